@@ -1,0 +1,1 @@
+"""Reads a table of finished trials: frontiers, indicators, figures, report."""

@@ -1,0 +1,1 @@
+"""What may vary in a sweep: spaces over methods, learning rates and method options, as values."""

@@ -1,0 +1,1 @@
+"""The command line and the sweep: search, placement, tracking, live display, resume."""

@@ -1,0 +1,1 @@
+"""One unlearning run: its target, data, objectives, weightings, learning-rate policy, metrics, and its Ray wrapper."""

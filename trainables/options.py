@@ -1,0 +1,29 @@
+"""The options a method can declare, so that one table drives validation, help texts and result columns."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A numeric option of a method: its default and the closed interval of values that make sense."""
+
+    name: str
+    default: float
+    low: float
+    high: float
+    description: str
+    low_open: bool = False
+
+    def problem(self, value: float) -> str | None:
+        """A plain sentence saying what is wrong with ``value``, or None."""
+        inside = self.low < value if self.low_open else self.low <= value
+        if math.isfinite(value) and inside and value <= self.high:
+            return None
+        if math.isinf(self.high):
+            expected = f"{'greater than' if self.low_open else 'at least'} {self.low:g}"
+        else:
+            expected = f"{'in ]' if self.low_open else 'in ['}{self.low:g}, {self.high:g}]"
+        return f"{self.name} must be {expected}, got {value:g}"

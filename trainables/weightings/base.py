@@ -1,0 +1,111 @@
+"""What a weighting is: a pure map from (losses, Gramian, state) to the weights of the two gradients.
+
+Convention (that of every multi-task library): two losses to *minimise*, ``l_r`` on the retain set and ``l_f`` on the
+forget set (``-L_F`` under gradient ascent), with gradients ``g_r`` and ``g_f``. A weighting returns
+``(w_r, w_f) >= 0`` and the optimizer steps along ``d = w_r g_r + w_f g_f``.
+
+Everything here is Python floats (float64), so a weighting needs neither torch nor a device.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from trainables.options import Option
+
+State = Mapping[str, float]
+"""What a weighting remembers between steps: JSON-able, replaced and never mutated."""
+
+
+class Needs(StrEnum):
+    """What must be known before the weights are: it decides how many backward passes a step takes."""
+
+    RETAIN_ONLY = "retain only"
+    """Only the retain loss is ever needed: one forward and backward of the retain batch."""
+    FORGET_ONLY = "forget only"
+    """Only the forget loss is ever needed: one forward and backward of the forget batch."""
+    LOSSES = "losses"
+    """Known from the losses alone: one backward of the weighted sum, one gradient buffer."""
+    GRAMIAN = "gramian"
+    """Needs the norms and the dot product of both gradients: two backwards, two gradient buffers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """The two losses of the step, both to be minimised, detached."""
+
+    retain: float
+    forget: float
+
+
+@dataclass(frozen=True, slots=True)
+class Gramian:
+    """``[[rr, rf], [rf, ff]]``: ``rr = g_r.g_r``, ``rf = g_r.g_f``, ``ff = g_f.g_f``, accumulated in float64."""
+
+    rr: float
+    rf: float
+    ff: float
+
+    @property
+    def rho(self) -> float:
+        """``|g_r|``."""
+        return math.sqrt(self.rr)
+
+    @property
+    def phi(self) -> float:
+        """``|g_f|``."""
+        return math.sqrt(self.ff)
+
+    @property
+    def b(self) -> float:
+        """``-rf``: positive when the two tasks conflict (``g_R . grad L_F`` under ascent)."""
+        return -self.rf
+
+    @property
+    def k(self) -> float:
+        """``b / (rho phi)``, the cosine of conflict in [-1, 1]; 0 where a gradient is zero."""
+        scale = self.rho * self.phi
+        return max(-1.0, min(1.0, self.b / scale)) if scale > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """``(w_r, w_f)``, the weights of the two gradients."""
+
+    retain: float
+    forget: float
+
+    @property
+    def c(self) -> float:
+        """``c_t = w_r / (w_r + w_f)``, the share of the retain task; NaN when both weights are zero."""
+        total = self.retain + self.forget
+        return self.retain / total if total != 0 else math.nan
+
+    def unit(self) -> Weights:
+        """The same direction with weights summing to 1 (unchanged where the sum is zero)."""
+        total = self.retain + self.forget
+        return Weights(self.retain / total, self.forget / total) if total != 0 else self
+
+
+WeighFunction = Callable[[Losses, Gramian | None, State, Mapping[str, float]], tuple[Weights, State]]
+
+
+@dataclass(frozen=True, slots=True)
+class Weighting:
+    """One weighting method, as an entry of the registry.
+
+    ``weigh(losses, gramian, state, options) -> (weights, new_state)`` is pure: same arguments, same result.
+    ``gramian`` is given exactly when ``needs`` is ``GRAMIAN``. ``options`` has a value for every declared option.
+    ``init(seed)`` makes the first state.
+    """
+
+    name: str
+    formula: str
+    needs: Needs
+    weigh: WeighFunction
+    citation: str
+    options: tuple[Option, ...] = ()
+    init: Callable[[int], State] = field(default=lambda seed: {})
