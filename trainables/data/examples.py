@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+from trainables.data.errors import DataError
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +40,29 @@ class UnlearningData:
     retain_eval: tuple[Example, ...]
     extra_eval: dict[str, tuple[Example, ...]] = field(default_factory=dict)
     holdout: tuple[Example, ...] = ()
+
+
+def keep_retain(data: UnlearningData, limit: int | None, *, per_author: int) -> UnlearningData:
+    """The data with at most ``limit`` retain examples, whole authors of ``per_author`` questions; None keeps all.
+
+    ``full`` and ``retain_eval`` shrink with the retain set.
+
+    Raises:
+        DataError: ``limit`` is less than one author.
+    """
+    if limit is None:
+        return data
+    kept = limit // per_author * per_author
+    if kept == 0:
+        raise DataError(
+            f"--limit {limit} keeps no whole author: this data set has {per_author} questions per author, "
+            f"give at least {per_author}"
+        )
+    retain = data.retain[:kept]
+    known = {example.question for example in retain}
+    return replace(
+        data,
+        retain=retain,
+        full=(*retain, *data.forget),
+        retain_eval=tuple(example for example in data.retain_eval if example.question in known),
+    )

@@ -2,9 +2,11 @@
 
 Convention (that of every multi-task library): two losses to *minimise*, ``l_r`` on the retain set and ``l_f`` on the
 forget set (``-L_F`` under gradient ascent), with gradients ``g_r`` and ``g_f``. A weighting returns
-``(w_r, w_f) >= 0`` and the optimizer steps along ``d = w_r g_r + w_f g_f``.
+``(w_r, w_f)`` and the optimizer steps along ``d = w_r g_r + w_f g_f``. The weights are non-negative, except where the
+published method is not: ``aligned-mtl`` and ``pcgrad-paper``.
 
-Everything here is Python floats (float64), so a weighting needs neither torch nor a device.
+Everything here is Python floats (float64), so a weighting needs neither torch nor a device. Gradient norms from 1e-150
+to 1e150, zero gradients and parallel gradients give finite weights; each method says what it returns there.
 """
 
 from __future__ import annotations
@@ -66,9 +68,9 @@ class Gramian:
 
     @property
     def k(self) -> float:
-        """``b / (rho phi)``, the cosine of conflict in [-1, 1]; 0 where a gradient is zero."""
+        """``b / (rho phi)``, the cosine of conflict: 1 opposed, -1 aligned, 0 where a gradient is zero."""
         scale = self.rho * self.phi
-        return max(-1.0, min(1.0, self.b / scale)) if scale > 0 else 0.0
+        return max(min(self.b / scale, 1.0), -1.0) if scale != 0 else 0.0  # the first argument lets a NaN through
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +82,17 @@ class Weights:
 
     @property
     def c(self) -> float:
-        """``c_t = w_r / (w_r + w_f)``, the share of the retain task; NaN when both weights are zero."""
+        """``c_t = w_r / (w_r + w_f)``, the share of the retain task; NaN when the weights sum to zero."""
         total = self.retain + self.forget
         return self.retain / total if total != 0 else math.nan
 
     def unit(self) -> Weights:
-        """The same direction with weights summing to 1 (unchanged where the sum is zero)."""
+        """The same direction with weights summing to 1; unchanged where the sum is not positive.
+
+        Dividing by a negative sum (``pcgrad-paper`` has some) would turn the direction round.
+        """
         total = self.retain + self.forget
-        return Weights(self.retain / total, self.forget / total) if total != 0 else self
+        return Weights(self.retain / total, self.forget / total) if total > 0 else self
 
 
 WeighFunction = Callable[[Losses, Gramian | None, State, Mapping[str, float]], tuple[Weights, State]]
@@ -109,3 +114,26 @@ class Weighting:
     citation: str
     options: tuple[Option, ...] = ()
     init: Callable[[int], State] = field(default=lambda seed: {})
+
+    @property
+    def defaults(self) -> dict[str, float]:
+        """The default of every declared option: what ``weigh`` gets when nothing is chosen."""
+        return {option.name: option.default for option in self.options}
+
+
+def require_gramian(gramian: Gramian | None) -> Gramian:
+    """``gramian``, or ValueError where a method that needs the two gradients is given none."""
+    if gramian is None:
+        raise ValueError("this weighting needs the Gramian of the two gradients, got None")
+    return gramian
+
+
+def of_gramian(weights: Callable[[Gramian], Weights]) -> WeighFunction:
+    """The ``weigh`` of a method that is a function of the Gramian alone: the state is handed back as it came."""
+
+    def weigh(
+        losses: Losses, gramian: Gramian | None, state: State, options: Mapping[str, float]
+    ) -> tuple[Weights, State]:
+        return weights(require_gramian(gramian)), state
+
+    return weigh

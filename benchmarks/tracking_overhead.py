@@ -1,0 +1,92 @@
+"""What one report to MLflow costs the sweep: our tracker against calling ``MlflowClient.log_batch`` on the spot.
+
+    python benchmarks/tracking_overhead.py
+
+Both log the same metrics to the same fresh SQLite store, in turns, so that the machine's mood meets both. Between the
+tracker's reports there are pauses in which its threads get to work. The time is the caller's. At the end both must have
+every point in MLflow.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from sweeper.tracking import Tracker
+
+ROUNDS = 5
+REPORTS = 60  # in each round, each way
+METRICS = 15
+PAUSE = 0.002  # seconds
+
+
+def main() -> None:
+    """Run the comparison and print it, for people and as one line of JSON."""
+    os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+    from mlflow import MlflowClient
+    from mlflow.entities import Metric
+
+    with tempfile.TemporaryDirectory() as folder:
+        uri = f"sqlite:///{folder}/mlflow.db"
+        tracker = Tracker(
+            uri=uri,
+            experiment="benchmark",
+            sweep_name="benchmark",
+            spool=Path(folder, "spool"),
+            parent_params={},
+            parent_tags={},
+            artifact_root=Path(folder),
+        )
+        tracker.trial_started("00001", params={}, tags={})
+        client = MlflowClient(tracking_uri=uri)
+        while (experiment := client.get_experiment_by_name("benchmark")) is None:
+            time.sleep(0.1)
+        run_id = client.create_run(experiment.experiment_id).info.run_id
+
+        direct: list[float] = []
+        tracked: list[float] = []
+        for round_number in range(ROUNDS):
+            steps = range(round_number * REPORTS, (round_number + 1) * REPORTS)
+            for step in steps:
+                values = example_metrics(step)
+                begin = time.perf_counter()
+                now = time.time_ns() // 1_000_000
+                client.log_batch(run_id, metrics=[Metric(name, value, now, step) for name, value in values.items()])
+                direct.append(time.perf_counter() - begin)
+            for step in steps:
+                values = example_metrics(step)
+                begin = time.perf_counter()
+                tracker.trial_report("00001", step=step, metrics=values)
+                tracked.append(time.perf_counter() - begin)
+                time.sleep(PAUSE)
+        summary = tracker.close()
+        (child,) = client.search_runs([experiment.experiment_id], "tags.trial_id = '00001'")
+        for run in (run_id, child.info.run_id):
+            arrived = len(client.get_metric_history(run, "metric_0"))
+            assert arrived == ROUNDS * REPORTS, f"{arrived} of {ROUNDS * REPORTS} points arrived"
+        assert summary.pending == 0, summary.message
+
+    ratio = statistics.median(direct) / statistics.median(tracked)
+    print(f"{ROUNDS * REPORTS} reports of {METRICS} metrics, SQLite; seconds of the caller per report")
+    print(f"{'':24}{'median':>12}{'mean':>12}{'99%':>12}")
+    for name, times in (("MlflowClient.log_batch", direct), ("Tracker.trial_report", tracked)):
+        high = statistics.quantiles(times, n=100)[98]
+        print(f"{name:24}{statistics.median(times):12.2e}{statistics.mean(times):12.2e}{high:12.2e}")
+    print(f"the tracker's report is {ratio:,.0f} times cheaper (medians); every point arrived both ways")
+    print(json.dumps({"direct_s": statistics.median(direct), "tracked_s": statistics.median(tracked), "ratio": ratio}))
+
+
+def example_metrics(step: int) -> dict[str, float]:
+    """As many metrics as a trial reports."""
+    return {f"metric_{index}": step + index / METRICS for index in range(METRICS)}
+
+
+if __name__ == "__main__":
+    main()

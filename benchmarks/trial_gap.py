@@ -1,0 +1,47 @@
+"""How long a worker idles between two trials, from the times a sweep recorded itself.
+
+    python benchmarks/trial_gap.py runs/SOME-SWEEP
+
+A row of trials.csv says on which worker a trial ran, when its first step began and when it ended. The gap of a warm
+worker is from one trial's end to the next one's first step; a cold start is from taking the first trial to its first
+step, imports and loading included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import statistics
+from pathlib import Path
+
+
+def gaps(rows: list[dict[str, str]]) -> tuple[list[float], list[float]]:
+    """``(warm, cold)`` seconds."""
+    workers: dict[str, list[tuple[float, float, float]]] = {}
+    for row in rows:
+        if row["first_step_at"]:
+            times = (float(row["started_at"]), float(row["first_step_at"]), float(row["ended_at"]))
+            workers.setdefault(row["worker"], []).append(times)
+    warm, cold = [], []
+    for trials in workers.values():
+        trials.sort()
+        cold.append(trials[0][1] - trials[0][0])
+        warm += [after[1] - before[2] for before, after in zip(trials, trials[1:], strict=False)]
+    return warm, cold
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    with (parser.parse_args().folder / "trials.csv").open(newline="") as file:
+        warm, cold = gaps(list(csv.DictReader(file)))
+    if not warm:
+        print("no worker ran two trials: nothing to measure")
+        return
+    print(f"warm worker, end of a trial to the next one's first step: {len(warm)} gaps")
+    print(f"    median {statistics.median(warm):.3f} s, largest {max(warm):.3f} s")
+    print(f"cold worker, taking its first trial to the first step: median {statistics.median(cold):.2f} s")
+
+
+if __name__ == "__main__":
+    main()

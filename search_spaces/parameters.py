@@ -1,0 +1,259 @@
+"""One thing that varies: a range of numbers or a list of values, and when it applies.
+
+A parameter has a plain ``name``, the one it has in a configuration (``beta``), and a ``key``, unique in its space
+(``npo.beta``), the one Optuna knows it by: Optuna keeps one distribution per key, and NPO's beta and SimNPO's have
+different ranges. Values compare as Python does, except that a boolean is never a number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+if TYPE_CHECKING:
+    import optuna
+
+Value = str | int | float | bool | None
+Condition = Mapping[str, tuple[Value, ...]]
+"""Keys of earlier parameters or constants, each with the values it may have; all must hold."""
+
+_MOST_WHOLE_POINTS = 1000
+
+
+def plain_name(key: str) -> str:
+    """``beta`` of ``npo.beta``: what an option is called in a configuration."""
+    return key.rpartition(".")[2]
+
+
+def same(left: object, right: object) -> bool:
+    """Equality of values; ``True`` is not 1."""
+    return left == right and isinstance(left, bool) == isinstance(right, bool)
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """A finite int or float, and not a boolean."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_value(value: object) -> bool:
+    """Whether a configuration can hold it: a text, a finite number, a boolean or None."""
+    return value is None or isinstance(value, str | bool) or is_number(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Float:
+    """A real number in the closed interval ``[low, high]``; with ``log`` searched uniformly in its logarithm.
+
+    ``grid`` are the points a grid search visits; without them only sampling can search this parameter.
+    """
+
+    name: str
+    low: float
+    high: float
+    log: bool = False
+    when: Condition = field(default_factory=dict, hash=False)
+    key: str = ""
+    grid: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "grid", tuple(self.grid))
+        _normalise(self)
+
+    def accepts(self, value: object) -> bool:
+        """Whether the value lies in the range."""
+        return is_number(value) and self.low <= value <= self.high
+
+    def stored(self, value: Any) -> Value:
+        """An accepted value as Optuna stores it."""
+        return float(value)
+
+    def distribution(self) -> optuna.distributions.BaseDistribution:
+        """Optuna's description of the range."""
+        from optuna.distributions import FloatDistribution
+
+        return FloatDistribution(self.low, self.high, log=self.log)
+
+    def suggest(self, trial: optuna.trial.BaseTrial) -> Value:
+        """Ask Optuna for a value."""
+        return float(trial.suggest_float(self.key, self.low, self.high, log=self.log))
+
+    def points(self) -> tuple[Value, ...] | None:
+        """What a grid search visits; None when nobody said."""
+        return self.grid or None
+
+    def problems(self) -> list[str]:
+        """Everything wrong with the range, in plain sentences."""
+        return _range_problems(self)
+
+    def to_dict(self) -> dict[str, object]:
+        """A JSON-able mapping, read back by :func:`parameter_from_dict`."""
+        return _with_common(self, "float", low=self.low, high=self.high, log=self.log, grid=list(self.grid))
+
+
+@dataclass(frozen=True, slots=True)
+class Int:
+    """A whole number in the closed interval ``[low, high]``; with ``log`` searched uniformly in its logarithm.
+
+    ``grid`` are the points a grid search visits; without them it visits every number of the range.
+    """
+
+    name: str
+    low: int
+    high: int
+    log: bool = False
+    when: Condition = field(default_factory=dict, hash=False)
+    key: str = ""
+    grid: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "grid", tuple(self.grid))
+        _normalise(self)
+
+    def accepts(self, value: object) -> bool:
+        """Whether the value is a whole number of the range."""
+        return is_number(value) and self.low <= value <= self.high and value == int(value)
+
+    def stored(self, value: Any) -> Value:
+        """An accepted value as Optuna stores it."""
+        return int(value)
+
+    def distribution(self) -> optuna.distributions.BaseDistribution:
+        """Optuna's description of the range."""
+        from optuna.distributions import IntDistribution
+
+        return IntDistribution(self.low, self.high, log=self.log)
+
+    def suggest(self, trial: optuna.trial.BaseTrial) -> Value:
+        """Ask Optuna for a value."""
+        return int(trial.suggest_int(self.key, self.low, self.high, log=self.log))
+
+    def points(self) -> tuple[Value, ...] | None:
+        """What a grid search visits; None where that would be more than 1,000 points nobody asked for."""
+        if self.grid or self.high - self.low >= _MOST_WHOLE_POINTS:
+            return self.grid or None
+        return tuple(range(self.low, self.high + 1))
+
+    def problems(self) -> list[str]:
+        """Everything wrong with the range, in plain sentences."""
+        found = _range_problems(self)
+        if not found and any(value != int(value) for value in (self.low, self.high, *self.grid)):
+            found.append(f"{self.key}: low, high and grid must be whole numbers")
+        return found
+
+    def to_dict(self) -> dict[str, object]:
+        """A JSON-able mapping, read back by :func:`parameter_from_dict`."""
+        return _with_common(self, "int", low=self.low, high=self.high, log=self.log, grid=list(self.grid))
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of the ``values``. A single value is a constant: there where its condition holds, and never searched."""
+
+    name: str
+    values: tuple[Value, ...]
+    when: Condition = field(default_factory=dict, hash=False)
+    key: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", tuple(self.values))
+        _normalise(self)
+
+    def accepts(self, value: object) -> bool:
+        """Whether the value is one of the choices."""
+        return any(same(value, choice) for choice in self.values)
+
+    def stored(self, value: Any) -> Value:
+        """An accepted value as Optuna stores it."""
+        return next(choice for choice in self.values if same(value, choice))
+
+    def distribution(self) -> optuna.distributions.BaseDistribution:
+        """Optuna's description of the choices."""
+        from optuna.distributions import CategoricalDistribution
+
+        return CategoricalDistribution(self.values)
+
+    def suggest(self, trial: optuna.trial.BaseTrial) -> Value:
+        """Ask Optuna for a value, unless there is only one."""
+        if len(self.values) == 1:
+            return self.values[0]
+        value: Value = trial.suggest_categorical(self.key, self.values)
+        return value
+
+    def points(self) -> tuple[Value, ...] | None:
+        """What a grid search visits: every value."""
+        return self.values
+
+    def problems(self) -> list[str]:
+        """Everything wrong with the list, in plain sentences."""
+        if not self.values:
+            return [f"{self.key}: needs at least one value"]
+        found = [
+            f"{self.key}: a value must be a text, a finite number, true, false or null, got {value!r}"
+            for value in self.values
+            if not is_value(value)
+        ]
+        # Optuna stores the index of the first equal choice, so 1 and true cannot both be choices.
+        for index, value in enumerate(self.values):
+            if value in self.values[:index]:
+                found.append(f"{self.key}: the value {value!r} is there twice")
+        return found
+
+    def to_dict(self) -> dict[str, object]:
+        """A JSON-able mapping, read back by :func:`parameter_from_dict`."""
+        return _with_common(self, "choice", values=list(self.values))
+
+
+Parameter = Float | Int | Choice
+
+
+def is_searched(parameter: Parameter) -> bool:
+    """Whether Optuna hears of the parameter at all: not of a choice with one value."""
+    return not (isinstance(parameter, Choice) and len(parameter.values) == 1)
+
+
+def parameter_from_dict(values: Mapping[str, object]) -> Parameter:
+    """The parameter whose ``to_dict`` made this mapping.
+
+    Raises:
+        ValueError: the mapping is not of that form.
+    """
+    given = dict(values)
+    kinds: dict[object, type[Float] | type[Int] | type[Choice]] = {"float": Float, "int": Int, "choice": Choice}
+    kind = kinds.get(given.pop("type", None))
+    if kind is None:
+        raise ValueError(f"a parameter needs a type, one of float, int, choice; got {dict(values)!r:.100}")
+    try:
+        return kind(**given)  # type: ignore[arg-type]
+    except (TypeError, ValueError, AttributeError) as error:
+        raise ValueError(f"this is no {values['type']} parameter: {dict(values)!r:.100} ({error})") from None
+
+
+def _normalise(parameter: Parameter) -> None:
+    object.__setattr__(parameter, "key", parameter.key or parameter.name)
+    object.__setattr__(parameter, "when", {key: tuple(values) for key, values in parameter.when.items()})
+
+
+def _with_common(parameter: Parameter, kind: str, **own: object) -> dict[str, object]:
+    when = {key: list(values) for key, values in parameter.when.items()}
+    return {"type": kind, "name": parameter.name, "key": parameter.key, **own, "when": when}
+
+
+def _range_problems(parameter: Float | Int) -> list[str]:
+    key, low, high = parameter.key, parameter.low, parameter.high
+    if not (is_number(low) and is_number(high)):
+        return [f"{key}: low and high must be finite numbers, got {low!r} and {high!r}"]
+    found = []
+    if low >= high:
+        found.append(f"{key}: low must be less than high, got {low:g} and {high:g}")
+    if parameter.log and low <= 0:
+        found.append(f"{key}: a logarithmic range must have low greater than 0, got {low:g}")
+    for index, point in enumerate(parameter.grid):
+        if not (is_number(point) and low <= point <= high):
+            found.append(f"{key}: grid points must lie in [{low:g}, {high:g}], got {point!r}")
+        elif point in parameter.grid[:index]:
+            found.append(f"{key}: the grid point {point!r} is there twice")
+    return found

@@ -1,0 +1,165 @@
+"""A search space: parameters in order, some only under conditions, and constants.
+
+    space = Space((Choice("method", ("gdiff", "ngdiff")), Float("c", 0.1, 0.9, when={"method": ("gdiff",)})))
+    config = space.suggest(study.ask())       # {"method": "gdiff", "c": 0.37} or {"method": "ngdiff"}
+    study.enqueue_trial(space.params_of(config))
+
+A configuration maps plain names to values; it holds the constants and the parameters whose conditions hold, no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from search_spaces.consistency import relation_problems
+from search_spaces.parameters import Choice, Parameter, Value, is_searched, parameter_from_dict, same
+
+if TYPE_CHECKING:
+    import optuna
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """What may vary and what is fixed. Conditions refer to the keys of earlier parameters and of constants.
+
+    Anything can be built; :meth:`problems` says whether it makes sense, and the other methods rely on that.
+    """
+
+    parameters: tuple[Parameter, ...] = ()
+    constants: Mapping[str, Value] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parameters", tuple(self.parameters))
+        object.__setattr__(self, "constants", dict(self.constants))
+
+    @classmethod
+    def of(cls, parameters: Sequence[Parameter]) -> Space:
+        """The space of these parameters; those with one value and without a condition are its constants."""
+        fixed = {
+            item.key: item.values[0]
+            for item in parameters
+            if isinstance(item, Choice) and len(item.values) == 1 and not item.when and item.key == item.name
+        }
+        return cls(tuple(item for item in parameters if item.key not in fixed), fixed)
+
+    def suggest(self, trial: optuna.trial.BaseTrial) -> dict[str, Value]:
+        """The configuration of an Optuna trial: only parameters whose conditions hold are asked for, in order."""
+        config, seen = dict(self.constants), dict(self.constants)
+        for parameter in self.parameters:
+            if _is_active(parameter, seen):
+                config[parameter.name] = seen[parameter.key] = parameter.suggest(trial)
+        return config
+
+    def grid(self) -> list[dict[str, Value]]:
+        """Every configuration once, the last parameter changing fastest.
+
+        Raises:
+            ValueError: a range has no list of points; the message names every such parameter.
+        """
+        endless = [item for item in self.parameters if not isinstance(item, Choice) and item.points() is None]
+        if endless:
+            named = " and ".join(f"{item.key} ({item.low:g} to {item.high:g})" for item in endless)
+            raise ValueError(
+                f"a grid search cannot visit every value of {named}: list the values to visit "
+                "on the command line or in a space file (as values, or as grid beside low and high), "
+                "or use another sampler"
+            )
+        branches = [(dict(self.constants), dict(self.constants))]
+        for parameter in self.parameters:
+            branches = [grown for branch in branches for grown in _grow(parameter, *branch)]
+        return [config for config, _ in branches]
+
+    def params_of(self, config: Mapping[str, object]) -> dict[str, Value]:
+        """The Optuna parameters, by key, that make :meth:`suggest` return this configuration.
+
+        Names the space does not know, such as a seed that was added, are left out.
+
+        Raises:
+            ValueError: the configuration is not of this space. Optuna itself would take an enqueued value that is out
+                of range with a mere warning.
+        """
+        params, misfits = self._fit(config)
+        if misfits:
+            raise ValueError(f"this configuration is not of the search space: {'; '.join(misfits)}")
+        return params
+
+    def contains(self, config: Mapping[str, object]) -> bool:
+        """Whether :meth:`suggest` could return this configuration, names the space does not know left out."""
+        return not self._fit(config)[1]
+
+    def distributions(self) -> dict[str, optuna.distributions.BaseDistribution]:
+        """Optuna's distribution of every parameter that is searched, by key."""
+        return {parameter.key: parameter.distribution() for parameter in self.parameters if is_searched(parameter)}
+
+    def problems(self) -> list[str]:
+        """Everything wrong with the space, in plain sentences; empty when it can be searched."""
+        return [sentence for _, sentence in self.located_problems()]
+
+    def located_problems(self) -> list[tuple[str, str]]:
+        """:meth:`problems`, each with the key of the parameter or constant it is about."""
+        own = [(parameter.key, sentence) for parameter in self.parameters for sentence in parameter.problems()]
+        return [*own, *relation_problems(self.parameters, self.constants)]
+
+    def to_dict(self) -> dict[str, object]:
+        """A JSON-able mapping, read back by :meth:`from_dict`."""
+        return {
+            "parameters": [parameter.to_dict() for parameter in self.parameters],
+            "constants": dict(self.constants),
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, object]) -> Space:
+        """The space :meth:`to_dict` made.
+
+        Raises:
+            ValueError: the mapping is not of that form.
+        """
+        parameters, constants = values.get("parameters"), values.get("constants")
+        if not isinstance(parameters, list) or not isinstance(constants, Mapping):
+            raise ValueError("a stored search space needs a list of parameters and a mapping of constants")
+        if not all(isinstance(item, Mapping) for item in parameters):
+            raise ValueError("every parameter of a stored search space must be a mapping")
+        return cls(tuple(parameter_from_dict(item) for item in parameters), constants)
+
+    def _fit(self, config: Mapping[str, object]) -> tuple[dict[str, Value], list[str]]:
+        params: dict[str, Value] = {}
+        seen = dict(self.constants)
+        expected = set(self.constants)
+        misfits = [
+            f"{name} must be {value!r}, got {config.get(name)!r}"
+            for name, value in self.constants.items()
+            if name not in config or not same(config[name], value)
+        ]
+        for parameter in self.parameters:
+            if not _is_active(parameter, seen):
+                continue
+            expected.add(parameter.name)
+            if parameter.name not in config:
+                misfits.append(f"{parameter.name} is missing")
+            elif not parameter.accepts(config[parameter.name]):
+                misfits.append(f"{parameter.key} cannot be {config[parameter.name]!r}")
+            else:
+                seen[parameter.key] = value = parameter.stored(config[parameter.name])
+                if is_searched(parameter):
+                    params[parameter.key] = value
+        own = dict.fromkeys(parameter.name for parameter in self.parameters)
+        misfits += [f"{name} does not apply here" for name in own if name in config and name not in expected]
+        return params, misfits
+
+
+def _is_active(parameter: Parameter, seen: Mapping[str, Value]) -> bool:
+    return all(
+        key in seen and any(same(seen[key], value) for value in values) for key, values in parameter.when.items()
+    )
+
+
+def _grow(
+    parameter: Parameter, config: dict[str, Value], seen: dict[str, Value]
+) -> Iterator[tuple[dict[str, Value], dict[str, Value]]]:
+    if not _is_active(parameter, seen):
+        yield config, seen
+        return
+    for value in parameter.points() or ():
+        yield config | {parameter.name: value}, seen | {parameter.key: value}

@@ -1,0 +1,247 @@
+"""A search space from a YAML file, with every mistake in it found at once and named with its line.
+
+    method: [gdiff, npo+ngdiff]                       # a list: one of these values
+    lr: {low: 1.0e-5, high: 1.0e-3, log: true}        # a range
+    c: {values: [0.1, 0.5, 0.9], when: {method: gdiff}}
+    npo.beta: {low: 0.01, high: 1.0, log: true, when: {method: [npo, npo+ngdiff]}}
+    auto_lr: [off, on]
+    epochs: 10                                        # a constant
+
+Order matters: a condition (``when``) waits for parameters above it. ``grid`` beside low and high lists the points a
+grid search visits.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Mapping
+from operator import itemgetter
+from pathlib import Path
+from types import MappingProxyType, NoneType
+
+import yaml
+
+from search_spaces.consistency import relation_problems
+from search_spaces.errors import SpaceError
+from search_spaces.parameters import Choice, Float, Int, Parameter, Value, is_number, plain_name
+from search_spaces.space import Space
+from search_spaces.yaml_nodes import YamlError, compose, line_of, scalar
+
+Kinds = Mapping[str, tuple[type, ...]]
+
+_PARTS = ("low", "high", "log", "grid", "values", "when")
+_ON_OFF = MappingProxyType({"on": True, "yes": True, "true": True, "off": False, "no": False, "false": False})
+_KIND_NAMES = {float: "a number", int: "a whole number", str: "a text", bool: "true or false", NoneType: "null"}
+_ANYTHING: Kinds = MappingProxyType({})
+
+
+def load_space(path: Path, *, known: Collection[str], kinds: Kinds = _ANYTHING) -> Space:
+    """The space a YAML file describes.
+
+    Args:
+        path: the file, in UTF-8.
+        known: the names a file may use: fields of a run (``lr``, ``epochs``) and option keys (``npo.beta``), or plain
+            option names (``c``). What follows the last dot is the name in a configuration.
+        kinds: the types a name's values may have, of ``float``, ``int``, ``str``, ``bool`` and ``NoneType``. A range of
+            a name with ``int`` and without ``float`` has whole numbers only. A name that is not listed may hold
+            anything, its ranges are of real numbers.
+
+    Raises:
+        SpaceError: with one sentence per mistake, each beginning with file and line.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise SpaceError([f"{path}: not a text file in UTF-8"]) from None
+    except OSError as error:
+        raise SpaceError([f"{path}: cannot be read: {error.strerror or error}"]) from None
+    return parse_space(text, source=str(path), known=known, kinds=kinds)
+
+
+def parse_space(text: str, *, source: str, known: Collection[str], kinds: Kinds = _ANYTHING) -> Space:
+    """:func:`load_space` of a text; ``source`` is its name in messages."""
+    try:
+        root = compose(text)
+    except YamlError as error:
+        raise SpaceError([f"{source}:{error.line}: not valid YAML: {error}"]) from None
+    if root is None:
+        raise SpaceError([f"{source}: the file is empty; expected parameters, one a line, such as lr: [1e-5, 1e-4]"])
+    if not isinstance(root, yaml.MappingNode):
+        expected = "expected a mapping of parameters, such as lr: [1e-5, 1e-4]"
+        raise SpaceError([f"{source}:{line_of(root)}: {expected}, got {_describe(root)}"])
+    reader = _Reader(known, kinds)
+    space = reader.space(root)
+    if reader.problems:
+        raise SpaceError([f"{source}:{line}: {text}" for line, text in sorted(reader.problems, key=itemgetter(0))])
+    return space
+
+
+class _Reader:
+    """Reads the nodes of one file and collects ``(line, sentence)`` for what is wrong."""
+
+    def __init__(self, known: Collection[str], kinds: Kinds) -> None:
+        self._known = known
+        self._kinds = kinds
+        self._lines: dict[str, int] = {}
+        self._current = ""
+        self._unclear: set[str] = set()
+        self.problems: list[tuple[int, str]] = []
+
+    def space(self, root: yaml.MappingNode) -> Space:
+        """The space as far as it can be read; complete when there are no problems."""
+        parameters: list[Parameter] = []
+        for key_node, node in root.value:
+            key = self._key(key_node)
+            parameter = self._parameter(key, node) if key is not None else None
+            if parameter is not None:
+                parameters.append(parameter)
+                self.problems += [(self._lines[parameter.key], sentence) for sentence in parameter.problems()]
+        # What waits for a parameter whose values could not be read is not at fault itself.
+        for parameter in parameters:
+            if not self._unclear.isdisjoint(parameter.when):
+                self._unclear.add(parameter.key)
+        clear = [parameter for parameter in parameters if parameter.key not in self._unclear]
+        self.problems += [(self._lines[key], sentence) for key, sentence in relation_problems(clear, {})]
+        return Space.of(parameters)
+
+    def _add(self, node: yaml.Node, sentence: str, *, lost: bool = False) -> None:
+        """A problem; ``lost`` says that values or conditions of the current parameter could not be read."""
+        self.problems.append((line_of(node), sentence))
+        if lost:
+            self._unclear.add(self._current)
+
+    def _key(self, node: yaml.Node) -> str | None:
+        if not isinstance(node, yaml.ScalarNode):
+            self._add(node, f"expected the name of a parameter, got {_describe(node)}")
+            return None
+        key = str(node.value)
+        if key in self._lines:
+            self._add(node, f"{key}: is there already, in line {self._lines[key]}")
+            return None
+        self._lines[key] = line_of(node)
+        self._current = key
+        if key in self._known:
+            return key
+        near = difflib.get_close_matches(key, self._known, n=1)
+        expected = f"did you mean '{near[0]}'?" if near else f"expected one of {', '.join(sorted(self._known))}"
+        self._add(node, f"unknown parameter '{key}': {expected}", lost=True)
+        return None
+
+    def _parameter(self, key: str, node: yaml.Node) -> Parameter | None:
+        if not isinstance(node, yaml.MappingNode):
+            return self._choice(key, node, {})
+        parts = self._parts(key, node)
+        when = self._when(key, parts["when"]) if "when" in parts else {}
+        if "values" in parts:
+            if clash := [part for part in ("low", "high", "log", "grid") if part in parts]:
+                self._add(node, f"{key}: give either values or a range, not both values and {', '.join(clash)}")
+            return self._choice(key, parts["values"], when)
+        if missing := [part for part in ("low", "high") if part not in parts]:
+            self._add(node, f"{key}: needs low and high, or values; {' and '.join(missing)} missing", lost=True)
+            return None
+        kinds = self._kinds.get(key, (float,))
+        if float not in kinds and int not in kinds:
+            self._add(node, f"{key}: takes {_kind_names(kinds)}; a range is between numbers", lost=True)
+            return None
+        low, high = self._number(key, parts["low"]), self._number(key, parts["high"])
+        log = self._flag(f"{key}: log", parts["log"]) if "log" in parts else False
+        grid = [self._number(key, item) for item in _items(parts["grid"])] if "grid" in parts else []
+        if low is None or high is None:
+            return None
+        points = [point for point in grid if point is not None]
+        if float not in kinds:
+            whole = tuple(int(point) for point in points)
+            return Int(plain_name(key), int(low), int(high), log=log, when=when, key=key, grid=whole)
+        real = tuple(float(point) for point in points)
+        return Float(plain_name(key), float(low), float(high), log=log, when=when, key=key, grid=real)
+
+    def _choice(self, key: str, node: yaml.Node, when: Mapping[str, tuple[Value, ...]]) -> Choice | None:
+        values = self._values(key, node)
+        if not values and key in self._unclear:
+            return None
+        return Choice(plain_name(key), values, when=when, key=key)
+
+    def _parts(self, key: str, node: yaml.MappingNode) -> dict[str, yaml.Node]:
+        parts: dict[str, yaml.Node] = {}
+        for part_node, value_node in node.value:
+            part = str(part_node.value) if isinstance(part_node, yaml.ScalarNode) else _describe(part_node)
+            if part in parts:
+                self._add(part_node, f"{key}: {part} is there twice")
+            elif part not in _PARTS:
+                self._add(part_node, f"{key}: unknown key '{part}': expected one of {', '.join(_PARTS)}")
+            else:
+                parts[part] = value_node
+        return parts
+
+    def _when(self, key: str, node: yaml.Node) -> dict[str, tuple[Value, ...]]:
+        if not isinstance(node, yaml.MappingNode):
+            self._add(
+                node, f"{key}: when needs a mapping such as {{method: [gdiff]}}, got {_describe(node)}", lost=True
+            )
+            return {}
+        when: dict[str, tuple[Value, ...]] = {}
+        for waited_node, values_node in node.value:
+            waited = str(waited_node.value) if isinstance(waited_node, yaml.ScalarNode) else _describe(waited_node)
+            if waited in when:
+                self._add(waited_node, f"{key}: {waited} is there twice in its condition")
+            when[waited] = self._values(waited, values_node)
+        return when
+
+    def _values(self, key: str, node: yaml.Node) -> tuple[Value, ...]:
+        return tuple(value for item in _items(node) for value in self._value(key, item))
+
+    def _value(self, key: str, node: yaml.Node) -> tuple[Value, ...]:
+        """The value alone in a tuple; an empty one where there is no fitting value."""
+        if not isinstance(node, yaml.ScalarNode):
+            self._add(node, f"{key}: expected a value, got {_describe(node)}", lost=True)
+            return ()
+        try:
+            value = scalar(node)
+        except YamlError as error:
+            self._add(node, f"{key}: {error}", lost=True)
+            return ()
+        kinds = self._kinds.get(key)
+        switch = _ON_OFF.get(str(node.value).lower())
+        if key == "auto_lr":
+            if switch is not None:
+                return ("on" if switch else "off",)
+            self._add(node, f"{key}: expected on or off, got {value!r}", lost=True)
+            return ()
+        if kinds is None or (value is None and NoneType in kinds) or (isinstance(value, str) and str in kinds):
+            return (value,)
+        if bool in kinds and switch is not None:
+            return (switch,)
+        if is_number(value):
+            if int in kinds and value == int(value):
+                return (int(value),)
+            if float in kinds:
+                return (float(value),)
+        self._add(node, f"{key}: expected {_kind_names(kinds)}, got {value!r}", lost=True)
+        return ()
+
+    def _number(self, key: str, node: yaml.Node) -> float | None:
+        for value in self._value(key, node):
+            if is_number(value):
+                return value
+            self._add(node, f"{key}: a range is between numbers, got {value!r}", lost=True)
+        return None
+
+    def _flag(self, what: str, node: yaml.Node) -> bool:
+        switch = _ON_OFF.get(str(node.value).lower()) if isinstance(node, yaml.ScalarNode) else None
+        if switch is None:
+            self._add(node, f"{what} must be true or false, got {_describe(node)}")
+        return bool(switch)
+
+
+def _kind_names(kinds: tuple[type, ...]) -> str:
+    return " or ".join(_KIND_NAMES[kind] for kind in kinds)
+
+
+def _items(node: yaml.Node) -> list[yaml.Node]:
+    return list(node.value) if isinstance(node, yaml.SequenceNode) else [node]
+
+
+def _describe(node: yaml.Node) -> str:
+    if isinstance(node, yaml.ScalarNode):
+        return repr(str(node.value))
+    return "a list" if isinstance(node, yaml.SequenceNode) else "a mapping"

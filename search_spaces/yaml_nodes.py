@@ -1,0 +1,84 @@
+"""YAML as nodes with line numbers, its scalars read by the core schema of YAML 1.2.
+
+PyYAML follows YAML 1.1, where ``off`` is false, ``1e-5`` is a text and ``010`` is eight; here they are the text
+``off`` and the numbers 0.00001 and 10. Only ``true`` and ``false`` are booleans.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import yaml
+from yaml.reader import ReaderError
+
+from search_spaces.parameters import Value
+
+_INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_WORDS: Mapping[str, Value] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_PLAIN = "plain"
+_TEXT = "tag:yaml.org,2002:str"
+
+
+class YamlError(ValueError):
+    """The text is no YAML this project reads; ``line`` counts from 1."""
+
+    def __init__(self, message: str, line: int) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+class _Loader(yaml.SafeLoader):
+    """Marks scalars that are neither quoted nor tagged, instead of giving them a type of YAML 1.1."""
+
+    def resolve(self, kind: type[yaml.Node], value: str | None, implicit: object) -> str:
+        if kind is yaml.ScalarNode and isinstance(implicit, tuple) and implicit[0]:
+            return _PLAIN
+        return str(super().resolve(kind, value, implicit))  # type: ignore[no-untyped-call]
+
+
+def compose(text: str) -> yaml.Node | None:
+    """The document's root node, None for an empty one.
+
+    Raises:
+        YamlError: with the line and what the parser missed.
+    """
+    try:
+        node: yaml.Node | None = yaml.compose(text, Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        what = ", ".join(part for part in (error.context, error.problem) if part)
+        raise YamlError(what, mark.line + 1 if mark else 1) from None
+    except ReaderError as error:
+        raise YamlError("a control character is not allowed", text.count("\n", 0, error.position) + 1) from None
+    except RecursionError:
+        raise YamlError("nested too deeply", 1) from None
+    return node
+
+
+def line_of(node: yaml.Node) -> int:
+    """Where the node starts, counted from 1."""
+    return int(node.start_mark.line) + 1
+
+
+def scalar(node: yaml.ScalarNode) -> Value:
+    """The value of a scalar: text where quoted, else by its form None, a boolean, a number or text.
+
+    Raises:
+        YamlError: it has a tag such as ``!!binary``.
+    """
+    text = str(node.value)
+    if node.tag == _TEXT:
+        return text
+    if node.tag != _PLAIN:
+        raise YamlError(f"tags such as {node.tag} are not read", line_of(node))
+    if text in _WORDS:
+        return _WORDS[text]
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    return float(text) if _FLOAT.fullmatch(text) else text

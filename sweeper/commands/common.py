@@ -1,0 +1,128 @@
+"""From options to a checked spec: everything that can be wrong is found here, before any work starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sweeper.commands.options import PROBLEMS, SPEC_OPTIONS
+from trainables.data import DATASETS, FORGET_SPLITS, NEEDS_HUB, DataError, load_data
+from trainables.methods import MethodError, parse_method
+from trainables.models import MODELS, ModelInfo, local_model
+from trainables.spec import TrialSpec
+
+
+def given_problems() -> list[str]:
+    """What could not be read as a number on the command line."""
+    return list(click.get_current_context().meta.get(PROBLEMS, []))
+
+
+def base_spec(given: Mapping[str, Any], problems: list[str]) -> TrialSpec:
+    """The spec the options describe, without method and learning rate; problems with model and data are added."""
+    model = given.get("model")
+    path = given.get("model_path") or given.get("target_path")
+    info: ModelInfo
+    if model is not None and model not in MODELS:
+        problems.append(f"unknown model '{model}': expected one of {', '.join(MODELS)}; or --model-path DIR")
+        info = MODELS["tiny-phi"]
+    elif model is not None:
+        info = MODELS[model]
+    else:
+        info = local_model(Path(path).name) if path else MODELS["tiny-phi"]
+    if given.get("model_path") and given.get("target_path"):
+        problems.append("--model-path and --target-path exclude each other: a target needs no base model")
+    for name in ("model_path", "target_path"):
+        if given.get(name):
+            problems += model_folder_problems(Path(given[name]), flag=f"--{name.replace('_', '-')}")
+    values = {name: given[name] for name in SPEC_OPTIONS if given.get(name) is not None}
+    for name in ("model_path", "target_path", "data_dir"):
+        if name in values:
+            values[name] = str(Path(values[name]).resolve())
+    spec = TrialSpec(model=info.name, dataset=given.get("dataset") or info.dataset)
+    return replace(spec, **({"batch_size": info.batch_size, "eval_batch_size": info.eval_batch_size} | values))
+
+
+def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str, Sequence[float]]) -> list[str]:
+    """Problems of the spec under each method and each value of its options, each told once.
+
+    An option must apply to at least one of the methods.
+    """
+    found: list[str] = []
+    applying: set[str] = set()
+    for name in methods:
+        try:
+            method = parse_method(name)
+        except MethodError as error:
+            found.append(str(error))
+            continue
+        applying |= set(method.options)
+        for option, values in options.items():
+            if option in method.options:
+                found += [problem for value in values if (problem := method.options[option].problem(value))]
+    known_methods = len([name for name in methods if not _unknown(name)])
+    for option in options:
+        if option not in applying and known_methods:
+            found.append(f"option {option} does not apply to {', '.join(methods)}")
+    # The method itself has been looked at above; gd has no options and always parses.
+    found += replace(spec, method="gd", options=()).problems()
+    return list(dict.fromkeys(found))
+
+
+def source_problems(spec: TrialSpec) -> list[str]:
+    """Problems with the files and the hub the spec needs; looks at local files before it asks the network."""
+    if spec.dataset not in DATASETS:
+        return []
+    found = []
+    hub: list[tuple[str, str]] = []
+    if spec.dataset in NEEDS_HUB and spec.data_dir is None:
+        hub.append(("dataset", NEEDS_HUB[spec.dataset]))
+    elif spec.data_dir is not None and spec.dataset not in NEEDS_HUB:
+        found.append(f"--data-dir does not apply to data set {spec.dataset}, which is generated")
+    elif spec.forget_split is None or spec.forget_split in FORGET_SPLITS[spec.dataset]:
+        try:
+            load_data(
+                spec.dataset,
+                forget_split=spec.forget_split,
+                data_dir=Path(spec.data_dir) if spec.data_dir else None,
+                limit=spec.limit,
+            )
+        except DataError as error:
+            found.append(str(error))
+    info = MODELS.get(spec.model)
+    if spec.model_path is None and spec.target_path is None and info is not None and info.hub_id is not None:
+        hub.append(("model", info.hub_id))
+    if hub and not found:
+        from sweeper.hub import hub_problems
+
+        found += hub_problems(hub)
+    return found
+
+
+def model_folder_problems(folder: Path, *, flag: str) -> list[str]:
+    """Why a folder is no causal language model in safetensors with a tokenizer; empty when it is one."""
+    if not folder.is_dir():
+        return [
+            f"{flag} {folder}: no such folder; expected a model folder with config.json, safetensors and a tokenizer"
+        ]
+    found = []
+    if not (folder / "config.json").is_file():
+        found.append(f"{flag} {folder}: there is no config.json in it")
+    if not list(folder.glob("*.safetensors")):
+        others = [path.name for pattern in ("*.bin", "*.pt", "*.gguf") for path in folder.glob(pattern)]
+        hint = f" (found {', '.join(others[:3])}; convert it to safetensors first)" if others else ""
+        found.append(f"{flag} {folder}: there are no *.safetensors weights in it{hint}")
+    if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer.model", "vocab.json")):
+        found.append(f"{flag} {folder}: there is no tokenizer in it")
+    return found
+
+
+def _unknown(name: str) -> bool:
+    try:
+        parse_method(name)
+    except MethodError:
+        return True
+    return False

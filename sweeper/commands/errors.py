@@ -1,0 +1,78 @@
+"""How commands fail: plain words on stderr and the exit codes of the contract, never a traceback for a user's mistake."""
+
+from __future__ import annotations
+
+import functools
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from typing import ParamSpec, TypeVar
+
+import click
+
+FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Problems(Exception):
+    """Everything wrong with what the user gave, found before any work started."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = tuple(problems)
+
+
+def exit_with(problems: Sequence[str], code: int) -> None:
+    """Print the problems, one a line, and exit."""
+    for problem in problems:
+        click.echo(f"error: {problem}", err=True)
+    sys.exit(code)
+
+
+def plain_errors(command: Callable[P, R]) -> Callable[P, R]:
+    """Turn the errors a user can mend into messages and exit codes."""
+
+    @functools.wraps(command)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return command(*args, **kwargs)
+        except Problems as error:
+            exit_with(error.problems, WRONG_USAGE)
+        except KeyboardInterrupt:
+            exit_with(["interrupted"], INTERRUPTED)
+        except Exception as error:
+            code = _code(error)
+            if code is None:
+                raise
+            exit_with([str(error)], code)
+        raise AssertionError("unreachable")
+
+    return wrapped
+
+
+def resume_command(out: object) -> str:
+    """What to type to go on."""
+    return f"python -m sweeper resume {shlex.quote(str(out))}"
+
+
+def _code(error: Exception) -> int | None:
+    """The exit code of an error whose message is a sentence for the user; None for a bug."""
+    from trainables.data import DataError
+
+    if isinstance(error, DataError):
+        return WRONG_USAGE
+    # These live in modules that import much; an error of theirs can only come from a module already loaded.
+    kinds = {
+        ("sweeper.placement", "PlacementError"): WRONG_USAGE,
+        ("sweeper.sweep", "UsageError"): WRONG_USAGE,
+        ("sweeper.sweep", "SweepError"): FAILED,
+        ("trainables.finetune", "TargetError"): FAILED,
+        ("analysis.table", "AnalysisError"): WRONG_USAGE,
+    }
+    for (module, name), code in kinds.items():
+        loaded = sys.modules.get(module)
+        if loaded is not None and isinstance(error, getattr(loaded, name)):
+            return code
+    return None

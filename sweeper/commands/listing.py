@@ -1,0 +1,70 @@
+"""``list``: what there is to choose from."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from sweeper.commands.errors import plain_errors
+
+KINDS = ("methods", "models", "datasets")
+
+
+@click.command(name="list")
+@click.argument("kind", type=click.Choice(KINDS))
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON on stdout.")
+@plain_errors
+def listing(kind: str, as_json: bool) -> None:
+    """Say which methods, models or datasets there are."""
+    rows = {"methods": _methods, "models": _models, "datasets": _datasets}[kind]()
+    if as_json:
+        click.echo(json.dumps(rows))
+        return
+    for row in rows:
+        click.echo(str(row.pop("name")))
+        for key, value in row.items():
+            if value not in ("", [], None):
+                click.echo(f"    {key}: {value}")
+
+
+def _methods() -> list[dict[str, object]]:
+    from trainables.methods import method_names, parse_method
+    from trainables.weightings import Needs
+
+    rows: list[dict[str, object]] = []
+    for name in method_names():
+        method = parse_method(name)
+        two = method.weighting.needs is Needs.GRAMIAN
+        rows.append(
+            {
+                "name": name,
+                "objective": f"{method.objective.name}: {method.objective.formula}",
+                "weighting": f"{method.weighting.name}: {method.weighting.formula}",
+                "options": ", ".join(
+                    f"{option.name} (default {option.default:g}, {option.low:g} to {option.high:g}: {option.description})"
+                    for option in method.options.values()
+                ),
+                "gradient buffers": 2 if two else 1,
+                "backward passes": 2 if two else 1,
+                "citation": method.weighting.citation
+                if "+" not in name and name != method.objective.name
+                else method.objective.citation,
+            }
+        )
+    return rows
+
+
+def _models() -> list[dict[str, object]]:
+    from trainables.models import MODELS
+
+    return [
+        {"name": item.name, "description": item.description, "default data": item.dataset, "hub": item.hub_id}
+        for item in MODELS.values()
+    ]
+
+
+def _datasets() -> list[dict[str, object]]:
+    from trainables.data import DATASETS
+
+    return [{"name": name, "description": text} for name, text in DATASETS.items()]

@@ -1,0 +1,118 @@
+"""The options commands share, read leniently: a value that is no number becomes a problem, not the end of reading."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+PROBLEMS = "sweeper.problems"
+
+
+class Lenient(click.ParamType[Any]):
+    """A number; anything else is noted in the context and read as missing, so that all problems are told at once."""
+
+    def __init__(self, kind: type[int] | type[float], name: str) -> None:
+        self.name = name
+        self._kind = kind
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number, or None and a problem in ``ctx.meta``."""
+        try:
+            return self._kind(value)
+        except (TypeError, ValueError):
+            expected = "a whole number" if self._kind is int else "a number"
+            flag = param.opts[-1] if param is not None else "value"
+            if ctx is not None:
+                ctx.meta.setdefault(PROBLEMS, []).append(f"{flag} must be {expected}, got '{value}'")
+            return None
+
+
+NUMBER = Lenient(float, "number")
+WHOLE = Lenient(int, "whole number")
+
+
+def apply(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """One decorator from several, listed in the order of the help page."""
+
+    def decorate(function: Any) -> Any:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+model_options = apply(
+    click.option("--model", default=None, help="Model by name (see 'list models').  [default: tiny-phi]"),
+    click.option("--model-path", type=click.Path(), help="Folder of a causal LM to fine-tune the target from."),
+    click.option("--target-path", type=click.Path(), help="Folder of a causal LM that already is the target."),
+    click.option("--dataset", default=None, help="Data set by name (see 'list datasets').  [default: the model's]"),
+    click.option("--data-dir", type=click.Path(), help="Folder with the data set's files, instead of the hub."),
+    click.option("--forget-split", help="TOFU: forget01, forget05 or forget10.  [default: forget10]"),
+    click.option("--limit", type=WHOLE, help="Keep at most this many retain examples, whole authors."),
+)
+
+training_options = apply(
+    click.option("--epochs", type=WHOLE, help="Passes over the forget set.  [default: 15]"),
+    click.option("--max-steps", type=WHOLE, help="Stop after this many optimizer steps."),
+    click.option("--batch-size", type=WHOLE, help="Forget and retain examples per step.  [default: the model's]"),
+    click.option("--eval-batch-size", type=WHOLE, help="Sequences per evaluation batch.  [default: the model's]"),
+    click.option("--max-length", type=WHOLE, help="Cut sequences after this many tokens.  [default: 512]"),
+    click.option("--optimizer", help="adamw or sgd.  [default: adamw]"),
+    click.option("--weight-decay", type=NUMBER, help="Decoupled for adamw.  [default: 0]"),
+    click.option("--momentum", type=NUMBER, help="For sgd.  [default: 0]"),
+    click.option("--max-grad-norm", type=NUMBER, help="Clip the combined gradient.  [default: off]"),
+    click.option("--weight-scale", help="Weights raw as published, or unit, summing to 1.  [default: raw]"),
+    click.option("--lora-rank", type=WHOLE, help="Train a LoRA adapter of this rank instead of all weights."),
+    click.option("--dtype", help="fp32, or bf16 autocast over fp32 weights.  [default: fp32]"),
+    click.option("--gradient-checkpointing", is_flag=True, default=None, help="Trade time for memory."),
+    click.option("--auto-lr-smoothing", help="paper, clip or official.  [default: clip]"),
+    click.option("--auto-lr-probe", help="same or fresh retain batch.  [default: fresh]"),
+    click.option("--auto-lr-every", type=WHOLE, help="Steps between AutoLR updates.  [default: 10]"),
+    click.option("--auto-lr-start", type=WHOLE, help="First step AutoLR updates at.  [default: 1]"),
+    click.option("--option", "option", multiple=True, metavar="NAME=VALUE", help="A method's own option; repeats."),
+)
+
+SPEC_OPTIONS = (
+    "model_path",
+    "target_path",
+    "data_dir",
+    "forget_split",
+    "limit",
+    "epochs",
+    "max_steps",
+    "batch_size",
+    "eval_batch_size",
+    "max_length",
+    "optimizer",
+    "weight_decay",
+    "momentum",
+    "max_grad_norm",
+    "weight_scale",
+    "lora_rank",
+    "dtype",
+    "gradient_checkpointing",
+    "auto_lr_smoothing",
+    "auto_lr_probe",
+    "auto_lr_every",
+    "auto_lr_start",
+)
+"""The options above that are fields of a trial's spec under the same name."""
+
+
+def read_method_options(pairs: Sequence[str], problems: list[str]) -> dict[str, list[float]]:
+    """``NAME=VALUE`` pairs by name, in order; what cannot be read is added to ``problems``."""
+    found: dict[str, list[float]] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        try:
+            value = float(text)
+        except ValueError:
+            equals = ""
+        if not equals:
+            problems.append(f"--option must be NAME=VALUE with a number, got '{pair}'")
+            continue
+        found.setdefault(name.strip(), []).append(value)
+    return found

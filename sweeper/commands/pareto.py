@@ -1,0 +1,128 @@
+"""``pareto``: search the trade-off of one or several methods and end in a report."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sweeper.commands import options
+from sweeper.commands.errors import INTERRUPTED, Problems, plain_errors, resume_command
+
+
+@click.command()
+@click.option("--method", multiple=True, help="Method by name (see 'list methods'); repeats.  [default: gdiff, ngdiff]")
+@options.model_options
+@click.option("--c", type=options.NUMBER, multiple=True, help="gdiff's weight on the retain loss; repeats.")
+@click.option("--lr", type=options.NUMBER, multiple=True, help="Learning rate; repeats.  [default: the model's range]")
+@click.option("--auto-lr", default="off", show_default=True, help="off, on, or both, which makes it a searched choice.")
+@click.option("--space", help="'paper' for the paper's grid, or a FILE.yaml, instead of the built-in space.")
+@click.option("--trials", type=options.WHOLE, help="Trials in all.  [default: 16; with grid, the whole grid]")
+@click.option("--sampler", default="tpe", show_default=True, help="tpe, nsga2, random or grid.")
+@click.option("--seeds", type=options.WHOLE, default=1, show_default=True, help="Runs per configuration.")
+@click.option("--seed", type=options.WHOLE, default=0, show_default=True, help="First seed of runs and of the search.")
+@click.option("--objectives", help="NAME:max|min,...  [default: forget_loss:max,retain_loss:min]")
+@options.training_options
+@click.option(
+    "--gpus-per-trial",
+    type=options.NUMBER,
+    help="GPUs a trial takes; 0.25 puts four on one.  [default: 0, or 1 where there is one]",
+)
+@click.option(
+    "--cpus-per-trial", type=options.NUMBER, default=1.0, show_default=True, help="CPU threads a trial takes."
+)
+@click.option("--max-concurrent", type=options.WHOLE, help="At most this many trials at once.")
+@click.option("--address", help="Join the Ray cluster at this address ('auto' for a running one).")
+@click.option("--storage", type=click.Path(), help="Folder for Ray's own state.  [default: OUT/ray]")
+@click.option("--out", type=click.Path(), help="Output folder.  [default: runs/NAME-TIME]")
+@click.option(
+    "--tracking-uri", help="MLflow server or database.  [default: $MLFLOW_TRACKING_URI, or sqlite:///mlflow.db]"
+)
+@click.option("--experiment", default="unlearning", show_default=True, help="MLflow experiment.")
+@click.option("--time-budget", type=options.NUMBER, help="Seconds after which no new trial starts.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on stdout.")
+@plain_errors
+def pareto(**given: Any) -> None:
+    """Search the forget/retain trade-off of one or several methods; ends in a report.
+
+    Every trial unlearns one model with one method, c and learning rate. The folder OUT then holds trials.csv,
+    pareto.json, pareto.png, report.html and the checkpoints.
+    """
+    from sweeper.commands.settings import sweep_settings
+    from sweeper.sweep import begin
+
+    settings = sweep_settings(given, command=command_line())
+    out = output_folder(given.get("out"), name=settings.name)
+    begin(settings, out)
+    run_to_the_end(out, as_json=given["as_json"])
+
+
+def command_line() -> str:
+    """The command as typed, for the record."""
+    import shlex
+
+    return shlex.join(["python", "-m", "sweeper", *sys.argv[1:]])
+
+
+def output_folder(given: str | None, *, name: str) -> Path:
+    """The folder for a new sweep.
+
+    Raises:
+        Problems: it is a file, or holds something already; nothing is overwritten.
+    """
+    if given is None:
+        stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+        return Path("runs") / f"{name}-{stamp}"
+    folder = Path(given)
+    if folder.exists() and not folder.is_dir():
+        raise Problems([f"--out {folder}: this is a file, expected a folder"])
+    if (folder / "sweep.json").exists():
+        raise Problems(
+            [
+                f"--out {folder}: it holds another sweep; go on with it by '{resume_command(folder)}', or name another folder"
+            ]
+        )
+    if folder.is_dir() and any(folder.iterdir()):
+        raise Problems([f"--out {folder}: the folder is not empty; name a new or an empty one"])
+    return folder
+
+
+def run_to_the_end(out: Path, *, as_json: bool) -> None:
+    """Run the sweep in ``out`` and print how it ended; exit code 130 and the resume command where it was stopped."""
+    from rich.console import Console
+
+    from sweeper.sweep import Interrupted, run
+
+    console = Console(stderr=True)
+    try:
+        summary = run(out, console=console)
+    except Interrupted:
+        click.echo(f"interrupted; everything finished is kept. Go on with:\n  {resume_command(out)}", err=True)
+        if as_json:
+            click.echo(json.dumps({"out": str(out), "interrupted": True}))
+        sys.exit(INTERRUPTED)
+    if as_json:
+        click.echo(json.dumps(summary.to_dict()))
+    else:
+        click.echo(describe(summary.to_dict()))
+
+
+def describe(summary: Mapping[str, Any]) -> str:
+    """The summary in a few lines."""
+    status = ", ".join(f"{count} {name}" for name, count in summary["status"].items())
+    hypervolume = summary["hypervolume"]
+    lines = [
+        f"{summary['trials']} trials: {status}",
+        f"frontier: {summary['front']} trials, hypervolume {hypervolume:.4f}"
+        if hypervolume is not None
+        else "no frontier",
+        f"report: {summary['out']}/report.html",
+    ]
+    if summary["tracking"]:
+        lines.append(f"MLflow: {summary['tracking']}")
+    return "\n".join(lines)

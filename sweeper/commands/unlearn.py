@@ -1,0 +1,57 @@
+"""``unlearn``: one run, without Ray."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sweeper.commands import options
+from sweeper.commands.errors import FAILED, Problems, exit_with, plain_errors
+
+
+@click.command()
+@click.option("--method", default="gdiff", show_default=True, help="Method by name (see 'list methods').")
+@options.model_options
+@click.option("--c", type=options.NUMBER, help="gdiff's weight on the retain loss.")
+@click.option("--lr", type=options.NUMBER, help="Learning rate, or where AutoLR starts.  [default: the model's]")
+@click.option("--auto-lr", default="off", show_default=True, help="on or off.")
+@options.training_options
+@click.option("--seed", type=options.WHOLE, default=0, show_default=True, help="Order of batches, random weights.")
+@click.option("--out", type=click.Path(), help="Write checkpoint/, history.csv and metrics.json here.")
+@click.option("--json", "as_json", is_flag=True, help="Print metrics.json on stdout.")
+@plain_errors
+def unlearn(**given: Any) -> None:
+    """Unlearn one model with one method and learning rate, and score it."""
+    from sweeper.commands.settings import single_spec
+
+    spec = single_spec(given)
+    out = _output(given.get("out"))
+
+    from rich.console import Console
+
+    from sweeper.single_run import run_once
+
+    row = run_once(spec, out=out, console=Console(stderr=True), started=time.time())
+    if given["as_json"]:
+        click.echo(json.dumps(row))
+    else:
+        for name in ("status", "steps", "forget_loss", "retain_loss", "verbmem", "utility", "truth_ratio"):
+            if row.get(name) is not None:
+                click.echo(f"{name:<12} {row[name]}")
+        if out is not None:
+            click.echo(f"{'written to':<12} {out}")
+    if row["status"] != "finished":
+        exit_with([str(row["error"])], FAILED)
+
+
+def _output(given: str | None) -> Path | None:
+    if given is None:
+        return None
+    folder = Path(given)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise Problems([f"--out {folder}: it exists and is not an empty folder; nothing is overwritten"])
+    return folder

@@ -1,0 +1,110 @@
+"""What a person sees while a sweep runs: a live table in a terminal, a line per finished trial anywhere else."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+_ROWS = 12
+_HERTZ = 4.0
+
+
+class Display:
+    """Progress on stderr; ``close`` leaves the last state standing."""
+
+    def __init__(self, console: Console, *, trials: int, done: int) -> None:
+        self._console = console
+        self._running: dict[str, dict[str, Any]] = {}
+        self._ended: list[dict[str, Any]] = []
+        self._progress = Progress(
+            TextColumn("trials"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()
+        )
+        self._task: TaskID = self._progress.add_task("trials", total=trials, completed=done)
+        self._live: Live | None = None
+        self._drawn = 0.0
+        if console.is_terminal:
+            self._live = Live(self._render(), console=console, auto_refresh=False)
+            self._live.start()
+
+    def started(self, trial_id: str, row: Mapping[str, Any]) -> None:
+        """A trial begins."""
+        self._running[trial_id] = {"trial_id": trial_id, **row, "status": "running"}
+
+    def reported(self, trial_id: str, report: Mapping[str, Any]) -> None:
+        """A trial reports an epoch."""
+        self._running.get(trial_id, {}).update(
+            {name: report.get(name) for name in ("step", "epoch", "forget_loss", "retain_loss")}
+        )
+
+    def ended(self, trial_id: str, row: Mapping[str, Any]) -> None:
+        """A trial is over."""
+        self._running.pop(trial_id, None)
+        self._ended.append(dict(row))
+        self._progress.advance(self._task)
+        if self._live is None:
+            error = f"  {row['error']}" if row.get("error") else ""
+            self._console.print(
+                f"{trial_id} {row['status']:<8} {describe(row):<32} forget {_number(row.get('forget_loss'))} "
+                f"retain {_number(row.get('retain_loss'))} verbmem {_number(row.get('verbmem'))} "
+                f"utility {_number(row.get('utility'))} {_number(row.get('wall_seconds'))} s{error}",
+                highlight=False,
+                markup=False,
+            )
+
+    def refresh(self) -> None:
+        """Redraw, at most four times a second."""
+        now = time.monotonic()
+        if self._live is not None and now - self._drawn >= 1.0 / _HERTZ:
+            self._drawn = now
+            self._live.update(self._render(), refresh=True)
+
+    def close(self) -> None:
+        """Draw the last state and stop."""
+        if self._live is not None:
+            self._live.update(self._render(), refresh=True)
+            self._live.stop()
+            self._live = None
+
+    def _render(self) -> Group:
+        table = Table(box=None, pad_edge=False)
+        for name in ("trial", "method", "status", "epoch", "forget loss", "retain loss", "verbmem", "utility"):
+            table.add_column(name, justify="left" if name in ("trial", "method", "status") else "right", no_wrap=True)
+        running = list(self._running.values())
+        for row in [*self._ended[-max(1, _ROWS - len(running)) :], *running]:
+            table.add_row(
+                str(row["trial_id"]),
+                describe(row),
+                str(row["status"]),
+                _number(row.get("epochs_done", row.get("epoch"))),
+                *(_number(row.get(name)) for name in ("forget_loss", "retain_loss", "verbmem", "utility")),
+            )
+        return Group(table, self._progress)
+
+
+def describe(row: Mapping[str, Any]) -> str:
+    """A trial in a few words: ``gdiff c=0.41 lr=8.3e-05 autolr``."""
+    words = [str(row["method"])]
+    if row.get("c") is not None:
+        words.append(f"c={float(row['c']):.2f}")
+    words.append(f"lr={float(row['lr']):.1e}")
+    if row.get("auto_lr") == "on":
+        words.append("autolr")
+    return " ".join(words)
+
+
+def _number(value: object) -> str:
+    return f"{float(value):.3g}" if isinstance(value, (int, float)) else "-"

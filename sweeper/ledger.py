@@ -1,0 +1,178 @@
+"""The record of a sweep on disk: trials.csv and history.csv, appended as things happen, and sweep.json.
+
+trials.csv is the truth about which trials are done: a row is written and synced before anyone is told, so that after
+``kill -9`` a resumed sweep keeps exactly the trials that have a row. A line torn by the kill is dropped.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from trainables.evaluation import FINAL_METRICS, LOSSES
+from trainables.methods import option_names
+from trainables.spec import SPEC_FIELDS
+
+Row = dict[str, object]
+
+_LEADING = ("trial_id", "spec_hash", "model", "dataset", "method", *option_names(), "lr", "auto_lr", "seed")
+_OUTCOME = (
+    "status",
+    "steps",
+    "epochs_done",
+    *LOSSES,
+    *FINAL_METRICS,
+    "train_seconds",
+    "eval_seconds",
+    "wall_seconds",
+    "checkpoint",
+    "error",
+    "started_at",
+    "first_step_at",
+    "ended_at",
+    "worker",
+)
+TRIAL_COLUMNS = (*_LEADING, *(name for name in SPEC_FIELDS if name not in _LEADING), *_OUTCOME)
+HISTORY_COLUMNS = (
+    "trial_id",
+    "step",
+    "epoch",
+    "lr",
+    "c_t",
+    "grad_norm_retain",
+    "grad_norm_forget",
+    "grad_norm",
+    "grad_cosine",
+    "train_retain_loss",
+    "train_forget_loss",
+    *LOSSES,
+    *FINAL_METRICS,
+    "auto_lr_eta_star",
+    "auto_lr_slope",
+    "auto_lr_curvature",
+    "auto_lr_updates",
+    "auto_lr_not_finite",
+    "auto_lr_no_descent",
+    "auto_lr_no_curvature",
+    "seconds",
+)
+PARAMETERS = (*_LEADING[2:], *(name for name in SPEC_FIELDS if name not in _LEADING))
+"""The columns that say what a trial was asked to do."""
+OUTCOME_METRICS = ("steps", "epochs_done", *LOSSES, *FINAL_METRICS, "train_seconds", "eval_seconds", "wall_seconds")
+"""The numeric columns that say how a trial ended."""
+HISTORY_METRICS = tuple(name for name in HISTORY_COLUMNS if name not in ("trial_id", "step"))
+
+
+class CsvLog:
+    """A CSV file that only grows, whole lines at a time."""
+
+    def __init__(self, path: Path, columns: Sequence[str], *, sync: bool) -> None:
+        self.path = path
+        self.columns = tuple(columns)
+        self._sync = sync
+
+    def read(self) -> list[dict[str, str]]:
+        """The complete rows; a last line without its newline was torn and is left out."""
+        if not self.path.is_file():
+            return []
+        with self.path.open(newline="", encoding="utf-8") as file:
+            text = file.read()
+        return list(csv.DictReader(io.StringIO(text[: text.rfind("\n") + 1], newline="")))
+
+    def append(self, rows: Iterable[Mapping[str, object]]) -> None:
+        """Add rows, after a header in a new file; on disk when this returns if the log is a synced one.
+
+        Raises:
+            OSError: the disk is full or the folder is gone; nothing of the rows is to be relied on then.
+        """
+        buffer = io.StringIO(newline="")
+        writer = csv.writer(buffer, lineterminator="\n")
+        new = not self.path.is_file() or self.path.stat().st_size == 0
+        if new:
+            writer.writerow(self.columns)
+        for row in rows:
+            writer.writerow([_cell(row.get(column)) for column in self.columns])
+        with self.path.open("ab") as file:
+            size = file.tell()
+            try:
+                file.write(buffer.getvalue().encode())
+                file.flush()
+                if self._sync:
+                    os.fsync(file.fileno())
+            except OSError:
+                # Half a line on a full disk would swallow the next one.
+                os.truncate(self.path, size)
+                raise
+
+    def rewrite(self, rows: Iterable[Mapping[str, object]]) -> None:
+        """Replace the whole file, all at once."""
+        staging = CsvLog(self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex[:8]}"), self.columns, sync=True)
+        staging.append(rows)
+        staging.path.replace(self.path)
+
+
+class Ledger:
+    """The CSV files of one sweep folder."""
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        self.trials = CsvLog(out / "trials.csv", TRIAL_COLUMNS, sync=True)
+        self.history = CsvLog(out / "history.csv", HISTORY_COLUMNS, sync=False)
+
+    def finished_ids(self) -> set[str]:
+        """The trials that have a row, however they ended."""
+        return {row["trial_id"] for row in self.trials.read()}
+
+    def mend(self, restored_steps: Mapping[str, int]) -> None:
+        """Make both files whole before a resumed sweep appends to them.
+
+        Torn lines go, and so does the history that an unfinished trial will write again: everything after the step
+        in ``restored_steps`` it goes on from (after 0 where it starts anew).
+        """
+        done: dict[str, dict[str, str]] = {}
+        for row in self.trials.read():
+            done.setdefault(row["trial_id"], row)
+        if self.trials.path.is_file():
+            self.trials.rewrite(done.values())
+        if self.history.path.is_file():
+            kept = [
+                row
+                for row in self.history.read()
+                if row["trial_id"] in done or int(row["step"]) <= restored_steps.get(row["trial_id"], 0)
+            ]
+            self.history.rewrite(kept)
+
+    def sort(self) -> None:
+        """Put trials.csv in the order of trial ids and history.csv in that of (trial id, step)."""
+        self.trials.rewrite(sorted(self.trials.read(), key=lambda row: row["trial_id"]))
+        self.history.rewrite(sorted(self.history.read(), key=lambda row: (row["trial_id"], int(row["step"]))))
+
+
+def write_json(path: Path, content: object) -> None:
+    """Write JSON all at once; NaN and infinities become null, as JSON has none."""
+    staging = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
+    staging.write_text(json.dumps(_finite(content), indent=2) + "\n", encoding="utf-8")
+    staging.replace(path)
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return value
+
+
+def _cell(value: object) -> object:
+    """Missing values are empty, never a default score; floats keep all their digits."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    return repr(value) if isinstance(value, float) else value

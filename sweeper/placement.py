@@ -1,0 +1,113 @@
+"""Where trials run: Ray on this machine or a running cluster, and whether what a trial asks for exists there."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+RAY_ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_AIR_NEW_OUTPUT": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_DEDUP_LOGS": "1",
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
+    # Tune's snapshots are not what a sweep resumes from.
+    "TUNE_GLOBAL_CHECKPOINT_S": "600",
+    "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
+}
+
+
+class PlacementError(RuntimeError):
+    """Trials cannot be placed; the message is a plain sentence for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What one trial takes: fractions of a GPU share it with others, CPU threads are whole."""
+
+    cpus: float
+    gpus: float
+
+    def as_ray(self) -> dict[str, float]:
+        """As Ray Tune takes them."""
+        return {"cpu": self.cpus, "gpu": self.gpus}
+
+
+@contextlib.contextmanager
+def ray_cluster(address: str | None, *, resources: Resources, shared: tuple[Path, ...]) -> Iterator[int]:
+    """Join the cluster at ``address``, or start Ray here; yields how many trials fit at once.
+
+    Raises:
+        PlacementError: no cluster answers, no node has what a trial asks for, or a node does not see a shared folder.
+    """
+    os.environ.update({key: value for key, value in RAY_ENVIRONMENT.items() if key not in os.environ})
+    import ray
+
+    try:
+        ray.init(
+            address=address or "local",
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            **({} if address else {"include_dashboard": False, "configure_logging": True}),
+        )
+    except (ConnectionError, OSError, ValueError, RuntimeError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise PlacementError(f"cannot join a Ray cluster at '{address}': {reason}") from None
+    try:
+        nodes = [node for node in ray.nodes() if node["Alive"]]
+        slots = _slots(nodes, resources)
+        _require_shared(nodes, shared)
+        yield slots
+    finally:
+        ray.shutdown()
+
+
+def _slots(nodes: list[dict[str, object]], resources: Resources) -> int:
+    """How many trials fit on the nodes at once; a GPU's fractions never span two GPUs."""
+    total = 0
+    for node in nodes:
+        available: dict[str, float] = node["Resources"]  # type: ignore[assignment]
+        cpus = int(available.get("CPU", 0) // resources.cpus) if resources.cpus > 0 else 1 << 20
+        gpus = 1 << 20
+        if resources.gpus >= 1:
+            gpus = int(available.get("GPU", 0) // resources.gpus)
+        elif resources.gpus > 0:
+            gpus = int(available.get("GPU", 0)) * int(1 / resources.gpus + 1e-9)
+        total += min(cpus, gpus)
+    if total == 0:
+        have = ", ".join(
+            f"{node['Resources'].get('CPU', 0):g} CPUs and {node['Resources'].get('GPU', 0):g} GPUs"  # type: ignore[attr-defined]
+            for node in nodes
+        )
+        raise PlacementError(
+            f"no node can run a trial that takes {resources.cpus:g} CPUs and {resources.gpus:g} GPUs: the nodes have "
+            f"{have}; lower --cpus-per-trial or --gpus-per-trial"
+        )
+    return total
+
+
+def _require_shared(nodes: list[dict[str, object]], shared: tuple[Path, ...]) -> None:
+    """Every node must see the target and the output folder: workers read the one and write checkpoints to the other."""
+    if len(nodes) < 2:
+        return
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    @ray.remote(num_cpus=0)
+    def unseen(paths: list[str]) -> list[str]:
+        return [path for path in paths if not os.path.isdir(path)]
+
+    paths = [str(path) for path in shared]
+    for node in nodes:
+        strategy = NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
+        missing = ray.get(unseen.options(scheduling_strategy=strategy).remote(paths))
+        if missing:
+            raise PlacementError(
+                f"node {node['NodeManagerHostname']} does not see {', '.join(missing)}: put --out and the cache "
+                "(XDG_CACHE_HOME) on storage all nodes share"
+            )

@@ -1,0 +1,80 @@
+"""A sweep's settings: what is fixed, what varies, how it is searched, where it runs. Written to sweep.json."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from search_spaces.space import Space
+from sweeper.objectives import DEFAULT_OBJECTIVES, Objective, parse_objectives
+from sweeper.placement import Resources
+from trainables.methods import option_names, parse_method
+from trainables.spec import TrialSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepSettings:
+    """Everything that is needed to run a sweep again.
+
+    ``base`` has the fields that do not vary; ``space`` proposes the rest, by name: ``method``, ``lr``, ``auto_lr``,
+    any method option, and any other field of a trial's spec.
+    """
+
+    name: str
+    base: TrialSpec
+    space: Space
+    trials: int
+    sampler: str = "tpe"
+    seeds: int = 1
+    seed: int = 0
+    objectives: str = DEFAULT_OBJECTIVES
+    cpus_per_trial: float = 1.0
+    gpus_per_trial: float = 0.0
+    max_concurrent: int | None = None
+    address: str | None = None
+    storage: str | None = None
+    tracking_uri: str = "sqlite:///mlflow.db"
+    experiment: str = "unlearning"
+    time_budget_seconds: float | None = None
+    command: str = ""
+
+    @property
+    def resources(self) -> Resources:
+        """What one trial takes."""
+        return Resources(cpus=self.cpus_per_trial, gpus=self.gpus_per_trial)
+
+    @property
+    def parsed_objectives(self) -> tuple[Objective, ...]:
+        """The objectives, in the order of the search."""
+        return parse_objectives(self.objectives)
+
+    @property
+    def all_seeds(self) -> tuple[int, ...]:
+        """``seed, seed + 1, ...``, one per repetition of a configuration."""
+        return tuple(range(self.seed, self.seed + self.seeds))
+
+    def ray_storage(self, out: Path) -> Path:
+        """The folder for Ray Tune's own state."""
+        return Path(self.storage) if self.storage else out / "ray"
+
+    def make_spec(self, config: Mapping[str, Any], *, target_key: str) -> TrialSpec:
+        """The spec of the trial the space proposed; options that do not apply to its method are left out."""
+        values = dict(config)
+        method = parse_method(str(values.get("method", self.base.method)))
+        given = dict(self.base.options) | {name: values.pop(name) for name in option_names() if name in values}
+        options = method.resolve({name: float(value) for name, value in given.items()})
+        return replace(self.base, **values, options=tuple(sorted(options.items())), target_key=target_key)
+
+    def to_dict(self) -> dict[str, object]:
+        """A JSON-able mapping, read back by :meth:`from_dict`."""
+        return asdict(self) | {"base": self.base.to_dict(), "space": self.space.to_dict()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> SweepSettings:
+        """The settings :meth:`to_dict` made."""
+        given = dict(values)
+        given["base"] = TrialSpec.from_dict(given["base"])
+        given["space"] = Space.from_dict(given["space"])
+        return cls(**given)

@@ -1,0 +1,64 @@
+"""One unlearning run in this process, with its files: what ``unlearn`` does, and what a notebook would call."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from sweeper.ledger import CsvLog, HISTORY_COLUMNS, TRIAL_COLUMNS, Row, write_json
+from sweeper.targets import prepare_with_progress
+from trainables.checkpoints import save_model
+from trainables.reports import Status
+from trainables.run import UnlearningRun
+from trainables.spec import TrialSpec
+from trainables.target import default_device
+from trainables.workspace import Workspace
+
+
+def run_once(spec: TrialSpec, *, out: Path | None, console: Console, started: float) -> Row:
+    """Run ``spec`` and return its row of a table of trials.
+
+    With ``out``: ``history.csv`` grows by a row per report, ``metrics.json`` is the returned row, and ``checkpoint/``
+    the unlearned model (of a finished run).
+    """
+    target = prepare_with_progress(spec, console=console)
+    spec = replace(spec, target_key=target.key)
+    workspace = Workspace(target, device=default_device())
+    run = UnlearningRun(spec, workspace)
+    history = None
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        history = CsvLog(out / "history.csv", HISTORY_COLUMNS, sync=False)
+    first_step = time.time()
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(spec.method, total=spec.epochs)
+        for report in run:
+            losses = {name: round(value, 4) for name, value in report.losses.items()}
+            bar.update(task, completed=report.epoch, description=f"{spec.method} {losses}")
+            if history is not None:
+                history.append([{"trial_id": spec.spec_hash, **report.row()}])
+    checkpoint = None
+    if out is not None and report.status is Status.FINISHED:
+        save_model(run.model, workspace.tokenizer, out / "checkpoint")
+        checkpoint = "checkpoint"
+    now = time.time()
+    values = {
+        "trial_id": spec.spec_hash,
+        "spec_hash": spec.spec_hash,
+        **spec.row(),
+        **report.outcome(),
+        "checkpoint": checkpoint,
+        "wall_seconds": now - started,
+        "started_at": started,
+        "first_step_at": first_step,
+        "ended_at": now,
+    }
+    row = {column: values.get(column) for column in TRIAL_COLUMNS}
+    if out is not None:
+        write_json(out / "metrics.json", row)
+    return row

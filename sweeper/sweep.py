@@ -1,0 +1,338 @@
+"""A sweep from settings to a finished folder; resuming is the same function on a folder that has begun.
+
+What is done is read from disk (trials.csv, then optuna.log, then the saved states of running trials), and Ray Tune gets
+what is left.
+"""
+
+from __future__ import annotations
+
+import datetime
+import fcntl
+import importlib.metadata
+import json
+import logging
+import os
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from sweeper.display import Display
+from sweeper.ledger import Ledger, write_json
+from sweeper.placement import ray_cluster
+from sweeper.session import SweepSession, run_state_folders
+from sweeper.settings import SweepSettings
+from sweeper.study import Proposal, SweepStudy
+from sweeper.targets import prepare_with_progress
+from sweeper.tracking import Tracker
+from sweeper.tracking.uri import shown_uri
+from trainables.target import Target
+
+logger = logging.getLogger(__name__)
+FORMAT = 1
+WORKER_RESTARTS = 3
+_VERSIONS = ("unlearning-sweeper", "torch", "ray", "transformers", "optuna", "mlflow", "peft", "datasets", "moocore")
+
+
+class SweepError(RuntimeError):
+    """The sweep cannot start or go on; the message is a plain sentence for the user."""
+
+
+class UsageError(SweepError):
+    """The folder given is not what the command needs."""
+
+
+class Interrupted(Exception):
+    """The user stopped the sweep; everything finished is on disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """How a sweep ended, for people and for ``--json``."""
+
+    out: Path
+    counts: Mapping[str, int]
+    trials: int
+    hypervolume: float | None
+    front: int
+    tracking: str
+
+    def to_dict(self) -> dict[str, object]:
+        """JSON-able."""
+        return {
+            "out": str(self.out),
+            "trials": self.trials,
+            "status": dict(self.counts),
+            "hypervolume": self.hypervolume,
+            "front": self.front,
+            "tracking": self.tracking,
+        }
+
+
+def begin(settings: SweepSettings, out: Path) -> None:
+    """Make the folder of a new sweep, with the settings in it, so that it can be resumed from its first moment."""
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "checkpoints").mkdir(exist_ok=True)
+    write_json(out / "sweep.json", _description(settings, {"created": _now()}))
+
+
+def read_settings(out: Path) -> SweepSettings:
+    """The settings of the sweep in a folder.
+
+    Raises:
+        SweepError: there is no sweep, or its file cannot be read.
+    """
+    path = out / "sweep.json"
+    if not path.is_file():
+        raise UsageError(f"{out} holds no sweep: there is no sweep.json in it")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return SweepSettings.from_dict(content["settings"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"cannot read {path}: {error}") from None
+
+
+def run(out: Path, *, console: Console) -> Summary:
+    """Run the sweep in ``out``, from wherever it stands, to its end and its report.
+
+    Raises:
+        SweepError, PlacementError, DataError, TargetError: with a plain sentence.
+        Interrupted: stopped by Ctrl-C or SIGTERM; ``run`` again goes on.
+    """
+    settings = read_settings(out)
+    with _exclusive(out), _interruptible():
+        target = prepare_with_progress(settings.base, console=console)
+        content = json.loads((out / "sweep.json").read_text(encoding="utf-8"))
+        write_json(out / "sweep.json", _description(settings, content, target))
+        summary = _run(settings, out, target, console)
+    return summary
+
+
+def _run(settings: SweepSettings, out: Path, target: Target, console: Console) -> Summary:
+    ledger = Ledger(out)
+    study = SweepStudy(
+        out,
+        space=settings.space,
+        objectives=settings.parsed_objectives,
+        sampler=settings.sampler,
+        trials=settings.trials,
+        seeds=settings.all_seeds,
+        seed=settings.seed,
+    )
+    rows = {row["trial_id"]: row for row in ledger.trials.read()}
+    again = study.take_up(rows)
+    restore = _restorable(out, again)
+    ledger.mend({trial_id: step for trial_id, (_, step) in restore.items()})
+    tracker = Tracker(
+        uri=settings.tracking_uri,
+        experiment=settings.experiment,
+        sweep_name=settings.name,
+        spool=out / "mlflow-spool",
+        parent_params={"trials": settings.trials, "sampler": settings.sampler, **settings.base.row()},
+        parent_tags={"sweep": settings.name, "out": str(out.resolve()), "objectives": settings.objectives},
+        artifact_root=Path.cwd() / "mlartifacts",
+    )
+    session = SweepSession(
+        ledger=ledger,
+        study=study,
+        tracker=tracker,
+        display=Display(console, trials=settings.trials, done=len(rows)),
+        make_spec=lambda config: settings.make_spec(config, target_key=target.key),
+    )
+    session.send_missing(rows)
+    try:
+        left = settings.trials - len(rows)
+        if left > 0:
+            folders = {trial_id: folder for trial_id, (folder, _) in restore.items()}
+            _tune(settings, out, target, session, left=left, restore=folders)
+    finally:
+        session.display.close()
+    return _conclude(settings, out, session, console)
+
+
+def _tune(
+    settings: SweepSettings, out: Path, target: Target, session: SweepSession, *, left: int, restore: Mapping[str, str]
+) -> None:
+    """Hand the trials that are left to Ray Tune and wait."""
+    deadline = None
+    if settings.time_budget_seconds is not None:
+        deadline = time.monotonic() + settings.time_budget_seconds
+    shared = (out.resolve(), Path(target.path))
+    with ray_cluster(settings.address, resources=settings.resources, shared=shared) as slots:
+        from ray import tune
+        from ray.tune import CheckpointConfig, FailureConfig, RunConfig, TuneConfig
+
+        from sweeper.tune_bridge import SessionCallback, SessionSearcher
+        from trainables.ray_trainable import UnlearningTrainable
+
+        trainable = tune.with_parameters(
+            UnlearningTrainable,
+            target=target,
+            out=str(out.resolve()),
+            cpus=settings.cpus_per_trial,
+            gpus=settings.gpus_per_trial,
+        )
+        storage = settings.ray_storage(out).resolve()
+        attempt = 1 + sum(1 for path in storage.glob("attempt-*") if path.is_dir())
+        tuner = tune.Tuner(
+            tune.with_resources(trainable, settings.resources.as_ray()),
+            tune_config=TuneConfig(
+                search_alg=SessionSearcher(session, restore_folders=restore, deadline=deadline),
+                num_samples=left,
+                max_concurrent_trials=min(settings.max_concurrent or slots, slots),
+                reuse_actors=True,
+                trial_name_creator=_trial_name,
+                trial_dirname_creator=_trial_name,
+            ),
+            run_config=RunConfig(
+                name=f"attempt-{attempt}",
+                storage_path=str(storage),
+                callbacks=[SessionCallback(session)],
+                failure_config=FailureConfig(max_failures=WORKER_RESTARTS),
+                checkpoint_config=CheckpointConfig(num_to_keep=1),
+                verbose=0,
+            ),
+        )
+        logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
+        _listen()  # ray.init has put its own handler on SIGTERM
+        try:
+            tuner.fit()
+        finally:
+            signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+
+
+def _trial_name(trial: Any) -> str:
+    return str(trial.config["trial_id"])
+
+
+def _conclude(settings: SweepSettings, out: Path, session: SweepSession, console: Console) -> Summary:
+    """Order the tables, write the report, log both to MLflow; say what is missing."""
+    from analysis.report import write_report
+
+    rows = session.ledger.trials.read()
+    complete = len(rows) >= settings.trials or settings.time_budget_seconds is not None
+    if rows:
+        session.ledger.sort()
+        write_report(out)
+    interrupted = _interrupted.is_set() or not complete
+    front: dict[str, Any] = {}
+    if (out / "pareto.json").is_file():
+        front = json.loads((out / "pareto.json").read_text(encoding="utf-8"))
+    names = ("sweep.json", "trials.csv", "history.csv", "pareto.json", "pareto.png", "pareto.svg", "report.html")
+    metrics = {"hypervolume": front["hypervolume"]} if front.get("hypervolume") is not None else {}
+    session.tracker.sweep_ended(
+        status="interrupted" if interrupted else "finished",
+        metrics=metrics,
+        artifacts=[out / name for name in names if (out / name).is_file()],
+    )
+    with console.status("sending what is left to MLflow") if console.is_terminal else _nothing():
+        delivered = session.tracker.close(timeout=60.0)
+    if session.unwritten:
+        raise SweepError(f"{session.unwritten} finished trials could not be written to {out}: is the disk full?")
+    if interrupted:
+        raise Interrupted
+    return Summary(
+        out=out,
+        counts=Counter(row["status"] for row in rows),
+        trials=len(rows),
+        hypervolume=front.get("hypervolume"),
+        front=len(front.get("front", ())),
+        tracking=delivered.message or shown_uri(settings.tracking_uri),
+    )
+
+
+def _restorable(out: Path, again: list[Proposal]) -> dict[str, tuple[str, int]]:
+    """For trials that were running: the newest whole state of each, and its step."""
+    if not again or not (out / "ray").is_dir():
+        return {}
+    from trainables.ray_trainable import read_state
+
+    found = {}
+    for proposal in again:
+        for folder in run_state_folders(out, proposal.trial_id):
+            if (state := read_state(folder)) is not None:
+                found[proposal.trial_id] = (str(folder.resolve()), int(state["step"]))
+                break
+    return found
+
+
+def _description(settings: SweepSettings, old: Mapping[str, Any], target: Target | None = None) -> dict[str, object]:
+    """The content of sweep.json; what only the target knows is filled in once it is there."""
+    import math
+
+    guess = math.log(target.vocabulary_size) if target is not None else None
+    return {
+        "format": FORMAT,
+        "name": settings.name,
+        "created": old["created"],
+        "command": settings.command,
+        "versions": {name: importlib.metadata.version(name) for name in _VERSIONS},
+        "settings": settings.to_dict(),
+        "objectives": [item.to_dict(guess) for item in settings.parsed_objectives] if guess is not None else None,
+        "random_guess_loss": guess,
+        "vocabulary_size": target.vocabulary_size if target is not None else None,
+        "baseline": target.baseline if target is not None else None,
+        "target": {"key": target.key, "path": target.path} if target is not None else None,
+    }
+
+
+@contextmanager
+def _exclusive(out: Path) -> Iterator[None]:
+    """Hold the folder: two drivers on one sweep would run every trial twice. A killed driver lets go by itself."""
+    with (out / ".lock").open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UsageError(f"the sweep in {out} is running in another process; wait for it or stop it") from None
+        yield
+
+
+_interrupted = threading.Event()
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM stop the sweep in order; see :func:`_listen`."""
+    _interrupted.clear()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    _listen()
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _listen() -> None:
+    """Take SIGINT and SIGTERM: while Tune's loop runs it is told to end by the SIGUSR1 it listens to; else, or at the
+    second signal, KeyboardInterrupt ends whatever goes on."""
+
+    def stop(number: int, frame: object) -> None:
+        first = not _interrupted.is_set()
+        _interrupted.set()
+        if first and callable(signal.getsignal(signal.SIGUSR1)):
+            os.kill(os.getpid(), signal.SIGUSR1)
+        else:
+            raise KeyboardInterrupt
+
+    os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

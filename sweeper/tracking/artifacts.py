@@ -1,0 +1,70 @@
+"""Keeping files with a run: linked, not copied, where the artifacts of the run lie on this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+
+def keep_artifact(client: Any, run_id: str, source: Path, *, under: str) -> None:
+    """Log a file or folder to a run, in the folder ``under`` of its artifacts ("" for the top).
+
+    With artifacts in a local folder the files of a folder are hard-linked there, so that a checkpoint of gigabytes
+    costs neither time nor space; where links are impossible (another file system) they are copied. A single file is
+    always copied: tables and figures are written again by the next resume, and the artifact must not change with them.
+
+    Raises FileNotFoundError when ``source`` is gone, OSError when the disk refuses, and what MLflow raises.
+    """
+    if not source.exists():
+        raise FileNotFoundError(f"{source} no longer exists")
+    folder = local_folder(client.get_run(run_id).info.artifact_uri)
+    if folder is not None:
+        if source.is_dir():
+            _link_tree(source, folder / under)
+        else:
+            _place(source, folder / under / source.name, link=False)
+    elif source.is_dir():
+        client.log_artifacts(run_id, str(source), under or None)
+    else:
+        client.log_artifact(run_id, str(source), under or None)
+
+
+def local_folder(artifact_uri: str) -> Path | None:
+    """The folder of a ``file:`` URI or plain path; None when the artifacts are elsewhere."""
+    parts = urlsplit(artifact_uri)
+    if parts.scheme == "file":
+        return Path(unquote(parts.path))
+    return Path(artifact_uri) if parts.scheme == "" else None
+
+
+def _link_tree(source: Path, target: Path) -> None:
+    for folder, _, names in os.walk(source):
+        for name in names:
+            path = Path(folder, name)
+            _place(path, target / path.relative_to(source), link=True)
+
+
+def _place(source: Path, target: Path, *, link: bool) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if link and target.exists() and target.samefile(source):
+        return
+    draft = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}")
+    try:
+        _link_or_copy(source, draft, link=link)
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _link_or_copy(source: Path, target: Path, *, link: bool) -> None:
+    if link:
+        try:
+            os.link(source, target)
+            return
+        except OSError:  # another file system, or one without links
+            pass
+    shutil.copy2(source, target)

@@ -1,0 +1,115 @@
+"""Which tracking URIs can work: what is wrong with one, found without importing MLflow and without the network."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from importlib.metadata import entry_points
+from pathlib import Path
+from urllib.parse import SplitResult, urlsplit
+
+_DATABASE_DRIVERS = {"postgresql": "psycopg2", "mysql": "mysqldb", "mssql": "pyodbc"}
+"""The driver SQLAlchemy takes when the scheme names none."""
+
+_PACKAGES = {"mysqldb": "MySQLdb", "mysqlconnector": "mysql"}
+"""Drivers whose package has another name."""
+
+_SQLITE_HEADER = b"SQLite format 3\x00"
+_EXAMPLES = "sqlite:///mlflow.db or http://localhost:5000"
+
+
+def tracking_problem(uri: str) -> str | None:
+    """A plain sentence saying why MLflow cannot work with ``uri``, or None.
+
+    Takes milliseconds. Of an HTTP server only the address is checked, not whether it answers: a sweep tolerates a
+    dead server.
+    """
+    if uri == "databricks":
+        return None
+    try:
+        parts = urlsplit(uri)
+        scheme, _, driver = parts.scheme.partition("+")
+        if scheme in ("http", "https"):
+            return _http_problem(uri, parts)
+    except ValueError as error:
+        return f"tracking URI '{shown_uri(uri)}' cannot be read: {error}"
+    if scheme == "sqlite":
+        try:
+            return _sqlite_problem(uri)
+        except OSError as error:
+            return f"the tracking database of '{uri}' cannot be used: {error}"
+    if scheme in _DATABASE_DRIVERS:
+        driver = driver or _DATABASE_DRIVERS[scheme]
+        package = _PACKAGES.get(driver, driver.partition(".")[0])
+        if importlib.util.find_spec(package) is None:
+            return f"tracking URI '{shown_uri(uri)}' needs the Python package {package}, which is not installed"
+        return None
+    if scheme in ("", "file"):
+        return f"tracking URI '{uri}' is a folder, and MLflow keeps runs in a database: expected {_EXAMPLES}"
+    plugins = {point.name for point in entry_points(group="mlflow.tracking_store")}
+    if scheme == "databricks" or scheme in plugins:
+        return None
+    return f"tracking URI '{shown_uri(uri)}' has an unknown scheme '{scheme}': expected {_EXAMPLES}"
+
+
+def absolute_uri(uri: str) -> str:
+    """``uri`` with the relative path of a SQLite file made absolute, so that it names one file from any folder."""
+    path = sqlite_path(uri)
+    if path is None:
+        return uri
+    head, _, tail = uri.partition(":///")
+    _, mark, query = tail.partition("?")
+    return f"{head}:///{path.absolute()}{mark}{query}"
+
+
+def shown_uri(uri: str) -> str:
+    """``uri`` as it may be printed and stored: without the password."""
+    head, mark, rest = uri.partition("://")
+    authority, slash, path = rest.partition("/")
+    credentials, at, host = authority.rpartition("@")
+    if not at:
+        return uri
+    return f"{head}{mark}{credentials.partition(':')[0]}@{host}{slash}{path}"
+
+
+def is_database(uri: str) -> bool:
+    """Whether this machine opens the store itself, and so decides where a new experiment keeps its artifacts."""
+    return uri.partition(":")[0].partition("+")[0] in ("sqlite", *_DATABASE_DRIVERS)
+
+
+def sqlite_path(uri: str) -> Path | None:
+    """The database file of a SQLite URI; None for other schemes and for a database in memory."""
+    head, mark, tail = uri.partition(":///")
+    name = tail.partition("?")[0]
+    if head.partition("+")[0] != "sqlite" or not mark or name in ("", ":memory:"):
+        return None
+    return Path(name)
+
+
+def _http_problem(uri: str, parts: SplitResult) -> str | None:
+    if not parts.hostname:
+        return f"tracking URI '{shown_uri(uri)}' names no host: expected for example http://localhost:5000"
+    if parts.port == 0:
+        return f"tracking URI '{shown_uri(uri)}' has port 0: expected a port from 1 to 65535"
+    return None
+
+
+def _sqlite_problem(uri: str) -> str | None:
+    path = sqlite_path(uri)
+    if path is None:
+        return f"tracking URI '{uri}' names no database file: expected for example sqlite:///mlflow.db"
+    path = path.absolute()
+    if path.is_dir():
+        return f"the tracking database {path} is a folder: give the path of a file"
+    if path.exists():
+        if not os.access(path, os.R_OK | os.W_OK):
+            return f"the tracking database {path} is not writable"
+        with path.open("rb") as file:
+            start = file.read(len(_SQLITE_HEADER))
+        return None if start in (b"", _SQLITE_HEADER) else f"{path} is not a SQLite database"
+    parent = next(folder for folder in path.parents if folder.exists())
+    if not parent.is_dir():
+        return f"the tracking database {path} cannot be made: {parent} is not a folder"
+    if not os.access(parent, os.W_OK | os.X_OK):
+        return f"the tracking database {path} cannot be made: folder {parent} is not writable"
+    return None

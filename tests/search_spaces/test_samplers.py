@@ -1,0 +1,77 @@
+"""Optuna's samplers on a conditional space: whatever they propose lies in it, and can be replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import optuna
+import pytest
+
+from search_spaces import Choice, Float, Int, Space
+
+SPACE = Space(
+    (
+        Choice("method", ("gdiff", "npo", "simnpo", "ngdiff")),
+        Choice("auto_lr", ("off", "on")),
+        Float("lr", 1e-5, 1e-3, log=True),
+        Float("c", 0.05, 0.95, when={"method": ("gdiff",)}, key="gdiff.c"),
+        Float("beta", 0.01, 1.0, log=True, when={"method": ("npo",)}, key="npo.beta"),
+        Float("beta", 2.5, 5.5, when={"method": ("simnpo",)}, key="simnpo.beta"),
+        Int("auto_lr_every", 1, 20, log=True, when={"auto_lr": ("on",), "method": ("gdiff", "ngdiff")}),
+        Choice("lora_rank", (None, 8), when={"auto_lr": ("off",)}),
+    ),
+    {"epochs": 15},
+)
+
+SAMPLERS: dict[str, Callable[[], optuna.samplers.BaseSampler]] = {
+    "tpe": lambda: optuna.samplers.TPESampler(
+        multivariate=True, group=True, constant_liar=True, n_startup_trials=10, seed=0
+    ),
+    "nsga2": lambda: optuna.samplers.NSGAIISampler(population_size=10, seed=0),
+    "random": lambda: optuna.samplers.RandomSampler(seed=0),
+}
+
+
+def names_that_apply(config: Mapping[str, object]) -> set[str]:
+    """What a configuration of the space above must hold, written out by hand."""
+    names = {"epochs", "method", "auto_lr", "lr"}
+    names |= {"gdiff": {"c"}, "npo": {"beta"}, "simnpo": {"beta"}, "ngdiff": set()}[str(config["method"])]
+    if config["auto_lr"] == "off":
+        names |= {"lora_rank"}
+    elif config["method"] in ("gdiff", "ngdiff"):
+        names |= {"auto_lr_every"}
+    return names
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+def test_every_proposal_lies_in_the_space_and_holds_only_what_applies(name: str) -> None:
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = optuna.create_study(directions=["maximize", "minimize"], sampler=SAMPLERS[name]())
+    methods = set()
+    for _ in range(60):
+        trial = study.ask()
+        config = SPACE.suggest(trial)
+        assert SPACE.contains(config)
+        assert set(config) == names_that_apply(config)
+        assert SPACE.params_of(config) == trial.params
+        methods.add(config["method"])
+        lr = float(str(config["lr"]))
+        study.tell(trial, [float(str(config.get("c", 0.5))) * lr, float(str(config.get("beta", 1.0))) - lr])
+    assert methods == {"gdiff", "npo", "simnpo", "ngdiff"}
+
+
+def test_an_enqueued_configuration_comes_back_unchanged_also_through_a_journal_on_disk(tmp_path: Path) -> None:
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    backend = optuna.storages.journal.JournalFileBackend(str(tmp_path / "optuna.log"))
+    study = optuna.create_study(storage=optuna.storages.JournalStorage(backend))
+    configs: list[dict[str, object]] = [
+        {"epochs": 15, "method": "gdiff", "auto_lr": "off", "lr": 1e-5, "c": 0.1, "lora_rank": None},
+        {"epochs": 15, "method": "simnpo", "auto_lr": "on", "lr": 1e-3, "beta": 4.5},
+        {"epochs": 15, "method": "ngdiff", "auto_lr": "on", "lr": 3e-4, "auto_lr_every": 20},
+        {"epochs": 15, "method": "npo", "auto_lr": "off", "lr": 3e-4, "beta": 0.1, "lora_rank": 8},
+    ]
+    for config in configs:
+        study.enqueue_trial(SPACE.params_of(config))
+    assert [SPACE.suggest(study.ask()) for _ in configs] == configs

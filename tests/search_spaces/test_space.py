@@ -1,0 +1,302 @@
+"""Spaces: grids by hand and by brute force, configurations there and back, and what does not fit together."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+
+import optuna
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from search_spaces import Choice, Float, Int, Space
+from search_spaces.parameters import Parameter, Value
+
+SPACE = Space(
+    (
+        Choice("method", ("gdiff", "npo", "npo+gdiff", "ngdiff")),
+        Choice("auto_lr", ("off", "on")),
+        Float("lr", 1e-5, 1e-3, log=True, grid=(1e-5, 1e-4, 1e-3)),
+        Choice("c", (0.1, 0.5), when={"method": ("gdiff", "npo+gdiff")}, key="gdiff.c"),
+        Float("beta", 0.01, 1.0, log=True, when={"method": ("npo", "npo+gdiff")}, key="npo.beta", grid=(0.1,)),
+        Int("auto_lr_every", 5, 6, when={"auto_lr": ("on",)}),
+    ),
+    {"epochs": 15},
+)
+
+
+def test_the_grid_is_the_product_over_what_applies() -> None:
+    # lr 3 x (auto_lr off: 1, on: 2 intervals) = 9 for each of: gdiff 2, npo 1, npo+gdiff 2 x 1, ngdiff 1.
+    grid = SPACE.grid()
+    assert len(grid) == 9 * (2 + 1 + 2 + 1)
+    assert len({tuple(sorted(point.items())) for point in grid}) == len(grid)
+    assert grid[0] == {"epochs": 15, "method": "gdiff", "auto_lr": "off", "lr": 1e-5, "c": 0.1}
+    assert grid[1] == {"epochs": 15, "method": "gdiff", "auto_lr": "off", "lr": 1e-5, "c": 0.5}
+    assert grid[-1] == {"epochs": 15, "method": "ngdiff", "auto_lr": "on", "lr": 1e-3, "auto_lr_every": 6}
+
+
+def test_a_grid_over_a_range_names_every_range_without_points() -> None:
+    space = Space((Float("lr", 1e-5, 1e-3), Choice("method", ("gdiff",)), Float("c", 0.0, 1.0), Int("steps", 1, 9999)))
+    with pytest.raises(ValueError, match=r"lr \(1e-05 to 0.001\) and c \(0 to 1\) and steps \(1 to 9999\): list the"):
+        space.grid()
+
+
+def test_a_space_of_constants_has_one_point() -> None:
+    assert Space((), {"lr": 0.1}).grid() == [{"lr": 0.1}]
+
+
+def test_single_values_without_condition_become_constants() -> None:
+    c = Choice("c", (0.5,), when={"method": ("gdiff",)})
+    method = Choice("method", ("gdiff", "ngdiff"))
+    assert Space.of([Choice("lr", (0.1,)), method, c]) == Space((method, c), {"lr": 0.1})
+
+
+def test_a_single_value_appears_under_its_condition_and_is_never_suggested() -> None:
+    space = Space((Choice("method", ("gdiff", "ngdiff")), Choice("c", (0.5,), when={"method": ("gdiff",)})))
+    trial = optuna.trial.FixedTrial({"method": "gdiff"})
+    assert space.suggest(trial) == {"method": "gdiff", "c": 0.5}
+    assert trial.params == {"method": "gdiff"}
+    assert space.params_of({"method": "gdiff", "c": 0.5}) == {"method": "gdiff"}
+    assert list(space.distributions()) == ["method"]
+
+
+def test_parameters_of_equal_name_are_known_to_optuna_by_their_keys() -> None:
+    space = Space(
+        (
+            Choice("method", ("npo", "simnpo")),
+            Float("beta", 0.01, 1.0, log=True, when={"method": ("npo",)}, key="npo.beta"),
+            Float("beta", 2.5, 5.5, when={"method": ("simnpo",)}, key="simnpo.beta"),
+        )
+    )
+    assert space.problems() == []
+    assert space.params_of({"method": "npo", "beta": 0.1}) == {"method": "npo", "npo.beta": 0.1}
+    assert space.params_of({"method": "simnpo", "beta": 4.5}) == {"method": "simnpo", "simnpo.beta": 4.5}
+    assert not space.contains({"method": "simnpo", "beta": 0.1})
+    assert space.distributions() == {
+        "method": optuna.distributions.CategoricalDistribution(("npo", "simnpo")),
+        "npo.beta": optuna.distributions.FloatDistribution(0.01, 1.0, log=True),
+        "simnpo.beta": optuna.distributions.FloatDistribution(2.5, 5.5),
+    }
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"method": "gdiff", "c": 0.1}, "lr is missing"),
+        ({"method": "gdiff", "lr": 0.5, "c": 0.1}, r"lr cannot be 0\.5"),
+        ({"method": "gdiff", "lr": 0.1}, "c is missing"),
+        ({"method": "ngdiff", "lr": 0.1, "c": 0.1}, "c does not apply here"),
+        ({"method": "nash", "lr": 0.1}, "method cannot be 'nash'"),
+        ({"method": "ngdiff", "lr": 0.1, "epochs": 3}, "epochs must be 15, got 3"),
+    ],
+    ids=["missing", "out of range", "condition holds", "condition does not hold", "unknown choice", "other constant"],
+)
+def test_a_configuration_of_another_space_is_refused_with_the_reason(config: dict[str, object], said: str) -> None:
+    method = Choice("method", ("gdiff", "ngdiff"))
+    space = Space(
+        (method, Float("lr", 0.01, 0.2), Choice("c", (0.1, 0.9), when={"method": ("gdiff",)})), {"epochs": 15}
+    )
+    config = {"epochs": 15} | config
+    assert not space.contains(config)
+    with pytest.raises(ValueError, match=said):
+        space.params_of(config)
+
+
+def test_names_the_space_does_not_know_are_left_out() -> None:
+    space = Space((Float("lr", 0.01, 0.2),))
+    assert space.params_of({"lr": 0.1, "seed": 7}) == {"lr": 0.1}
+    assert space.contains({"lr": 0.1, "seed": 7})
+
+
+METHOD = Choice("method", ("gdiff", "npo"))
+
+
+@pytest.mark.parametrize(
+    ("space", "said"),
+    [
+        (Space((METHOD, METHOD)), "method: is there twice"),
+        (Space((METHOD,), {"method": "gdiff"}), "method: is there twice"),
+        (
+            Space((METHOD, Choice("c", (1, 2), when={"methd": ("gdiff",)}))),
+            "c: its condition is on methd, which is not in the space",
+        ),
+        (
+            Space((Choice("c", (1, 2), when={"method": ("gdiff",)}), METHOD)),
+            "c: its condition is on method, which must come before it",
+        ),
+        (
+            Space((Choice("c", (1, 2), when={"c": (1,)}),)),
+            "c: its condition is on c, which must come before it",
+        ),
+        (
+            Space((Float("lr", 0.1, 1.0), Choice("c", (1, 2), when={"lr": (0.5,)}))),
+            "c: its condition is on lr, which is continuous; conditions need values that can be listed",
+        ),
+        (
+            Space((METHOD, Choice("c", (1, 2), when={"method": ("ngdiff", "mgda")}))),
+            "c: never applies: it waits for method to be 'ngdiff' or 'mgda', which method never is",
+        ),
+        (
+            Space((Choice("c", (1, 2), when={"method": ("npo",)}),), {"method": "gdiff"}),
+            "c: never applies: it waits for method to be 'npo', but method is 'gdiff'",
+        ),
+        (
+            Space((METHOD, Float("beta", 0.1, 1.0, key="npo.beta"), Float("beta", 2.0, 3.0, key="simnpo.beta"))),
+            "simnpo.beta: npo.beta and simnpo.beta both set 'beta' and can apply together; "
+            "give them conditions (when) that exclude each other",
+        ),
+        (
+            Space((Float("beta", 0.1, 1.0, key="npo.beta"),), {"beta": 0.1}),
+            "npo.beta: beta and npo.beta both set 'beta' and can apply together; "
+            "give them conditions (when) that exclude each other",
+        ),
+        (
+            Space((), {"lr": float("nan")}),
+            "lr: must be a text, a finite number, true, false or null, got nan",
+        ),
+    ],
+    ids=[
+        "two parameters of a key",
+        "parameter and constant of a key",
+        "condition on nothing",
+        "condition on a later one",
+        "condition on itself",
+        "condition on a range",
+        "condition that no choice meets",
+        "condition that the constant does not meet",
+        "two of a name together",
+        "parameter and constant of a name",
+        "constant no value",
+    ],
+)
+def test_members_that_do_not_fit_together_are_described(space: Space, said: str) -> None:
+    assert space.problems() == [said]
+
+
+def test_conditions_exclude_each_other_also_through_the_parameters_they_wait_for() -> None:
+    space = Space(
+        (
+            METHOD,
+            Choice("variant", ("a", "b"), when={"method": ("npo",)}),
+            Float("beta", 0.1, 1.0, when={"variant": ("a",)}, key="npo.beta"),
+            Float("beta", 2.0, 3.0, when={"method": ("gdiff",)}, key="gdiff.beta"),
+        )
+    )
+    assert space.problems() == []
+
+
+def test_a_condition_may_name_values_the_space_leaves_out_as_long_as_one_can_hold() -> None:
+    assert Space((METHOD, Choice("c", (1, 2), when={"method": ("npo", "npo+ngdiff")}))).problems() == []
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [{}, {"parameters": {}, "constants": {}}, {"parameters": [3], "constants": {}}, {"parameters": [], "constants": 1}],
+    ids=["empty", "parameters no list", "a parameter no mapping", "constants no mapping"],
+)
+def test_a_damaged_stored_space_is_refused(stored: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="stored search space"):
+        Space.from_dict(stored)
+
+
+# Spaces of up to five parameters, each perhaps waiting for earlier ones that have listed values.
+
+
+@st.composite
+def spaces(draw: st.DrawFn, *, finite: bool = False) -> Space:
+    """A sound space: names differ, conditions can hold."""
+    parameters: list[Parameter] = []
+    for name in "abcde"[: draw(st.integers(1, 5))]:
+        when: dict[str, tuple[Value, ...]] = {}
+        for earlier in parameters:
+            if isinstance(earlier, Choice) and draw(st.booleans()):
+                when[earlier.key] = tuple(draw(st.lists(st.sampled_from(earlier.values), min_size=1, unique=True)))
+        key = draw(st.sampled_from([name, f"owner.{name}"]))
+        kind = draw(st.sampled_from(["choice", "int"] if finite else ["choice", "float", "int"]))
+        if kind == "choice":
+            value = st.sampled_from(["x", "y", "z", 0.25, 2, None, False])
+            values = draw(st.lists(value, min_size=1, max_size=4, unique=True))
+            parameters.append(Choice(name, tuple(values), when=when, key=key))
+        elif kind == "int":
+            low = draw(st.integers(1, 4))
+            high = low + draw(st.integers(1, 3))
+            parameters.append(Int(name, low, high, log=draw(st.booleans()), when=when, key=key))
+        else:
+            low_float = draw(st.floats(1e-6, 1.0))
+            high_float = low_float * draw(st.floats(1.5, 1e4))
+            parameters.append(Float(name, low_float, high_float, log=draw(st.booleans()), when=when, key=key))
+    return Space(tuple(parameters), draw(st.dictionaries(st.sampled_from(["k", "l"]), st.sampled_from([1, "t", True]))))
+
+
+@pytest.fixture(scope="module")
+def ask() -> Callable[[], optuna.trial.Trial]:
+    """The next trial of a study of its own, sampled at random."""
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    sampler = optuna.samplers.RandomSampler(seed=0)
+    return lambda: optuna.create_study(sampler=sampler).ask()
+
+
+@settings(max_examples=60, deadline=None)
+@given(space=spaces())
+def test_a_suggestion_is_contained_and_its_params_are_the_ones_optuna_recorded(
+    ask: Callable[[], optuna.trial.Trial], space: Space
+) -> None:
+    assert space.problems() == []
+    trial = ask()
+    config = space.suggest(trial)
+    assert space.contains(config)
+    assert space.params_of(config) == trial.params
+    assert trial.distributions.items() <= space.distributions().items()
+    assert space.suggest(optuna.trial.FixedTrial(space.params_of(config))) == config
+
+
+@settings(max_examples=60, deadline=None)
+@given(space=spaces(), data=st.data())
+def test_contains_and_params_of_agree_on_configurations_with_one_thing_changed(
+    ask: Callable[[], optuna.trial.Trial], space: Space, data: st.DataObject
+) -> None:
+    config: dict[str, object] = dict(space.suggest(ask()))
+    names = [parameter.name for parameter in space.parameters] + list(space.constants)
+    name = data.draw(st.sampled_from(names))
+    removed = object()
+    value = data.draw(st.sampled_from([removed, "x", 0.25, 2, 3, None, False, 1e9, "outside"]))
+    if value is removed:
+        config.pop(name, None)
+    else:
+        config[name] = value
+    if space.contains(config):
+        assert space.suggest(optuna.trial.FixedTrial(space.params_of(config))) == config
+    else:
+        with pytest.raises(ValueError, match="not of the search space"):
+            space.params_of(config)
+
+
+@settings(max_examples=60, deadline=None)
+@given(space=spaces(finite=True))
+def test_the_grid_is_what_brute_force_over_all_products_finds(space: Space) -> None:
+    found = set()
+    for values in itertools.product(*[parameter.points() or () for parameter in space.parameters]):
+        picked = dict(zip((parameter.key for parameter in space.parameters), values, strict=True))
+        dropped = True
+        while dropped:  # an inactive parameter takes with it what waits for it
+            waiting = [item for item in space.parameters if item.key in picked]
+            idle = [item.key for item in waiting if any(picked.get(k, object) not in v for k, v in item.when.items())]
+            dropped = bool(idle)
+            picked = {key: value for key, value in picked.items() if key not in idle}
+        found.add(frozenset((parameter.name, picked[parameter.key]) for parameter in waiting))
+    grid = space.grid()
+    assert {frozenset(point.items()) - frozenset(space.constants.items()) for point in grid} == found
+    assert len(grid) == len(found)
+    assert all(space.contains(point) for point in grid)
+
+
+@settings(max_examples=60, deadline=None)
+@given(space=spaces())
+def test_a_space_survives_json(space: Space) -> None:
+    assert Space.from_dict(json.loads(json.dumps(space.to_dict()))) == space
+
+
+def test_every_field_survives_json() -> None:
+    assert Space.from_dict(json.loads(json.dumps(SPACE.to_dict()))) == SPACE

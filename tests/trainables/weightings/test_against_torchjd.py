@@ -1,0 +1,138 @@
+"""The closed forms against torchjd, an independent library that solves for any number of gradients.
+
+torchjd treats a Gramian of trace under 1e-4 as zero, so both gradients are first scaled by the same factor, which
+changes no direction and none of the weights compared here. Its pseudo-inverses and eigenvalues lose the shorter
+gradient where the lengths differ by more than the ``spread`` given for a method; test_exact_solutions.py goes there.
+CAGrad and Nash-MTL need solvers of torchjd that are not installed: their published outputs are compared instead.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+import torch
+import torchjd.aggregation as torchjd
+from scipy.optimize import nnls
+from torch import Tensor
+from torchjd.linalg import DualConeProjector
+
+from trainables.weightings import WEIGHTINGS, Gramian, Losses, Weights
+
+SAMPLES = 300
+
+
+class NnlsProjector(DualConeProjector):
+    """torchjd's dual-cone projection ``min v'Gv, v >= u`` by non-negative least squares, with no regularisation."""
+
+    def __call__(self, U: Tensor, G: Tensor) -> Tensor:
+        gramian = G.numpy()
+        norms = np.sqrt(np.diag(gramian))
+        cosine = gramian[0, 1] / norms.prod()
+        units = np.array([[1.0, cosine], [0.0, math.sqrt((1.0 - cosine) * (1.0 + cosine))]])
+        rows = [u + nnls(units, -units @ (norms * u))[0] / norms for u in np.atleast_2d(U.numpy())]
+        return torch.from_numpy(np.array(rows)).reshape(U.shape)
+
+
+def sampled_gramians(spread: float) -> Iterator[Gramian]:
+    """Norms in [1e-6, 1e6] whose ratio is at most ``spread``, cosines in ]-1, 1[ and close to both ends."""
+    rng = random.Random(0)
+    for _ in range(SAMPLES):
+        ratio = math.log10(spread) * rng.uniform(-1.0, 1.0)
+        middle = rng.uniform(-6.0 + abs(ratio) / 2, 6.0 - abs(ratio) / 2)
+        rho, phi = 10.0 ** (middle + ratio / 2), 10.0 ** (middle - ratio / 2)
+        near_an_end = math.copysign(1.0 - 10.0 ** rng.uniform(-6.0, 0.0), rng.uniform(-1.0, 1.0))
+        cosine = rng.choice([rng.uniform(-1.0, 1.0), near_an_end])
+        yield Gramian(rho * rho, cosine * rho * phi, phi * phi)
+
+
+def as_tensor(gramian: Gramian) -> Tensor:
+    """The Gramian of both gradients divided by the longer one's length."""
+    g = torch.tensor([[gramian.rr, gramian.rf], [gramian.rf, gramian.ff]], dtype=torch.float64)
+    return g / g.diagonal().max()
+
+
+def ours(name: str, gramian: Gramian) -> Weights:
+    weighting = WEIGHTINGS[name]
+    return weighting.weigh(Losses(1.0, -1.0), gramian, weighting.init(0), weighting.defaults)[0]
+
+
+def relative_error(weights: Weights, expected: list[float], gramian: Gramian) -> float:
+    """The difference in what the two gradients contribute to d, relative to what they contribute."""
+    got = np.array([weights.retain * gramian.rho, weights.forget * gramian.phi])
+    want = np.array([expected[0] * gramian.rho, expected[1] * gramian.phi])
+    return float(np.linalg.norm(got - want) / np.linalg.norm(want))
+
+
+@pytest.mark.parametrize(
+    ("name", "oracle", "spread", "tolerance"),
+    [
+        ("pcgrad", torchjd.PCGradWeighting(), 1e12, 5e-15),
+        ("mgda", torchjd.MGDAWeighting(epsilon=1e-15, max_iters=1000), 1e12, 5e-15),
+        ("imtl-g", torchjd.IMTLGWeighting(), 1e2, 1e-8),
+        ("aligned-mtl", torchjd.AlignedMTLWeighting(), 1e2, 1e-10),
+        ("upgrad", torchjd.UPGradWeighting(projector=NnlsProjector()), 1e12, 5e-15),
+        ("dualproj", torchjd.DualProjWeighting(projector=NnlsProjector()), 1e12, 5e-15),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_weights_equal_torchjd(name: str, oracle: Callable[[Tensor], Tensor], spread: float, tolerance: float) -> None:
+    for gramian in sampled_gramians(spread):
+        expected = oracle(as_tensor(gramian)).tolist()
+        assert relative_error(ours(name, gramian), expected, gramian) < tolerance, gramian
+
+
+@pytest.mark.parametrize("name", ["ngdiff", "imtl-g", "nash-mtl"])
+def test_direction_equals_that_of_torchjds_config(name: str) -> None:
+    rng = np.random.default_rng(0)
+    config = torchjd.ConFIG()
+    for _ in range(SAMPLES):
+        jacobian = rng.standard_normal((2, 5)) * 10.0 ** rng.uniform(-6.0, 6.0, (2, 1))
+        gramian = Gramian(*(float(jacobian[i] @ jacobian[j]) for i, j in ((0, 0), (0, 1), (1, 1))))
+        weights = ours(name, gramian)
+        d = torch.from_numpy(weights.retain * jacobian[0] + weights.forget * jacobian[1])
+        expected = config(torch.from_numpy(jacobian))
+        torch.testing.assert_close(d / d.norm(), expected / expected.norm(), rtol=0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("beta", [0.01, 0.5, 1.0])
+def test_gradvac_equals_torchjd_over_a_whole_run(beta: float) -> None:
+    oracle = torchjd.GradVacWeighting(beta=beta, eps=0.0)
+    gradvac = WEIGHTINGS["gradvac"]
+    options = gradvac.defaults | {"ema_beta": beta}
+    state = gradvac.init(0)
+    for gramian in sampled_gramians(1e6):
+        weights, state = gradvac.weigh(Losses(1.0, -1.0), gramian, state, options)
+        assert relative_error(weights, oracle(as_tensor(gramian)).tolist(), gramian) < 1e-9, gramian
+
+
+# The outputs that torchjd's documentation and value tests give for the gradients (-4, 1, 1) and (6, 1, 1).
+@pytest.mark.parametrize(
+    ("name", "options", "expected", "tolerance"),
+    [
+        ("cagrad", {"alpha": 0.5}, (0.1835, 1.2041, 1.2041), 6e-5),
+        ("nash-mtl", {}, (0.0542, 0.7061, 0.7061), 6e-5),
+        ("aligned-mtl", {}, (0.2133, 0.9673, 0.9673), 6e-5),
+        ("imtl-g", {}, (0.0767, 1.0, 1.0), 6e-5),
+        ("mgda", {}, (0.0, 1.0, 1.0), 6e-5),
+        ("pcgrad", {}, (0.5848, 3.8012, 3.8012), 6e-5),
+        ("dualproj", {}, (0.5563, 1.1109, 1.1109), 1e-3),  # regularised there by 1e-4
+        ("upgrad", {}, (0.2929, 1.9004, 1.9004), 1e-3),  # regularised there by 1e-4
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_published_example_of_torchjd(
+    name: str, options: dict[str, float], expected: tuple[float, ...], tolerance: float
+) -> None:
+    g_r, g_f = np.array([-4.0, 1.0, 1.0]), np.array([6.0, 1.0, 1.0])
+    weighting = WEIGHTINGS[name]
+    weights, _ = weighting.weigh(
+        Losses(1.0, 1.0), Gramian(18.0, -22.0, 38.0), weighting.init(0), weighting.defaults | options
+    )
+    d = weights.retain * g_r + weights.forget * g_f
+    if name == "nash-mtl":  # clipped there to length 1
+        d = d / np.linalg.norm(d)
+    assert d == pytest.approx(expected, abs=tolerance)

@@ -1,0 +1,210 @@
+"""The methods that remember: RLW's draws, GradVac's similarity, GradNorm's learned weights, counted violations."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+import torch
+from scipy.stats import kstest
+
+from trainables.weightings import WEIGHTINGS, Gramian, Losses, State, Weights
+from trainables.weightings.gradnorm import loss_ratio, slopes
+
+LOSSES = Losses(1.0, -1.0)
+
+
+def gramian_of(rho: float, phi: float, cosine: float) -> Gramian:
+    return Gramian(rho * rho, cosine * rho * phi, phi * phi)
+
+
+def random_weights(seed: int, count: int) -> list[Weights]:
+    rlw = WEIGHTINGS["rlw"]
+    state, drawn = rlw.init(seed), []
+    for _ in range(count):
+        weights, state = rlw.weigh(LOSSES, None, state, {})
+        drawn.append(weights)
+    return drawn
+
+
+def test_rlw_weights_are_the_softmax_of_two_standard_normal_draws() -> None:
+    """The logit of a softmax weight is the difference of the draws: normal, of variance 2."""
+    drawn = random_weights(seed=3, count=2000)
+    logits = [math.log(w.retain / w.forget) / math.sqrt(2.0) for w in drawn]
+    assert kstest(logits, "norm").pvalue > 0.01
+    assert all(w.retain + w.forget == pytest.approx(1.0, abs=1e-15) for w in drawn)
+
+
+def test_rlw_draws_repeat_with_the_seed_and_differ_between_seeds_and_steps() -> None:
+    assert random_weights(seed=3, count=5) == random_weights(seed=3, count=5)
+    assert len({w.retain for seed in (3, 4) for w in random_weights(seed, 5)}) == 10
+
+
+def test_rlw_leaves_the_global_generator_alone() -> None:
+    random.seed(0)
+    expected = random.random()
+    random.seed(0)
+    random_weights(seed=3, count=1)
+    assert random.random() == expected
+
+
+def violations(*gramians: Gramian) -> float:
+    method = WEIGHTINGS["pcgrad-paper"]
+    state = method.init(0)
+    for gramian in gramians:
+        _, state = method.weigh(LOSSES, gramian, state, {})
+    return state["violations"]
+
+
+def test_pcgrad_paper_leaves_the_unit_interval_at_the_known_counterexample() -> None:
+    """k = -0.5, rho = 1, phi = 5: c = 3."""
+    method = WEIGHTINGS["pcgrad-paper"]
+    weights, state = method.weigh(LOSSES, gramian_of(1.0, 5.0, 0.5), method.init(0), {})
+    assert weights == Weights(-1.5, 1.0)
+    assert weights.c == 3.0
+    assert state == {"violations": 1}
+
+
+def test_pcgrad_paper_counts_steps_that_raise_the_loss_they_should_lower() -> None:
+    """k = 0.9, rho = 10, phi = 1: ``g_f.d = 0.19 - 9``, though both weights are positive."""
+    assert violations(gramian_of(10.0, 1.0, -0.9)) == 1
+
+
+def test_pcgrad_paper_counts_only_violations() -> None:
+    sound, negative, raising = gramian_of(1.0, 1.0, -0.5), gramian_of(1.0, 5.0, 0.5), gramian_of(10.0, 1.0, -0.9)
+    assert violations(sound, negative, sound, raising, gramian_of(0.0, 0.0, 0.0), gramian_of(1.0, 0.0, 0.0)) == 2
+
+
+def similarities(cosines: list[float], **options: float) -> list[float]:
+    """GradVac's target after each step."""
+    gradvac = WEIGHTINGS["gradvac"]
+    state, seen = gradvac.init(0), []
+    for cosine in cosines:
+        _, state = gradvac.weigh(LOSSES, gramian_of(2.0, 0.5, cosine), state, gradvac.defaults | options)
+        seen.append(state["similarity"])
+    return seen
+
+
+def test_gradvac_follows_the_similarity_by_an_exponential_moving_average() -> None:
+    assert similarities([0.8, -0.4], ema_beta=0.25, target=0.4) == pytest.approx([0.5, 0.275])
+
+
+def test_gradvac_with_ema_beta_0_keeps_its_target() -> None:
+    assert similarities([0.8, -0.4, 0.1], ema_beta=0.0, target=0.4) == [0.4, 0.4, 0.4]
+
+
+def test_gradvac_corrects_gradients_that_do_not_conflict_but_used_to_be_more_similar() -> None:
+    gradvac = WEIGHTINGS["gradvac"]
+    weights, _ = gradvac.weigh(LOSSES, gramian_of(1.0, 1.0, 0.2), {"similarity": 0.6}, gradvac.defaults)
+    assert weights.retain == weights.forget
+    assert weights.retain > 1.0
+
+
+def test_gradvac_ignores_steps_with_a_zero_gradient() -> None:
+    gradvac = WEIGHTINGS["gradvac"]
+    _, state = gradvac.weigh(LOSSES, gramian_of(1.0, 0.0, 0.0), {"similarity": 0.3}, gradvac.defaults)
+    assert state == {"similarity": 0.3}
+
+
+@pytest.mark.parametrize("similarity", [1.0, 1.0 - 1e-14])
+def test_gradvac_bounds_the_correction_where_the_gradients_were_always_equal(similarity: float) -> None:
+    gradvac = WEIGHTINGS["gradvac"]
+    for cosine in (1.0 - 1e-15, 0.0, -1.0):
+        weights, _ = gradvac.weigh(LOSSES, gramian_of(1.0, 1.0, cosine), {"similarity": similarity}, gradvac.defaults)
+        assert 1.0 <= weights.retain < 1e6
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 1.5])
+@pytest.mark.parametrize("ratios", [(1.0, 1.0), (0.3, 0.9), (0.9, 0.3)])
+@pytest.mark.parametrize("weights", [(1.0, 1.0), (0.4, 1.6), (1.9, 0.1)])
+def test_gradnorm_slopes_are_those_of_autograd_on_its_loss(
+    weights: tuple[float, float], ratios: tuple[float, float], alpha: float
+) -> None:
+    """``|grad(w_i L_i)|`` written out with the graph of each gradient norm, as the paper has it."""
+    theta = torch.tensor([0.7, -1.3, 0.4], dtype=torch.float64, requires_grad=True)
+    losses = ((theta**2).sum(), (theta.sin() * torch.tensor([1.0, 5.0, -2.0], dtype=torch.float64)).sum())
+    w = torch.tensor(weights, dtype=torch.float64, requires_grad=True)
+    norms = torch.stack(
+        [torch.autograd.grad(w[i] * loss, theta, create_graph=True)[0].norm() for i, loss in enumerate(losses)]
+    )
+    rates = torch.tensor(ratios, dtype=torch.float64)
+    target = (norms.mean() * (rates / rates.mean()) ** alpha).detach()
+    (expected,) = torch.autograd.grad((norms - target).abs().sum(), w)
+    plain = [float(torch.autograd.grad(loss, theta, retain_graph=True)[0].norm()) for loss in losses]
+    assert slopes(weights, (plain[0], plain[1]), ratios, alpha) == pytest.approx(expected.tolist(), rel=1e-12)
+
+
+def gradnorm_run(steps: int, rho: float, phi: float, losses: tuple[Losses, Losses], **options: float) -> Weights:
+    """The weights after ``steps`` steps at fixed gradients; the losses are the first pair once, then the second."""
+    gradnorm = WEIGHTINGS["gradnorm"]
+    state: State = gradnorm.init(0)
+    weights = Weights(math.nan, math.nan)
+    for step in range(steps):
+        weights, state = gradnorm.weigh(
+            losses[min(step, 1)], gramian_of(rho, phi, 0.1), state, gradnorm.defaults | options
+        )
+    return weights
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_gradnorm_evens_out_the_weighted_gradient_norms_at_any_scale(scale: float) -> None:
+    weights = gradnorm_run(2000, 3.0 * scale, scale, (LOSSES, LOSSES), weight_lr=0.001)
+    assert weights.retain + weights.forget == pytest.approx(2.0)
+    assert 3.0 * weights.retain == pytest.approx(weights.forget, abs=0.01)
+
+
+def test_gradnorm_gives_more_weight_to_the_task_that_trains_slower() -> None:
+    slow_forget = gradnorm_run(200, 1.0, 1.0, (Losses(2.0, 2.0), Losses(1.0, 1.9)))
+    assert slow_forget.forget > 1.1 > slow_forget.retain
+    slow_retain = gradnorm_run(200, 1.0, 1.0, (Losses(2.0, 2.0), Losses(1.9, 1.0)))
+    assert slow_retain.retain > 1.1 > slow_retain.forget
+
+
+def test_gradnorm_relents_as_a_maximised_forget_loss_grows() -> None:
+    """``l_f = -L_F`` going from -2 to -20 is fast training, so the forget weight falls."""
+    forgotten = gradnorm_run(200, 1.0, 1.0, (Losses(2.0, -2.0), Losses(2.0, -20.0)))
+    assert forgotten.forget < 0.9 < forgotten.retain
+
+
+@pytest.mark.parametrize(
+    ("first", "now", "ratio"),
+    [
+        (None, 3.0, 1.0),
+        (2.0, 1.0, 0.5),
+        (2.0, 0.0, 1e-6),
+        (2.0, -1.0, 1e-6),
+        (1e-9, 1.0, 1e6),
+        (-2.0, -8.0, 0.25),
+        (-2.0, -1.0, 2.0),
+        (-2.0, 0.0, 1e6),
+        (-2.0, 1.0, 1e6),
+    ],
+)
+def test_gradnorm_loss_ratio_is_small_for_a_task_that_has_come_far(
+    first: float | None, now: float, ratio: float
+) -> None:
+    assert loss_ratio(first, now) == ratio
+
+
+def test_gradnorm_takes_the_first_loss_that_is_not_zero_as_the_initial_one() -> None:
+    gradnorm = WEIGHTINGS["gradnorm"]
+    state: State = gradnorm.init(0)
+    for losses in (Losses(0.0, -1.0), Losses(0.5, -2.0), Losses(0.2, -3.0)):
+        _, state = gradnorm.weigh(losses, gramian_of(1.0, 1.0, 0.0), state, gradnorm.defaults)
+    assert state["first_r"] == 0.5
+    assert state["first_f"] == -1.0
+
+
+def test_gradnorm_uses_the_weights_it_had_before_the_update() -> None:
+    gradnorm = WEIGHTINGS["gradnorm"]
+    weights, state = gradnorm.weigh(LOSSES, gramian_of(5.0, 1.0, 0.0), gradnorm.init(0), gradnorm.defaults)
+    assert weights == Weights(1.0, 1.0)
+    assert state["w_r"] < 1.0 < state["w_f"]
+
+
+def test_gradnorm_weight_that_reached_zero_grows_again() -> None:
+    gradnorm = WEIGHTINGS["gradnorm"]
+    state: State = {"w_r": 0.0, "w_f": 2.0, "first_r": 1.0, "first_f": 1.0}
+    _, state = gradnorm.weigh(Losses(1.0, 1.0), gramian_of(1.0, 1.0, 0.0), state, gradnorm.defaults)
+    assert state["w_r"] > 0.0

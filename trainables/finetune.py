@@ -1,0 +1,85 @@
+"""Fine-tuning the target: the "No-unlearn" model that has learned the full set, forget and retain together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trainables.losses import mean_loss, sequence_nll, token_nll
+from trainables.models import TargetRecipe
+from trainables.tokens import Tokens, collate, epoch_batches
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel
+
+MEMORISED_LOSS = 0.05
+"""Mean loss (nats per supervised token) below which the full set counts as memorised."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a long computation stands, for a progress bar."""
+
+    done: int
+    total: int
+    text: str
+
+
+class TargetError(RuntimeError):
+    """The target could not be made; the message is a plain sentence for the user."""
+
+
+def finetune(
+    model: PreTrainedModel,
+    sequences: Sequence[Tokens],
+    *,
+    recipe: TargetRecipe,
+    pad_id: int,
+    device: torch.device | str,
+    seed: int,
+    memorised: Callable[[PreTrainedModel], bool],
+    on_progress: Callable[[Progress], None],
+) -> int:
+    """Train ``model`` in place by AdamW (warm-up over 5% of the steps, then linear decay) and return the epochs run.
+
+    Under a recipe that stops when memorised, ``memorised`` is asked once the mean loss over all sequences is below
+    0.05, and training ends when it says yes.
+
+    Raises:
+        TargetError: the loss became non-finite, or the recipe's epochs ran out before the data were memorised.
+    """
+    import torch
+
+    optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.lr, betas=(0.9, 0.98), weight_decay=0.0)
+    lengths = [len(item) for item in sequences]
+    per_epoch = -(-len(sequences) // recipe.batch_size)
+    total = per_epoch * recipe.epochs
+    warmup = max(1, total // 20)
+    model.train()
+    step = 0
+    for epoch in range(1, recipe.epochs + 1):
+        running = 0.0
+        for indices in epoch_batches(lengths, recipe.batch_size, f"target:{seed}:{epoch}"):
+            step += 1
+            for group in optimizer.param_groups:
+                group["lr"] = recipe.lr * min(step / warmup, (total - step + 1) / (total - warmup + 1))
+            nll, supervised = token_nll(model, collate(sequences, indices, pad_id=pad_id, device=device))
+            loss = mean_loss(nll, supervised)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            running += loss.item()
+        if running != running:
+            raise TargetError(f"the loss became NaN in epoch {epoch}: lower the target's learning rate ({recipe.lr:g})")
+        on_progress(Progress(step, total, f"epoch {epoch}, loss {running / per_epoch:.3f}"))
+        # The running mean is over weights of the whole epoch, so it lags: it only says when to look closely.
+        if recipe.stop_when_memorised and running / per_epoch < 1.5 * MEMORISED_LOSS:
+            totals, counts = sequence_nll(model, sequences, pad_id=pad_id, batch_size=64, device=device)
+            if sum(totals) / sum(counts) < MEMORISED_LOSS and memorised(model):
+                return epoch
+    if recipe.stop_when_memorised:
+        raise TargetError(f"the data were not memorised within {recipe.epochs} epochs")
+    return recipe.epochs

@@ -1,0 +1,59 @@
+"""Cross-entropy over supervised tokens, the one loss all objectives and evaluations start from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from trainables.tokens import IGNORED, Batch, Tokens, collate, sorted_batches
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+    from transformers import PreTrainedModel
+
+
+def token_nll(model: PreTrainedModel, batch: Batch) -> tuple[Tensor, Tensor]:
+    """``(nll, supervised)``, both ``(B, S)``: ``-log p`` of each next token (nats, float32; 0 where unsupervised).
+
+    ``S`` spans the positions from the first that predicts an answer token of any row to the last but one: the
+    vocabulary-wide logits of the shared prompt positions, a third to a half of all, are never made.
+    """
+    from torch.nn.functional import cross_entropy
+
+    first = max(1, batch.prompt_length)
+    targets = batch.labels[:, first:]
+    logits = model(
+        input_ids=batch.input_ids,
+        attention_mask=batch.attention_mask,
+        use_cache=False,
+        logits_to_keep=targets.shape[1] + 1,
+    ).logits[:, -(targets.shape[1] + 1) : -1]
+    nll = cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=IGNORED, reduction="none")
+    return nll.view(targets.shape), targets != IGNORED
+
+
+def mean_loss(nll: Tensor, supervised: Tensor) -> Tensor:
+    """Mean over all supervised tokens of the batch (nats per token)."""
+    return nll.sum() / supervised.sum()
+
+
+def sequence_nll(
+    model: PreTrainedModel, sequences: Sequence[Tokens], *, pad_id: int, batch_size: int, device: torch.device | str
+) -> tuple[list[float], list[int]]:
+    """Per sequence, in order: the summed NLL of its supervised tokens (nats) and their count; eval mode, no gradients."""
+    import torch
+
+    was_training = model.training
+    model.eval()
+    totals = [0.0] * len(sequences)
+    counts = [0] * len(sequences)
+    with torch.no_grad():
+        for indices in sorted_batches([len(item) for item in sequences], batch_size):
+            nll, supervised = token_nll(model, collate(sequences, indices, pad_id=pad_id, device=device))
+            sums = nll.double().sum(dim=1).tolist()
+            numbers = supervised.sum(dim=1).tolist()
+            for index, total, number in zip(indices, sums, numbers, strict=True):
+                totals[index], counts[index] = total, number
+    model.train(was_training)
+    return totals, counts

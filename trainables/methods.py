@@ -1,0 +1,86 @@
+"""What a method name means: a pair (forget objective, weighting) and the options that apply to it.
+
+``ngdiff`` is (ascent, ngdiff); ``npo`` is (npo, ga), the paper's NPO without a retain term; ``npo+ngdiff`` is NPO's
+objective under NGDiff's weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from trainables.objectives import OBJECTIVES, ForgetObjective
+from trainables.options import Option
+from trainables.weightings import WEIGHTINGS, Needs, Weighting
+
+
+class MethodError(ValueError):
+    """The method name is unknown or the pair makes no sense; the message is a plain sentence for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A forget objective under a weighting."""
+
+    name: str
+    objective: ForgetObjective
+    weighting: Weighting
+
+    @property
+    def options(self) -> Mapping[str, Option]:
+        """The options that apply, by name, those of the objective first."""
+        return {option.name: option for _, option in self.owned_options()}
+
+    def owned_options(self) -> tuple[tuple[str, Option], ...]:
+        """``(owner, option)`` pairs: ``("npo", beta)``, ``("gdiff", c)``; the owner tells equal names apart."""
+        objective = tuple((self.objective.name, option) for option in self.objective.options)
+        return objective + tuple((self.weighting.name, option) for option in self.weighting.options)
+
+    def resolve(self, given: Mapping[str, float]) -> dict[str, float]:
+        """A value for every option of the method: the given one or its default."""
+        return {name: given.get(name, option.default) for name, option in self.options.items()}
+
+
+def method_names() -> tuple[str, ...]:
+    """Every single name; pairs ``objective+weighting`` come on top."""
+    return (*WEIGHTINGS, *(name for name in OBJECTIVES if name != "ascent"))
+
+
+def option_names() -> tuple[str, ...]:
+    """Every option any method has, ``c`` first: the option columns of a table of trials."""
+    owners = (*WEIGHTINGS.values(), *OBJECTIVES.values())
+    return tuple(sorted({option.name for owner in owners for option in owner.options}, key=lambda n: (n != "c", n)))
+
+
+def parse_method(name: str) -> Method:
+    """The method called ``name``.
+
+    Raises:
+        MethodError: unknown name, or a pair whose weighting never looks at the forget objective.
+    """
+    objective_name, plus, weighting_name = name.partition("+")
+    if not plus:
+        if name in WEIGHTINGS:
+            objective_name, weighting_name = "ascent", name
+        elif name in OBJECTIVES:
+            objective_name, weighting_name = name, "ga"
+        else:
+            raise MethodError(
+                f"unknown method '{name}': expected one of {', '.join(method_names())}, "
+                "or a pair objective+weighting such as npo+ngdiff"
+            )
+    if objective_name not in OBJECTIVES:
+        raise MethodError(
+            f"unknown forget objective '{objective_name}' in method '{name}': expected one of {', '.join(OBJECTIVES)}"
+        )
+    if weighting_name not in WEIGHTINGS:
+        raise MethodError(
+            f"unknown weighting '{weighting_name}' in method '{name}': expected one of {', '.join(WEIGHTINGS)}"
+        )
+    weighting = WEIGHTINGS[weighting_name]
+    if plus and weighting.needs is Needs.RETAIN_ONLY:
+        raise MethodError(
+            f"method '{name}' makes no sense: {weighting_name} uses the retain loss alone, so the forget objective "
+            f"{objective_name} would never be looked at; use '{weighting_name}'"
+        )
+    return Method(name, OBJECTIVES[objective_name], weighting)

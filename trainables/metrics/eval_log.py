@@ -1,0 +1,246 @@
+"""Published TOFU evaluation logs: per-item losses and texts of a model, read, checked and aggregated.
+
+The format is that of the TOFU authors (``locuslab/tofu``, ``eval_log_aggregated.json``): an object of four parts, each
+with columns of per-item values keyed by item index. The aggregates are those of their ``aggregate_eval_stat.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from trainables.metrics.forget_quality import forget_quality
+from trainables.metrics.items import Array
+from trainables.metrics.model_utility import Scores, model_utility
+from trainables.metrics.probability import normalised_probability, probability
+from trainables.metrics.rouge import rouge_l_recall
+from trainables.metrics.truth_ratio import forget_truth_ratio, log_truth_ratio, retain_truth_ratio, truth_ratio
+
+T = TypeVar("T")
+
+PARTS = {
+    "retain": "eval_log.json",
+    "real_authors": "eval_real_author_wo_options.json",
+    "world_facts": "eval_real_world_wo_options.json",
+    "forget": "eval_log_forget.json",
+}
+_LOSSES = ("avg_gt_loss", "avg_paraphrased_loss", "average_perturb_loss")
+_NAMED = 5  # items or keys an error names before it only counts them
+
+
+class EvalLogError(ValueError):
+    """An evaluation log cannot be read or is not in the published format; the message is a sentence for the user."""
+
+
+@dataclass(frozen=True, eq=False)
+class EvalPart:
+    """One evaluation set, n items in the order of their index.
+
+    ``answer_loss`` and ``paraphrased_loss`` ``(n,)`` and n rows of ``perturbed_loss`` are in nats per token;
+    ``rouge_l_recall`` ``(n,)`` is the logged one, or where the log has none that of the logged texts.
+    """
+
+    indices: tuple[str, ...]
+    answer_loss: Array
+    paraphrased_loss: Array
+    perturbed_loss: tuple[Array, ...]
+    rouge_l_recall: Array
+
+
+@dataclass(frozen=True, eq=False)
+class EvalLog:
+    """The four evaluation sets of one model, as read from ``path``."""
+
+    path: Path
+    retain: EvalPart
+    real_authors: EvalPart
+    world_facts: EvalPart
+    forget: EvalPart
+
+
+def read_eval_log(path: str | PathLike[str]) -> EvalLog:
+    """The log at ``path``, every value checked.
+
+    A column may be an object keyed by item index, in any order, or a list; so may an item's perturbed losses, whose
+    number may differ between items. Parts and columns that no metric needs are not looked at.
+
+    Raises EvalLogError, naming the file and the place in it, where it is no such log: unreadable, parts or columns
+    missing, columns that disagree about the items, values that are no finite numbers or no recalls.
+    """
+    path = Path(path)
+    log = _parse(path)
+    missing = [part for part in PARTS.values() if part not in log]
+    if missing:
+        raise EvalLogError(
+            f"{path}: no {_quoted(missing)}; expected a TOFU evaluation log with the parts {_quoted(PARTS.values())}, "
+            f"found {_quoted(log) or 'nothing'}"
+        )
+    return EvalLog(path, **{name: _read_part(f"{path}: {part}", log[part]) for name, part in PARTS.items()})
+
+
+def evaluate_log(log: EvalLog, retain_log: EvalLog | None = None) -> dict[str, Any]:
+    """The aggregates of a log, as JSON values.
+
+    ``retain``, ``real_authors``, ``world_facts`` and ``forget`` each hold ``probability``, ``rouge_l_recall`` and
+    ``truth_ratio``; ``model_utility`` is the harmonic mean of the first three's nine. ``forget_quality`` (a p-value)
+    and ``forget_quality_statistic`` compare the forget set with ``retain_log``, the log of a model trained without it;
+    None without one.
+
+    Raises EvalLogError where the two logs score different forget items: the test would then compare sets, not models.
+    """
+    scores = {
+        "retain": _scores(log.retain, probability(log.retain.answer_loss), retain_truth_ratio),
+        "real_authors": _scores(log.real_authors, _among_choices(log.real_authors), retain_truth_ratio),
+        "world_facts": _scores(log.world_facts, _among_choices(log.world_facts), retain_truth_ratio),
+        "forget": _scores(log.forget, probability(log.forget.answer_loss), forget_truth_ratio),
+    }
+    utility = model_utility(
+        retain=scores["retain"], real_authors=scores["real_authors"], world_facts=scores["world_facts"]
+    )
+    p_value = statistic = None
+    if retain_log is not None:
+        if log.forget.indices != retain_log.forget.indices:
+            raise EvalLogError(
+                f"{retain_log.path}: {len(retain_log.forget.indices)} forget items, not the "
+                f"{len(log.forget.indices)} of {log.path}: forget quality needs the log of a retain model on the same "
+                "forget set"
+            )
+        p_value, statistic = forget_quality(_log_ratios(log.forget), _log_ratios(retain_log.forget))
+    return {
+        "model_utility": utility,
+        "forget_quality": p_value,
+        "forget_quality_statistic": statistic,
+        **{name: part._asdict() for name, part in scores.items()},
+    }
+
+
+def _scores(part: EvalPart, probabilities: Array, aggregate: Callable[[Array], float]) -> Scores:
+    ratios = truth_ratio(part.paraphrased_loss, part.perturbed_loss)
+    return Scores(float(probabilities.mean()), float(part.rouge_l_recall.mean()), aggregate(ratios))
+
+
+def _among_choices(part: EvalPart) -> Array:
+    return normalised_probability(part.answer_loss, part.perturbed_loss)
+
+
+def _log_ratios(part: EvalPart) -> Array:
+    return log_truth_ratio(part.paraphrased_loss, part.perturbed_loss)
+
+
+def _parse(path: Path) -> dict[str, Any]:
+    try:
+        log = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise EvalLogError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise EvalLogError(f"{path}: not JSON: {error}") from error
+    if not isinstance(log, dict):
+        raise EvalLogError(f"{path}: expected a JSON object of evaluation parts, got {_kind(log)}")
+    return log
+
+
+def _read_part(where: str, part: object) -> EvalPart:
+    if not isinstance(part, dict):
+        raise EvalLogError(f"{where}: expected an object of columns, got {_kind(part)}")
+    missing = [name for name in _LOSSES if name not in part]
+    if "rougeL_recall" not in part and "generated_text" not in part:
+        missing.append("rougeL_recall")
+    if missing:
+        raise EvalLogError(
+            f"{where}: no {_quoted(missing)}; expected per-item values of {_quoted(_LOSSES)} and 'rougeL_recall' "
+            "(or 'generated_text', to compute it from)"
+        )
+    answer = _column(f"{where}, avg_gt_loss", part["avg_gt_loss"], _number)
+    if not answer:
+        raise EvalLogError(f"{where}, avg_gt_loss: expected at least one item, got none")
+
+    def column(name: str, read: Callable[[str, object], T]) -> list[T]:
+        found = _column(f"{where}, {name}", part[name], read)
+        if found.keys() != answer.keys():
+            only_here, only_there = sorted(found.keys() - answer.keys()), sorted(answer.keys() - found.keys())
+            raise EvalLogError(
+                f"{where}, {name}: expected the items of avg_gt_loss; "
+                + "; ".join(
+                    f"{what} {_quoted(items)}"
+                    for what, items in (("without", only_there), ("but also", only_here))
+                    if items
+                )
+            )
+        return [found[index] for index in indices]
+
+    indices = sorted(answer, key=lambda index: (not index.isdecimal(), len(index), index))
+    return EvalPart(
+        indices=tuple(indices),
+        answer_loss=np.array([answer[index] for index in indices]),
+        paraphrased_loss=np.array(column("avg_paraphrased_loss", _number)),
+        perturbed_loss=tuple(column("average_perturb_loss", _numbers)),
+        rouge_l_recall=(
+            np.array(column("rougeL_recall", _recall))
+            if "rougeL_recall" in part
+            else np.concatenate(column("generated_text", _recall_of_texts))
+        ),
+    )
+
+
+def _column(where: str, values: object, read: Callable[[str, object], T]) -> dict[str, T]:
+    return {index: read(f"{where}, item {index}", value) for index, value in _entries(where, values).items()}
+
+
+def _entries(where: str, values: object) -> Mapping[str, object]:
+    if isinstance(values, list):
+        return {str(position): value for position, value in enumerate(values)}
+    if isinstance(values, dict):
+        return values
+    raise EvalLogError(f"{where}: expected an object keyed by index or a list, got {_kind(values)}")
+
+
+def _number(where: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise EvalLogError(f"{where}: expected a number, got {_kind(value)}")
+    try:
+        number = float(value)
+    except OverflowError:  # JSON's integers have no bound
+        number = math.inf
+    if not math.isfinite(number):
+        raise EvalLogError(f"{where}: expected a finite number, got {number}")
+    return number
+
+
+def _numbers(where: str, value: object) -> Array:
+    found = _column(where, value, _number)
+    if not found:
+        raise EvalLogError(f"{where}: expected at least one number, got none")
+    return np.array(list(found.values()))
+
+
+def _recall(where: str, value: object) -> float:
+    recall = _number(where, value)
+    if not 0.0 <= recall <= 1.0:
+        raise EvalLogError(f"{where}: expected a recall in [0, 1], got {recall}")
+    return recall
+
+
+def _recall_of_texts(where: str, value: object) -> Array:
+    if not isinstance(value, list) or len(value) != 3 or not all(isinstance(text, str) for text in value):
+        raise EvalLogError(f"{where}: expected three texts (question, generated answer, reference)")
+    _, generated, reference = value
+    return rouge_l_recall([reference], [generated])
+
+
+def _quoted(names: Iterable[str]) -> str:
+    found = list(names)
+    shown = ", ".join(f"'{name}'" for name in found[:_NAMED])
+    return shown if len(found) <= _NAMED else f"{shown} and {len(found) - _NAMED} more"
+
+
+def _kind(value: object) -> str:
+    return {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}.get(
+        type(value), "a number"
+    )

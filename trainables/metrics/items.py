@@ -1,0 +1,33 @@
+"""How per-item values enter a metric: as float64 arrays of checked shape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array: TypeAlias = NDArray[np.float64]
+
+
+def column(values: ArrayLike, what: str) -> Array:
+    """One number per item: float64 ``(n,)``, n >= 1. ``what`` names the values in the ValueError."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1 or array.size == 0:
+        raise ValueError(f"{what}: expected one number for each of at least one item, got shape {array.shape}")
+    return array
+
+
+def rows(values: Sequence[ArrayLike] | NDArray[np.floating], what: str, *, items: int | None = None) -> list[Array]:
+    """One row of numbers per item, float64 ``(k_i,)`` with k_i >= 1: rows may differ in length.
+
+    Raises ValueError for an empty row, no items, or a number of items other than ``items``.
+    """
+    found = [np.asarray(row, dtype=np.float64) for row in values]
+    if not found or (items is not None and len(found) != items):
+        raise ValueError(f"{what}: expected {'at least 1' if items is None else items} items, got {len(found)}")
+    for index, row in enumerate(found):
+        if row.ndim != 1 or row.size == 0:
+            raise ValueError(f"{what} of item {index}: expected at least one number, got shape {row.shape}")
+    return found

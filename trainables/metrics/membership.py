@@ -1,0 +1,103 @@
+"""Membership inference: how well a model's confidence tells the texts it was trained on from others.
+
+Every score is higher for a likelier member, unlike in the public implementations, which score by loss. ``log_probs[i]``
+holds the log-probability (nats) of each of the T_i >= 1 supervised tokens of text i. All return float64 ``(n,)`` and
+raise ValueError where shapes do not fit or a text has no tokens.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from trainables.metrics.items import Array, column, rows
+
+MIN_K = 0.4  # the share of MUSE's PrivLeak and of OpenUnlearning
+SMALLEST_STD = 1e-3  # OpenUnlearning's floor (a variance of 1e-6): a sure position would divide by zero
+
+
+def loss_scores(log_probs: Sequence[ArrayLike]) -> Array:
+    """``mean_t log p_t``, minus the loss. Yeom et al., Privacy Risk in Machine Learning, 2018 (arXiv:1709.01604)."""
+    return np.array([row.mean() for row in rows(log_probs, "log-probabilities")])
+
+
+def zlib_scores(log_probs: Sequence[ArrayLike], texts: Sequence[str]) -> Array:
+    """``mean_t log p_t / bytes(zlib(text))``: repetitive texts are likely for anyone. Carlini et al., 2021.
+
+    As in MUSE and OpenUnlearning, per token over compressed UTF-8 bytes at zlib's default level.
+    """
+    if len(texts) != len(log_probs):
+        raise ValueError(f"expected one text for each of {len(log_probs)} items, got {len(texts)}")
+    sizes = [len(zlib.compress(text.encode())) for text in texts]
+    return loss_scores(log_probs) / np.array(sizes, dtype=np.float64)
+
+
+def min_k_scores(log_probs: Sequence[ArrayLike], *, fraction: float = MIN_K) -> Array:
+    """Mean of the lowest ``max(1, int(fraction * T))`` values of ``log p_t``.
+
+    Shi et al., Detecting Pretraining Data from Large Language Models, ICLR 2024 (arXiv:2310.16789).
+    """
+    return _mean_of_lowest(rows(log_probs, "log-probabilities"), fraction)
+
+
+def min_k_plus_plus_scores(
+    log_probs: Sequence[ArrayLike],
+    means: Sequence[ArrayLike],
+    stds: Sequence[ArrayLike],
+    *,
+    fraction: float = MIN_K,
+) -> Array:
+    """Mean of the lowest ``max(1, int(fraction * T))`` values of ``(log p_t - mu_t) / sigma_t``.
+
+    ``means[i][t]`` and ``stds[i][t]`` are mean and standard deviation of ``log p(v)`` at position t over words v drawn
+    from p itself: ``mu = sum_v p log p``, ``sigma^2 = sum_v p (log p)^2 - mu^2``; sigma counts as ``SMALLEST_STD``
+    where smaller. Zhang et al., Min-K%++, ICLR 2025 (arXiv:2404.02936).
+    """
+    tokens = rows(log_probs, "log-probabilities")
+    centres = rows(means, "means over the vocabulary", items=len(tokens))
+    spreads = rows(stds, "standard deviations over the vocabulary", items=len(tokens))
+    standardised = []
+    for index, (token, centre, spread) in enumerate(zip(tokens, centres, spreads, strict=True)):
+        if not token.shape == centre.shape == spread.shape:
+            raise ValueError(
+                f"item {index}: expected a mean and a standard deviation for each of {token.size} tokens, "
+                f"got {centre.size} and {spread.size}"
+            )
+        standardised.append((token - centre) / np.maximum(spread, SMALLEST_STD))
+    return _mean_of_lowest(standardised, fraction)
+
+
+def reference_scores(log_probs: Sequence[ArrayLike], reference: Sequence[ArrayLike]) -> Array:
+    """``mean_t log p_t - mean_t log p_ref,t``: what this model knows beyond one that did not train on the texts.
+
+    The two models may split a text into different numbers of tokens. Carlini et al., 2021 (arXiv:2012.07805).
+    """
+    if len(reference) != len(log_probs):
+        raise ValueError(f"expected reference values for each of {len(log_probs)} items, got {len(reference)}")
+    return loss_scores(log_probs) - loss_scores(reference)
+
+
+def membership_auc(members: ArrayLike, others: ArrayLike) -> float:
+    """``P(member > other) + P(member = other)/2`` over all pairs: 0.5 tells nothing apart, 1 gives every member away.
+
+    The area under the ROC curve, from ranks. NaN where a score is NaN. Raises ValueError where a side is empty.
+    """
+    inside, outside = column(members, "scores of the members"), column(others, "scores of the others")
+    if np.isnan(inside).any() or np.isnan(outside).any():
+        return float("nan")
+    outside = np.sort(outside)
+    below = np.searchsorted(outside, inside, side="left").sum()
+    not_above = np.searchsorted(outside, inside, side="right").sum()
+    return float(below + not_above) / (2.0 * inside.size * outside.size)
+
+
+def _mean_of_lowest(values: Sequence[Array], fraction: float) -> Array:
+    if not 0.0 < fraction <= 1.0:
+        raise ValueError(f"fraction must be in (0, 1], got {fraction}")
+    # NaN sorts last, out of the lowest: without this, a token that could not be scored would go unnoticed.
+    return np.array(
+        [np.nan if np.isnan(row).any() else np.sort(row)[: max(1, int(fraction * row.size))].mean() for row in values]
+    )

@@ -1,0 +1,56 @@
+"""How much of a text a model holds by heart, from its greedy next-token predictions under teacher forcing.
+
+``predicted[i][j]`` is the argmax token after the prompt and the first j true tokens of item i; ``labels[i][j]`` is the
+true token. Both are token ids, T_i >= 1 of them. Whether the closing EOS counts is the caller's choice (OpenUnlearning,
+arXiv:2506.12618, leaves it out).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from trainables.metrics.items import Array
+
+
+def exact_memorization(predicted: Sequence[ArrayLike], labels: Sequence[ArrayLike]) -> Array:
+    """Share of tokens predicted right, ``mean_j 1[predicted_j = label_j]``, per item: float64 ``(n,)``.
+
+    Tirumala et al., Memorization Without Overfitting, NeurIPS 2022 (arXiv:2205.10770). Raises ValueError where the
+    shapes do not fit or an item has no tokens.
+    """
+    return np.array([hits.mean() for hits in _hits(predicted, labels)])
+
+
+def extraction_strength(predicted: Sequence[ArrayLike], labels: Sequence[ArrayLike]) -> Array:
+    """``1 - k/T`` with k the shortest prefix from which greedy decoding yields the rest, per item: float64 ``(n,)``.
+
+    Teacher forcing suffices: greedy decoding from k tokens yields the rest exactly when all predictions from k on are
+    right. Carlini et al., Extracting Training Data from Large Language Models, 2021 (arXiv:2012.07805).
+    OpenUnlearning's code stops at k = T-1, so an item whose last token is wrong scores 1/T there; here k = T and 0.
+
+    Raises ValueError where the shapes do not fit or an item has no tokens.
+    """
+    strengths = []
+    for hits in _hits(predicted, labels):
+        misses = np.flatnonzero(~hits)
+        prefix = misses[-1] + 1 if misses.size else 0
+        strengths.append((hits.size - prefix) / hits.size)
+    return np.array(strengths, dtype=np.float64)
+
+
+def _hits(predicted: Sequence[ArrayLike], labels: Sequence[ArrayLike]) -> list[NDArray[np.bool_]]:
+    if len(predicted) != len(labels):
+        raise ValueError(f"expected predictions for each of {len(labels)} items, got {len(predicted)}")
+    hits = []
+    for index, (guess, truth) in enumerate(zip(predicted, labels, strict=True)):
+        guesses, truths = np.asarray(guess), np.asarray(truth)
+        if guesses.shape != truths.shape or truths.ndim != 1 or truths.size == 0:
+            raise ValueError(
+                f"item {index}: expected as many predictions as labels and at least one, "
+                f"got shapes {guesses.shape} and {truths.shape}"
+            )
+        hits.append(guesses == truths)
+    return hits

@@ -1,0 +1,26 @@
+"""PrivLeak: how far membership in the forget set shows, relative to a model trained without that set."""
+
+from __future__ import annotations
+
+
+def privleak(*, unlearned_auc: float, retrained_auc: float) -> float:
+    """``100 (A_unlearned - A_retrained) / A_retrained`` with ``A = 1 - auc``, in percent.
+
+    Both arguments are :func:`~trainables.metrics.membership.membership_auc` of Min-K% scores, the forget texts being
+    the members and holdout texts the others. 0 is ideal; negative is under-unlearning (the forget set still stands out
+    as known, at worst -100); positive is over-unlearning (it stands out as unknown).
+
+    MUSE prints the formula with the AUC "of discriminating forget (members) and holdout", but that would make an
+    untouched model positive. Its code takes holdout for the members, which is ``1 - auc`` and gives the published
+    signs; OpenUnlearning does the same. Shi et al., MUSE, ICLR 2025 (arXiv:2407.06460), section 3.1.
+
+    NaN where an AUC is NaN. Raises ValueError for an AUC outside [0, 1], and where ``retrained_auc`` is 1: a model
+    trained without the forget set knows all of it better than any holdout text, and nothing can be relative to that.
+    """
+    for name, auc in (("unlearned_auc", unlearned_auc), ("retrained_auc", retrained_auc)):
+        if auc < 0.0 or auc > 1.0:
+            raise ValueError(f"{name} must be in [0, 1], got {auc}")
+    if retrained_auc == 1.0:
+        raise ValueError("retrained_auc must be below 1, got 1: PrivLeak is relative to 1 - retrained_auc")
+    reference = 1.0 - retrained_auc
+    return 100.0 * ((1.0 - unlearned_auc) - reference) / reference

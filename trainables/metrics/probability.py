@@ -1,0 +1,31 @@
+"""Probability a model gives to the right answer, length-normalised: ``exp(-loss)`` with the loss per token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from trainables.metrics.items import Array, column, rows
+
+
+def probability(losses: ArrayLike) -> Array:
+    """``exp(-loss)`` per item, float64 ``(n,)``; losses in nats per token (TOFU's retain and forget sets)."""
+    return np.exp(-column(losses, "losses of the answers"))
+
+
+def normalised_probability(losses: ArrayLike, perturbed: Sequence[ArrayLike] | NDArray[np.floating]) -> Array:
+    """``p / (p + sum_k p_k)`` per item, float64 ``(n,)``: the right answer among the wrong ones of the same item.
+
+    TOFU's real authors and world facts. ``losses`` ``(n,)`` and ``perturbed`` n rows of k_i losses, in nats per token.
+    Written as ``1 / (1 + sum_k exp(loss - loss_k))``, which holds where every p underflows (a diverged model). NaN
+    where the losses of the right answer and of a wrong one are both infinite.
+
+    Raises ValueError where the shapes do not fit.
+    """
+    right = column(losses, "losses of the answers")
+    wrong = rows(perturbed, "losses of the perturbed answers", items=len(right))
+    with np.errstate(over="ignore", invalid="ignore"):
+        odds = [np.exp(loss - others).sum() for loss, others in zip(right, wrong, strict=True)]
+    return 1.0 / (1.0 + np.array(odds))

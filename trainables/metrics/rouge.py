@@ -1,0 +1,45 @@
+"""ROUGE-L recall: how much of the reference answer a generated answer repeats, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trainables.metrics.items import Array
+
+if TYPE_CHECKING:
+    from rouge_score.rouge_scorer import RougeScorer
+
+
+def rouge_l_recall(references: Sequence[str], predictions: Sequence[str]) -> Array:
+    """``LCS(reference, prediction) / len(reference)`` in words, per item: float64 ``(n,)`` in [0, 1].
+
+    Words are runs of ``a-z0-9`` after lower-casing, Porter-stemmed where longer than three letters; a reference
+    without any scores 0. This is TOFU's ROUGE; papers that report F1 or do not stem get other numbers (Lin, ROUGE,
+    2004; the ``rouge_score`` package).
+
+    Raises ValueError where the two differ in length.
+    """
+    if len(references) != len(predictions):
+        raise ValueError(f"expected one prediction per reference, got {len(predictions)} for {len(references)}")
+    scorer = _scorer()
+    pairs = zip(references, predictions, strict=True)
+    return np.array([scorer.score(reference, prediction)["rougeL"].recall for reference, prediction in pairs], float)
+
+
+def mean_rouge_l_recall(references: Sequence[str], predictions: Sequence[str]) -> float:
+    """Mean of :func:`rouge_l_recall` over the items. Raises ValueError where there are none."""
+    if not references:
+        raise ValueError("the mean ROUGE-L recall of no items is not defined")
+    return float(rouge_l_recall(references, predictions).mean())
+
+
+@cache
+def _scorer() -> RougeScorer:
+    # The stemmer brings in nltk, a second or so: only those who score pay for it, and once.
+    from rouge_score.rouge_scorer import RougeScorer
+
+    return RougeScorer(["rougeL"], use_stemmer=True)

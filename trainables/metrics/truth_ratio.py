@@ -1,0 +1,50 @@
+"""Truth ratio: how much likelier a model finds wrong answers than a paraphrase of the right one.
+
+Maini et al., TOFU, COLM 2024 (arXiv:2401.06121), in the variant of the published ``aggregate_eval_stat.py``: the
+geometric mean over the wrong answers. (Older TOFU code averages their probabilities: other numbers.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from trainables.metrics.items import Array, column, rows
+
+
+def log_truth_ratio(paraphrased: ArrayLike, perturbed: Sequence[ArrayLike] | NDArray[np.floating]) -> Array:
+    """``loss_paraphrased - mean_k loss_perturbed_k`` per item, float64 ``(n,)``.
+
+    ``paraphrased`` ``(n,)`` and ``perturbed`` n rows of k_i losses, all in nats per token. NaN where losses of both
+    kinds are infinite. Raises ValueError where the shapes do not fit.
+    """
+    right = column(paraphrased, "losses of the paraphrased answers")
+    wrong = rows(perturbed, "losses of the perturbed answers", items=len(right))
+    with np.errstate(over="ignore", invalid="ignore"):  # inf - inf: NaN is the answer, not an accident
+        return np.array([(loss - others).mean() for loss, others in zip(right, wrong, strict=True)])
+
+
+def truth_ratio(paraphrased: ArrayLike, perturbed: Sequence[ArrayLike] | NDArray[np.floating]) -> Array:
+    """``exp`` of :func:`log_truth_ratio`, float64 ``(n,)`` in [0, inf]: 0 knows the answer, 1 cannot tell it apart."""
+    with np.errstate(over="ignore"):  # a diverged model's ratio is inf, and the aggregates below know its limit
+        return np.exp(log_truth_ratio(paraphrased, perturbed))
+
+
+def forget_truth_ratio(ratios: ArrayLike) -> float:
+    """``mean min(s, 1/s)`` with ``s = 1/ratio``, in [0, 1]: 1 where right and wrong answers are equally likely.
+
+    Ratios of 0 and inf count 0, their limit. NaN where an item is NaN.
+    """
+    found = column(ratios, "truth ratios")
+    with np.errstate(divide="ignore", over="ignore"):
+        return float(np.minimum(found, 1.0 / found).mean())
+
+
+def retain_truth_ratio(ratios: ArrayLike) -> float:
+    """``mean max(0, 1 - 1/s)`` with ``s = 1/ratio``, in [0, 1]: 1 where only the right answer is likely.
+
+    For every set but the forget set. A ratio of inf counts 0. NaN where an item is NaN.
+    """
+    return float(np.maximum(0.0, 1.0 - column(ratios, "truth ratios")).mean())

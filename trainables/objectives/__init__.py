@@ -1,0 +1,15 @@
+"""The registry of forget objectives, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from trainables.objectives import ascent, npo
+from trainables.objectives.base import ForgetBatch, ForgetObjective, Reference
+
+OBJECTIVES: Mapping[str, ForgetObjective] = MappingProxyType(
+    {module.OBJECTIVE.name: module.OBJECTIVE for module in (ascent, npo)}
+)
+
+__all__ = ["OBJECTIVES", "ForgetBatch", "ForgetObjective", "Reference"]

@@ -1,0 +1,24 @@
+"""Gradient ascent: minimise the negated token-mean cross-entropy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from trainables.objectives.base import ForgetBatch, ForgetObjective
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def ascent_loss(batch: ForgetBatch, options: Mapping[str, float]) -> Tensor:
+    """``-CE_F``, the negated mean over all supervised tokens of the batch; unbounded below."""
+    return -batch.token_nll.sum() / batch.supervised.sum()
+
+
+OBJECTIVE = ForgetObjective(
+    name="ascent",
+    formula="-CE_F (token mean)",
+    loss=ascent_loss,
+    citation="Jang et al., Knowledge Unlearning for Mitigating Privacy Risks in Language Models, ACL 2023",
+)

@@ -1,0 +1,36 @@
+"""Negative preference optimization: preference optimization with only the dispreferred answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from trainables.objectives.base import ForgetBatch, ForgetObjective, Reference
+from trainables.options import Option
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def npo_loss(batch: ForgetBatch, options: Mapping[str, float]) -> Tensor:
+    """``mean_i -(2/beta) log sigmoid(beta (NLL_i - NLL_ref_i))`` with per-sequence summed NLL (NPO, Eq. 3).
+
+    Bounded below by 0; tends to gradient ascent as beta -> 0 (up to the constant ``2 log 2 / beta``).
+    """
+    from torch.nn.functional import logsigmoid
+
+    assert batch.reference_nll is not None, "npo declares Reference.SEQUENCE_NLL"
+    beta = options["beta"]
+    nll = batch.token_nll.sum(dim=1)
+    return -(2.0 / beta) * logsigmoid(beta * (nll - batch.reference_nll)).mean()
+
+
+OBJECTIVE = ForgetObjective(
+    name="npo",
+    formula="-(2/beta) mean log sigmoid(beta (NLL - NLL_ref))",
+    loss=npo_loss,
+    citation="Zhang et al., Negative Preference Optimization: From Catastrophic Collapse to Effective Unlearning, "
+    "COLM 2024 (arXiv:2404.05868)",
+    reference=Reference.SEQUENCE_NLL,
+    options=(Option("beta", 0.1, 0.0, 100.0, "inverse temperature of the preference", low_open=True),),
+)

@@ -1,0 +1,145 @@
+"""The Ray Tune wrapper of one unlearning run: the only module of this package that knows ray.
+
+A worker keeps its :class:`Workspace` (weights, tokenizer, tokenised data) between trials and between actors of the same
+process, so a reused worker starts the next trial in milliseconds. An exception inside a run ends that trial as
+``failed`` with its reason and leaves the worker alive; only a dead worker is Ray's to restart.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ray import tune
+from ray.tune.result import SHOULD_CHECKPOINT
+
+from trainables.checkpoints import save_model
+from trainables.reports import Status
+from trainables.run import UnlearningRun
+from trainables.spec import TrialSpec
+from trainables.target import Target
+from trainables.workspace import Workspace
+
+STATE_FILE = "state.pt"
+_SAVE_SHARE = 0.02
+_SAVE_EVERY_SECONDS = 15.0
+
+_workspaces: dict[tuple[str, str], Workspace] = {}
+
+
+def worker_workspace(target: Target, device: str) -> Workspace:
+    """This process's workspace for a target; a process holds one at a time."""
+    key = (target.key, device)
+    if key not in _workspaces:
+        _workspaces.clear()
+        _workspaces[key] = Workspace(target, device=device)
+    return _workspaces[key]
+
+
+class UnlearningTrainable(tune.Trainable):
+    """One trial. ``config``: ``spec`` (a mapping), ``trial_id``, and ``restore_from`` (a folder with a state) or None."""
+
+    def setup(self, config: dict[str, Any], *, target: Target, out: str, cpus: float, gpus: float) -> None:
+        """Called once per worker; everything costly waits for the first :meth:`step`."""
+        import torch
+
+        torch.set_num_threads(max(1, int(cpus)))
+        self._target = target
+        self._out = Path(out)
+        self._device = "cuda" if gpus > 0 and torch.cuda.is_available() else "cpu"
+        self._accept(config)
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        """Take the next trial on this worker."""
+        self._accept(new_config)
+        return True
+
+    def step(self) -> dict[str, Any]:
+        """One report of the run; the last one carries the trial's ``outcome``."""
+        try:
+            if self._run is None:
+                self._run = self._start()
+            report = next(self._run)
+            result: dict[str, Any] = {"report": report.row()}
+            if report.status is not None:
+                checkpoint = self._save_model() if report.status is Status.FINISHED else None
+                result["outcome"] = self._outcome(report.outcome() | {"checkpoint": checkpoint})
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}".strip().splitlines()[0]
+            # Where it happened belongs to the person who has to mend it; the table keeps one line.
+            print(traceback.format_exc(), flush=True)
+            result = {"outcome": self._outcome({"status": str(Status.FAILED), "error": reason[:500]})}
+            self._run = None
+        result[tune.result.DONE] = "outcome" in result
+        result[SHOULD_CHECKPOINT] = "outcome" not in result and self._save_is_due()
+        return result
+
+    def save_checkpoint(self, checkpoint_dir: str) -> None:
+        """The whole state of the run, so that it goes on bit for bit elsewhere."""
+        import torch
+
+        started = time.monotonic()
+        if self._run is not None:
+            torch.save(self._run.state_dict(), Path(checkpoint_dir) / STATE_FILE)
+        self._saved_at = time.monotonic()
+        self._save_seconds = self._saved_at - started
+
+    def load_checkpoint(self, checkpoint: str) -> None:
+        """Go on from a saved state at the next :meth:`step`."""
+        self._restore_from = checkpoint
+
+    def _accept(self, config: Mapping[str, Any]) -> None:
+        self._spec = TrialSpec.from_dict(config["spec"])
+        self._id = str(config["trial_id"])
+        self._restore_from: str | None = config.get("restore_from")
+        self._run: UnlearningRun | None = None
+        self._accepted = time.time()
+        self._first_step: float | None = None
+        self._saved_at = time.monotonic()
+        self._save_seconds = 0.0
+
+    def _start(self) -> UnlearningRun:
+        run = UnlearningRun(self._spec, worker_workspace(self._target, self._device))
+        if self._restore_from is not None and (state := read_state(Path(self._restore_from))) is not None:
+            run.load_state_dict(state)
+        self._first_step = time.time()
+        return run
+
+    def _save_is_due(self) -> bool:
+        # A state of a large model takes long to write: saving may cost 2% of the time, and never more often than 15 s.
+        pause = max(_SAVE_EVERY_SECONDS, self._save_seconds / _SAVE_SHARE)
+        return time.monotonic() - self._saved_at >= pause
+
+    def _save_model(self) -> str:
+        assert self._run is not None
+        folder = Path("checkpoints") / self._id
+        save_model(self._run.model, worker_workspace(self._target, self._device).tokenizer, self._out / folder)
+        return str(folder)
+
+    def _outcome(self, values: Mapping[str, object]) -> dict[str, object]:
+        now = time.time()
+        return {
+            **values,
+            "wall_seconds": now - self._accepted,
+            "started_at": self._accepted,
+            "first_step_at": self._first_step,
+            "ended_at": now,
+            "worker": f"{socket.gethostname()}:{os.getpid()}",
+        }
+
+
+def read_state(folder: Path) -> dict[str, Any] | None:
+    """The run state saved in a checkpoint folder; None where there is none or it is torn (its writer was killed)."""
+    import torch
+
+    path = folder / STATE_FILE
+    try:
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception:
+        return None
+    return state

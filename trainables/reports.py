@@ -1,0 +1,64 @@
+"""What a run reports: one row of history.csv after every epoch, and its outcome at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """How a trial ended."""
+
+    FINISHED = "finished"
+    STOPPED = "stopped"
+    DIVERGED = "diverged"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The state of a run after an epoch.
+
+    Attributes:
+        step, epoch: optimizer steps and passes over the forget set so far (a part of a pass counts as a fraction).
+        training: means over the epoch's steps: ``c_t``, gradient norms, the two training losses, and ``lr`` now.
+        losses: on the fixed evaluation sets.
+        final: verbmem, utility, truth ratios; only in the last report of a finished run.
+        status: None while the run goes on.
+        error: what happened, for a run that diverged.
+    """
+
+    step: int
+    epoch: float
+    training: Mapping[str, float]
+    losses: Mapping[str, float]
+    train_seconds: float
+    eval_seconds: float
+    final: Mapping[str, float] = field(default_factory=dict)
+    status: Status | None = None
+    error: str | None = None
+
+    def row(self) -> dict[str, object]:
+        """The columns of history.csv, without the trial's id."""
+        return {
+            "step": self.step,
+            "epoch": self.epoch,
+            **self.training,
+            **self.losses,
+            **self.final,
+            "seconds": self.train_seconds + self.eval_seconds,
+        }
+
+    def outcome(self) -> dict[str, object]:
+        """The columns of trials.csv a run itself knows, from its last report."""
+        return {
+            "status": str(self.status),
+            "steps": self.step,
+            "epochs_done": self.epoch,
+            **self.losses,
+            **self.final,
+            "train_seconds": self.train_seconds,
+            "eval_seconds": self.eval_seconds,
+            "error": self.error,
+        }

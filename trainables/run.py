@@ -1,0 +1,345 @@
+"""One unlearning run, from a target to an unlearned model: the training loop, top to bottom.
+
+    run = UnlearningRun(spec, workspace)
+    for report in run:            # one report per epoch; the last one has a status
+        print(report.step, report.losses)
+    run.model                     # the unlearned model
+
+A run is deterministic: the same spec on the same machine's CPU gives the same bits, also when its state is saved after
+any report and loaded into a new run.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from trainables.auto_lr import AutoLRCounts, Fit, auto_lr_step, is_due
+from trainables.gradients import combine_, gramian, norm, take_gradient
+from trainables.losses import mean_loss, token_nll
+from trainables.objectives import ForgetBatch, Reference
+from trainables.optimizers import make_optimizer
+from trainables.reports import Report, Status
+from trainables.spec import TrialSpec
+from trainables.tokens import Batch, Tokens, collate, epoch_batches
+from trainables.weightings import Losses, Needs, Weights
+from trainables.workspace import Workspace
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Diverged(Exception):
+    """A loss or gradient became NaN or infinite; the message says which and where."""
+
+
+class UnlearningRun:
+    """One trial as an iterator of reports. It owns the workspace's model until the next run takes it."""
+
+    def __init__(self, spec: TrialSpec, workspace: Workspace) -> None:
+        import torch
+
+        torch.manual_seed(spec.seed)
+        method = spec.parsed_method
+        self.spec = spec
+        self.model = workspace.model_for(spec)
+        self.parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        self.optimizer = make_optimizer(spec, self.parameters)
+        self.step = 0
+        self.epoch = 0.0
+        self.counts = AutoLRCounts()
+        self._workspace = workspace
+        self._forget, self._retain = workspace.train_sets(spec)
+        self._evaluator = workspace.evaluator(spec)
+        self._objective = method.objective
+        self._weighting = method.weighting
+        self._options = method.resolve(dict(spec.options))
+        self._weighting_state = method.weighting.init(spec.seed)
+        self._last_fit: Fit | None = None
+        self._last_losses: Mapping[str, float] = {}
+        self._train_seconds = 0.0
+        self._eval_seconds = 0.0
+        self._done = False
+        self._retain_pass: tuple[str, list[list[int]]] = ("", [])
+
+    def __iter__(self) -> Iterator[Report]:
+        return self
+
+    def __next__(self) -> Report:
+        """Run one epoch (or what ``max_steps`` leaves of it) and report.
+
+        A run whose loss or gradient is not finite ends here: its last report has status ``diverged`` and the last
+        finite evaluation losses, or none if there never were any.
+        """
+        if self._done:
+            raise StopIteration
+        started = time.perf_counter()
+        training: dict[str, float] = {}
+        try:
+            training = self._train_epoch()
+            self._train_seconds += time.perf_counter() - started
+            started = time.perf_counter()
+            losses = self._evaluator.losses(self.model)
+            self._eval_seconds += time.perf_counter() - started
+            for name, value in losses.items():
+                if not math.isfinite(value):
+                    raise Diverged(f"{name} is {value} after step {self.step}")
+        except Diverged as error:
+            self._train_seconds += time.perf_counter() - started
+            self._done = True
+            return self._report(training, self._last_losses, status=Status.DIVERGED, error=str(error))
+        self._last_losses = losses
+        if not self._finished():
+            return self._report(training, losses)
+        started = time.perf_counter()
+        final = self._evaluator.final(self.model)
+        self._eval_seconds += time.perf_counter() - started
+        self._done = True
+        return self._report(training, losses, final=final, status=Status.FINISHED)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything a new run of the same spec needs to go on as this one would have, bit for bit."""
+        import torch
+
+        return {
+            "spec_hash": self.spec.spec_hash,
+            "step": self.step,
+            "epoch": self.epoch,
+            "parameters": [parameter.detach().cpu() for parameter in self.parameters],
+            "buffers": [buffer.detach().cpu() for buffer in self.model.buffers()],
+            "optimizer": self.optimizer.state_dict(),
+            "weighting": dict(self._weighting_state),
+            "counts": self.counts.to_dict(),
+            "last_fit": None if self._last_fit is None else asdict(self._last_fit),
+            "last_losses": dict(self._last_losses),
+            "seconds": (self._train_seconds, self._eval_seconds),
+            "done": self._done,
+            "rng": torch.get_rng_state(),
+            "cuda_rng": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved state.
+
+        Raises:
+            ValueError: the state belongs to another spec.
+        """
+        import torch
+
+        if state["spec_hash"] != self.spec.spec_hash:
+            raise ValueError(f"this state belongs to spec {state['spec_hash']}, not to {self.spec.spec_hash}")
+        with torch.no_grad():
+            for parameter, value in zip(self.parameters, state["parameters"], strict=True):
+                parameter.copy_(value)
+            for buffer, value in zip(self.model.buffers(), state["buffers"], strict=True):
+                buffer.copy_(value)
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.step, self.epoch = state["step"], state["epoch"]
+        self.counts = AutoLRCounts(**state["counts"])
+        self._weighting_state = state["weighting"]
+        self._last_fit = None if state["last_fit"] is None else Fit(**state["last_fit"])
+        self._last_losses = state["last_losses"]
+        self._train_seconds, self._eval_seconds = state["seconds"]
+        self._done = state["done"]
+        torch.set_rng_state(state["rng"])
+        if state["cuda_rng"]:
+            torch.cuda.set_rng_state_all(state["cuda_rng"])
+
+    # One epoch -------------------------------------------------------------------------------------------------------
+
+    def _train_epoch(self) -> dict[str, float]:
+        """One pass over the forget set, with a retain batch of the same size at each step; returns the means."""
+        spec = self.spec
+        batches = epoch_batches(list(map(len, self._forget)), spec.batch_size, f"forget:{spec.seed}:{self.epoch}")
+        if spec.max_steps is not None:
+            batches = batches[: spec.max_steps - self.step]
+        seen: list[dict[str, float]] = []
+        items = 0
+        for indices in batches:
+            seen.append(self._train_step(indices, self._retain_batch("retain", self.step)))
+            items += len(indices)
+        self.epoch += items / len(self._forget)
+        if math.isclose(self.epoch, round(self.epoch), abs_tol=1e-9):
+            self.epoch = float(round(self.epoch))
+        return _means(seen) | self._learning_rate_columns()
+
+    def _train_step(self, forget_indices: Sequence[int], retain_indices: Sequence[int]) -> dict[str, float]:
+        """Gradients of both losses, their weights, one optimizer step (at AutoLR's rate when it is due)."""
+        measured = self._set_gradient(forget_indices, retain_indices)
+        self.step += 1
+        self._clip()
+        spec = self.spec
+        if spec.auto_lr == "on" and is_due(self.step, every=spec.auto_lr_every, start=spec.auto_lr_start):
+            self._auto_lr_step(retain_indices, measured.get("train_retain_loss"))
+        else:
+            self.optimizer.step()
+        for parameter in self.parameters:
+            parameter.grad = None
+        return measured
+
+    def _set_gradient(self, forget_indices: Sequence[int], retain_indices: Sequence[int]) -> dict[str, float]:
+        """Leave ``w_r g_r + w_f g_f`` in ``p.grad``, with as few backward passes and buffers as the weighting allows."""
+        needs = self._weighting.needs
+        measured: dict[str, float] = {}
+        if needs is Needs.RETAIN_ONLY or needs is Needs.FORGET_ONLY:
+            side = "retain" if needs is Needs.RETAIN_ONLY else "forget"
+            loss = self._retain_loss(retain_indices) if side == "retain" else self._forget_loss(forget_indices)
+            weights = self._weigh(Losses(0.0, 0.0), None)
+            (loss * (weights.retain if side == "retain" else weights.forget)).backward()
+            measured[f"train_{side}_loss"] = self._finite(f"the {side} loss", loss.item())
+        elif needs is Needs.LOSSES:
+            retain, forget = self._retain_loss(retain_indices), self._forget_loss(forget_indices)
+            losses = self._finite_losses(retain.item(), forget.item())
+            weights = self._weigh(losses, None)
+            (weights.retain * retain + weights.forget * forget).backward()
+            measured |= {"train_retain_loss": losses.retain, "train_forget_loss": losses.forget}
+        else:
+            retain = self._retain_loss(retain_indices)
+            retain.backward()
+            g_r = take_gradient(self.parameters)
+            forget = self._forget_loss(forget_indices)
+            forget.backward()
+            g_f = take_gradient(self.parameters)
+            losses = self._finite_losses(retain.item(), forget.item())
+            inner = gramian(g_r, g_f)
+            self._finite("the squared norm of the retain gradient", inner.rr)
+            self._finite("the squared norm of the forget gradient", inner.ff)
+            weights = self._weigh(losses, inner)
+            combine_(self.parameters, g_r, g_f, weights)
+            measured |= {"train_retain_loss": losses.retain, "train_forget_loss": losses.forget}
+            measured |= {"grad_norm_retain": inner.rho, "grad_norm_forget": inner.phi, "grad_cosine": -inner.k}
+        if not math.isnan(weights.c):
+            measured["c_t"] = weights.c
+        measured["grad_norm"] = self._finite("the norm of the step's gradient", self._grad_norm())
+        return measured
+
+    def _weigh(self, losses: Losses, inner: Any) -> Weights:
+        weights, self._weighting_state = self._weighting.weigh(losses, inner, self._weighting_state, self._options)
+        return weights.unit() if self.spec.weight_scale == "unit" else weights
+
+    def _auto_lr_step(self, retain_indices: Sequence[int], retain_loss: float | None) -> None:
+        spec = self.spec
+        fresh = spec.auto_lr_probe == "fresh"
+        probe = self._batch(self._retain, self._retain_batch("probe", self.step) if fresh else retain_indices)
+        known = retain_loss if not fresh and self._workspace.train_mode_is_eval_mode else None
+
+        def probe_loss() -> float:
+            nll, supervised = token_nll(self.model, probe)
+            return float(mean_loss(nll.double(), supervised))
+
+        self.model.eval()
+        with self._autocast():
+            fit = auto_lr_step(
+                self.optimizer,
+                [*self.parameters, *self.model.buffers()],
+                probe_loss,
+                smoothing=spec.auto_lr_smoothing,
+                loss_zero=known,
+            )
+        self.model.train()
+        self.counts.record(fit)
+        self._last_fit = fit
+
+    # Losses and batches ----------------------------------------------------------------------------------------------
+
+    def _retain_loss(self, indices: Sequence[int]) -> Tensor:
+        with self._autocast():
+            nll, supervised = token_nll(self.model, self._batch(self._retain, indices))
+        return mean_loss(nll, supervised)
+
+    def _forget_loss(self, indices: Sequence[int]) -> Tensor:
+        import torch
+
+        with self._autocast():
+            nll, supervised = token_nll(self.model, self._batch(self._forget, indices))
+        reference = None
+        if self._objective.reference is Reference.SEQUENCE_NLL:
+            known = self._workspace.target.reference_nll
+            reference = torch.tensor([known[index] for index in indices], dtype=nll.dtype, device=nll.device)
+        return self._objective.loss(ForgetBatch(nll, supervised, reference), self._options)
+
+    def _batch(self, sequences: Sequence[Tokens], indices: Sequence[int]) -> Batch:
+        return collate(sequences, indices, pad_id=self._workspace.pad_id, device=self._workspace.device)
+
+    def _retain_batch(self, stream: str, number: int) -> list[int]:
+        """The ``number``-th batch of endless passes over the retain set; a pure function of seed, stream and number."""
+        per_pass = -(-len(self._retain) // self.spec.batch_size)
+        key = f"{stream}:{self.spec.seed}:{number // per_pass}"
+        if stream == "probe":
+            return epoch_batches(list(map(len, self._retain)), self.spec.batch_size, key)[number % per_pass]
+        if self._retain_pass[0] != key:
+            self._retain_pass = (key, epoch_batches(list(map(len, self._retain)), self.spec.batch_size, key))
+        return self._retain_pass[1][number % per_pass]
+
+    def _autocast(self) -> Any:
+        import torch
+
+        device = torch.device(self._workspace.device).type
+        return torch.autocast(device, dtype=torch.bfloat16, enabled=self.spec.dtype == "bf16")
+
+    # Bookkeeping -----------------------------------------------------------------------------------------------------
+
+    def _clip(self) -> None:
+        """Clip the combined direction, as ``max_grad_norm`` asks; off by default, as it changes normalised directions."""
+        import torch
+
+        if self.spec.max_grad_norm is not None:
+            torch.nn.utils.clip_grad_norm_(self.parameters, self.spec.max_grad_norm)
+
+    def _grad_norm(self) -> float:
+        return norm([parameter.grad for parameter in self.parameters])
+
+    def _finite(self, what: str, value: float) -> float:
+        if not math.isfinite(value):
+            raise Diverged(f"{what} is {value} at step {self.step + 1}")
+        return value
+
+    def _finite_losses(self, retain: float, forget: float) -> Losses:
+        return Losses(self._finite("the retain loss", retain), self._finite("the forget loss", forget))
+
+    def _finished(self) -> bool:
+        spec = self.spec
+        return self.epoch >= spec.epochs or (spec.max_steps is not None and self.step >= spec.max_steps)
+
+    def _learning_rate_columns(self) -> dict[str, float]:
+        columns = {"lr": float(self.optimizer.param_groups[0]["lr"])}
+        if self.spec.auto_lr == "on":
+            columns |= {f"auto_lr_{name}": float(value) for name, value in self.counts.to_dict().items()}
+            if (fit := self._last_fit) is not None:
+                columns |= {"auto_lr_slope": fit.slope, "auto_lr_curvature": fit.curvature}
+                if fit.eta_star is not None:
+                    columns["auto_lr_eta_star"] = fit.eta_star
+        return columns
+
+    def _report(
+        self,
+        training: Mapping[str, float],
+        losses: Mapping[str, float],
+        *,
+        final: Mapping[str, float] | None = None,
+        status: Status | None = None,
+        error: str | None = None,
+    ) -> Report:
+        return Report(
+            step=self.step,
+            epoch=self.epoch,
+            training=training,
+            losses=losses,
+            train_seconds=self._train_seconds,
+            eval_seconds=self._eval_seconds,
+            final=final or {},
+            status=status,
+            error=error,
+        )
+
+
+def _means(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Per column the mean over the rows that have it."""
+    columns: dict[str, list[float]] = {}
+    for row in rows:
+        for name, value in row.items():
+            columns.setdefault(name, []).append(value)
+    return {name: math.fsum(values) / len(values) for name, values in columns.items()}

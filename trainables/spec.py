@@ -1,0 +1,162 @@
+"""Everything that decides a trial's result, and the hash that names it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+
+from trainables.data import DATASETS, FORGET_SPLITS
+from trainables.methods import Method, MethodError, option_names, parse_method
+
+OPTIMIZERS = ("adamw", "sgd")
+AUTO_LR_SMOOTHINGS = ("paper", "clip", "official")
+AUTO_LR_PROBES = ("same", "fresh")
+WEIGHT_SCALES = ("raw", "unit")
+DTYPES = ("fp32", "bf16")
+
+_NOT_HASHED = ("model_path", "target_path", "data_dir")
+"""Where things lie on this machine; what lies there is in ``target_key``, a content hash."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialSpec:
+    """One trial. ``lr`` is the fixed learning rate, or AutoLR's starting point with ``auto_lr="on"``.
+
+    ``options`` are the method's own options (``c``, ``beta``, ...) as sorted pairs, defaults filled in.
+    ``target_key`` is the content hash of the target model and its data, empty until the target is known.
+    """
+
+    model: str = "tiny-phi"
+    model_path: str | None = None
+    target_path: str | None = None
+    dataset: str = "authors"
+    data_dir: str | None = None
+    forget_split: str | None = None
+    limit: int | None = None
+    method: str = "gdiff"
+    options: tuple[tuple[str, float], ...] = ()
+    weight_scale: str = "raw"
+    lr: float = 1e-4
+    auto_lr: str = "off"
+    auto_lr_smoothing: str = "clip"
+    auto_lr_probe: str = "fresh"
+    auto_lr_every: int = 10
+    auto_lr_start: int = 1
+    optimizer: str = "adamw"
+    weight_decay: float = 0.0
+    momentum: float = 0.0
+    max_grad_norm: float | None = None
+    epochs: int = 15
+    max_steps: int | None = None
+    batch_size: int = 8
+    eval_batch_size: int = 32
+    max_length: int = 512
+    lora_rank: int | None = None
+    dtype: str = "fp32"
+    gradient_checkpointing: bool = False
+    seed: int = 0
+    target_key: str = ""
+
+    @property
+    def parsed_method(self) -> Method:
+        """The (objective, weighting) pair the method names."""
+        return parse_method(self.method)
+
+    @property
+    def option_values(self) -> dict[str, float]:
+        """The method's options as a mapping, defaults filled in."""
+        return self.parsed_method.resolve(dict(self.options))
+
+    @property
+    def spec_hash(self) -> str:
+        """16 hex digits naming the content: equal exactly when the trial would compute the same thing."""
+        content = {key: value for key, value in asdict(self).items() if key not in _NOT_HASHED}
+        content["options"] = sorted(self.option_values.items())
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+    def row(self) -> dict[str, object]:
+        """Every field as columns of a table of trials; one column per method option, None where it does not apply."""
+        values = asdict(self)
+        given = self.option_values
+        del values["options"]
+        return values | {name: given.get(name) for name in option_names()}
+
+    def to_dict(self) -> dict[str, object]:
+        """A JSON-able mapping, read back by :meth:`from_dict`."""
+        return asdict(self) | {"options": {key: value for key, value in self.options}}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, object]) -> TrialSpec:
+        """The spec :meth:`to_dict` made."""
+        given = dict(values)
+        given["options"] = tuple(sorted(dict(given.get("options") or {}).items()))  # type: ignore[call-overload]
+        return cls(**given)  # type: ignore[arg-type]
+
+    def problems(self) -> list[str]:
+        """Everything wrong with this spec, in plain sentences; empty when it can run."""
+        found = _choice_problems(self) + _number_problems(self)
+        try:
+            method = self.parsed_method
+        except MethodError as error:
+            return [str(error), *found]
+        for name, value in self.options:
+            option = method.options.get(name)
+            if option is None:
+                applies = ", ".join(method.options) or "none"
+                found.append(f"option {name} does not apply to method '{self.method}' (its options: {applies})")
+            elif problem := option.problem(value):
+                found.append(problem)
+        if self.auto_lr == "on" and self.auto_lr_every < 1:
+            found.append(f"auto_lr_every must be at least 1, got {self.auto_lr_every}")
+        return found
+
+
+def _choice_problems(spec: TrialSpec) -> list[str]:
+    choices = {
+        "dataset": tuple(DATASETS),
+        "optimizer": OPTIMIZERS,
+        "auto_lr": ("on", "off"),
+        "auto_lr_smoothing": AUTO_LR_SMOOTHINGS,
+        "auto_lr_probe": AUTO_LR_PROBES,
+        "weight_scale": WEIGHT_SCALES,
+        "dtype": DTYPES,
+    }
+    found = [
+        f"unknown {name} '{getattr(spec, name)}': expected one of {', '.join(allowed)}"
+        for name, allowed in choices.items()
+        if getattr(spec, name) not in allowed
+    ]
+    if spec.dataset in FORGET_SPLITS and spec.forget_split is not None:
+        splits = FORGET_SPLITS[spec.dataset]
+        if spec.forget_split not in splits:
+            expected = f"expected one of {', '.join(splits)}" if splits else "this data set has no such choice"
+            found.append(f"forget split '{spec.forget_split}' does not fit data set {spec.dataset}: {expected}")
+    return found
+
+
+def _number_problems(spec: TrialSpec) -> list[str]:
+    found = []
+    for name in ("lr",):
+        if not (math.isfinite(getattr(spec, name)) and getattr(spec, name) > 0):
+            found.append(f"{name} must be a finite number greater than 0, got {getattr(spec, name):g}")
+    for name in ("weight_decay", "momentum"):
+        if not (math.isfinite(getattr(spec, name)) and getattr(spec, name) >= 0):
+            found.append(f"{name} must be a finite number, at least 0, got {getattr(spec, name):g}")
+    if spec.momentum and spec.optimizer != "sgd":
+        found.append(f"momentum applies to optimizer sgd only, got {spec.optimizer}")
+    if spec.max_grad_norm is not None and not spec.max_grad_norm > 0:
+        found.append(f"max_grad_norm must be greater than 0, got {spec.max_grad_norm:g}")
+    whole = ("epochs", "max_steps", "batch_size", "eval_batch_size", "limit", "lora_rank", "auto_lr_start")
+    for name in whole:
+        value = getattr(spec, name)
+        if value is not None and value < 1:
+            found.append(f"{name} must be at least 1, got {value}")
+    if spec.max_length < 8:
+        found.append(f"max_length must be at least 8 tokens, got {spec.max_length}")
+    return found
+
+
+SPEC_FIELDS = tuple(field.name for field in fields(TrialSpec) if field.name != "options")

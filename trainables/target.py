@@ -1,0 +1,247 @@
+"""The target: the fine-tuned "No-unlearn" model all trials start from, made once, cached by content.
+
+Beside the model the target has its data, its own scores (the baseline every trial is compared with), and its log
+likelihoods of the forget set (what NPO and its kin compare with), so that no second model is ever in memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trainables.checkpoints import ensure_pad_token, load_model, save_model
+from trainables.data import UnlearningData, load_data
+from trainables.data.examples import Example
+from trainables.finetune import Progress, TargetError, finetune
+from trainables.models import MODELS, ModelInfo, TargetRecipe, local_model
+from trainables.spec import TrialSpec
+from trainables.tokens import encode_examples
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+FORMAT = 1
+"""Part of every cache key: raised when the recipe's meaning or the cached files change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What all trials of a sweep share.
+
+    Attributes:
+        key: content hash of model, data and recipe; part of every trial's spec hash.
+        path: a folder ``from_pretrained`` loads, the same on every node.
+        data: the unlearning problem.
+        vocabulary_size: ``|V|``, the model's number of output classes.
+        baseline: the target's own metrics.
+        reference_nll: the target's summed NLL of each forget example, in the order of ``data.forget``.
+    """
+
+    key: str
+    path: str
+    data: UnlearningData
+    vocabulary_size: int
+    baseline: dict[str, float]
+    reference_nll: tuple[float, ...]
+
+
+def cache_folder() -> Path:
+    """``$XDG_CACHE_HOME/sweeper``, or ``~/.cache/sweeper``."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sweeper"
+
+
+def model_info(spec: TrialSpec) -> ModelInfo:
+    """The registry's entry for the spec's model, or one made up for a local folder."""
+    return MODELS.get(spec.model) or local_model(spec.model)
+
+
+def prepare_target(
+    spec: TrialSpec,
+    *,
+    recipe: TargetRecipe | None = None,
+    device: torch.device | str | None = None,
+    cache: Path | None = None,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+) -> Target:
+    """The target for a spec: taken from the cache, from ``target_path``, or fine-tuned now.
+
+    Args:
+        spec: names model and data; its method and learning rate do not matter here.
+        recipe: how to fine-tune, default the model's own recipe.
+        device: where to train and score, default the GPU if there is one.
+        cache: default :func:`cache_folder`.
+        on_progress: called after every epoch.
+
+    Raises:
+        DataError, TargetError: with a plain sentence.
+    """
+    cache = cache or cache_folder()
+    device = device or default_device()
+    recipe = recipe or model_info(spec).recipe
+    data = load_data(
+        spec.dataset,
+        forget_split=spec.forget_split,
+        data_dir=Path(spec.data_dir) if spec.data_dir else None,
+        limit=spec.limit,
+    )
+    if spec.target_path is not None:
+        folder = Path(spec.target_path)
+        key = folder_digest(folder)
+    else:
+        key = _digest(FORMAT, _base_identity(spec), asdict(recipe), data.full, spec.max_length)
+        folder = cache / "targets" / key
+        if not (folder / "target.json").is_file():
+            _make_target(spec, data, recipe, folder, device=device, on_progress=on_progress)
+    return _with_baseline(spec, data, key, folder, cache, device=device)
+
+
+def default_device() -> str:
+    """``cuda`` where there is one, else ``cpu``."""
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def folder_digest(folder: Path) -> str:
+    """A content hash of a model folder's weights, configuration and tokenizer."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        if path.is_file() and path.suffix in {".safetensors", ".json", ".txt", ".model"}:
+            digest.update(path.name.encode())
+            with path.open("rb") as file:
+                while block := file.read(1 << 22):
+                    digest.update(block)
+    return digest.hexdigest()[:16]
+
+
+def _make_target(
+    spec: TrialSpec,
+    data: UnlearningData,
+    recipe: TargetRecipe,
+    folder: Path,
+    *,
+    device: torch.device | str,
+    on_progress: Callable[[Progress], None],
+) -> None:
+    from trainables.evaluation import Evaluator
+
+    model, tokenizer = load_base(spec, data)
+    model.to(device)
+    evaluator = Evaluator(
+        data,
+        tokenizer,
+        vocabulary_size=model.config.vocab_size,
+        max_length=spec.max_length,
+        batch_size=spec.eval_batch_size,
+        device=device,
+    )
+    epochs = finetune(
+        model,
+        encode_examples(tokenizer, data.full, max_length=spec.max_length),
+        recipe=recipe,
+        pad_id=int(tokenizer.pad_token_id),
+        device=device,
+        seed=0,
+        memorised=lambda trained: evaluator.verbmem(trained) > 0.95,
+        on_progress=on_progress,
+    )
+    staging = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:8]}")
+    try:
+        save_model(model, tokenizer, staging)
+        description = {"model": spec.model, "data": data.name, "recipe": asdict(recipe), "epochs": epochs}
+        (staging / "target.json").write_text(json.dumps(description, indent=2))
+        try:
+            staging.rename(folder)
+        except OSError:
+            # Another process finished the same target first: its content is the same.
+            if not (folder / "target.json").is_file():
+                raise
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def load_base(spec: TrialSpec, data: UnlearningData) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """The model and tokenizer fine-tuning starts from."""
+    from transformers import AutoTokenizer
+
+    info = model_info(spec)
+    source = spec.model_path or info.hub_id
+    if source is None:
+        from trainables.tiny_models import make_tiny_phi, train_tokenizer
+
+        trained = train_tokenizer(data.full)
+        return make_tiny_phi(trained), trained
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+        ensure_pad_token(tokenizer)
+        return load_model(source), tokenizer
+    except Exception as error:
+        raise TargetError(f"cannot load the model {source}: {str(error).strip().splitlines()[0][:300]}") from error
+
+
+def _base_identity(spec: TrialSpec) -> str:
+    if spec.model_path is not None:
+        return folder_digest(Path(spec.model_path))
+    info = model_info(spec)
+    return f"{info.name}:{info.hub_id}"
+
+
+def _with_baseline(
+    spec: TrialSpec, data: UnlearningData, key: str, folder: Path, cache: Path, *, device: torch.device | str
+) -> Target:
+    """The target with its own scores and forget-set log likelihoods, cached per model and data."""
+    from transformers import AutoConfig
+
+    vocabulary_size = int(AutoConfig.from_pretrained(folder, trust_remote_code=False).get_text_config().vocab_size)
+    problem = _digest(FORMAT, key, data, spec.max_length)
+    stored = cache / "baselines" / f"{problem}.json"
+    if not stored.is_file():
+        bare = Target(problem, str(folder), data, vocabulary_size, {}, ())
+        values = _score(bare, spec, device)
+        stored.parent.mkdir(parents=True, exist_ok=True)
+        staging = stored.with_suffix(f".{uuid.uuid4().hex[:8]}")
+        staging.write_text(json.dumps(values))
+        staging.rename(stored)
+    values = json.loads(stored.read_text())
+    return Target(
+        key=problem,
+        path=str(folder.resolve()),
+        data=data,
+        vocabulary_size=vocabulary_size,
+        baseline=values["baseline"],
+        reference_nll=tuple(values["reference_nll"]),
+    )
+
+
+def _score(target: Target, spec: TrialSpec, device: torch.device | str) -> dict[str, object]:
+    from trainables.losses import sequence_nll
+    from trainables.workspace import Workspace
+
+    workspace = Workspace(target, device=device)
+    plain = TrialSpec(max_length=spec.max_length, eval_batch_size=spec.eval_batch_size)
+    model, evaluator = workspace.model_for(plain), workspace.evaluator(plain)
+    reference, _ = sequence_nll(
+        model,
+        workspace.train_sets(plain)[0],
+        pad_id=workspace.pad_id,
+        batch_size=spec.eval_batch_size,
+        device=device,
+    )
+    return {"baseline": evaluator.losses(model) | evaluator.final(model), "reference_nll": reference}
+
+
+def _digest(*parts: object) -> str:
+    def plain(value: object) -> object:
+        if isinstance(value, (Example, UnlearningData)):
+            return asdict(value)
+        raise TypeError(f"cannot hash a {type(value).__name__}")
+
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=plain).encode()).hexdigest()[:16]

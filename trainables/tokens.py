@@ -1,0 +1,120 @@
+"""From questions and answers to token ids, labels and padded batches.
+
+Prompt for base models: ``Question: {q}\\nAnswer: {a}`` + EOS. Supervised are the answer's tokens and EOS; the space
+before the answer belongs to its first token. The text is tokenised once as a whole and split by character offsets,
+so neither "Answer:" gets into the loss nor the first answer token out of it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trainables.data.examples import Example
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+    from transformers import PreTrainedTokenizerBase
+
+IGNORED = -100
+"""The label of tokens that are not supervised."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """One tokenised sequence: the ids and how many of them, from the left, are the prompt."""
+
+    ids: tuple[int, ...]
+    prompt_length: int
+
+    @property
+    def prompt(self) -> tuple[int, ...]:
+        """The ids generation starts from."""
+        return self.ids[: self.prompt_length]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Right-padded sequences: ``input_ids``, ``attention_mask`` and ``labels``, each ``(B, T)`` int64.
+
+    ``prompt_length`` is the shortest prompt's: no position before it is supervised in any row.
+    """
+
+    input_ids: Tensor
+    attention_mask: Tensor
+    labels: Tensor
+    indices: tuple[int, ...]
+    prompt_length: int
+
+
+def prompt_text(question: str) -> str:
+    """The prompt up to and without the space that begins the answer."""
+    return f"Question: {question}\nAnswer:"
+
+
+def encode(tokenizer: PreTrainedTokenizerBase, question: str, answer: str, *, max_length: int) -> Tokens:
+    """Token ids of prompt, answer and EOS; a sequence longer than ``max_length`` is cut at its end."""
+    prompt = prompt_text(question)
+    encoding = tokenizer(f"{prompt} {answer}", return_offsets_mapping=True, add_special_tokens=True)
+    ids = list(encoding["input_ids"])
+    # A token belongs to the answer when it ends after the prompt: then " Paris" counts and ":" does not.
+    supervised = [end > len(prompt) for _, end in encoding["offset_mapping"]]
+    first = supervised.index(True) if True in supervised else len(ids)
+    if not ids or ids[-1] != tokenizer.eos_token_id:
+        ids.append(tokenizer.eos_token_id)
+    return Tokens(tuple(ids[:max_length]), min(first, max_length))
+
+
+def encode_examples(
+    tokenizer: PreTrainedTokenizerBase, examples: Sequence[Example], *, max_length: int
+) -> tuple[Tokens, ...]:
+    """:func:`encode` of each example's question and answer."""
+    return tuple(encode(tokenizer, item.question, item.answer, max_length=max_length) for item in examples)
+
+
+def collate(sequences: Sequence[Tokens], indices: Sequence[int], *, pad_id: int, device: torch.device | str) -> Batch:
+    """The sequences at ``indices`` as one right-padded batch on ``device``."""
+    import torch
+
+    chosen = [sequences[index] for index in indices]
+    width = max(len(item) for item in chosen)
+    shortest = min(item.prompt_length for item in chosen)
+    input_ids = torch.full((len(chosen), width), pad_id, dtype=torch.long)
+    attention_mask = torch.zeros((len(chosen), width), dtype=torch.long)
+    labels = torch.full((len(chosen), width), IGNORED, dtype=torch.long)
+    for row, item in enumerate(chosen):
+        ids = torch.tensor(item.ids, dtype=torch.long)
+        input_ids[row, : len(item)] = ids
+        attention_mask[row, : len(item)] = 1
+        labels[row, item.prompt_length : len(item)] = ids[item.prompt_length :]
+    return Batch(input_ids.to(device), attention_mask.to(device), labels.to(device), tuple(indices), shortest)
+
+
+def epoch_batches(lengths: Sequence[int], batch_size: int, key: str) -> list[list[int]]:
+    """One pass over all items in random batches of similar length, a pure function of ``key``.
+
+    Items are shuffled, sorted by length (with 15% jitter, so that batches differ between passes) inside windows of
+    50 batches, cut, and the batches shuffled; the last one may be short.
+    """
+    rng = random.Random(key)
+    order = list(range(len(lengths)))
+    rng.shuffle(order)
+    window = 50 * batch_size
+    batches: list[list[int]] = []
+    for start in range(0, len(order), window):
+        chunk = sorted(order[start : start + window], key=lambda i: lengths[i] * rng.uniform(0.85, 1.15))
+        batches += [chunk[i : i + batch_size] for i in range(0, len(chunk), batch_size)]
+    rng.shuffle(batches)
+    return batches
+
+
+def sorted_batches(lengths: Sequence[int], batch_size: int) -> list[list[int]]:
+    """All items once, longest first: the least padding, and running out of memory shows at the first batch."""
+    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    return [order[i : i + batch_size] for i in range(0, len(order), batch_size)]

@@ -1,0 +1,76 @@
+"""CAGrad: the best worst-case improvement within a ball around the mean gradient."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from trainables.options import Option
+from trainables.weightings.base import Gramian, Losses, Needs, State, Weighting, Weights, require_gramian
+
+
+def weights(gramian: Gramian, alpha: float) -> Weights:
+    """The weights of the maximiser of ``min(g_r.d, g_f.d)`` over ``|d - g0| <= alpha |g0|``, ``g0 = (g_r + g_f)/2``.
+
+    By duality ``d = g0 + l g_w`` with ``g_w = w g_r + (1-w) g_f`` and ``l = alpha |g0|/|g_w|``, where w in [0, 1]
+    minimises the convex ``F(w) = g_w.g0 + alpha |g0| |g_w|``; the weights are ``(1/2 + l w, 1/2 + l (1-w))``.
+    Published code finds w by iteration. For two gradients, with ``e = g_r - g_f``, psi the angle between e and g0,
+    and ``chi = cos(psi)``, ``F'(w) = 0`` gives, where ``|chi| < alpha``,
+
+        w = 1/2 - |g0|/|e| (chi + chi sin(psi)/sqrt(alpha^2 - chi^2)),    l = sqrt(alpha^2 - chi^2)/sin(psi).
+
+    Where this w leaves [0, 1] the nearer end holds the minimum; where ``|chi| >= alpha`` F is monotonic and the end of
+    the shorter gradient holds it.
+
+    A zero gradient or ``g0 = 0`` leaves nothing to trade: the mean, (1/2, 1/2). Equal gradients make every w a
+    minimiser: w = 1/2. Opposed gradients with alpha > 1 admit only ``d = 0``, ``g_w = 0``: (w, 1-w).
+    """
+    rho, phi, k = gramian.rho, gramian.phi, gramian.k
+    if rho == 0 or phi == 0:
+        return Weights(0.5, 0.5)
+    longest = max(rho, phi)
+    x, y = rho / longest, phi / longest  # a common scale does not change the weights
+    e = math.sqrt((x - y) ** 2 + 2.0 * x * y * (1.0 + k))
+    g0 = math.sqrt((x - y) ** 2 + 2.0 * x * y * (1.0 - k)) / 2.0
+    if g0 == 0 or alpha == 0:
+        return Weights(0.5, 0.5)
+    if e == 0:
+        return Weights(0.5 + alpha / 2.0, 0.5 + alpha / 2.0)
+    chi = (x - y) * (x + y) / (2.0 * e * g0)
+    sine = x * y * math.sqrt((1.0 - k) * (1.0 + k)) / (e * g0)
+    if abs(chi) < alpha:
+        root = math.sqrt((alpha - chi) * (alpha + chi))
+        w = 0.5 - g0 / e * (chi + chi * sine / root)
+        if 0.0 < w < 1.0:
+            if sine == 0:
+                return Weights(w, 1.0 - w)
+            return Weights(0.5 + root / sine * w, 0.5 + root / sine * (1.0 - w))
+        retain_end = w >= 1.0
+    else:
+        retain_end = chi < 0.0
+    if retain_end:
+        return Weights(0.5 + alpha * g0 / x, 0.5)
+    return Weights(0.5, 0.5 + alpha * g0 / y)
+
+
+def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Mapping[str, float]) -> tuple[Weights, State]:
+    """:func:`weights` with the option ``alpha`` (the paper's c)."""
+    return weights(require_gramian(gramian), options["alpha"]), state
+
+
+WEIGHTING = Weighting(
+    name="cagrad",
+    formula="max over |d - g0| <= alpha |g0| of min(g_r.d, g_f.d), g0 = (g_r + g_f)/2",
+    needs=Needs.GRAMIAN,
+    weigh=weigh,
+    citation="Liu et al., Conflict-Averse Gradient Descent for Multi-task Learning, NeurIPS 2021 (arXiv:2110.14048)",
+    options=(
+        Option(
+            "alpha",
+            0.4,
+            0.0,
+            math.inf,
+            "radius of the ball, in |g0|: 0 is the mean gradient; convergence is proven below 1; large tends to MGDA",
+        ),
+    ),
+)

@@ -1,0 +1,94 @@
+"""GradNorm: learned weights that even out the norms of the weighted gradients and the speeds of the two tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trainables.options import Option
+from trainables.weightings.base import Gramian, Losses, Needs, State, Weighting, Weights, require_gramian
+
+_RATIO_LOW, _RATIO_HIGH = 1e-6, 1e6
+"""Bounds of a loss ratio, so that a loss that reaches zero or changes sign leaves the relative rates defined."""
+
+
+def loss_ratio(first: float | None, now: float) -> float:
+    """How much of a loss is left, in (0, inf): small for a task that has trained fast; 1 before there is a first value.
+
+    A positive loss is minimised towards 0: ``now/first``, the paper's ratio. A negative one is a maximised loss with
+    its sign turned (``l_f = -L_F``): ``L_F/L_F(0)`` grows as forgetting succeeds, which GradNorm would read as slow
+    training and answer with more weight, without end. Its inverse ``first/now`` falls with progress, as the method
+    expects. This is an adaptation, not in the paper.
+    """
+    if first is None:
+        return 1.0
+    if first > 0:
+        ratio = now / first
+    elif now >= 0:
+        ratio = _RATIO_HIGH
+    else:
+        ratio = first / now
+    return max(min(ratio, _RATIO_HIGH), _RATIO_LOW)  # the first argument lets a NaN through
+
+
+def slopes(
+    weights: tuple[float, float], norms: tuple[float, float], ratios: tuple[float, float], alpha: float
+) -> tuple[float, float]:
+    """The derivatives by w of ``L_GN = sum_i |w_i n_i - mean(w n) r_i^alpha|``, the second term held constant.
+
+    ``r_i`` is the loss ratio of the task over the mean ratio, ``n_i`` the norm of its unweighted gradient. The
+    derivative is ``sign(w_i n_i - mean(w n) r_i^alpha) n_i`` and costs no further backward pass.
+    """
+    mean_ratio = (ratios[0] + ratios[1]) / 2.0
+    mean_norm = (weights[0] * norms[0] + weights[1] * norms[1]) / 2.0
+
+    def slope(weight: float, norm: float, ratio: float) -> float:
+        excess = weight * norm - mean_norm * (ratio / mean_ratio) ** alpha
+        return excess / abs(excess) * norm if excess != 0 else 0.0
+
+    return slope(weights[0], norms[0], ratios[0]), slope(weights[1], norms[1], ratios[1])
+
+
+def _init(seed: int) -> State:
+    return {"w_r": 1.0, "w_f": 1.0}
+
+
+def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Mapping[str, float]) -> tuple[Weights, State]:
+    """The weights in the state; the new state has them one descent step on L_GN later, rescaled to sum to 2.
+
+    The state holds ``w_r``, ``w_f`` and, once seen, the first losses that are not 0, ``first_r`` and ``first_f`` (a
+    divergence from the target model starts at exactly 0, and no ratio to that exists).
+
+    The step is ``weight_lr dL_GN/dw / (n_r + n_f)``. Without the division a given ``weight_lr`` does nothing at
+    gradient norms of 1e-6 and leaps from end to end at 1e6; published code leaves this to Adam. Weights are kept >= 0;
+    one that reaches 0 grows again while its gradient is not zero. Both gradients zero: the weights stay.
+    """
+    gramian = require_gramian(gramian)
+    new = dict(state)
+    for key, loss in (("first_r", losses.retain), ("first_f", losses.forget)):
+        if key not in new and loss != 0:
+            new[key] = loss
+    norms = (gramian.rho, gramian.phi)
+    total = norms[0] + norms[1]
+    if total != 0:
+        weights = (state["w_r"], state["w_f"])
+        ratios = (loss_ratio(new.get("first_r"), losses.retain), loss_ratio(new.get("first_f"), losses.forget))
+        slope_r, slope_f = slopes(weights, norms, ratios, options["alpha"])
+        w_r = max(weights[0] - options["weight_lr"] * (slope_r / total), 0.0)
+        w_f = max(weights[1] - options["weight_lr"] * (slope_f / total), 0.0)
+        new["w_r"], new["w_f"] = 2.0 * w_r / (w_r + w_f), 2.0 * w_f / (w_r + w_f)
+    return Weights(state["w_r"], state["w_f"]), new
+
+
+WEIGHTING = Weighting(
+    name="gradnorm",
+    formula="w descends sum |w_i |g_i| - mean(w |g|) r_i^alpha|, r_i = relative loss ratio",
+    needs=Needs.GRAMIAN,
+    weigh=weigh,
+    citation="Chen et al., GradNorm: Gradient Normalization for Adaptive Loss Balancing in Deep Multitask Networks, "
+    "ICML 2018 (arXiv:1711.02257)",
+    options=(
+        Option("alpha", 1.5, 0.0, 10.0, "how hard the slower task is favoured; 0 asks for equal gradient norms"),
+        Option("weight_lr", 0.025, 0.0, 1.0, "largest change of a weight in one step, before rescaling", low_open=True),
+    ),
+    init=_init,
+)

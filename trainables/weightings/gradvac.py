@@ -1,0 +1,52 @@
+"""GradVac: gradients that are less similar than they have been so far are turned towards each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from trainables.options import Option
+from trainables.weightings.base import Gramian, Losses, Needs, State, Weighting, Weights, require_gramian
+
+_MOST_SIMILAR = 1.0 - 1e-12
+"""Reaching a target of exactly 1 from a lower similarity takes an infinite weight; this one takes at most 7e5."""
+
+
+def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Mapping[str, float]) -> tuple[Weights, State]:
+    """Where the cosine s of the gradients is below its target t, each is given the similarity t; then they are summed.
+
+    ``g_i + (|g_i|/|g_j|) (t sqrt(1-s^2) - s sqrt(1-t^2))/sqrt(1-t^2) g_j`` has cosine t with ``g_j``. With the bracket
+    q the weights are ``(1 + q phi/rho, 1 + q rho/phi)``. Afterwards ``t <- (1 - ema_beta) t + ema_beta s``: the
+    exponential moving average of the similarity of this pair, held in the state as ``similarity``; its first value is
+    the option ``target``. ``target = 0`` with ``ema_beta = 0`` is PCGrad; any ``target`` with ``ema_beta = 0`` is the
+    paper's fixed target.
+
+    A zero gradient has no similarity: (1, 1), and the state stays. Targets above 1 - 1e-12 count as 1 - 1e-12.
+    """
+    gramian = require_gramian(gramian)
+    rho, phi, similarity = gramian.rho, gramian.phi, -gramian.k
+    target = state.get("similarity", options["target"])
+    if rho == 0 or phi == 0:
+        return Weights(1.0, 1.0), state
+    pull = 0.0
+    if similarity < target:
+        t = min(target, _MOST_SIMILAR)
+        sines = math.sqrt((1.0 - similarity) * (1.0 + similarity)) / math.sqrt((1.0 - t) * (1.0 + t))
+        pull = max(t * sines - similarity, 0.0)  # rounding, or a target beyond the cap, could leave it below 0
+    beta = options["ema_beta"]
+    moved = (1.0 - beta) * target + beta * similarity
+    return Weights(1.0 + pull * (phi / rho), 1.0 + pull * (rho / phi)), {"similarity": moved}
+
+
+WEIGHTING = Weighting(
+    name="gradvac",
+    formula="1 + q (|g_f|/|g_r|, |g_r|/|g_f|), q raises the cosine to its moving average",
+    needs=Needs.GRAMIAN,
+    weigh=weigh,
+    citation="Wang et al., Gradient Vaccine: Investigating and Improving Multi-task Optimization in Massively "
+    "Multilingual Models, ICLR 2021 (arXiv:2010.05874)",
+    options=(
+        Option("ema_beta", 1e-2, 0.0, 1.0, "how fast the target similarity follows the observed one; 0 fixes it"),
+        Option("target", 0.0, -1.0, 1.0, "the target similarity of the first step"),
+    ),
+)

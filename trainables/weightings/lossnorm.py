@@ -1,0 +1,32 @@
+"""Each loss divided by its own (detached) magnitude."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+
+from trainables.weightings.base import Gramian, Losses, Needs, State, Weighting, Weights
+
+
+def _inverse(loss: float) -> float:
+    magnitude = abs(loss)
+    return 0.0 if magnitude < sys.float_info.min else 1.0 / magnitude  # 1/subnormal overflows
+
+
+def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Mapping[str, float]) -> tuple[Weights, State]:
+    """``(1/|l_r|, 1/|l_f|)``: the direction does not change when either loss is rescaled.
+
+    A loss of zero (below 2.2e-308) gets weight 0: a cross-entropy or a divergence of zero is at its minimum and has no
+    gradient to follow. A loss near zero gets a weight that is large without bound, as published.
+    """
+    return Weights(_inverse(losses.retain), _inverse(losses.forget)), state
+
+
+WEIGHTING = Weighting(
+    name="lossnorm",
+    formula="(1/|l_r|, 1/|l_f|)",
+    needs=Needs.LOSSES,
+    weigh=weigh,
+    citation="Bu, Jin et al., Unlearning as multi-task optimization: A normalized gradient difference approach with an "
+    "adaptive learning rate, NAACL 2025 (arXiv:2410.22086)",
+)

@@ -1,0 +1,33 @@
+"""MGDA: the shortest convex combination of the two gradients."""
+
+from __future__ import annotations
+
+from trainables.weightings.base import Gramian, Needs, Weighting, Weights, of_gramian
+
+
+def weights(gramian: Gramian) -> Weights:
+    """``(c, 1 - c)`` with ``c = clip((phi^2 + b)/(rho^2 + phi^2 + 2b), 0, 1)``, the minimiser of ``|d|``.
+
+    Equal gradients, or two zero ones, make every c a minimiser: (1/2, 1/2). One zero gradient is the shortest point
+    itself and gets the whole weight: ``d = 0``, MGDA's sign that the point is Pareto stationary. So do opposed
+    gradients (k = 1), with c = phi/(rho + phi).
+    """
+    longest = max(gramian.rho, gramian.phi)
+    if longest == 0:
+        return Weights(0.5, 0.5)
+    x, y, aligned = gramian.rho / longest, gramian.phi / longest, 1.0 + gramian.k
+    distance2 = (x - y) ** 2 + 2.0 * x * y * aligned  # |g_r - g_f|^2, free of cancellation
+    if distance2 == 0:
+        return Weights(0.5, 0.5)
+    w_r = max(min(y * ((y - x) + x * aligned) / distance2, 1.0), 0.0)
+    w_f = max(min(x * ((x - y) + y * aligned) / distance2, 1.0), 0.0)  # 1 - w_r, exact also where it is 1e-24
+    return Weights(w_r, w_f)
+
+
+WEIGHTING = Weighting(
+    name="mgda",
+    formula="(c, 1 - c), c = clip((|g_f|^2 - g_r.g_f)/|g_r - g_f|^2, 0, 1)",
+    needs=Needs.GRAMIAN,
+    weigh=of_gramian(weights),
+    citation="Sener and Koltun, Multi-Task Learning as Multi-Objective Optimization, NeurIPS 2018 (arXiv:1810.04650)",
+)

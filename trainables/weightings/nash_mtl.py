@@ -1,0 +1,32 @@
+"""Nash-MTL: the Nash bargaining solution between the two tasks."""
+
+from __future__ import annotations
+
+import math
+
+from trainables.weightings.base import Gramian, Needs, Weighting, Weights, of_gramian
+
+_LEAST_SLACK = 1e-12
+"""Floor of 1 - k: float32 gradients do not resolve less, and the weights grow as its inverse root."""
+
+
+def weights(gramian: Gramian) -> Weights:
+    """``(1/rho, 1/phi)/sqrt(1 - k)``, the positive solution of ``G w = 1/w``; then ``|d| = sqrt(2)``.
+
+    NGDiff's direction at a constant length. As the gradients become opposed (k -> 1) no direction improves both and the
+    solution grows without bound: 1 - k is floored at 1e-12, where ``|d|`` falls from sqrt(2) to 0 at k = 1.
+
+    A zero gradient takes no part in the bargain: weight 0, and the other 1/norm. Both zero: (0, 0).
+    """
+    rho, phi = gramian.rho, gramian.phi
+    root = math.sqrt(max(1.0 - gramian.k, _LEAST_SLACK))
+    return Weights(1.0 / rho / root if rho != 0 else 0.0, 1.0 / phi / root if phi != 0 else 0.0)
+
+
+WEIGHTING = Weighting(
+    name="nash-mtl",
+    formula="(1/|g_r|, 1/|g_f|)/sqrt(1 - k), k = -g_r.g_f/(|g_r| |g_f|)",
+    needs=Needs.GRAMIAN,
+    weigh=of_gramian(weights),
+    citation="Navon et al., Multi-Task Learning as a Bargaining Game, ICML 2022 (arXiv:2202.01017)",
+)

@@ -1,0 +1,24 @@
+"""Normalized gradient difference: the sum of the two unit gradients."""
+
+from __future__ import annotations
+
+from trainables.weightings.base import Gramian, Needs, Weighting, Weights, of_gramian
+
+
+def weights(gramian: Gramian) -> Weights:
+    """``(1/rho, 1/phi)``, so ``d = g_r/|g_r| + g_f/|g_f|``, which conflicts with neither gradient (Lemma 2).
+
+    A zero gradient gets weight 0, because there is no direction to follow; the other keeps 1/norm. Both zero: (0, 0).
+    """
+    rho, phi = gramian.rho, gramian.phi
+    return Weights(1.0 / rho if rho != 0 else 0.0, 1.0 / phi if phi != 0 else 0.0)
+
+
+WEIGHTING = Weighting(
+    name="ngdiff",
+    formula="(1/|g_r|, 1/|g_f|)",
+    needs=Needs.GRAMIAN,
+    weigh=of_gramian(weights),
+    citation="Bu, Jin et al., Unlearning as multi-task optimization: A normalized gradient difference approach with an "
+    "adaptive learning rate, NAACL 2025 (arXiv:2410.22086)",
+)

@@ -1,0 +1,25 @@
+"""PCGrad: where the gradients conflict, each is projected onto the normal plane of the other; then they are summed."""
+
+from __future__ import annotations
+
+from trainables.weightings.base import Gramian, Needs, Weighting, Weights, of_gramian
+
+
+def weights(gramian: Gramian) -> Weights:
+    """``(1 + max(b, 0)/rho^2, 1 + max(b, 0)/phi^2)``: the plain sum unless ``b = -g_r.g_f > 0``.
+
+    A zero gradient conflicts with nothing: (1, 1). Opposed gradients (k = 1) project to nothing: ``d = 0``.
+    """
+    rho, phi, conflict = gramian.rho, gramian.phi, max(gramian.k, 0.0)
+    if rho == 0 or phi == 0:
+        return Weights(1.0, 1.0)
+    return Weights(1.0 + conflict * (phi / rho), 1.0 + conflict * (rho / phi))
+
+
+WEIGHTING = Weighting(
+    name="pcgrad",
+    formula="1 + max(-g_r.g_f, 0)/(|g_r|^2, |g_f|^2)",
+    needs=Needs.GRAMIAN,
+    weigh=of_gramian(weights),
+    citation="Yu et al., Gradient Surgery for Multi-Task Learning, NeurIPS 2020 (arXiv:2001.06782)",
+)

@@ -1,0 +1,40 @@
+"""PCGrad as the NGDiff paper prints it: one projection, with no test for a conflict. Kept for reproduction only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trainables.weightings.base import Gramian, Losses, Needs, State, Weighting, Weights, require_gramian
+
+
+def _init(seed: int) -> State:
+    return {"violations": 0}
+
+
+def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Mapping[str, float]) -> tuple[Weights, State]:
+    """``(1 - g_r.g_f/rho^2, 1)``: the forget gradient is projected onto the normal plane of the retain gradient.
+
+    Not PCGrad: the published method projects both gradients, and only when they conflict. Here ``w_r`` is negative
+    when the gradients agree and the forget one is long (``g_r.g_f > rho^2``), so that ``c_t = w_r/(w_r + w_f)`` leaves
+    [0, 1]: k = -0.5, rho = 1, phi = 5 gives (-1.5, 1) and c = 3. Under conflict ``g_f.d`` can be negative, that is,
+    the step can raise the forget loss it should lower. The state counts the steps where either happens, ``violations``.
+
+    A zero gradient: (1, 1), as there is nothing to project.
+    """
+    gramian = require_gramian(gramian)
+    rho, phi, k = gramian.rho, gramian.phi, gramian.k
+    ratio = 1.0 + k * (phi / rho) if rho != 0 else 1.0
+    raises_forget = phi * (1.0 - k * k) < k * rho  # g_f.d = phi (phi (1 - k^2) - k rho) < 0
+    violated = ratio < 0 or (phi > 0 and raises_forget)
+    return Weights(ratio, 1.0), {"violations": state["violations"] + (1 if violated else 0)}
+
+
+WEIGHTING = Weighting(
+    name="pcgrad-paper",
+    formula="(1 - g_r.g_f/|g_r|^2, 1)",
+    needs=Needs.GRAMIAN,
+    weigh=weigh,
+    citation="Bu, Jin et al., Unlearning as multi-task optimization: A normalized gradient difference approach with an "
+    "adaptive learning rate, NAACL 2025 (arXiv:2410.22086), its PCGrad as printed",
+    init=_init,
+)

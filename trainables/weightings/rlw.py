@@ -1,0 +1,38 @@
+"""Random loss weighting: a new random trade-off every step."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping
+
+from trainables.weightings.base import Gramian, Losses, Needs, State, Weighting, Weights
+
+
+def _init(seed: int) -> State:
+    return {"seed": seed, "step": 0}
+
+
+def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Mapping[str, float]) -> tuple[Weights, State]:
+    """The softmax of two N(0, 1) draws.
+
+    The draws of a step depend on (seed, step) alone, so that two numbers are the whole state and a resumed run draws
+    what the interrupted one would have drawn.
+    """
+    seed, step = int(state["seed"]), int(state["step"])
+    draws = random.Random(f"{seed}:{step}")
+    retain, forget = draws.gauss(0.0, 1.0), draws.gauss(0.0, 1.0)
+    w_r = 1.0 / (1.0 + math.exp(forget - retain))  # |forget - retain| < 20: no overflow
+    w_f = 1.0 / (1.0 + math.exp(retain - forget))
+    return Weights(w_r, w_f), {"seed": seed, "step": step + 1}
+
+
+WEIGHTING = Weighting(
+    name="rlw",
+    formula="softmax(z), z ~ N(0, 1)^2 per step",
+    needs=Needs.LOSSES,
+    weigh=weigh,
+    citation="Lin et al., Reasonable Effectiveness of Random Weighting: A Litmus Test for Multi-Task Learning, "
+    "TMLR 2022 (arXiv:2111.10603)",
+    init=_init,
+)

@@ -1,0 +1,24 @@
+"""UPGrad: the mean of the two gradients, each projected onto the cone of directions that conflict with neither."""
+
+from __future__ import annotations
+
+from trainables.weightings import pcgrad
+from trainables.weightings.base import Gramian, Needs, Weighting, Weights, of_gramian
+
+
+def weights(gramian: Gramian) -> Weights:
+    """``(1 + max(b, 0)/rho^2, 1 + max(b, 0)/phi^2)/2``: for two tasks half of PCGrad, so also at zero gradients.
+
+    Projecting one gradient onto the dual cone of both is, for two, projecting it onto the normal plane of the other.
+    """
+    doubled = pcgrad.weights(gramian)
+    return Weights(doubled.retain / 2.0, doubled.forget / 2.0)
+
+
+WEIGHTING = Weighting(
+    name="upgrad",
+    formula="(1 + max(-g_r.g_f, 0)/(|g_r|^2, |g_f|^2))/2",
+    needs=Needs.GRAMIAN,
+    weigh=of_gramian(weights),
+    citation="Quinton and Rey, Jacobian Descent for Multi-Objective Optimization, 2024 (arXiv:2406.16232)",
+)
