@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import itertools
 import statistics
 from pathlib import Path
 
@@ -26,7 +27,7 @@ def gaps(rows: list[dict[str, str]]) -> tuple[list[float], list[float]]:
     for trials in workers.values():
         trials.sort()
         cold.append(trials[0][1] - trials[0][0])
-        warm += [after[1] - before[2] for before, after in zip(trials, trials[1:], strict=False)]
+        warm += [after[1] - before[2] for before, after in itertools.pairwise(trials)]
     return warm, cold
 
 

@@ -20,6 +20,7 @@ Condition = Mapping[str, tuple[Value, ...]]
 """Keys of earlier parameters or constants, each with the values it may have; all must hold."""
 
 _MOST_WHOLE_POINTS = 1000
+_DECIMALS = 12
 
 
 def plain_name(key: str) -> str:
@@ -46,9 +47,11 @@ def is_value(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Float:
-    """A real number in the closed interval ``[low, high]``; with ``log`` searched uniformly in its logarithm.
+    """A real number in the closed interval ``[low, high]``.
 
-    ``grid`` are the points a grid search visits; without them only sampling can search this parameter.
+    With ``log`` it is searched uniformly in its logarithm. With ``log_to_one`` uniformly in the logarithm of 1 - x, for
+    a share whose most telling values crowd below 1: Optuna then knows ``1-KEY``, and values have at most 12 decimals,
+    so that 1 - (1 - x) is x. ``grid`` are the points a grid search visits; without them only sampling can search it.
     """
 
     name: str
@@ -58,6 +61,7 @@ class Float:
     when: Condition = field(default_factory=dict, hash=False)
     key: str = ""
     grid: tuple[float, ...] = ()
+    log_to_one: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "grid", tuple(self.grid))
@@ -65,21 +69,30 @@ class Float:
 
     def accepts(self, value: object) -> bool:
         """Whether the value lies in the range."""
-        return is_number(value) and self.low <= value <= self.high
+        inside = is_number(value) and self.low <= value <= self.high
+        return inside and not (self.log_to_one and _from_one(_from_one(value)) != value)
+
+    @property
+    def optuna_name(self) -> str:
+        """What Optuna knows it by."""
+        return f"1-{self.key}" if self.log_to_one else self.key
 
     def stored(self, value: Any) -> Value:
         """An accepted value as Optuna stores it."""
-        return float(value)
+        return _from_one(value) if self.log_to_one else float(value)
 
     def distribution(self) -> optuna.distributions.BaseDistribution:
         """Optuna's description of the range."""
         from optuna.distributions import FloatDistribution
 
-        return FloatDistribution(self.low, self.high, log=self.log)
+        low, high, log = self._searched()
+        return FloatDistribution(low, high, log=log)
 
     def suggest(self, trial: optuna.trial.BaseTrial) -> Value:
         """Ask Optuna for a value."""
-        return float(trial.suggest_float(self.key, self.low, self.high, log=self.log))
+        low, high, log = self._searched()
+        value = float(trial.suggest_float(self.optuna_name, low, high, log=log))
+        return _from_one(value) if self.log_to_one else value
 
     def points(self) -> tuple[Value, ...] | None:
         """What a grid search visits; None when nobody said."""
@@ -87,11 +100,24 @@ class Float:
 
     def problems(self) -> list[str]:
         """Everything wrong with the range, in plain sentences."""
-        return _range_problems(self)
+        found = _range_problems(self)
+        if self.log_to_one and self.log:
+            found.append(f"{self.key}: log and log_to_one exclude each other")
+        if self.log_to_one and self.high >= 1:
+            found.append(f"{self.key}: a range with log_to_one must have high less than 1, got {self.high:g}")
+        if self.log_to_one and any(round(value, _DECIMALS) != value for value in (self.low, self.high, *self.grid)):
+            found.append(f"{self.key}: numbers with log_to_one have at most {_DECIMALS} decimals")
+        return found
 
     def to_dict(self) -> dict[str, object]:
         """A JSON-able mapping, read back by :func:`parameter_from_dict`."""
-        return _with_common(self, "float", low=self.low, high=self.high, log=self.log, grid=list(self.grid))
+        scale = {"log": self.log, "log_to_one": self.log_to_one}
+        return _with_common(self, "float", low=self.low, high=self.high, **scale, grid=list(self.grid))
+
+    def _searched(self) -> tuple[float, float, bool]:
+        if self.log_to_one:
+            return _from_one(self.high), _from_one(self.low), True
+        return self.low, self.high, self.log
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +142,11 @@ class Int:
     def accepts(self, value: object) -> bool:
         """Whether the value is a whole number of the range."""
         return is_number(value) and self.low <= value <= self.high and value == int(value)
+
+    @property
+    def optuna_name(self) -> str:
+        """What Optuna knows it by."""
+        return self.key
 
     def stored(self, value: Any) -> Value:
         """An accepted value as Optuna stores it."""
@@ -165,6 +196,11 @@ class Choice:
     def accepts(self, value: object) -> bool:
         """Whether the value is one of the choices."""
         return any(same(value, choice) for choice in self.values)
+
+    @property
+    def optuna_name(self) -> str:
+        """What Optuna knows it by."""
+        return self.key
 
     def stored(self, value: Any) -> Value:
         """An accepted value as Optuna stores it."""
@@ -230,6 +266,10 @@ def parameter_from_dict(values: Mapping[str, object]) -> Parameter:
         return kind(**given)  # type: ignore[arg-type]
     except (TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"this is no {values['type']} parameter: {dict(values)!r:.100} ({error})") from None
+
+
+def _from_one(value: float) -> float:
+    return round(1.0 - value, _DECIMALS)
 
 
 def _normalise(parameter: Parameter) -> None:

@@ -72,7 +72,7 @@ class Space:
         return [config for config, _ in branches]
 
     def params_of(self, config: Mapping[str, object]) -> dict[str, Value]:
-        """The Optuna parameters, by key, that make :meth:`suggest` return this configuration.
+        """The Optuna parameters, by Optuna's names, that make :meth:`suggest` return this configuration.
 
         Names the space does not know, such as a seed that was added, are left out.
 
@@ -90,8 +90,8 @@ class Space:
         return not self._fit(config)[1]
 
     def distributions(self) -> dict[str, optuna.distributions.BaseDistribution]:
-        """Optuna's distribution of every parameter that is searched, by key."""
-        return {parameter.key: parameter.distribution() for parameter in self.parameters if is_searched(parameter)}
+        """Optuna's distribution of every parameter that is searched, by Optuna's names."""
+        return {item.optuna_name: item.distribution() for item in self.parameters if is_searched(item)}
 
     def problems(self) -> list[str]:
         """Everything wrong with the space, in plain sentences; empty when it can be searched."""
@@ -125,7 +125,7 @@ class Space:
 
     def _fit(self, config: Mapping[str, object]) -> tuple[dict[str, Value], list[str]]:
         params: dict[str, Value] = {}
-        seen = dict(self.constants)
+        seen: dict[str, object] = dict(self.constants)
         expected = set(self.constants)
         misfits = [
             f"{name} must be {value!r}, got {config.get(name)!r}"
@@ -141,15 +141,15 @@ class Space:
             elif not parameter.accepts(config[parameter.name]):
                 misfits.append(f"{parameter.key} cannot be {config[parameter.name]!r}")
             else:
-                seen[parameter.key] = value = parameter.stored(config[parameter.name])
+                value = seen[parameter.key] = config[parameter.name]
                 if is_searched(parameter):
-                    params[parameter.key] = value
+                    params[parameter.optuna_name] = parameter.stored(value)
         own = dict.fromkeys(parameter.name for parameter in self.parameters)
         misfits += [f"{name} does not apply here" for name in own if name in config and name not in expected]
         return params, misfits
 
 
-def _is_active(parameter: Parameter, seen: Mapping[str, Value]) -> bool:
+def _is_active(parameter: Parameter, seen: Mapping[str, object]) -> bool:
     return all(
         key in seen and any(same(seen[key], value) for value in values) for key, values in parameter.when.items()
     )

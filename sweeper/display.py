@@ -63,6 +63,7 @@ class Display:
                 f"utility {_number(row.get('utility'))} {_number(row.get('wall_seconds'))} s{error}",
                 highlight=False,
                 markup=False,
+                soft_wrap=True,
             )
 
     def refresh(self) -> None:

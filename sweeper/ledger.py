@@ -150,8 +150,12 @@ class Ledger:
 
     def sort(self) -> None:
         """Put trials.csv in the order of trial ids and history.csv in that of (trial id, step)."""
-        self.trials.rewrite(sorted(self.trials.read(), key=lambda row: row["trial_id"]))
-        self.history.rewrite(sorted(self.history.read(), key=lambda row: (row["trial_id"], int(row["step"]))))
+        trials = self.trials.read()
+        trials.sort(key=lambda row: row["trial_id"])
+        self.trials.rewrite(trials)
+        reports = self.history.read()
+        reports.sort(key=lambda row: (row["trial_id"], int(row["step"])))
+        self.history.rewrite(reports)
 
 
 def write_json(path: Path, content: object) -> None:

@@ -98,10 +98,10 @@ def _require_shared(nodes: list[dict[str, object]], shared: tuple[Path, ...]) ->
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    @ray.remote(num_cpus=0)
-    def unseen(paths: list[str]) -> list[str]:
+    def find_unseen(paths: list[str]) -> list[str]:
         return [path for path in paths if not os.path.isdir(path)]
 
+    unseen = ray.remote(num_cpus=0)(find_unseen)
     paths = [str(path) for path in shared]
     for node in nodes:
         strategy = NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)

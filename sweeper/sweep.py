@@ -32,7 +32,7 @@ from sweeper.settings import SweepSettings
 from sweeper.study import Proposal, SweepStudy
 from sweeper.targets import prepare_with_progress
 from sweeper.tracking import Tracker
-from sweeper.tracking.uri import shown_uri
+from sweeper.tracking.uri import shown_uri, sqlite_path
 from trainables.target import Target
 
 logger = logging.getLogger(__name__)
@@ -137,7 +137,7 @@ def _run(settings: SweepSettings, out: Path, target: Target, console: Console) -
         spool=out / "mlflow-spool",
         parent_params={"trials": settings.trials, "sampler": settings.sampler, **settings.base.row()},
         parent_tags={"sweep": settings.name, "out": str(out.resolve()), "objectives": settings.objectives},
-        artifact_root=Path.cwd() / "mlartifacts",
+        artifact_root=(sqlite_path(settings.tracking_uri) or Path.cwd() / "mlflow.db").parent / "mlartifacts",
     )
     session = SweepSession(
         ledger=ledger,

@@ -30,7 +30,7 @@ class SessionSearcher(Searcher):
         self._restore = dict(restore_folders)
         self._deadline = deadline
 
-    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
+    def suggest(self, trial_id: str) -> Any:
         """The next trial's config for :class:`UnlearningTrainable`."""
         if self._deadline is not None and time.monotonic() > self._deadline:
             return Searcher.FINISHED

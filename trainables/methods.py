@@ -48,8 +48,9 @@ def method_names() -> tuple[str, ...]:
 
 def option_names() -> tuple[str, ...]:
     """Every option any method has, ``c`` first: the option columns of a table of trials."""
-    owners = (*WEIGHTINGS.values(), *OBJECTIVES.values())
-    return tuple(sorted({option.name for owner in owners for option in owner.options}, key=lambda n: (n != "c", n)))
+    options = [option for weighting in WEIGHTINGS.values() for option in weighting.options]
+    options += [option for objective in OBJECTIVES.values() for option in objective.options]
+    return tuple(sorted({option.name for option in options}, key=lambda name: (name != "c", name)))
 
 
 def parse_method(name: str) -> Method:

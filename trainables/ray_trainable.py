@@ -44,6 +44,9 @@ def worker_workspace(target: Target, device: str) -> Workspace:
 class UnlearningTrainable(tune.Trainable):
     """One trial. ``config``: ``spec`` (a mapping), ``trial_id``, and ``restore_from`` (a folder with a state) or None."""
 
+    _run: UnlearningRun | None
+    _restore_from: str | None
+
     def setup(self, config: dict[str, Any], *, target: Target, out: str, cpus: float, gpus: float) -> None:
         """Called once per worker; everything costly waits for the first :meth:`step`."""
         import torch
@@ -96,8 +99,8 @@ class UnlearningTrainable(tune.Trainable):
     def _accept(self, config: Mapping[str, Any]) -> None:
         self._spec = TrialSpec.from_dict(config["spec"])
         self._id = str(config["trial_id"])
-        self._restore_from: str | None = config.get("restore_from")
-        self._run: UnlearningRun | None = None
+        self._restore_from = config.get("restore_from")
+        self._run = None
         self._accepted = time.time()
         self._first_step: float | None = None
         self._saved_at = time.monotonic()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,9 +10,10 @@ from typing import Any
 
 import click
 
+from sweeper.commands.errors import resume_command
 from sweeper.commands.options import PROBLEMS, SPEC_OPTIONS
 from trainables.data import DATASETS, FORGET_SPLITS, NEEDS_HUB, DataError, load_data
-from trainables.methods import MethodError, parse_method
+from trainables.methods import MethodError, method_names, parse_method
 from trainables.models import MODELS, ModelInfo, local_model
 from trainables.spec import TrialSpec
 
@@ -52,21 +54,20 @@ def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str,
     An option must apply to at least one of the methods.
     """
     found: list[str] = []
-    applying: set[str] = set()
+    known = []
     for name in methods:
         try:
-            method = parse_method(name)
+            known.append(parse_method(name))
         except MethodError as error:
             found.append(str(error))
-            continue
-        applying |= set(method.options)
-        for option, values in options.items():
-            if option in method.options:
-                found += [problem for value in values if (problem := method.options[option].problem(value))]
-    known_methods = len([name for name in methods if not _unknown(name)])
-    for option in options:
-        if option not in applying and known_methods:
+    for option, values in options.items():
+        owners = [method for method in known if option in method.options]
+        if known and not owners:
             found.append(f"option {option} does not apply to {', '.join(methods)}")
+        if not known:
+            # With no method to ask, whoever has an option of this name knows which values make sense.
+            owners = [method for method in map(parse_method, method_names()) if option in method.options]
+        found += [problem for owner in owners for value in values if (problem := owner.options[option].problem(value))]
     # The method itself has been looked at above; gd has no options and always parses.
     found += replace(spec, method="gd", options=()).problems()
     return list(dict.fromkeys(found))
@@ -102,6 +103,26 @@ def source_problems(spec: TrialSpec) -> list[str]:
     return found
 
 
+def output_problems(given: str | None) -> list[str]:
+    """Why an output folder cannot be used: nothing is ever overwritten."""
+    if given is None:
+        return []
+    folder = Path(given)
+    if folder.exists() and not folder.is_dir():
+        return [f"--out {folder}: this is a file, expected a folder"]
+    if (folder / "sweep.json").exists():
+        return [
+            f"--out {folder}: it holds another sweep; go on with it by '{resume_command(folder)}', "
+            "or name another folder"
+        ]
+    if folder.is_dir() and any(folder.iterdir()):
+        return [f"--out {folder}: the folder is not empty; name a new or an empty one"]
+    parent = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not os.access(parent, os.W_OK):
+        return [f"--out {folder}: {parent} is not writable"]
+    return []
+
+
 def model_folder_problems(folder: Path, *, flag: str) -> list[str]:
     """Why a folder is no causal language model in safetensors with a tokenizer; empty when it is one."""
     if not folder.is_dir():
@@ -118,11 +139,3 @@ def model_folder_problems(folder: Path, *, flag: str) -> list[str]:
     if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer.model", "vocab.json")):
         found.append(f"{flag} {folder}: there is no tokenizer in it")
     return found
-
-
-def _unknown(name: str) -> bool:
-    try:
-        parse_method(name)
-    except MethodError:
-        return True
-    return False

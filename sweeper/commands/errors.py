@@ -1,4 +1,4 @@
-"""How commands fail: plain words on stderr and the exit codes of the contract, never a traceback for a user's mistake."""
+"""How commands fail: plain words on stderr and the contract's exit codes; no traceback for a user's mistake."""
 
 from __future__ import annotations
 

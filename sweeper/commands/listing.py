@@ -42,7 +42,8 @@ def _methods() -> list[dict[str, object]]:
                 "objective": f"{method.objective.name}: {method.objective.formula}",
                 "weighting": f"{method.weighting.name}: {method.weighting.formula}",
                 "options": ", ".join(
-                    f"{option.name} (default {option.default:g}, {option.low:g} to {option.high:g}: {option.description})"
+                    f"{option.name} (default {option.default:g}, from {option.low:g} to {option.high:g}: "
+                    f"{option.description})"
                     for option in method.options.values()
                 ),
                 "gradient buffers": 2 if two else 1,

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from sweeper.commands import options
-from sweeper.commands.errors import INTERRUPTED, Problems, plain_errors, resume_command
+from sweeper.commands.errors import INTERRUPTED, plain_errors, resume_command
 
 
 @click.command()
@@ -70,26 +70,11 @@ def command_line() -> str:
 
 
 def output_folder(given: str | None, *, name: str) -> Path:
-    """The folder for a new sweep.
-
-    Raises:
-        Problems: it is a file, or holds something already; nothing is overwritten.
-    """
-    if given is None:
-        stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-        return Path("runs") / f"{name}-{stamp}"
-    folder = Path(given)
-    if folder.exists() and not folder.is_dir():
-        raise Problems([f"--out {folder}: this is a file, expected a folder"])
-    if (folder / "sweep.json").exists():
-        raise Problems(
-            [
-                f"--out {folder}: it holds another sweep; go on with it by '{resume_command(folder)}', or name another folder"
-            ]
-        )
-    if folder.is_dir() and any(folder.iterdir()):
-        raise Problems([f"--out {folder}: the folder is not empty; name a new or an empty one"])
-    return folder
+    """The folder asked for, or a new one under runs/ named after the sweep and the time."""
+    if given is not None:
+        return Path(given)
+    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    return Path("runs") / f"{name}-{stamp}"
 
 
 def run_to_the_end(out: Path, *, as_json: bool) -> None:

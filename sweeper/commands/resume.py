@@ -15,7 +15,7 @@ from sweeper.commands.pareto import run_to_the_end
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on stdout.")
 @plain_errors
 def resume(folder: str, as_json: bool) -> None:
-    """Go on with the sweep in FOLDER: finished trials are kept, running ones continue, the search knows what it knew."""
+    """Go on with the sweep in FOLDER: finished trials are kept, running ones continue."""
     from sweeper.sweep import read_settings
 
     read_settings(Path(folder))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from search_spaces.space import Space
-from sweeper.commands.common import base_spec, given_problems, source_problems, spec_problems
+from sweeper.commands.common import base_spec, given_problems, output_problems, source_problems, spec_problems
 from sweeper.commands.errors import Problems
 from sweeper.commands.options import read_method_options
 from sweeper.objectives import DEFAULT_OBJECTIVES, ObjectiveError, parse_objectives
@@ -37,7 +37,7 @@ def single_spec(given: Mapping[str, Any]) -> TrialSpec:
     Raises:
         Problems: everything that is wrong with the options, the model and the data.
     """
-    problems = given_problems()
+    problems = given_problems() + output_problems(given["out"])
     options = _method_options(given, [] if given.get("c") is None else [given["c"]], problems)
     for name, values in options.items():
         if len(values) > 1:
@@ -66,7 +66,7 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
     Raises:
         Problems: everything that is wrong with the options, the space, the model, the data and the tracking store.
     """
-    problems = given_problems()
+    problems = given_problems() + output_problems(given["out"])
     methods = tuple(dict.fromkeys(given["method"])) or DEFAULT_METHODS
     options = _method_options(given, [value for value in given["c"] if value is not None], problems)
     rates = [value for value in given["lr"] if value is not None]
@@ -173,7 +173,7 @@ def _space(
 
 def _user_space(given: Mapping[str, Any], base: TrialSpec, problems: list[str]) -> Space:
     """A space file, checked against what a trial's spec accepts."""
-    from search_spaces.builtin import plain_name
+    from search_spaces.parameters import plain_name
     from search_spaces.user_yaml import load_space
 
     path = Path(given["space"])
@@ -198,7 +198,8 @@ def _user_space(given: Mapping[str, Any], base: TrialSpec, problems: list[str]) 
             found = spec_problems(base, methods, {name: [float(value)]})  # type: ignore[arg-type]
             problems += [f"{path}: {problem}" for problem in found]
         else:
-            changed = replace(base, **{name: value})
+            change: dict[str, Any] = {name: value}
+            changed = replace(base, **change)
             problems += [f"{path}: {problem}" for problem in changed.problems() if problem not in known]
     problems[:] = list(dict.fromkeys(problems))
     return space

@@ -21,14 +21,13 @@ from sweeper.commands.errors import Problems, plain_errors
 @plain_errors
 def target(**given: Any) -> None:
     """Fine-tune the target, the model trials start from, or take it from the cache; prints where it is."""
-    from sweeper.commands.common import base_spec, given_problems, source_problems, spec_problems
+    from sweeper.commands.common import base_spec, given_problems, output_problems, source_problems, spec_problems
 
     problems = given_problems()
     spec = base_spec(given, problems)
     problems += spec_problems(spec, (), {})
-    out = Path(given["out"]) if given.get("out") else None
-    if out is not None and out.exists() and (not out.is_dir() or any(out.iterdir())):
-        problems.append(f"--out {out}: it exists and is not an empty folder")
+    problems += output_problems(given["out"])
+    out = Path(given["out"]) if given["out"] else None
     if not problems:
         problems += source_problems(spec)
     if problems:
@@ -43,8 +42,8 @@ def target(**given: Any) -> None:
     if out is not None:
         shutil.copytree(made.path, out, dirs_exist_ok=True)
         folder = str(out)
-    if as_json := given["as_json"]:
+    if given["as_json"]:
         click.echo(json.dumps({"path": folder, "key": made.key, "baseline": made.baseline}))
-    if not as_json:
+    else:
         scores = ", ".join(f"{name} {value:.4g}" for name, value in made.baseline.items())
         click.echo(f"{folder}\n{scores}")

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from sweeper.commands import options
-from sweeper.commands.errors import FAILED, Problems, exit_with, plain_errors
+from sweeper.commands.errors import FAILED, exit_with, plain_errors
 
 
 @click.command()
@@ -29,7 +29,7 @@ def unlearn(**given: Any) -> None:
     from sweeper.commands.settings import single_spec
 
     spec = single_spec(given)
-    out = _output(given.get("out"))
+    out = Path(given["out"]) if given["out"] else None
 
     from rich.console import Console
 
@@ -46,12 +46,3 @@ def unlearn(**given: Any) -> None:
             click.echo(f"{'written to':<12} {out}")
     if row["status"] != "finished":
         exit_with([str(row["error"])], FAILED)
-
-
-def _output(given: str | None) -> Path | None:
-    if given is None:
-        return None
-    folder = Path(given)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise Problems([f"--out {folder}: it exists and is not an empty folder; nothing is overwritten"])
-    return folder

@@ -98,8 +98,8 @@ def finite_metrics(values: Mapping[str, object]) -> dict[str, float]:
 
 
 def fit_params(values: Mapping[str, object]) -> dict[str, str]:
-    """Parameters as text, cut to MLflow's length; None means that a parameter does not apply and is left out."""
-    return {_fit_name(name): _cut(str(value), _PARAM_LENGTH) for name, value in values.items() if value is not None}
+    """Parameters as text, cut to MLflow's length; one that does not apply (None, or empty in a CSV) is left out."""
+    return {_fit_name(name): _cut(str(value), _PARAM_LENGTH) for name, value in values.items() if _applies(value)}
 
 
 def fit_tags(values: Mapping[str, object]) -> dict[str, str]:
@@ -110,20 +110,26 @@ def fit_tags(values: Mapping[str, object]) -> dict[str, str]:
 def run_name(trial_id: str, params: Mapping[str, object]) -> str:
     """What tells runs apart at a glance: ``00007 gdiff c=0.4 lr=1e-4``, with ``auto`` when AutoLR sets the rate."""
     parts = [trial_id]
-    if params.get("method") is not None:
+    if _applies(params.get("method")):
         parts.append(str(params["method"]))
-    parts += [f"{key}={_short(params[key])}" for key in ("c", "lr") if params.get(key) is not None]
+    parts += [f"{key}={_short(params[key])}" for key in ("c", "lr") if _applies(params.get(key))]
     if params.get("auto_lr") == "on":
         parts.append("auto")
     return _cut(" ".join(parts), _NAME_LENGTH)
 
 
+def _applies(value: object) -> bool:
+    return value is not None and value != ""
+
+
 def _short(value: object) -> str:
-    if not isinstance(value, float) or not math.isfinite(value) or value == 0:
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
         return str(value)
-    if 1e-2 <= abs(value) < 1e5:
-        return f"{value:.3g}"
-    mantissa, _, exponent = f"{value:.2e}".partition("e")
+    if not math.isfinite(number) or number == 0 or 1e-2 <= abs(number) < 1e5:
+        return f"{number:.3g}"
+    mantissa, _, exponent = f"{number:.2e}".partition("e")
     return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
 
 

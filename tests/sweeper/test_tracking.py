@@ -128,7 +128,7 @@ def hung_uri() -> Iterator[str]:
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
 
 
-PARAMS = {"method": "gdiff", "c": 0.4, "lr": 1e-4, "beta": None}
+PARAMS = {"method": "gdiff", "c": 0.4, "lr": 1e-4, "beta": None, "alpha": ""}
 
 
 def start(tracker: Tracker, trial_id: str) -> None:
@@ -224,6 +224,7 @@ class TestWhatMlflowHolds:
         [
             ({"method": "npo", "c": 1.0, "lr": 5e-6}, "00001 npo c=1 lr=5e-6"),
             ({"method": "gdiff", "c": 0.05, "lr": 1.25e-4, "auto_lr": "on"}, "00001 gdiff c=0.05 lr=1.25e-4 auto"),
+            ({"method": "npo", "c": "", "lr": "0.0001"}, "00001 npo lr=1e-4"),  # as a CSV row has them
             ({"method": "mgda", "c": None, "lr": 0.01}, "00001 mgda lr=0.01"),
             ({}, "00001"),
         ],

@@ -164,7 +164,8 @@ def _read_part(where: str, part: object) -> EvalPart:
     def column(name: str, read: Callable[[str, object], T]) -> list[T]:
         found = _column(f"{where}, {name}", part[name], read)
         if found.keys() != answer.keys():
-            only_here, only_there = sorted(found.keys() - answer.keys()), sorted(answer.keys() - found.keys())
+            only_here = sorted(found.keys() - answer.keys(), key=_by_number)
+            only_there = sorted(answer.keys() - found.keys(), key=_by_number)
             raise EvalLogError(
                 f"{where}, {name}: expected the items of avg_gt_loss; "
                 + "; ".join(
@@ -175,7 +176,7 @@ def _read_part(where: str, part: object) -> EvalPart:
             )
         return [found[index] for index in indices]
 
-    indices = sorted(answer, key=lambda index: (not index.isdecimal(), len(index), index))
+    indices = sorted(answer, key=_by_number)
     return EvalPart(
         indices=tuple(indices),
         answer_loss=np.array([answer[index] for index in indices]),
@@ -187,6 +188,10 @@ def _read_part(where: str, part: object) -> EvalPart:
             else np.concatenate(column("generated_text", _recall_of_texts))
         ),
     )
+
+
+def _by_number(index: str) -> tuple[bool, int, str]:
+    return not index.isdecimal(), len(index), index
 
 
 def _column(where: str, values: object, read: Callable[[str, object], T]) -> dict[str, T]:

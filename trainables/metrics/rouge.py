@@ -39,7 +39,7 @@ def mean_rouge_l_recall(references: Sequence[str], predictions: Sequence[str]) -
 
 @cache
 def _scorer() -> RougeScorer:
-    # The stemmer brings in nltk, a second or so: only those who score pay for it, and once.
+    # The stemmer brings in nltk, which takes seconds to import: only those who score pay for it, and once.
     from rouge_score.rouge_scorer import RougeScorer
 
     return RougeScorer(["rougeL"], use_stemmer=True)

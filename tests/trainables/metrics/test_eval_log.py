@@ -1,0 +1,297 @@
+"""A TOFU evaluation log made by hand, its aggregates exact fractions; and logs that are not in the format."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainables.metrics.eval_log import EvalLogError, evaluate_log, read_eval_log
+
+Log = dict[str, Any]
+
+
+def loss(probability: float) -> float:
+    return -math.log(probability)
+
+
+def part(*items: tuple[float, float, list[float], float]) -> Log:
+    """Items of (probability of the answer, of its paraphrase, of the perturbed answers; ROUGE-L recall)."""
+    return {
+        "avg_gt_loss": {str(i): loss(item[0]) for i, item in enumerate(items)},
+        "avg_paraphrased_loss": {str(i): loss(item[1]) for i, item in enumerate(items)},
+        "average_perturb_loss": {str(i): [loss(p) for p in item[2]] for i, item in enumerate(items)},
+        "rougeL_recall": {str(i): item[3] for i, item in enumerate(items)},
+    }
+
+
+RETAIN, AUTHORS, FACTS = "eval_log.json", "eval_real_author_wo_options.json", "eval_real_world_wo_options.json"
+FORGET = "eval_log_forget.json"
+
+
+def by_hand() -> Log:
+    return {
+        # Truth ratios 0.2/0.5 = 0.4 and 0.8/0.4 = 2.
+        RETAIN: part((0.5, 0.5, [0.1, 0.4], 1.0), (0.25, 0.4, [0.8, 0.8], 0.5)),
+        # 0.25 of 0.5 and 0.1 of 0.5; truth ratios 0.1/0.25 = 0.4 and 0.2/0.25 = 0.8.
+        AUTHORS: part((0.25, 0.25, [0.05, 0.2], 0.0), (0.1, 0.25, [0.2, 0.2], 1.0)),
+        # 0.5 of 2; truth ratio 0.5/1.
+        FACTS: part((0.5, 1.0, [0.5, 0.5, 0.5], 0.25)),
+        # Truth ratios 2, 1/2, 1.
+        FORGET: part((1.0, 0.25, [0.5], 0.5), (0.5, 0.5, [0.25], 0.25), (0.25, 0.3, [0.3], 0.0)),
+    }
+
+
+EXPECTED = {
+    "retain": (Fraction(3, 8), Fraction(3, 4), Fraction(3, 10)),
+    "real_authors": (Fraction(7, 20), Fraction(1, 2), Fraction(2, 5)),
+    "world_facts": (Fraction(1, 4), Fraction(1, 4), Fraction(1, 2)),
+    "forget": (Fraction(7, 12), Fraction(1, 4), Fraction(2, 3)),
+}
+UTILITY = 9 / sum(1 / score for name in ("retain", "real_authors", "world_facts") for score in EXPECTED[name])
+
+
+def write(directory: Path, log: object, name: str = "log.json") -> Path:
+    path = directory / name
+    path.write_text(json.dumps(log))
+    return path
+
+
+def evaluate(directory: Path, log: Log) -> dict[str, Any]:
+    return evaluate_log(read_eval_log(write(directory, log)))
+
+
+def assert_by_hand(found: dict[str, Any]) -> None:
+    for name, scores in EXPECTED.items():
+        exact = dict(zip(("probability", "rouge_l_recall", "truth_ratio"), map(float, scores), strict=True))
+        assert found[name] == pytest.approx(exact, rel=1e-14)
+    assert found["model_utility"] == pytest.approx(float(UTILITY), rel=1e-14)
+
+
+def test_the_aggregates_are_those_by_hand(tmp_path: Path) -> None:
+    found = evaluate(tmp_path, by_hand())
+    assert_by_hand(found)
+    assert found["forget_quality"] is None
+    assert found["forget_quality_statistic"] is None
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+
+
+def test_forget_quality_compares_the_forget_sets_of_two_logs(tmp_path: Path) -> None:
+    """Three truth ratios above the other three: 2 of the 20 ways to deal six values have that gap."""
+    log, retained = by_hand(), by_hand()
+    retained[FORGET] = part(*[(0.5, 0.1, [0.9], 0.0)] * 3)
+    found = evaluate_log(
+        read_eval_log(write(tmp_path, log)), retain_log=read_eval_log(write(tmp_path, retained, "retain.json"))
+    )
+    assert found["forget_quality"] == pytest.approx(2 / math.comb(6, 3), rel=1e-12)
+    assert found["forget_quality_statistic"] == 1.0
+    assert_by_hand(found)
+
+
+def test_the_order_of_keys_does_not_matter(tmp_path: Path) -> None:
+    def reversed_keys(value: object) -> object:
+        if not isinstance(value, dict):
+            return value
+        return {key: reversed_keys(value[key]) for key in reversed(list(value))}
+
+    log = by_hand()
+    for name in log:  # every column in an order of its own: only the index says which values belong together
+        log[name]["avg_gt_loss"] = reversed_keys(log[name]["avg_gt_loss"])
+        log[name]["average_perturb_loss"] = reversed_keys(log[name]["average_perturb_loss"])
+    assert_by_hand(evaluate(tmp_path, log))
+    assert_by_hand(evaluate(tmp_path, dict(reversed(log.items()))))
+
+
+def test_lists_stand_for_objects_keyed_by_position(tmp_path: Path) -> None:
+    log = by_hand()
+    for name in log:
+        log[name] = {column: list(values.values()) for column, values in log[name].items()}
+    assert_by_hand(evaluate(tmp_path, log))
+
+
+def test_the_perturbed_losses_of_an_item_may_be_keyed_too(tmp_path: Path) -> None:
+    log = by_hand()
+    for name in log:
+        perturbed = log[name]["average_perturb_loss"]
+        log[name]["average_perturb_loss"] = {
+            index: {str(k): value for k, value in enumerate(losses)} for index, losses in perturbed.items()
+        }
+    assert_by_hand(evaluate(tmp_path, log))
+
+
+def test_items_may_have_different_numbers_of_perturbed_answers(tmp_path: Path) -> None:
+    log = by_hand()
+    log[AUTHORS]["average_perturb_loss"]["1"] = [loss(0.2), loss(0.1), loss(0.1)]  # 0.1 of 0.5 still
+    assert evaluate(tmp_path, log)["real_authors"]["probability"] == pytest.approx(0.35, rel=1e-14)
+
+
+def test_items_are_ordered_by_number_and_may_start_anywhere(tmp_path: Path) -> None:
+    log = by_hand()
+    names = {"0": "3600", "1": "400", "2": "3601"}
+    log[FORGET] = {
+        column: {names[index]: value for index, value in values.items()} for column, values in log[FORGET].items()
+    }
+    read = read_eval_log(write(tmp_path, log))
+    assert read.forget.indices == ("400", "3600", "3601")
+    assert read.forget.rouge_l_recall.tolist() == [0.25, 0.5, 0.0]
+    assert_by_hand(evaluate_log(read))
+
+
+def test_parts_and_columns_that_no_metric_needs_are_not_looked_at(tmp_path: Path) -> None:
+    log = by_hand() | {"another_part": 1}
+    log[RETAIN]["num_token_gt"] = {"7": None}
+    assert_by_hand(evaluate(tmp_path, log))
+
+
+def test_without_logged_recalls_they_are_computed_from_the_logged_texts(tmp_path: Path) -> None:
+    log = by_hand()
+    del log[RETAIN]["rougeL_recall"]
+    log[RETAIN]["generated_text"] = {
+        "0": ["Question: who?", "Answer: It was Ada Vex. The family chose", "It was Ada Vex."],
+        "1": ["Question: when?", "Answer: in May", "May 1958"],
+    }
+    assert_by_hand(evaluate(tmp_path, log))
+
+
+def test_a_diverged_model_has_scores_at_their_limits(tmp_path: Path) -> None:
+    log = by_hand()
+    for name in log:
+        for index in log[name]["avg_gt_loss"]:
+            log[name]["avg_gt_loss"][index] = log[name]["avg_paraphrased_loss"][index] = 1e30
+    found = evaluate(tmp_path, log)
+    assert found["forget"]["probability"] == found["forget"]["truth_ratio"] == 0.0
+    assert found["real_authors"]["probability"] == found["real_authors"]["truth_ratio"] == 0.0
+    assert found["model_utility"] == 0.0
+
+
+Change = Callable[[Log], object]
+
+
+def setting(*place: str, to: object) -> Change:
+    def change(log: Log) -> None:
+        for key in place[:-1]:
+            log = log[key]
+        log[place[-1]] = to
+
+    return change
+
+
+def without(*place: str) -> Change:
+    def change(log: Log) -> None:
+        for key in place[:-1]:
+            log = log[key]
+        del log[place[-1]]
+
+    return change
+
+
+MALFORMED: dict[str, tuple[Change, list[str]]] = {
+    "a missing part": (without(FACTS), [f"no '{FACTS}'", "expected a TOFU evaluation log with the parts", FORGET]),
+    "no part at all": (
+        lambda log: log.clear(),
+        [f"no '{RETAIN}', '{AUTHORS}', '{FACTS}', '{FORGET}'", "found nothing"],
+    ),
+    "a part that is no object": (setting(RETAIN, to=[1]), [RETAIN, "expected an object of columns, got a list"]),
+    "a missing column": (
+        without(FORGET, "average_perturb_loss"),
+        [FORGET, "no 'average_perturb_loss'", "expected per-item values of 'avg_gt_loss'"],
+    ),
+    "neither recalls nor texts": (without(RETAIN, "rougeL_recall"), [RETAIN, "no 'rougeL_recall'", "'generated_text'"]),
+    "a column that is a number": (
+        setting(RETAIN, "avg_gt_loss", to=0.5),
+        ["avg_gt_loss: expected an object keyed by index or a list, got a number"],
+    ),
+    "no items": (setting(RETAIN, "avg_gt_loss", to={}), [f"{RETAIN}, avg_gt_loss: expected at least one item"]),
+    "NaN": (setting(FORGET, "avg_gt_loss", "1", to=math.nan), [f"{FORGET}, avg_gt_loss, item 1", "finite", "got nan"]),
+    "infinity": (setting(FORGET, "avg_paraphrased_loss", "0", to=-math.inf), ["avg_paraphrased_loss, item 0", "-inf"]),
+    "NaN among the perturbed": (
+        setting(AUTHORS, "average_perturb_loss", "1", to=[1.0, math.nan]),
+        [f"{AUTHORS}, average_perturb_loss, item 1, item 1: expected a finite number"],
+    ),
+    "an integer beyond floats": (
+        setting(RETAIN, "avg_gt_loss", "0", to=10**400),
+        ["expected a finite number, got inf"],
+    ),
+    "null": (setting(RETAIN, "avg_gt_loss", "0", to=None), ["avg_gt_loss, item 0: expected a number, got null"]),
+    "a text": (setting(RETAIN, "avg_gt_loss", "0", to="0.5"), ["expected a number, got text"]),
+    "a truth value": (setting(RETAIN, "avg_gt_loss", "0", to=True), ["expected a number, got true or false"]),
+    "no perturbed answers": (
+        setting(RETAIN, "average_perturb_loss", "0", to=[]),
+        ["average_perturb_loss, item 0: expected at least one number"],
+    ),
+    "a percentage for a recall": (
+        setting(RETAIN, "rougeL_recall", "0", to=92.9),
+        ["rougeL_recall, item 0: expected a recall in [0, 1], got 92.9"],
+    ),
+    "an item short": (
+        without(FORGET, "avg_paraphrased_loss", "1"),
+        [f"{FORGET}, avg_paraphrased_loss: expected the items of avg_gt_loss; without '1'"],
+    ),
+    "an item over": (setting(RETAIN, "rougeL_recall", "9", to=1.0), ["rougeL_recall", "but also '9'"]),
+    "another item": (
+        setting(RETAIN, "avg_paraphrased_loss", to={"0": 1.0, "2": 1.0}),
+        ["avg_paraphrased_loss", "without '1'; but also '2'"],
+    ),
+    "a list too short": (setting(RETAIN, "rougeL_recall", to=[1.0]), ["rougeL_recall", "without '1'"]),
+}
+
+
+@pytest.mark.parametrize("fault", MALFORMED)
+def test_a_malformed_log_is_one_sentence_with_the_file_and_the_place(tmp_path: Path, fault: str) -> None:
+    change, fragments = MALFORMED[fault]
+    log = copy.deepcopy(by_hand())
+    change(log)
+    path = write(tmp_path, log)
+    with pytest.raises(EvalLogError) as caught:
+        read_eval_log(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ")
+    assert "\n" not in message
+    for fragment in fragments:
+        assert fragment in message
+
+
+def test_texts_that_are_no_triples_are_an_error(tmp_path: Path) -> None:
+    log = by_hand()
+    del log[RETAIN]["rougeL_recall"]
+    log[RETAIN]["generated_text"] = {"0": ["question", "answer"], "1": ["question", "answer", "reference"]}
+    with pytest.raises(EvalLogError, match="generated_text, item 0: expected three texts"):
+        read_eval_log(write(tmp_path, log))
+
+
+def test_many_missing_items_are_counted_not_listed(tmp_path: Path) -> None:
+    log = by_hand()
+    log[RETAIN]["avg_gt_loss"] = [1.0] * 300
+    with pytest.raises(EvalLogError, match="without '2', '3', '4', '5', '6' and 293 more") as caught:
+        read_eval_log(write(tmp_path, log))
+    assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize(("content", "fragment"), [("{", "not JSON"), ("[1]", "got a list"), ("\udcff", "not JSON")])
+def test_a_file_that_is_no_json_object_is_an_error(tmp_path: Path, content: str, fragment: str) -> None:
+    path = tmp_path / "log.json"
+    path.write_bytes(content.encode("utf-8", "surrogateescape"))
+    with pytest.raises(EvalLogError) as caught:
+        read_eval_log(path)
+    assert str(path) in str(caught.value)
+    assert fragment in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "nowhere.json"
+    with pytest.raises(EvalLogError, match=r"nowhere\.json: cannot be read: No such file or directory"):
+        read_eval_log(path)
+
+
+def test_a_retain_log_of_another_forget_set_is_an_error(tmp_path: Path) -> None:
+    other = by_hand()
+    other[FORGET] = part((0.5, 0.1, [0.9], 0.0))
+    log = read_eval_log(write(tmp_path, by_hand()))
+    with pytest.raises(EvalLogError, match=r"other\.json: 1 forget items, not the 3 of .*log\.json"):
+        evaluate_log(log, retain_log=read_eval_log(write(tmp_path, other, "other.json")))

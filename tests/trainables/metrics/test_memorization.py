@@ -1,0 +1,66 @@
+"""Memorization metrics against greedy decoding of a small language model from every prefix."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainables.metrics.memorization import exact_memorization, extraction_strength
+
+VOCABULARY = 3
+texts = st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=8)
+
+
+def next_token(seed: int, text: list[int], prefix: list[int]) -> int:
+    """A deterministic model of the whole prefix that has learned ``text`` in half of its places."""
+    rng = np.random.default_rng([seed, len(prefix), *prefix])
+    position = len(prefix)
+    knows = prefix == text[:position] and rng.random() < 0.5
+    return text[position] if knows else int(rng.integers(VOCABULARY))
+
+
+def decode(seed: int, text: list[int], prefix: list[int]) -> list[int]:
+    decoded = list(prefix)
+    while len(decoded) < len(text):
+        decoded.append(next_token(seed, text, decoded))
+    return decoded
+
+
+@given(seed=st.integers(0, 1000), text=texts)
+def test_extraction_strength_is_the_share_that_the_shortest_sufficient_prefix_leaves(
+    seed: int, text: list[int]
+) -> None:
+    shortest = min(k for k in range(len(text) + 1) if decode(seed, text, text[:k]) == text)
+    teacher_forced = [next_token(seed, text, text[:position]) for position in range(len(text))]
+    assert extraction_strength([teacher_forced], [text])[0] == pytest.approx(1 - shortest / len(text), abs=1e-15)
+
+
+@given(seed=st.integers(0, 1000), text=texts)
+def test_what_can_be_extracted_is_memorized(seed: int, text: list[int]) -> None:
+    predicted = [next_token(seed, text, text[:position]) for position in range(len(text))]
+    assert extraction_strength([predicted], [text])[0] <= exact_memorization([predicted], [text])[0]
+
+
+def test_items_of_any_length_by_hand() -> None:
+    labels = [[1, 2, 3, 4], [1, 2, 3, 4], [5, 6], [7]]
+    predicted = [[1, 2, 3, 4], [1, 0, 3, 4], [0, 0], [7]]
+    assert exact_memorization(predicted, labels).tolist() == [1.0, 0.75, 0.0, 1.0]
+    assert extraction_strength(predicted, labels).tolist() == [1.0, 0.5, 0.0, 1.0]
+
+
+def test_a_text_whose_end_cannot_be_produced_has_no_extraction_strength() -> None:
+    assert extraction_strength([[1, 2, 3, 0]], [[1, 2, 3, 4]]).tolist() == [0.0]
+    assert exact_memorization([[1, 2, 3, 0]], [[1, 2, 3, 4]]).tolist() == [0.75]
+
+
+@pytest.mark.parametrize("metric", [exact_memorization, extraction_strength])
+def test_errors_say_what_does_not_fit(metric: object) -> None:
+    assert callable(metric)
+    with pytest.raises(ValueError, match="each of 2 items, got 1"):
+        metric([[1]], [[1], [2]])
+    with pytest.raises(ValueError, match=r"item 1: .* got shapes \(2,\) and \(1,\)"):
+        metric([[1], [1, 2]], [[1], [2]])
+    with pytest.raises(ValueError, match="item 0: expected as many predictions as labels and at least one"):
+        metric([[]], [[]])
