@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from search_spaces.errors import SpaceError
-from search_spaces.parameters import Choice, Float, Parameter, plain_name
+from search_spaces.parameters import Choice, Float, Parameter
 from search_spaces.space import Space
+from search_spaces.values import plain_name
 
 AUTO_LR = ("off", "on", "both")
 LR_RANGE = (1e-5, 1e-3)

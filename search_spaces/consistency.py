@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from search_spaces.parameters import Condition, Float, Parameter, Value, is_value, same
+from search_spaces.parameters import Condition, Float, Parameter
+from search_spaces.values import Value, is_value, same
 
 Conditions = list[tuple[str, tuple[Value, ...]]]
 

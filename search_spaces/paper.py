@@ -7,8 +7,8 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from search_spaces.builtin import default_space
-from search_spaces.parameters import Value, plain_name
 from search_spaces.space import Space
+from search_spaces.values import Value, plain_name
 
 PAPER_LR = (1e-5, 5e-5, 1e-4)
 PAPER_C = (0.9, 0.5, 0.1)

@@ -2,47 +2,25 @@
 
 A parameter has a plain ``name``, the one it has in a configuration (``beta``), and a ``key``, unique in its space
 (``npo.beta``), the one Optuna knows it by: Optuna keeps one distribution per key, and NPO's beta and SimNPO's have
-different ranges. Values compare as Python does, except that a boolean is never a number.
+different ranges.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
+
+from search_spaces.values import Value, is_number, is_value, same
 
 if TYPE_CHECKING:
     import optuna
 
-Value = str | int | float | bool | None
 Condition = Mapping[str, tuple[Value, ...]]
 """Keys of earlier parameters or constants, each with the values it may have; all must hold."""
 
 _MOST_WHOLE_POINTS = 1000
 _DECIMALS = 12
-
-
-def plain_name(key: str) -> str:
-    """``beta`` of ``npo.beta``: what an option is called in a configuration."""
-    return key.rpartition(".")[2]
-
-
-def same(left: object, right: object) -> bool:
-    """Equality of values; ``True`` is not 1."""
-    return left == right and isinstance(left, bool) == isinstance(right, bool)
-
-
-def is_number(value: object) -> TypeGuard[int | float]:
-    """A finite int or float, and not a boolean."""
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def is_value(value: object) -> bool:
-    """Whether a configuration can hold it: a text, a finite number, a boolean or None."""
-    return value is None or isinstance(value, str | bool) or is_number(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +47,9 @@ class Float:
 
     def accepts(self, value: object) -> bool:
         """Whether the value lies in the range."""
-        inside = is_number(value) and self.low <= value <= self.high
-        return inside and not (self.log_to_one and _from_one(_from_one(value)) != value)
+        if not is_number(value) or not self.low <= value <= self.high:
+            return False
+        return not self.log_to_one or round(value, _DECIMALS) == value
 
     @property
     def optuna_name(self) -> str:

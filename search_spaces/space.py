@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from search_spaces.consistency import relation_problems
-from search_spaces.parameters import Choice, Parameter, Value, is_searched, parameter_from_dict, same
+from search_spaces.parameters import Choice, Parameter, is_searched, parameter_from_dict
+from search_spaces.values import Value, same
 
 if TYPE_CHECKING:
     import optuna

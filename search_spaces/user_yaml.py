@@ -7,8 +7,8 @@
     auto_lr: [off, on]
     epochs: 10                                        # a constant
 
-Order matters: a condition (``when``) waits for parameters above it. ``grid`` beside low and high lists the points a
-grid search visits.
+Order matters: a condition (``when``) waits for parameters above it. Beside low and high, ``grid`` lists the points a
+grid search visits, and ``log_to_one: true`` searches uniformly in the logarithm of 1 - x.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ import yaml
 
 from search_spaces.consistency import relation_problems
 from search_spaces.errors import SpaceError
-from search_spaces.parameters import Choice, Float, Int, Parameter, Value, is_number, plain_name
+from search_spaces.parameters import Choice, Float, Int, Parameter
 from search_spaces.space import Space
+from search_spaces.values import Value, is_number, plain_name
 from search_spaces.yaml_nodes import YamlError, compose, line_of, scalar
 
 Kinds = Mapping[str, tuple[type, ...]]
 
-_PARTS = ("low", "high", "log", "grid", "values", "when")
+_PARTS = ("low", "high", "log", "log_to_one", "grid", "values", "when")
 _ON_OFF = MappingProxyType({"on": True, "yes": True, "true": True, "off": False, "no": False, "false": False})
 _KIND_NAMES = {float: "a number", int: "a whole number", str: "a text", bool: "true or false", NoneType: "null"}
 _ANYTHING: Kinds = MappingProxyType({})
@@ -133,7 +134,7 @@ class _Reader:
         parts = self._parts(key, node)
         when = self._when(key, parts["when"]) if "when" in parts else {}
         if "values" in parts:
-            if clash := [part for part in ("low", "high", "log", "grid") if part in parts]:
+            if clash := [part for part in _PARTS[:5] if part in parts]:
                 self._add(node, f"{key}: give either values or a range, not both values and {', '.join(clash)}")
             return self._choice(key, parts["values"], when)
         if missing := [part for part in ("low", "high") if part not in parts]:
@@ -144,16 +145,21 @@ class _Reader:
             self._add(node, f"{key}: takes {_kind_names(kinds)}; a range is between numbers", lost=True)
             return None
         low, high = self._number(key, parts["low"]), self._number(key, parts["high"])
-        log = self._flag(f"{key}: log", parts["log"]) if "log" in parts else False
+        log, log_to_one = (
+            part in parts and self._flag(f"{key}: {part}", parts[part]) for part in ("log", "log_to_one")
+        )
         grid = [self._number(key, item) for item in _items(parts["grid"])] if "grid" in parts else []
         if low is None or high is None:
             return None
         points = [point for point in grid if point is not None]
         if float not in kinds:
+            if log_to_one:
+                self._add(node, f"{key}: log_to_one is for shares between 0 and 1, not for whole numbers")
             whole = tuple(int(point) for point in points)
             return Int(plain_name(key), int(low), int(high), log=log, when=when, key=key, grid=whole)
         real = tuple(float(point) for point in points)
-        return Float(plain_name(key), float(low), float(high), log=log, when=when, key=key, grid=real)
+        scale = {"log": log, "log_to_one": log_to_one}
+        return Float(plain_name(key), float(low), float(high), **scale, when=when, key=key, grid=real)
 
     def _choice(self, key: str, node: yaml.Node, when: Mapping[str, tuple[Value, ...]]) -> Choice | None:
         values = self._values(key, node)

@@ -31,8 +31,8 @@ def hub_problems(repositories: Sequence[tuple[str, str]]) -> list[str]:
 def _sentence(kind: str, name: str, reason: str) -> str:
     ways = {
         "model": "give a local copy with --model-path DIR, or use --model tiny-phi, which needs no network",
-        "dataset": "give its files with --data-dir DIR, or use --dataset authors (the default of tiny-phi), which needs "
-        "no network",
+        "dataset": "give its files with --data-dir DIR, or use --dataset authors with --model tiny-phi, "
+        "which needs no network",
     }
     return f"cannot get the {kind} {name} from the hub: {reason}; {ways[kind]}"
 

@@ -28,12 +28,14 @@ class SweepSession:
         self,
         *,
         ledger: Ledger,
+        storage: Path,
         study: SweepStudy,
         tracker: Tracker,
         display: Display,
         make_spec: Callable[..., TrialSpec],
     ) -> None:
         self.ledger = ledger
+        self._storage = storage
         self.study = study
         self.tracker = tracker
         self.display = display
@@ -87,7 +89,7 @@ class SweepSession:
         self.study.tell(trial_id, row)
         self._track_end(row)
         self.display.ended(trial_id, row)
-        remove_run_states(self.ledger.out, trial_id)
+        remove_run_states(self._storage, trial_id)
 
     def send_missing(self, rows: Mapping[str, Mapping[str, str]]) -> None:
         """Send MLflow what it has not recorded of trials that ended before this session."""
@@ -130,12 +132,12 @@ class SweepSession:
             logger.warning("cannot write to %s: %s; keeping %d rows in memory", self.ledger.out, error, self.unwritten)
 
 
-def run_state_folders(out: Path, trial_id: str) -> list[Path]:
+def run_state_folders(storage: Path, trial_id: str) -> list[Path]:
     """The folders with saved states of an unfinished trial, newest first, over all attempts at the sweep."""
-    return sorted((out / "ray").glob(f"*/{trial_id}/checkpoint_*"), key=lambda path: path.stat().st_mtime, reverse=True)
+    return sorted(storage.glob(f"*/{trial_id}/checkpoint_*"), key=lambda path: path.stat().st_mtime, reverse=True)
 
 
-def remove_run_states(out: Path, trial_id: str) -> None:
+def remove_run_states(storage: Path, trial_id: str) -> None:
     """Delete the saved states of a trial that is over: for a large model each takes gigabytes."""
-    for folder in run_state_folders(out, trial_id):
+    for folder in run_state_folders(storage, trial_id):
         shutil.rmtree(folder, ignore_errors=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -56,8 +57,11 @@ class SweepSettings:
         return tuple(range(self.seed, self.seed + self.seeds))
 
     def ray_storage(self, out: Path) -> Path:
-        """The folder for Ray Tune's own state."""
-        return Path(self.storage) if self.storage else out / "ray"
+        """The folder for Ray Tune's own state, absolute: OUT/ray, or one of this sweep's own under ``storage``."""
+        if self.storage is None:
+            return out.resolve() / "ray"
+        digest = hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:8]
+        return Path(self.storage).resolve() / f"{out.resolve().name}-{digest}"
 
     def make_spec(self, config: Mapping[str, Any], *, target_key: str) -> TrialSpec:
         """The spec of the trial the space proposed; options that do not apply to its method are left out."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from sweeper.ledger import CsvLog, HISTORY_COLUMNS, TRIAL_COLUMNS, Row, write_json
+from sweeper.ledger import HISTORY_COLUMNS, TRIAL_COLUMNS, CsvLog, Row, write_json
 from sweeper.targets import prepare_with_progress
 from trainables.checkpoints import save_model
 from trainables.reports import Status

@@ -111,8 +111,7 @@ def run(out: Path, *, console: Console) -> Summary:
         target = prepare_with_progress(settings.base, console=console)
         content = json.loads((out / "sweep.json").read_text(encoding="utf-8"))
         write_json(out / "sweep.json", _description(settings, content, target))
-        summary = _run(settings, out, target, console)
-    return summary
+        return _run(settings, out, target, console)
 
 
 def _run(settings: SweepSettings, out: Path, target: Target, console: Console) -> Summary:
@@ -128,7 +127,8 @@ def _run(settings: SweepSettings, out: Path, target: Target, console: Console) -
     )
     rows = {row["trial_id"]: row for row in ledger.trials.read()}
     again = study.take_up(rows)
-    restore = _restorable(out, again)
+    storage = settings.ray_storage(out)
+    restore = _restorable(storage, again)
     ledger.mend({trial_id: step for trial_id, (_, step) in restore.items()})
     tracker = Tracker(
         uri=settings.tracking_uri,
@@ -141,6 +141,7 @@ def _run(settings: SweepSettings, out: Path, target: Target, console: Console) -
     )
     session = SweepSession(
         ledger=ledger,
+        storage=storage,
         study=study,
         tracker=tracker,
         display=Display(console, trials=settings.trials, done=len(rows)),
@@ -179,7 +180,7 @@ def _tune(
             cpus=settings.cpus_per_trial,
             gpus=settings.gpus_per_trial,
         )
-        storage = settings.ray_storage(out).resolve()
+        storage = settings.ray_storage(out)
         attempt = 1 + sum(1 for path in storage.glob("attempt-*") if path.is_dir())
         tuner = tune.Tuner(
             tune.with_resources(trainable, settings.resources.as_ray()),
@@ -248,15 +249,15 @@ def _conclude(settings: SweepSettings, out: Path, session: SweepSession, console
     )
 
 
-def _restorable(out: Path, again: list[Proposal]) -> dict[str, tuple[str, int]]:
+def _restorable(storage: Path, again: list[Proposal]) -> dict[str, tuple[str, int]]:
     """For trials that were running: the newest whole state of each, and its step."""
-    if not again or not (out / "ray").is_dir():
+    if not again or not storage.is_dir():
         return {}
     from trainables.ray_trainable import read_state
 
     found = {}
     for proposal in again:
-        for folder in run_state_folders(out, proposal.trial_id):
+        for folder in run_state_folders(storage, proposal.trial_id):
             if (state := read_state(folder)) is not None:
                 found[proposal.trial_id] = (str(folder.resolve()), int(state["step"]))
                 break

@@ -86,7 +86,7 @@ class TrialSpec:
 
     def to_dict(self) -> dict[str, object]:
         """A JSON-able mapping, read back by :meth:`from_dict`."""
-        return asdict(self) | {"options": {key: value for key, value in self.options}}
+        return asdict(self) | {"options": dict(self.options)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, object]) -> TrialSpec:

@@ -1,4 +1,4 @@
-"""The models made on the spot: a byte-level BPE tokenizer trained on the data and a freshly initialised small network."""
+"""The models made on the spot: a byte-level BPE tokenizer trained on the data, a small network."""
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ def _user_space(given: Mapping[str, Any], base: TrialSpec, problems: list[str]) 
 
 
 def _searchable_names() -> set[str]:
-    """Names a space file may use: spec fields that trials of one target can differ in, and options by name and by key."""
+    """Names a space file may use: spec fields in which trials of one target can differ; options by name and key."""
     owned = {
         f"{owner}.{option.name}" for name in method_names() for owner, option in parse_method(name).owned_options()
     }

@@ -7,7 +7,8 @@ import math
 import pytest
 
 from search_spaces import Choice, Float, Int
-from search_spaces.parameters import Parameter, parameter_from_dict, plain_name
+from search_spaces.parameters import Parameter, parameter_from_dict
+from search_spaces.values import plain_name
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from search_spaces import Choice, Float, Int, Space
-from search_spaces.parameters import Parameter, Value
+from search_spaces.parameters import Parameter
+from search_spaces.values import Value
 
 SPACE = Space(
     (

@@ -1,0 +1,92 @@
+"""The complete rows of a CSV file that may be growing while it is read."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from analysis.errors import AnalysisError
+
+
+@dataclass(frozen=True, slots=True)
+class CsvRow:
+    """One record: the line of the file it begins on (the header is line 1) and its cells."""
+
+    line: int
+    cells: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CsvRows:
+    """A header and its records; ``torn`` says that a half-written last record was left out."""
+
+    columns: tuple[str, ...] = ()
+    rows: tuple[CsvRow, ...] = ()
+    torn: bool = False
+
+    def column(self, name: str) -> list[str]:
+        """The cells below a header, top to bottom."""
+        index = self.columns.index(name)
+        return [row.cells[index] for row in self.rows]
+
+
+def read_rows(path: Path, *, required: Sequence[str]) -> CsvRows:
+    """Every complete record of ``path``; no rows and no columns when the file or its header is not there yet.
+
+    A last line without its newline is being written at this moment, or its writer was killed: it is left out.
+
+    Raises:
+        AnalysisError: a required column is missing, a header stands twice, a record has more or fewer cells than the
+            header, or the file is not UTF-8 CSV.
+    """
+    if not path.is_file():
+        return CsvRows()
+    data = path.read_bytes()
+    whole = data[: data.rfind(b"\n") + 1]
+    torn = len(whole) < len(data)
+    try:
+        text = whole.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise AnalysisError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from None
+    records, cut = _records(path, text)
+    torn = torn or cut
+    if not records:
+        return CsvRows(torn=torn)
+    columns = records[0].cells
+    _check_header(path, columns, required)
+    for row in records[1:]:
+        if len(row.cells) != len(columns):
+            raise AnalysisError(
+                f"{path}, line {row.line}: {len(row.cells)} cells, expected {len(columns)} as in the header"
+            )
+    return CsvRows(columns, tuple(records[1:]), torn)
+
+
+def _records(path: Path, text: str) -> tuple[list[CsvRow], bool]:
+    """The records of a text, and whether its last one ends inside quotes (an error message has line breaks)."""
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    records: list[CsvRow] = []
+    while True:
+        line = reader.line_num + 1
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return records, False
+        except csv.Error as error:
+            if "end of data" in str(error):
+                return records, True
+            raise AnalysisError(f"{path}, line {line}: not CSV: {error}") from None
+        if cells:
+            records.append(CsvRow(line, tuple(cells)))
+
+
+def _check_header(path: Path, columns: Sequence[str], required: Sequence[str]) -> None:
+    missing = [name for name in required if name not in columns]
+    if missing:
+        raise AnalysisError(f"{path} lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}")
+    twice = sorted({name for name in columns if columns.count(name) > 1})
+    if twice:
+        raise AnalysisError(f"{path} has the column{'s' * (len(twice) > 1)} {', '.join(twice)} twice")

@@ -1,0 +1,96 @@
+"""One axis of the trade-off: which column, which way, and the bounds fixed before the sweep began."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from analysis.errors import AnalysisError
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Objective:
+    """A column of trials.csv to be made small ("min") or large ("max").
+
+    ``low`` and ``high`` come from the metric (losses: 0 and ln|V|; ROUGE: 0 and 1), not from the trials, so that
+    hypervolumes compare across sweeps. ``label`` names it on an axis, with its unit.
+    """
+
+    name: str
+    column: str
+    direction: str
+    low: float
+    high: float
+    label: str
+
+    def __post_init__(self) -> None:
+        if self.direction not in ("min", "max"):
+            raise AnalysisError(f"objective {self.name}: direction is '{self.direction}', expected min or max")
+        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
+            raise AnalysisError(f"objective {self.name}: the bounds {self.low:g} and {self.high:g} are not low < high")
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, object]) -> Objective:
+        """An entry of ``objectives`` in sweep.json; ``column`` and ``label`` default to the name.
+
+        Raises:
+            AnalysisError: an entry is missing or of the wrong kind.
+        """
+        try:
+            name = str(values["name"])
+            low, high = (float(str(values[bound])) for bound in ("low", "high"))
+            direction = str(values["direction"])
+        except KeyError as error:
+            raise AnalysisError(f"an objective in sweep.json has no {error}: {dict(values)}") from None
+        except ValueError:
+            raise AnalysisError(f"an objective in sweep.json has bounds that are no numbers: {dict(values)}") from None
+        column, label = str(values.get("column") or name), str(values.get("label") or name)
+        return cls(name=name, column=column, direction=direction, low=low, high=high, label=label)
+
+    @property
+    def worst(self) -> float:
+        """The bound that is the reference of the hypervolume."""
+        return self.high if self.direction == "min" else self.low
+
+    def clip(self, values: npt.ArrayLike) -> Floats:
+        """``values`` moved onto the nearer bound where they lie outside."""
+        return np.clip(np.asarray(values, dtype=np.float64), self.low, self.high)
+
+    def cost(self, values: npt.ArrayLike) -> Floats:
+        """``values`` scaled to [0, 1]: 0 at the best bound, 1 at the worst; clipped outside."""
+        share = (self.clip(values) - self.low) / (self.high - self.low)
+        return share if self.direction == "min" else 1.0 - share
+
+    def oriented(self, values: npt.ArrayLike) -> Floats:
+        """``values`` with the sign that makes smaller better: neither scaled, rounded nor clipped."""
+        array = np.asarray(values, dtype=np.float64)
+        return array if self.direction == "min" else -array
+
+
+def values_of(rows: pd.DataFrame, objectives: Sequence[Objective]) -> Floats:
+    """The objectives of the rows of a trial table, shape (rows, objectives), as measured; NaN where missing.
+
+    Raises:
+        AnalysisError: the table has no such column, or it holds text.
+    """
+    for objective in objectives:
+        if objective.column not in rows.columns:
+            if not rows.empty:
+                raise AnalysisError(f"trials.csv has no column {objective.column} for the objective {objective.name}")
+        elif not rows.empty and not pd.api.types.is_numeric_dtype(rows[objective.column]):
+            raise AnalysisError(f"the objective {objective.name} needs numbers in the column {objective.column}")
+    if rows.empty:
+        return np.empty((0, len(objectives)))
+    return np.column_stack([rows[objective.column].to_numpy(dtype=np.float64) for objective in objectives])
+
+
+def costs_of(values: Floats, objectives: Sequence[Objective]) -> Floats:
+    """Measured ``values``, shape (points, objectives), as costs in [0, 1] of the same shape."""
+    return np.column_stack([objective.cost(values[:, i]) for i, objective in enumerate(objectives)])

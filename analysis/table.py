@@ -1,0 +1,134 @@
+"""The table of trials that every figure and number is computed from: trials.csv and history.csv of one or more sweeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.csv_rows import CsvRows, read_rows
+from analysis.errors import AnalysisError as AnalysisError
+from analysis.typed_columns import typed_frame
+
+STATUSES = ("finished", "stopped", "diverged", "failed")
+_REQUIRED = ("trial_id", "spec_hash", "model", "dataset", "method", "lr", "seed", "status", "checkpoint", "error")
+_TEXT = frozenset(_REQUIRED) - {"lr", "seed"} | {"auto_lr", "optimizer", "target_key", "worker", "dtype"}
+_METRICS = frozenset(
+    {"steps", "epochs_done", "forget_loss", "retain_loss", "forget_loss_capped", "verbmem", "utility", "truth_ratio"}
+    | {"train_seconds", "eval_seconds", "wall_seconds"}
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrialTable:
+    """All trials that have ended.
+
+    Attributes:
+        trials: one row per trial, the columns of trials.csv behind a column ``sweep``.
+        history: one row per report, the columns of history.csv behind a column ``sweep``; also of running trials.
+        spec_columns: the columns that say what a trial was asked to do: those between ``spec_hash`` and ``status``.
+        notes: what was left out while reading, in sentences.
+    """
+
+    trials: pd.DataFrame
+    history: pd.DataFrame
+    spec_columns: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, out: Path, *, sweep: str = "") -> TrialTable:
+        """The tables in a sweep's folder, also while the sweep runs: a table that is not there yet is empty.
+
+        Of two rows with one trial id the first counts, as it does when a sweep is resumed. ``sweep`` is the value of
+        the column ``sweep``.
+
+        Raises:
+            AnalysisError: a file cannot be read; says which, where, and what was expected.
+        """
+        path = out / "trials.csv"
+        rows = read_rows(path, required=_REQUIRED)
+        rows = rows if rows.columns else CsvRows(_REQUIRED, torn=rows.torn)
+        trials = typed_frame(path, rows, text=_TEXT, numeric=_METRICS | {"lr"})
+        _check_trials(path, rows)
+        notes = ["the last line of trials.csv is incomplete and was left out"] if rows.torn else []
+        doubled = trials["trial_id"].duplicated()
+        if doubled.any():
+            names = ", ".join(sorted(set(trials.loc[doubled, "trial_id"])))
+            notes.append(f"trials.csv has more than one row for trial {names}: the first counts")
+        trials = trials[~doubled].reset_index(drop=True)
+        trials.insert(0, "sweep", sweep)
+        names_before_status = rows.columns[: rows.columns.index("status")]
+        spec_columns = tuple(name for name in names_before_status if name not in ("trial_id", "spec_hash"))
+        return cls(trials, _read_history(out / "history.csv", sweep), spec_columns, tuple(notes))
+
+    @classmethod
+    def merge(cls, tables: Sequence[TrialTable]) -> TrialTable:
+        """Several sweeps as one table; a trial is then named by (sweep, trial_id).
+
+        Raises:
+            AnalysisError: two of the tables have the same value in the column ``sweep``.
+        """
+        names = [name for table in tables for name in table.trials["sweep"].unique()]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise AnalysisError(f"two sweeps are called '{twice[0]}': give each its own name to merge them")
+        return cls(
+            pd.concat([table.trials for table in tables], ignore_index=True),
+            pd.concat([table.history for table in tables], ignore_index=True),
+            tuple(dict.fromkeys(name for table in tables for name in table.spec_columns)),
+            tuple(note for table in tables for note in table.notes),
+        )
+
+    @property
+    def finished(self) -> pd.DataFrame:
+        """The trials that ran to their end."""
+        return self.with_status("finished")
+
+    def with_status(self, status: str) -> pd.DataFrame:
+        """The trials that ended in one of :data:`STATUSES`."""
+        return self.trials[self.trials["status"] == status]
+
+    def history_of(self, trial_id: str, *, sweep: str | None = None) -> pd.DataFrame:
+        """The reports of one trial in the order of their steps; empty if it made none.
+
+        Raises:
+            AnalysisError: the trial is in several sweeps and ``sweep`` does not say which is meant.
+        """
+        rows = self.history[self.history["trial_id"] == trial_id]
+        if sweep is not None:
+            rows = rows[rows["sweep"] == sweep]
+        elif rows["sweep"].nunique() > 1:
+            raise AnalysisError(f"trial {trial_id} is in the sweeps {', '.join(rows['sweep'].unique())}: say which")
+        return rows
+
+    @property
+    def running(self) -> tuple[str, ...]:
+        """The trials that have reported and have not ended."""
+        ended = set(zip(self.trials["sweep"], self.trials["trial_id"], strict=True))
+        begun = dict.fromkeys(zip(self.history["sweep"], self.history["trial_id"], strict=True))
+        return tuple(trial_id for sweep, trial_id in begun if (sweep, trial_id) not in ended)
+
+
+def _check_trials(path: Path, rows: CsvRows) -> None:
+    status, trial_id = rows.columns.index("status"), rows.columns.index("trial_id")
+    for row in rows.rows:
+        if not row.cells[trial_id]:
+            raise AnalysisError(f"{path}, line {row.line}: trial_id is empty")
+        if row.cells[status] not in STATUSES:
+            raise AnalysisError(
+                f"{path}, line {row.line}: status is '{row.cells[status]}', expected one of {', '.join(STATUSES)}"
+            )
+
+
+def _read_history(path: Path, sweep: str) -> pd.DataFrame:
+    """The reports, by trial and step. A restarted worker may repeat a step; the later report counts."""
+    required = ("trial_id", "step")
+    rows = read_rows(path, required=required)
+    rows = rows if rows.columns else CsvRows(required)
+    frame = typed_frame(path, rows, text={"trial_id"}, numeric=set(rows.columns) - {"trial_id"})
+    frame = frame.drop_duplicates(["trial_id", "step"], keep="last")
+    frame = frame.sort_values(["trial_id", "step"], kind="stable", ignore_index=True)
+    frame.insert(0, "sweep", sweep)
+    return frame
