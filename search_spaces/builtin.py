@@ -9,10 +9,13 @@ from types import MappingProxyType
 from search_spaces.errors import SpaceError
 from search_spaces.parameters import Choice, Float, Parameter
 from search_spaces.space import Space
-from search_spaces.values import plain_name
+from search_spaces.values import Value, plain_name
 
 AUTO_LR = ("off", "on", "both")
 LR_RANGE = (1e-5, 1e-3)
+
+LINEAR, LOG, LOG_TO_ONE = "linear", "log", "log to one"
+"""Scales: uniform in x, in log x, in log(1 - x)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,30 +24,46 @@ class Range:
 
     low: float
     high: float
-    log: bool
+    scale: str
     source: str
+
+    def parameter(self, key: str, when: Mapping[str, tuple[Value, ...]]) -> Float:
+        """The range as a parameter for the option ``key``."""
+        return Float(
+            plain_name(key),
+            self.low,
+            self.high,
+            log=self.scale == LOG,
+            log_to_one=self.scale == LOG_TO_ONE,
+            when=when,
+            key=key,
+        )
 
 
 OPTION_RANGES: Mapping[str, Range] = MappingProxyType(
     {
-        "gdiff.c": Range(0.05, 0.95, False, ""),
-        "npo.beta": Range(0.01, 1.0, True, "NPO (arXiv:2404.05868): 0.1 throughout; a decade to either side"),
-        "simnpo.beta": Range(2.5, 5.5, False, "SimNPO (arXiv:2410.07163), released models: 2.5 and 4.5 TOFU, 5.5 WMDP"),
-        "simnpo.delta": Range(
-            0.0, 2.0, False, "forget loss per token at half pull; SimNPO's gamma/beta, 0 in its released models"
-        ),
-        "dpo.beta": Range(0.01, 1.0, True, "as npo.beta, the same loss with a preferred answer"),
-        "wga.beta": Range(0.1, 5.0, True, "OpenUnlearning's default 1; 0 would be gradient ascent"),
-        "satimp.beta1": Range(0.3, 10.0, True, "SatImp (arXiv:2505.11953), released settings: 0.3 and 5"),
-        "satimp.beta2": Range(0.1, 3.0, True, "SatImp (arXiv:2505.11953), released settings: 0.3 and 1"),
-        "undial.beta": Range(1.0, 30.0, True, "UNDIAL (arXiv:2402.10052): 3, 10 and 30"),
-        "cagrad.alpha": Range(0.1, 0.9, False, "CAGrad (arXiv:2110.14048): 0.1 to 0.9; converges below 1"),
-        "gradnorm.alpha": Range(0.5, 3.0, False, "GradNorm (arXiv:1711.02257): 1.5; gains for every value in (0, 3)"),
-        "gradvac.ema_beta": Range(1e-3, 0.5, True, "GradVac (arXiv:2010.05874): 0.01"),
-        "rmu.scale": Range(1.0, 300.0, True, "RMU (arXiv:2403.03218): 6.5 to 300, with the size of hidden states"),
+        "gdiff.c": Range(0.1, 0.995, LOG_TO_ONE, "the paper: 0.1, 0.5, 0.9; fine near 1, see below"),
+        "npo.beta": Range(0.01, 1.0, LOG, "NPO (arXiv:2404.05868): 0.1 throughout; a decade to either side"),
+        "simnpo.beta": Range(2.5, 5.5, LINEAR, "SimNPO (arXiv:2410.07163): 2.5 and 4.5 for TOFU, 5.5 for WMDP"),
+        "simnpo.delta": Range(0.0, 2.0, LINEAR, "SimNPO's gamma/beta, in nats per token; 0 in its released models"),
+        "dpo.beta": Range(0.01, 1.0, LOG, "as npo.beta, the same loss with a preferred answer"),
+        "wga.beta": Range(0.1, 5.0, LOG, "OpenUnlearning's default 1; 0 would be gradient ascent"),
+        "satimp.beta1": Range(0.3, 10.0, LOG, "SatImp (arXiv:2505.11953), released settings: 0.3 and 5"),
+        "satimp.beta2": Range(0.1, 3.0, LOG, "SatImp (arXiv:2505.11953), released settings: 0.3 and 1"),
+        "undial.beta": Range(1.0, 30.0, LOG, "UNDIAL (arXiv:2402.10052): 3, 10 and 30"),
+        "cagrad.alpha": Range(0.1, 0.9, LINEAR, "CAGrad (arXiv:2110.14048): 0.1 to 0.9; converges below 1"),
+        "gradnorm.alpha": Range(0.5, 3.0, LINEAR, "GradNorm (arXiv:1711.02257): 1.5; gains for every value in (0, 3)"),
+        "gradvac.ema_beta": Range(1e-3, 0.5, LOG, "GradVac (arXiv:2010.05874): 0.01"),
+        "rmu.scale": Range(1.0, 300.0, LOG, "RMU (arXiv:2403.03218): 6.5 to 300, with the size of hidden states"),
     }
 )
-"""By option key. An option without a range keeps its default: rmu.layer, for one, depends on the model's depth."""
+"""By option key. An option without a range keeps its default: rmu.layer, for one, depends on the model's depth.
+
+The retain loss of memorised data is small and its gradient weak, so that GDiff trades one loss for the other close to
+c = 1: for a small Phi that had memorised TOFU's forget01, between 0.7 and 0.99 at lr 1e-4 and above 0.95 at 3e-4; below
+that the forget loss is past a random guess and only the retain loss still grows. Hence c is searched uniformly in
+log(1 - c), half of it above 0.93, down to the paper's 0.1.
+"""
 
 
 def default_space(
@@ -93,8 +112,7 @@ def default_space(
         if key in given:
             parameters.append(Choice(plain_name(key), unique(given[key]), when=when, key=key))
         elif key in OPTION_RANGES:
-            at = OPTION_RANGES[key]
-            parameters.append(Float(plain_name(key), at.low, at.high, log=at.log, when=when, key=key))
+            parameters.append(OPTION_RANGES[key].parameter(key, when))
     space = Space.of(parameters)
     problems += space.problems() if methods else []
     if problems:

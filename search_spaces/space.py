@@ -127,7 +127,7 @@ class Space:
     def _fit(self, config: Mapping[str, object]) -> tuple[dict[str, Value], list[str]]:
         params: dict[str, Value] = {}
         seen: dict[str, object] = dict(self.constants)
-        expected = set(self.constants)
+        expected: set[str] = set()
         misfits = [
             f"{name} must be {value!r}, got {config.get(name)!r}"
             for name, value in self.constants.items()

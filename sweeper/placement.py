@@ -45,7 +45,8 @@ def ray_cluster(address: str | None, *, resources: Resources, shared: tuple[Path
     Raises:
         PlacementError: no cluster answers, no node has what a trial asks for, or a node does not see a shared folder.
     """
-    os.environ.update({key: value for key, value in RAY_ENVIRONMENT.items() if key not in os.environ})
+    environment = RAY_ENVIRONMENT | ({"RAY_AUTH_MODE": "token"} if address and _has_token() else {})
+    os.environ.update({key: value for key, value in environment.items() if key not in os.environ})
     import ray
 
     try:
@@ -65,6 +66,12 @@ def ray_cluster(address: str | None, *, resources: Resources, shared: tuple[Path
         yield slots
     finally:
         ray.shutdown()
+
+
+def _has_token() -> bool:
+    """Whether this user has a Ray token. Ray itself shows it to clusters found by ``auto``, but not at an address."""
+    named = any(os.environ.get(name) for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"))
+    return named or (Path.home() / ".ray" / "auth_token").is_file()
 
 
 def _slots(nodes: list[dict[str, object]], resources: Resources) -> int:

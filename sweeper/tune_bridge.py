@@ -55,7 +55,7 @@ class SessionSearcher(Searcher):
 
 
 class SessionCallback(Callback):
-    """Passes Tune's events on. Tune would end the sweep on any exception in a callback, so each is caught and logged."""
+    """Passes Tune's events on. Tune would end the sweep on any exception in a callback, so each is logged."""
 
     def __init__(self, session: SweepSession) -> None:
         self._session = session

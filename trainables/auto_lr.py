@@ -27,7 +27,7 @@ FALLBACKS = ("not finite", "no descent", "no curvature")
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """One fitted parabola: the probed losses, slope ``G``, curvature ``H``, and ``eta*`` or the reason there is none."""
+    """One fitted parabola: probed losses, slope ``G``, curvature ``H``, ``eta*`` or the reason there is none."""
 
     eta: float
     loss_zero: float

@@ -121,7 +121,7 @@ class _ChoiceSet:
 
     def __init__(self, examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, max_length: int) -> None:
         usable = [example for example in examples if example.paraphrased_answer and example.perturbed_answers]
-        # Sets mix items of 3 and of 5 perturbed answers only between data sets, so the least common count loses nothing.
+        # Within a data set all items have the same number, so the least of them loses nothing.
         perturbed = min((len(example.perturbed_answers) for example in usable), default=0)
         self.per_item = 1 + perturbed
         self.sequences = tuple(

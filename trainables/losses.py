@@ -41,7 +41,7 @@ def mean_loss(nll: Tensor, supervised: Tensor) -> Tensor:
 def sequence_nll(
     model: PreTrainedModel, sequences: Sequence[Tokens], *, pad_id: int, batch_size: int, device: torch.device | str
 ) -> tuple[list[float], list[int]]:
-    """Per sequence, in order: the summed NLL of its supervised tokens (nats) and their count; eval mode, no gradients."""
+    """Per sequence, in order: the summed NLL of its supervised tokens (nats) and their count; in eval mode."""
     import torch
 
     was_training = model.training

@@ -42,7 +42,7 @@ def worker_workspace(target: Target, device: str) -> Workspace:
 
 
 class UnlearningTrainable(tune.Trainable):
-    """One trial. ``config``: ``spec`` (a mapping), ``trial_id``, and ``restore_from`` (a folder with a state) or None."""
+    """One trial. ``config``: ``spec`` (a mapping), ``trial_id``, ``restore_from`` (a state's folder) or None."""
 
     _run: UnlearningRun | None
     _restore_from: str | None

@@ -181,7 +181,7 @@ class UnlearningRun:
         return measured
 
     def _set_gradient(self, forget_indices: Sequence[int], retain_indices: Sequence[int]) -> dict[str, float]:
-        """Leave ``w_r g_r + w_f g_f`` in ``p.grad``, with as few backward passes and buffers as the weighting allows."""
+        """Leave ``w_r g_r + w_f g_f`` in ``p.grad``, in as few backward passes as the weighting allows."""
         needs = self._weighting.needs
         measured: dict[str, float] = {}
         if needs is Needs.RETAIN_ONLY or needs is Needs.FORGET_ONLY:
@@ -283,7 +283,7 @@ class UnlearningRun:
     # Bookkeeping -----------------------------------------------------------------------------------------------------
 
     def _clip(self) -> None:
-        """Clip the combined direction, as ``max_grad_norm`` asks; off by default, as it changes normalised directions."""
+        """Clip the combined direction, as ``max_grad_norm`` asks; it changes normalised directions, so it is off."""
         import torch
 
         if self.spec.max_grad_norm is not None:

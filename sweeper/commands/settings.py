@@ -173,7 +173,8 @@ def _space(
 
 def _user_space(given: Mapping[str, Any], base: TrialSpec, problems: list[str]) -> Space:
     """A space file, checked against what a trial's spec accepts."""
-    from search_spaces.parameters import plain_name
+    from search_spaces.values import plain_name
+    from search_spaces.parameters import Choice
     from search_spaces.user_yaml import load_space
 
     path = Path(given["space"])
@@ -186,7 +187,7 @@ def _user_space(given: Mapping[str, Any], base: TrialSpec, problems: list[str]) 
         problems.append(f"{path}: it must say which methods to search: method: [gdiff, ngdiff]")
     tried = [(key, value) for key, value in space.constants.items()]
     for parameter in space.parameters:
-        ends = parameter.values if hasattr(parameter, "values") else (parameter.low, parameter.high)
+        ends = parameter.values if isinstance(parameter, Choice) else (parameter.low, parameter.high)
         tried += [(parameter.key, value) for value in ends]
     methods = [str(value) for key, value in tried if key == "method"]
     known = set(base.problems())
@@ -207,10 +208,11 @@ def _user_space(given: Mapping[str, Any], base: TrialSpec, problems: list[str]) 
 
 def _searchable_names() -> set[str]:
     """Names a space file may use: spec fields in which trials of one target can differ; options by name and key."""
-    owned = {
-        f"{owner}.{option.name}" for name in method_names() for owner, option in parse_method(name).owned_options()
-    }
-    return {*SPEC_FIELDS, *option_names(), *owned} - set(_SHARED_FIELDS)
+    return {*SPEC_FIELDS, *option_names(), *_owned_option_keys()} - set(_SHARED_FIELDS)
+
+
+def _owned_option_keys() -> set[str]:
+    return {f"{owner}.{option.name}" for name in method_names() for owner, option in parse_method(name).owned_options()}
 
 
 def _kinds() -> dict[str, tuple[type, ...]]:
@@ -218,7 +220,8 @@ def _kinds() -> dict[str, tuple[type, ...]]:
     kinds: dict[str, tuple[type, ...]] = {}
     for name, hint in get_type_hints(TrialSpec).items():
         kinds[name] = tuple(get_args(hint)) or (hint,)
-    return {name: given for name, given in kinds.items() if name != "options"}
+    del kinds["options"]
+    return kinds | dict.fromkeys((*option_names(), *_owned_option_keys()), (float,))
 
 
 def _all(keys: Mapping[str, Sequence[str]]) -> list[str]:

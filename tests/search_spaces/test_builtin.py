@@ -29,12 +29,9 @@ def test_every_option_is_searched_where_it_applies() -> None:
     assert parameters(space) == {
         "method": Choice("method", ("gdiff", "npo", "npo+gdiff", "ngdiff")),
         "lr": Float("lr", 1e-5, 1e-3, log=True),
-        "gdiff.c": Float(
-            "c", OPTION_RANGES["gdiff.c"].low, OPTION_RANGES["gdiff.c"].high, when={"method": ("gdiff", "npo+gdiff")},
-            key="gdiff.c",
-        ),
+        "gdiff.c": Float("c", 0.1, 0.995, log_to_one=True, when={"method": ("gdiff", "npo+gdiff")}, key="gdiff.c"),
         "npo.beta": Float("beta", 0.01, 1.0, log=True, when={"method": ("npo", "npo+gdiff")}, key="npo.beta"),
-    }  # fmt: skip
+    }
 
 
 def test_one_method_needs_no_conditions() -> None:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+import optuna
 import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
 
 from search_spaces import Choice, Float, Int
 from search_spaces.parameters import Parameter, parameter_from_dict
@@ -16,12 +21,13 @@ from search_spaces.values import plain_name
     [
         (Float("lr", 1e-5, 1e-3), [1e-5, 1e-3, 5e-4], [9e-6, 1.1e-3, math.nan, math.inf, "1e-4", None, True]),
         (Float("c", 0.0, 1.0), [0, 1, 0.5], [True, False, -1e-9]),
+        (Float("c", 0.1, 0.99, log_to_one=True), [0.1, 0.99, 0.123456789012], [1 / 3, 1.0, 0.09]),
         (Int("epochs", 1, 5), [1, 5, 3.0], [0, 6, 2.5, True, "3", None]),
         (Choice("auto_lr", ("off", "on")), ["off", "on"], [False, True, "Off", None]),
         (Choice("rank", (None, 8)), [None, 8, 8.0], [0, "8", 16]),
         (Choice("flag", (True, False)), [True, False], [1, 0]),
     ],
-    ids=["float", "float with whole ends", "int", "texts", "null and a number", "booleans"],
+    ids=["float", "float with whole ends", "log to one", "int", "texts", "null and a number", "booleans"],
 )
 def test_a_parameter_accepts_what_lies_in_it_and_nothing_else(
     parameter: Parameter, inside: list[object], outside: list[object]
@@ -74,6 +80,14 @@ def test_a_continuous_range_is_visited_only_where_points_are_given() -> None:
             Choice("c", (math.nan,)),
             ["c: a value must be a text, a finite number, true, false or null, got nan"],
         ),
+        (
+            Float("c", 0.5, 1.0, log=True, log_to_one=True),
+            [
+                "c: log and log_to_one exclude each other",
+                "c: a range with log_to_one must have high less than 1, got 1",
+            ],
+        ),
+        (Float("c", 1 / 3, 0.9, log_to_one=True), ["c: numbers with log_to_one have at most 12 decimals"]),
         (Float("beta", 2.0, 1.0, key="npo.beta"), ["npo.beta: low must be less than high, got 2 and 1"]),
     ],
     ids=[
@@ -88,11 +102,32 @@ def test_a_continuous_range_is_visited_only_where_points_are_given() -> None:
         "value twice",
         "1 and true",
         "nan",
+        "log to one, and more",
+        "log to one with many decimals",
         "named by key",
     ],
 )
 def test_impossible_parameters_are_described(parameter: Parameter, said: list[str]) -> None:
     assert parameter.problems() == said
+
+
+def test_log_to_one_is_uniform_in_the_logarithm_of_the_rest() -> None:
+    c = Float("c", 0.1, 0.995, log_to_one=True, key="gdiff.c")
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    trials = [study.ask() for _ in range(400)]
+    rest = np.array([1.0 - float(str(c.suggest(trial))) for trial in trials])
+    assert np.allclose([trial.params["1-gdiff.c"] for trial in trials], rest, rtol=0, atol=1e-12)
+    uniform = scipy.stats.uniform(math.log(0.005), math.log(0.9 / 0.005))
+    assert scipy.stats.kstest(np.log(rest), uniform.cdf).pvalue > 0.01
+
+
+@given(st.floats(0.002, 0.99), st.floats(0.0, 1.0))
+def test_a_value_of_log_to_one_survives_the_way_to_optuna_and_back(low: float, where: float) -> None:
+    c = Float("c", round(low, 6), 0.998, log_to_one=True)
+    searched = c.distribution()
+    value = c.suggest(optuna.trial.FixedTrial({"1-c": searched.low + where * (searched.high - searched.low)}))
+    assert c.accepts(value)
+    assert c.suggest(optuna.trial.FixedTrial({"1-c": c.stored(value)})) == value
 
 
 @pytest.mark.parametrize(

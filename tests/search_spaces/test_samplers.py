@@ -15,7 +15,7 @@ SPACE = Space(
         Choice("method", ("gdiff", "npo", "simnpo", "ngdiff")),
         Choice("auto_lr", ("off", "on")),
         Float("lr", 1e-5, 1e-3, log=True),
-        Float("c", 0.05, 0.95, when={"method": ("gdiff",)}, key="gdiff.c"),
+        Float("c", 0.1, 0.995, when={"method": ("gdiff",)}, key="gdiff.c", log_to_one=True),
         Float("beta", 0.01, 1.0, log=True, when={"method": ("npo",)}, key="npo.beta"),
         Float("beta", 2.5, 5.5, when={"method": ("simnpo",)}, key="simnpo.beta"),
         Int("auto_lr_every", 1, 20, log=True, when={"auto_lr": ("on",), "method": ("gdiff", "ngdiff")}),
@@ -55,7 +55,9 @@ def test_every_proposal_lies_in_the_space_and_holds_only_what_applies(name: str)
         config = SPACE.suggest(trial)
         assert SPACE.contains(config)
         assert set(config) == names_that_apply(config)
-        assert SPACE.params_of(config) == trial.params
+        # c has 12 decimals, 1 - c in Optuna's record has all.
+        assert SPACE.params_of(config) == pytest.approx(trial.params, abs=1e-12)
+        assert SPACE.suggest(optuna.trial.FixedTrial(SPACE.params_of(config))) == config
         methods.add(config["method"])
         lr = float(str(config["lr"]))
         study.tell(trial, [float(str(config.get("c", 0.5))) * lr, float(str(config.get("beta", 1.0))) - lr])

@@ -109,6 +109,11 @@ def test_a_range_of_a_whole_number_is_a_range_of_whole_numbers() -> None:
     assert [type(point) for point in space.parameters[1].points() or ()] == [float, float]
 
 
+def test_a_share_can_be_searched_finely_near_one() -> None:
+    space = read("c: {low: 0.1, high: 0.99, log_to_one: true}")
+    assert space.parameters == (Float("c", 0.1, 0.99, log_to_one=True),)
+
+
 def test_options_of_equal_name_go_by_their_keys() -> None:
     space = read(
         "method: [npo, simnpo]\nnpo.beta: {values: [0.1], when: {method: npo}}\n"
@@ -171,6 +176,8 @@ def test_conditions_read_off_and_on_like_values_do() -> None:
             "lr: {low: 0.1, high: 1, values: [1]}",
             "s.yaml:1: lr: give either values or a range, not both values and low",
         ),
+        ("c: {low: 0.1, high: 1, log_to_one: true}", "s.yaml:1: c: a range with log_to_one must have high less than 1"),
+        ("epochs: {low: 1, high: 3, log_to_one: true}", "s.yaml:1: epochs: log_to_one is for shares between 0 and 1"),
         ("method: gdiff\nc: {values: [1, 2], when: gdiff}", "s.yaml:2: c: when needs a mapping such as"),
         (
             "c: {values: [1, 2], when: {methd: x}}",
@@ -215,7 +222,7 @@ batch: 3
 """
     assert problems(text) == [
         "s.yaml:2: method: expected a text, got 5",
-        "s.yaml:3: lr: unknown key 'lgo': expected one of low, high, log, grid, values, when",
+        "s.yaml:3: lr: unknown key 'lgo': expected one of low, high, log, log_to_one, grid, values, when",
         "s.yaml:3: lr: low must be less than high, got 1 and 0.1",
         "s.yaml:4: c: the value 0.1 is there twice",
         "s.yaml:4: c: its condition is on methd, which is not in the space",

@@ -69,6 +69,10 @@ def test_a_diverged_model_reaches_the_limits_exactly(huge: float) -> None:
     assert retain_truth_ratio(knows_the_truth) == 1.0
 
 
+def test_a_ratio_whose_inverse_overflows_counts_next_to_nothing() -> None:
+    assert forget_truth_ratio([5e-324]) == pytest.approx(0.0, abs=1e-300)
+
+
 @pytest.mark.parametrize("huge", [1e3, 1e38, 1e308])
 def test_equally_huge_losses_are_equally_likely_answers(huge: float) -> None:
     assert truth_ratio([huge], [[huge, huge, huge]]).tolist() == [1.0]
