@@ -51,12 +51,16 @@ def frontier(table: TrialTable, objectives: Sequence[Objective]) -> Frontier:
     """The frontier of the finished trials; a stopped, diverged or failed trial is never on it and adds nothing.
 
     Dominance compares the values as measured; the hypervolume uses them clipped to the bounds. So of two trials beyond
-    a bound only the better one is on the frontier, and what lies beyond the bound gains nothing.
+    a bound only the better one is on the frontier, and what lies beyond the bound gains nothing. Without objectives
+    (the sweep is still making its target) no trial can be scored and the frontier is empty.
 
     Raises:
         AnalysisError: the table lacks a column of the objectives.
     """
     finished = table.finished
+    if not objectives:
+        nothing = np.empty((0, 0))
+        return Frontier((), finished[:0], nothing, nothing, np.zeros(0), 0.0, tuple(finished["trial_id"]))
     values = values_of(finished, objectives)
     scored = np.isfinite(values).all(axis=1)
     unscored = tuple(finished["trial_id"][~scored])

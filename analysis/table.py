@@ -127,7 +127,7 @@ def _read_history(path: Path, sweep: str) -> pd.DataFrame:
     required = ("trial_id", "step")
     rows = read_rows(path, required=required)
     rows = rows if rows.columns else CsvRows(required)
-    frame = typed_frame(path, rows, text={"trial_id"}, numeric=set(rows.columns) - {"trial_id"})
+    frame = typed_frame(path, rows, text={"trial_id"}, numeric=_METRICS | {"step", "epoch", "lr", "c_t", "seconds"})
     frame = frame.drop_duplicates(["trial_id", "step"], keep="last")
     frame = frame.sort_values(["trial_id", "step"], kind="stable", ignore_index=True)
     frame.insert(0, "sweep", sweep)

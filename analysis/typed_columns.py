@@ -39,7 +39,8 @@ def _series(cells: list[str], *, as_text: bool) -> pd.Series:
         return pd.Series(cells, dtype=object)
     numbers = [_number(cell) for cell in cells]
     if all(number is not None for number in numbers):
-        whole = cells and all(cell.lstrip("-").isdecimal() for cell in cells)
+        # Up to 15 digits a float holds every whole number exactly.
+        whole = cells and all(cell.lstrip("-").isdecimal() and len(cell) <= 15 for cell in cells)
         return pd.Series(numbers, dtype="int64" if whole else "float64")
     if all(cell in _TRUTH for cell in cells):
         return pd.Series([_TRUTH[cell] for cell in cells], dtype=bool)

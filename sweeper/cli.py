@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sweeper.commands import doctor, listing, pareto, report, resume, target, ui, unlearn
+from sweeper.commands import doctor, evaluate, listing, pareto, report, resume, target, ui, unlearn
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -24,6 +24,7 @@ for command in (
     report.report,
     unlearn.unlearn,
     target.target,
+    evaluate.evaluate,
     listing.listing,
     doctor.doctor,
     ui.ui,

@@ -17,14 +17,15 @@ AUTO_LR_PROBES = ("same", "fresh")
 WEIGHT_SCALES = ("raw", "unit")
 DTYPES = ("fp32", "bf16")
 
-_NOT_HASHED = ("model_path", "target_path", "data_dir")
-"""Where things lie on this machine; what lies there is in ``target_key``, a content hash."""
+_NOT_HASHED = ("model_path", "target_path", "data_dir", "target_epochs", "target_lr", "target_batch_size")
+"""Where things lie on this machine and how the target was made; what came of it is in ``target_key``, a content hash."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSpec:
     """One trial. ``lr`` is the fixed learning rate, or AutoLR's starting point with ``auto_lr="on"``.
 
+    ``target_epochs``, ``target_lr`` and ``target_batch_size`` replace the model's own fine-tuning recipe.
     ``options`` are the method's own options (``c``, ``beta``, ...) as sorted pairs, defaults filled in.
     ``target_key`` is the content hash of the target model and its data, empty until the target is known.
     """
@@ -36,6 +37,9 @@ class TrialSpec:
     data_dir: str | None = None
     forget_split: str | None = None
     limit: int | None = None
+    target_epochs: int | None = None
+    target_lr: float | None = None
+    target_batch_size: int | None = None
     method: str = "gdiff"
     options: tuple[tuple[str, float], ...] = ()
     weight_scale: str = "raw"
@@ -139,9 +143,10 @@ def _choice_problems(spec: TrialSpec) -> list[str]:
 
 def _number_problems(spec: TrialSpec) -> list[str]:
     found = []
-    for name in ("lr",):
-        if not (math.isfinite(getattr(spec, name)) and getattr(spec, name) > 0):
-            found.append(f"{name} must be a finite number greater than 0, got {getattr(spec, name):g}")
+    for name in ("lr", "target_lr"):
+        value = getattr(spec, name)
+        if value is not None and not (math.isfinite(value) and value > 0):
+            found.append(f"{name} must be a finite number greater than 0, got {value:g}")
     for name in ("weight_decay", "momentum"):
         if not (math.isfinite(getattr(spec, name)) and getattr(spec, name) >= 0):
             found.append(f"{name} must be a finite number, at least 0, got {getattr(spec, name):g}")
@@ -149,8 +154,16 @@ def _number_problems(spec: TrialSpec) -> list[str]:
         found.append(f"momentum applies to optimizer sgd only, got {spec.optimizer}")
     if spec.max_grad_norm is not None and not spec.max_grad_norm > 0:
         found.append(f"max_grad_norm must be greater than 0, got {spec.max_grad_norm:g}")
-    whole = ("epochs", "max_steps", "batch_size", "eval_batch_size", "limit", "lora_rank", "auto_lr_start")
-    for name in whole:
+    steps = (
+        "epochs",
+        "max_steps",
+        "batch_size",
+        "eval_batch_size",
+        "auto_lr_start",
+        "target_epochs",
+        "target_batch_size",
+    )
+    for name in (*steps, "limit", "lora_rank"):
         value = getattr(spec, name)
         if value is not None and value < 1:
             found.append(f"{name} must be at least 1, got {value}")

@@ -12,7 +12,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,6 +63,18 @@ def model_info(spec: TrialSpec) -> ModelInfo:
     return MODELS.get(spec.model) or local_model(spec.model)
 
 
+def target_recipe(spec: TrialSpec) -> TargetRecipe:
+    """The model's own recipe, with what the spec sets itself; an epoch count set so is run to its end."""
+    recipe = model_info(spec).recipe
+    if spec.target_epochs is not None:
+        recipe = replace(recipe, epochs=spec.target_epochs, stop_when_memorised=False)
+    if spec.target_lr is not None:
+        recipe = replace(recipe, lr=spec.target_lr)
+    if spec.target_batch_size is not None:
+        recipe = replace(recipe, batch_size=spec.target_batch_size)
+    return recipe
+
+
 def prepare_target(
     spec: TrialSpec,
     *,
@@ -75,7 +87,7 @@ def prepare_target(
 
     Args:
         spec: names model and data; its method and learning rate do not matter here.
-        recipe: how to fine-tune, default the model's own recipe.
+        recipe: how to fine-tune, default :func:`target_recipe`.
         device: where to train and score, default the GPU if there is one.
         cache: default :func:`cache_folder`.
         on_progress: called after every epoch.
@@ -85,7 +97,7 @@ def prepare_target(
     """
     cache = cache or cache_folder()
     device = device or default_device()
-    recipe = recipe or model_info(spec).recipe
+    recipe = recipe or target_recipe(spec)
     data = load_data(
         spec.dataset,
         forget_split=spec.forget_split,

@@ -52,6 +52,9 @@ model_options = apply(
     click.option("--data-dir", type=click.Path(), help="Folder with the data set's files, instead of the hub."),
     click.option("--forget-split", help="TOFU: forget01, forget05 or forget10.  [default: forget10]"),
     click.option("--limit", type=WHOLE, help="Keep at most this many retain examples, whole authors."),
+    click.option("--target-epochs", type=WHOLE, help="Epochs of the target's fine-tuning.  [default: the model's]"),
+    click.option("--target-lr", type=NUMBER, help="Learning rate of the target's fine-tuning."),
+    click.option("--target-batch-size", type=WHOLE, help="Batch size of the target's fine-tuning."),
 )
 
 training_options = apply(
@@ -81,6 +84,9 @@ SPEC_OPTIONS = (
     "data_dir",
     "forget_split",
     "limit",
+    "target_epochs",
+    "target_lr",
+    "target_batch_size",
     "epochs",
     "max_steps",
     "batch_size",

@@ -26,7 +26,7 @@ DEFAULT_TRIALS = 16
 DEFAULT_TRACKING = "sqlite:///mlflow.db"
 _SHARED_FIELDS = (
     *("model", "model_path", "target_path", "dataset", "data_dir", "forget_split", "limit", "max_length"),
-    *("target_key", "seed"),
+    *("target_epochs", "target_lr", "target_batch_size", "target_key", "seed"),
 )
 """Fields a space may not vary: all trials of a sweep share one target, and seeds have their own option."""
 

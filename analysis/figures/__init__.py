@@ -1,0 +1,1 @@
+"""Figures: each a pure ``*_data`` and a thin renderer."""

@@ -1,0 +1,66 @@
+"""Which scale an axis gets, and where its ticks stand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from analysis.objectives import Objective
+
+if TYPE_CHECKING:
+    from matplotlib.axis import Axis
+
+_DECADE = 10.0
+
+
+def scale_of(objective: Objective, values: Iterable[float]) -> str:
+    """``linear``, ``log`` or ``symlog``.
+
+    A loss to be made small is read by factors: memorised data sit at 0.01, a broken model at 3, and on a linear axis
+    all good trials would be one blot. Scores in [0, 1], and losses to be made large, stay linear.
+    """
+    known = [value for value in values if math.isfinite(value)]
+    positive = [value for value in known if value > 0]
+    if objective.direction != "min" or not objective.column.endswith("loss") or not positive:
+        return "linear"
+    if max(positive) < _DECADE * min(positive):
+        return "linear"
+    return "log" if len(positive) == len(known) else "symlog"
+
+
+def limits_of(scale: str, values: Iterable[float]) -> tuple[float, float]:
+    """The values with some air around them, on the axis' own scale."""
+    known = [value for value in values if math.isfinite(value)]
+    if not known:
+        return 0.0, 1.0
+    low, high = min(known), max(known)
+    if scale == "log":
+        air = max((high / low) ** 0.07, 1.1)
+        return low / air, high * air
+    if scale == "symlog":
+        return min(low, 0.0), high * 1.4
+    air = 0.05 * (high - low) or 0.05 * abs(high) or 0.05
+    return low - air, high + air
+
+
+def tick_numbers(scale: str, low: float, high: float) -> tuple[float, ...]:
+    """The ticks of a log or symlog axis: 1, 2 and 5, or 1 and 3, or 1 of every power of ten between the limits."""
+    start = low if scale == "log" else high / 1e4
+    decades = range(math.floor(math.log10(start)), math.ceil(math.log10(high)) + 1)
+    spanned = math.log10(high / start)
+    steps = (1.0, 2.0, 5.0) if spanned <= 2 else (1.0, 3.0) if spanned <= 4 else (1.0,)
+    ticks = [step * _DECADE**decade for decade in decades for step in steps]
+    shown = [tick for tick in ticks if max(low, start) <= tick <= high]
+    return tuple([0.0, *shown] if scale == "symlog" else shown)
+
+
+def apply_scale(axis: Axis, scale: str, low: float, high: float) -> None:
+    """Put the scale, plain-number ticks and the limits on a matplotlib axis."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    if scale != "linear":
+        axis._set_axes_scale(scale, **({"linthresh": high / 1e4} if scale == "symlog" else {}))  # type: ignore[attr-defined]
+        axis.set_major_locator(FixedLocator(list(tick_numbers(scale, low, high))))
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
