@@ -127,15 +127,23 @@ def auto_lr_step(
             loss_zero = retain_loss()
         eta = float(optimizer.param_groups[0]["lr"])
         optimizer.step()
-        delta = [tensor.detach() - before for tensor, before in zip(tensors, start, strict=True)]
+        # Counters and masks among the buffers have no direction to move along: they are put back, no more.
+        delta = [
+            tensor.detach() - before if tensor.is_floating_point() else None
+            for tensor, before in zip(tensors, start, strict=True)
+        ]
         loss_plus = retain_loss()
         for tensor, before, move in zip(tensors, start, delta, strict=True):
-            tensor.copy_(before).sub_(move)
+            tensor.copy_(before)
+            if move is not None:
+                tensor.sub_(move)
         loss_minus = retain_loss()
         fit = fit_parabola(eta, loss_zero, loss_plus, loss_minus)
         new_eta = eta if fit.eta_star is None else smooth(smoothing, eta, fit.eta_star)
         for tensor, before, move in zip(tensors, start, delta, strict=True):
-            tensor.copy_(before).add_(move, alpha=new_eta / eta)
+            tensor.copy_(before)
+            if move is not None:
+                tensor.add_(move, alpha=new_eta / eta)
         for group in optimizer.param_groups:
             group["lr"] *= new_eta / eta
     return fit

@@ -95,6 +95,7 @@ class UnlearningTrainable(tune.Trainable):
     def load_checkpoint(self, checkpoint: str) -> None:
         """Go on from a saved state at the next :meth:`step`."""
         self._restore_from = checkpoint
+        self._run = None
 
     def _accept(self, config: Mapping[str, Any]) -> None:
         self._spec = TrialSpec.from_dict(config["spec"])

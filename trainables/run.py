@@ -101,16 +101,19 @@ class UnlearningRun:
         return self._report(training, losses, final=final, status=Status.FINISHED)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything a new run of the same spec needs to go on as this one would have, bit for bit."""
+        """Everything a new run of the same spec needs to go on as this one would have, bit for bit.
+
+        A snapshot in host memory: neither this run's further steps nor a new run on its workspace change it.
+        """
         import torch
 
         return {
             "spec_hash": self.spec.spec_hash,
             "step": self.step,
             "epoch": self.epoch,
-            "parameters": [parameter.detach().cpu() for parameter in self.parameters],
-            "buffers": [buffer.detach().cpu() for buffer in self.model.buffers()],
-            "optimizer": self.optimizer.state_dict(),
+            "parameters": _host_copies(self.parameters),
+            "buffers": _host_copies(list(self.model.buffers())),
+            "optimizer": _host_copies(self.optimizer.state_dict()),
             "weighting": dict(self._weighting_state),
             "counts": self.counts.to_dict(),
             "last_fit": None if self._last_fit is None else asdict(self._last_fit),
@@ -136,7 +139,7 @@ class UnlearningRun:
                 parameter.copy_(value)
             for buffer, value in zip(self.model.buffers(), state["buffers"], strict=True):
                 buffer.copy_(value)
-        self.optimizer.load_state_dict(state["optimizer"])
+        self.optimizer.load_state_dict(_host_copies(state["optimizer"]))  # it would keep the tensors it is given
         self.step, self.epoch = state["step"], state["epoch"]
         self.counts = AutoLRCounts(**state["counts"])
         self._weighting_state = state["weighting"]
@@ -224,21 +227,23 @@ class UnlearningRun:
         spec = self.spec
         fresh = spec.auto_lr_probe == "fresh"
         probe = self._batch(self._retain, self._retain_batch("probe", self.step) if fresh else retain_indices)
-        known = retain_loss if not fresh and self._workspace.train_mode_is_eval_mode else None
+        same_numbers = spec.dtype == "fp32" and self._workspace.train_mode_is_eval_mode
+        known = retain_loss if not fresh and same_numbers else None
 
         def probe_loss() -> float:
+            # In float32 also under bf16: a step of 1e-5 is below bf16's resolution, so a parabola would fit its
+            # rounding; and within one autocast context the cached bf16 weights would hide the step altogether.
             nll, supervised = token_nll(self.model, probe)
             return float(mean_loss(nll.double(), supervised))
 
         self.model.eval()
-        with self._autocast():
-            fit = auto_lr_step(
-                self.optimizer,
-                [*self.parameters, *self.model.buffers()],
-                probe_loss,
-                smoothing=spec.auto_lr_smoothing,
-                loss_zero=known,
-            )
+        fit = auto_lr_step(
+            self.optimizer,
+            [*self.parameters, *self.model.buffers()],
+            probe_loss,
+            smoothing=spec.auto_lr_smoothing,
+            loss_zero=known,
+        )
         self.model.train()
         self.counts.record(fit)
         self._last_fit = fit
@@ -334,6 +339,19 @@ class UnlearningRun:
             status=status,
             error=error,
         )
+
+
+def _host_copies(values: Any) -> Any:
+    """The nested lists and dictionaries with every tensor copied to host memory."""
+    import torch
+
+    if isinstance(values, torch.Tensor):
+        return values.detach().to("cpu", copy=True)
+    if isinstance(values, dict):
+        return {key: _host_copies(value) for key, value in values.items()}
+    if isinstance(values, (list, tuple)):
+        return type(values)(_host_copies(value) for value in values)
+    return values
 
 
 def _means(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -18,7 +18,7 @@ WEIGHT_SCALES = ("raw", "unit")
 DTYPES = ("fp32", "bf16")
 
 _NOT_HASHED = ("model_path", "target_path", "data_dir", "target_epochs", "target_lr", "target_batch_size")
-"""Where things lie on this machine and how the target was made; what came of it is in ``target_key``, a content hash."""
+"""Where things lie on this machine and how the target was made; ``target_key`` hashes what came of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,8 +113,6 @@ class TrialSpec:
                 found.append(f"option {name} does not apply to method '{self.method}' (its options: {applies})")
             elif problem := option.problem(value):
                 found.append(problem)
-        if self.auto_lr == "on" and self.auto_lr_every < 1:
-            found.append(f"auto_lr_every must be at least 1, got {self.auto_lr_every}")
         return found
 
 

@@ -173,9 +173,9 @@ def _space(
 
 def _user_space(given: Mapping[str, Any], base: TrialSpec, problems: list[str]) -> Space:
     """A space file, checked against what a trial's spec accepts."""
-    from search_spaces.values import plain_name
     from search_spaces.parameters import Choice
     from search_spaces.user_yaml import load_space
+    from search_spaces.values import plain_name
 
     path = Path(given["space"])
     space = load_space(path, known=_searchable_names(), kinds=_kinds())

@@ -62,7 +62,8 @@ def read_rows(path: Path) -> tuple[Example, ...]:
         DataError: the file is missing, empty, or a line is not an object with the expected columns.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        # Not splitlines(): JSON may hold U+2028 and its like inside a text.
+        lines = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot read {path}: {error}; --data-dir needs TOFU's files under their own names") from None
     rows = []
