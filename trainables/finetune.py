@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -52,6 +53,7 @@ def finetune(
     """
     import torch
 
+    torch.manual_seed(seed)  # dropout, where the model has it
     optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.lr, betas=(0.9, 0.98), weight_decay=0.0)
     lengths = [len(item) for item in sequences]
     per_epoch = -(-len(sequences) // recipe.batch_size)
@@ -72,8 +74,10 @@ def finetune(
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             running += loss.item()
-        if running != running:
-            raise TargetError(f"the loss became NaN in epoch {epoch}: lower the target's learning rate ({recipe.lr:g})")
+        if not math.isfinite(running):
+            raise TargetError(
+                f"the loss became {running} in epoch {epoch}: lower the target's learning rate ({recipe.lr:g})"
+            )
         on_progress(Progress(step, total, f"epoch {epoch}, loss {running / per_epoch:.3f}"))
         # The running mean is over weights of the whole epoch, so it lags: it only says when to look closely.
         if recipe.stop_when_memorised and running / per_epoch < 1.5 * MEMORISED_LOSS:

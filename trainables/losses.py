@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trainables.tokens import IGNORED, Batch, Tokens, collate, sorted_batches
@@ -13,24 +14,43 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-def token_nll(model: PreTrainedModel, batch: Batch) -> tuple[Tensor, Tensor]:
-    """``(nll, supervised)``, both ``(B, S)``: ``-log p`` of each next token (nats, float32; 0 where unsupervised).
+@dataclass(frozen=True, slots=True)
+class Predictions:
+    """What a model predicts on a batch, from the first position that predicts an answer token of any row.
 
-    ``S`` spans the positions from the first that predicts an answer token of any row to the last but one: the
-    vocabulary-wide logits of the shared prompt positions, a third to a half of all, are never made.
+    Attributes:
+        logits: ``(B, S, V)``.
+        labels: ``(B, S)`` int64, -100 where not supervised.
+        nll: ``(B, S)`` float32, ``-log p`` of each label in nats, 0 where not supervised.
+        supervised: ``(B, S)`` bool.
     """
+
+    logits: Tensor
+    labels: Tensor
+    nll: Tensor
+    supervised: Tensor
+
+
+def predict(model: PreTrainedModel, batch: Batch) -> Predictions:
+    """One forward pass. The vocabulary-wide logits of the prompt all rows share, a third to a half, are never made."""
     from torch.nn.functional import cross_entropy
 
-    first = max(1, batch.prompt_length)
-    targets = batch.labels[:, first:]
+    labels = batch.labels[:, max(1, batch.prompt_length) :]
+    width = labels.shape[1]
     logits = model(
         input_ids=batch.input_ids,
         attention_mask=batch.attention_mask,
         use_cache=False,
-        logits_to_keep=targets.shape[1] + 1,
-    ).logits[:, -(targets.shape[1] + 1) : -1]
-    nll = cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=IGNORED, reduction="none")
-    return nll.view(targets.shape), targets != IGNORED
+        logits_to_keep=width + 1,
+    ).logits[:, -(width + 1) : -1]
+    nll = cross_entropy(logits.flatten(0, 1).float(), labels.flatten(), ignore_index=IGNORED, reduction="none")
+    return Predictions(logits, labels, nll.view(labels.shape), labels != IGNORED)
+
+
+def token_nll(model: PreTrainedModel, batch: Batch) -> tuple[Tensor, Tensor]:
+    """``(nll, supervised)`` of :func:`predict`."""
+    predicted = predict(model, batch)
+    return predicted.nll, predicted.supervised
 
 
 def mean_loss(nll: Tensor, supervised: Tensor) -> Tensor:

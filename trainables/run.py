@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainables.auto_lr import AutoLRCounts, Fit, auto_lr_step, is_due
 from trainables.gradients import combine_, gramian, norm, take_gradient
-from trainables.losses import mean_loss, token_nll
+from trainables.losses import mean_loss, predict, token_nll
 from trainables.objectives import ForgetBatch, Reference
 from trainables.optimizers import make_optimizer
 from trainables.reports import Report, Status
@@ -259,12 +259,14 @@ class UnlearningRun:
         import torch
 
         with self._autocast():
-            nll, supervised = token_nll(self.model, self._batch(self._forget, indices))
-        reference = None
+            predicted = predict(self.model, self._batch(self._forget, indices))
+        nll, reference = predicted.nll, None
         if self._objective.reference is Reference.SEQUENCE_NLL:
             known = self._workspace.target.reference_nll
             reference = torch.tensor([known[index] for index in indices], dtype=nll.dtype, device=nll.device)
-        return self._objective.loss(ForgetBatch(nll, supervised, reference), self._options)
+        return self._objective.loss(
+            ForgetBatch(predicted.logits, predicted.labels, nll, predicted.supervised, reference), self._options
+        )
 
     def _batch(self, sequences: Sequence[Tokens], indices: Sequence[int]) -> Batch:
         return collate(sequences, indices, pad_id=self._workspace.pad_id, device=self._workspace.device)

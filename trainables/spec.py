@@ -20,6 +20,9 @@ DTYPES = ("fp32", "bf16")
 _NOT_HASHED = ("model_path", "target_path", "data_dir", "target_epochs", "target_lr", "target_batch_size")
 """Where things lie on this machine and how the target was made; ``target_key`` hashes what came of it."""
 
+_REAL = ("lr", "weight_decay", "momentum", "max_grad_norm")
+"""Fields that a whole number may stand in for: a file says ``lr: 1`` where a search says 1.0."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSpec:
@@ -76,9 +79,10 @@ class TrialSpec:
 
     @property
     def spec_hash(self) -> str:
-        """16 hex digits naming the content: equal exactly when the trial would compute the same thing."""
+        """16 hex digits naming the content: whatever may change the result changes them; 1 and 1.0 do not differ."""
         content = {key: value for key, value in asdict(self).items() if key not in _NOT_HASHED}
-        content["options"] = sorted(self.option_values.items())
+        content |= {key: float(content[key]) for key in _REAL if content[key] is not None}
+        content["options"] = sorted((name, float(value)) for name, value in self.option_values.items())
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
     def row(self) -> dict[str, object]:
@@ -157,6 +161,7 @@ def _number_problems(spec: TrialSpec) -> list[str]:
         "max_steps",
         "batch_size",
         "eval_batch_size",
+        "auto_lr_every",
         "auto_lr_start",
         "target_epochs",
         "target_batch_size",

@@ -123,7 +123,13 @@ def default_device() -> str:
 
 
 def folder_digest(folder: Path) -> str:
-    """A content hash of a model folder's weights, configuration and tokenizer."""
+    """A content hash of a model folder's weights, configuration and tokenizer.
+
+    Raises:
+        TargetError: there is no such folder.
+    """
+    if not folder.is_dir():
+        raise TargetError(f"{folder}: no such folder; expected a model folder with config.json and safetensors")
     digest = hashlib.sha256()
     for path in sorted(folder.iterdir()):
         if path.is_file() and path.suffix in {".safetensors", ".json", ".txt", ".model"}:
@@ -181,9 +187,15 @@ def _make_target(
 
 
 def load_base(spec: TrialSpec, data: UnlearningData) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """The model and tokenizer fine-tuning starts from."""
+    """The model and tokenizer fine-tuning starts from.
+
+    Raises:
+        TargetError: the model is unknown, or cannot be loaded.
+    """
     from transformers import AutoTokenizer
 
+    if spec.model not in MODELS and spec.model_path is None:
+        raise TargetError(f"unknown model '{spec.model}': expected one of {', '.join(MODELS)}, or a model_path")
     info = model_info(spec)
     source = spec.model_path or info.hub_id
     if source is None:

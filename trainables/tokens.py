@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from trainables.data.errors import DataError
 from trainables.data.examples import Example
 
 if TYPE_CHECKING:
@@ -59,7 +60,11 @@ def prompt_text(question: str) -> str:
 
 
 def encode(tokenizer: PreTrainedTokenizerBase, question: str, answer: str, *, max_length: int) -> Tokens:
-    """Token ids of prompt, answer and EOS; a sequence longer than ``max_length`` is cut at its end."""
+    """Token ids of prompt, answer and EOS; a sequence longer than ``max_length`` is cut at its end.
+
+    Raises:
+        DataError: the prompt alone fills ``max_length``, so that nothing would be supervised.
+    """
     prompt = prompt_text(question)
     encoding = tokenizer(f"{prompt} {answer}", return_offsets_mapping=True, add_special_tokens=True)
     ids = list(encoding["input_ids"])
@@ -68,7 +73,12 @@ def encode(tokenizer: PreTrainedTokenizerBase, question: str, answer: str, *, ma
     first = supervised.index(True) if True in supervised else len(ids)
     if not ids or ids[-1] != tokenizer.eos_token_id:
         ids.append(tokenizer.eos_token_id)
-    return Tokens(tuple(ids[:max_length]), min(first, max_length))
+    if first >= max_length:
+        raise DataError(
+            f"the prompt of '{question[:60]}' takes {first} tokens, which leaves no room for an answer within "
+            f"max_length {max_length}: raise it"
+        )
+    return Tokens(tuple(ids[:max_length]), first)
 
 
 def encode_examples(

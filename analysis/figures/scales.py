@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from analysis.objectives import Objective
 
 if TYPE_CHECKING:
-    from matplotlib.axis import Axis
+    from matplotlib.axes import Axes
 
 _DECADE = 10.0
+_SYMLOG_SPAN = 1e4
 
 
 def scale_of(objective: Objective, values: Iterable[float]) -> str:
@@ -46,7 +47,7 @@ def limits_of(scale: str, values: Iterable[float]) -> tuple[float, float]:
 
 def tick_numbers(scale: str, low: float, high: float) -> tuple[float, ...]:
     """The ticks of a log or symlog axis: 1, 2 and 5, or 1 and 3, or 1 of every power of ten between the limits."""
-    start = low if scale == "log" else high / 1e4
+    start = low if scale == "log" else high / _SYMLOG_SPAN
     decades = range(math.floor(math.log10(start)), math.ceil(math.log10(high)) + 1)
     spanned = math.log10(high / start)
     steps = (1.0, 2.0, 5.0) if spanned <= 2 else (1.0, 3.0) if spanned <= 4 else (1.0,)
@@ -55,12 +56,17 @@ def tick_numbers(scale: str, low: float, high: float) -> tuple[float, ...]:
     return tuple([0.0, *shown] if scale == "symlog" else shown)
 
 
-def apply_scale(axis: Axis, scale: str, low: float, high: float) -> None:
-    """Put the scale, plain-number ticks and the limits on a matplotlib axis."""
+def apply_scale(axes: Axes, which: Literal["x", "y"], scale: str, low: float, high: float) -> None:
+    """Put the scale, ticks with plain numbers, and the limits on one axis of a matplotlib plot."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+    set_scale, set_limits = (
+        (axes.set_xscale, axes.set_xlim) if which == "x" else (axes.set_yscale, axes.set_ylim)
+    )
     if scale != "linear":
-        axis._set_axes_scale(scale, **({"linthresh": high / 1e4} if scale == "symlog" else {}))  # type: ignore[attr-defined]
+        set_scale(scale, **({"linthresh": high / _SYMLOG_SPAN} if scale == "symlog" else {}))
+        axis = axes.xaxis if which == "x" else axes.yaxis
         axis.set_major_locator(FixedLocator(list(tick_numbers(scale, low, high))))
         axis.set_minor_locator(NullLocator())
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    set_limits(low, high)

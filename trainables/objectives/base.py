@@ -26,11 +26,15 @@ class ForgetBatch:
     """A forget batch after the forward pass.
 
     Attributes:
+        logits: ``(B, S, V)`` of the positions that predict an answer token (and a few of longer prompts).
+        labels: ``(B, S)`` the token each position should predict, -100 where not supervised.
         token_nll: ``(B, S)`` float32, ``-log p`` of each next token, 0 where not supervised.
         supervised: ``(B, S)`` bool, True on answer tokens and EOS.
         reference_nll: ``(B,)`` the target's summed NLL per sequence, when the objective asks for it.
     """
 
+    logits: Tensor
+    labels: Tensor
     token_nll: Tensor
     supervised: Tensor
     reference_nll: Tensor | None

@@ -1,0 +1,161 @@
+"""Draws the frontier figure from its content."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from analysis.figures.pareto import AxisData, ParetoData, Point
+from analysis.figures.scales import apply_scale
+from analysis.figures.style import (
+    INK,
+    MARKERS,
+    MUTED,
+    OKABE_ITO,
+    PAPER,
+    SHADE,
+    WIDE,
+    house_style,
+    png_bytes,
+    svg_text,
+)
+from analysis.files import write_whole
+from analysis.words import number
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_UNFINISHED_MARKERS = {"stopped": "+", "diverged": "x", "failed": "1"}
+
+
+def draw_pareto(
+    data: ParetoData, *, size: tuple[float, float] = WIDE, links: Mapping[str, str] | None = None
+) -> Figure:
+    """The figure, ``size`` in inches; in an SVG the points of trials named in ``links`` lead there."""
+    with house_style():
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=size, layout="constrained")
+        axes = figure.add_subplot()
+        apply_scale(axes, "x", data.x.scale, *data.x.limits)
+        apply_scale(axes, "y", data.y.scale, *data.y.limits)
+        narrow = size[0] < size[1]
+        _frontier(axes, data)
+        _guesses(axes, data)
+        _unfinished(axes, data)
+        _trials(axes, data, links or {})
+        _landmarks(axes, data, narrow=narrow)
+        _words(figure, axes, data, narrow=narrow)
+        return figure
+
+
+def save_pareto(data: ParetoData, out: Path) -> None:
+    """Write pareto.png (1600 x 1100 pixels) and pareto.svg into ``out``."""
+    figure = draw_pareto(data)
+    write_whole(out / "pareto.png", png_bytes(figure))
+    write_whole(out / "pareto.svg", svg_text(figure))
+
+
+def _frontier(axes: Axes, data: ParetoData) -> None:
+    if not data.staircase:
+        return
+    xs, ys = zip(*data.staircase, strict=True)
+    axes.fill([*xs, data.corner[0]], [*ys, data.corner[1]], color=SHADE, linewidth=0, zorder=0.5, label="dominated")
+    axes.plot(xs, ys, color=INK, linewidth=1.4, zorder=2.5, label="attained frontier", solid_joinstyle="miter")
+
+
+def _guesses(axes: Axes, data: ParetoData) -> None:
+    style: dict[str, Any] = {"color": MUTED, "linestyle": (0, (5, 4)), "linewidth": 1.1, "zorder": 2}
+    words: dict[str, Any] = {"color": MUTED, "fontsize": 9}
+    if data.x.guess is not None:
+        axes.axvline(data.x.guess, **style)
+        text = f"random guess, ln|V| = {number(data.x.guess)}"
+        axes.text(data.x.guess, 1.005, text, transform=axes.get_xaxis_transform(), ha="right", va="bottom", **words)
+    if data.y.guess is not None:
+        axes.axhline(data.y.guess, **style)
+        text = f"random guess {number(data.y.guess)}"
+        axes.text(0.005, data.y.guess, text, transform=axes.get_yaxis_transform(), ha="left", va="bottom", **words)
+
+
+def _unfinished(axes: Axes, data: ParetoData) -> None:
+    for series in data.unfinished:
+        xs, ys = _coordinates(series.points)
+        marker = _UNFINISHED_MARKERS[series.name]
+        axes.scatter(xs, ys, s=38, marker=marker, color=MUTED, linewidths=1.2, zorder=3, label=series.name)
+
+
+def _trials(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None:
+    """Dominated trials pale, those on the frontier full, larger and outlined."""
+    for i, series in enumerate(data.methods):
+        colour, marker = OKABE_ITO[i % len(OKABE_ITO)], MARKERS[i % len(MARKERS)]
+        pale = [point for point in series.points if not point.on_front]
+        full = [point for point in series.points if point.on_front]
+        looks: tuple[tuple[Sequence[Point], dict[str, Any]], ...] = (
+            (pale, {"s": 30, "alpha": 0.5, "linewidths": 0, "zorder": 3.5}),
+            (full, {"s": 68, "edgecolors": INK, "linewidths": 0.9, "zorder": 4}),
+        )
+        for points, look in looks:
+            xs, ys = _coordinates(points)
+            drawn = axes.scatter(xs, ys, marker=marker, color=colour, clip_on=False, **look)
+            if links:
+                drawn.set_urls([links.get(point.trial_id) for point in points])
+        axes.scatter([], [], marker=marker, s=50, color=colour, label=series.name)
+
+
+def _landmarks(axes: Axes, data: ParetoData, *, narrow: bool) -> None:
+    """The model before unlearning, and the trial to take."""
+    if data.baseline is not None:
+        x, y = data.baseline
+        axes.scatter(
+            [x], [y], marker="*", s=190, color=PAPER, edgecolors=INK, linewidths=1.2, zorder=5, label="No-unlearn"
+        )
+    if data.chosen is None:
+        return
+    axes.scatter(
+        [data.chosen.x], [data.chosen.y], s=260, facecolors="none", edgecolors=INK, linewidths=1.3, zorder=5,
+        clip_on=False,
+    )  # fmt: skip
+    # Towards the middle of the plot, where the text has room.
+    across, up = axes.transAxes.inverted().transform(axes.transData.transform((data.chosen.x, data.chosen.y)))
+    right, above = across < 0.5, up < 0.6
+    axes.annotate(
+        data.chosen_label.partition("\n")[0] if narrow else data.chosen_label,
+        (data.chosen.x, data.chosen.y),
+        xytext=(26 if right else -26, 34 if above else -34),
+        textcoords="offset points",
+        ha="left" if right else "right",
+        va="bottom" if above else "top",
+        fontsize=9,
+        zorder=6,
+        bbox={"boxstyle": "round,pad=0.35", "facecolor": PAPER, "edgecolor": MUTED, "linewidth": 0.7, "alpha": 0.92},
+        arrowprops={"arrowstyle": "-", "color": INK, "linewidth": 0.8, "shrinkB": 8},
+    )
+
+
+def _words(figure: Figure, axes: Axes, data: ParetoData, *, narrow: bool) -> None:
+    axes.set_xlabel(_with_arrow(data.x))
+    axes.set_ylabel(_with_arrow(data.y))
+    size = 11 if narrow else 14
+    axes.set_title(data.title, loc="left", fontsize=size, fontweight="bold", pad=44)
+    # Above the label of the random guess, below the title.
+    axes.annotate(
+        data.subtitle, (0, 1), xycoords="axes fraction", xytext=(0, 25), textcoords="offset points", color=MUTED,
+        fontsize=8 if narrow else 10,
+    )  # fmt: skip
+    if narrow:
+        figure.legend(loc="outside lower center", ncols=2, fontsize=8.5)
+        return
+    figure.legend(loc="outside right upper")
+    if data.notes:
+        figure.supxlabel("\n".join(data.notes), x=0.012, ha="left", fontsize=8.5, color=MUTED)
+
+
+def _with_arrow(axis: AxisData) -> str:
+    """The label with an arrow to the better side; turned upwards on the y axis, left is down."""
+    return f"\u2190 better    {axis.label}" if axis.low_is_better else f"{axis.label}    better \u2192"
+
+
+def _coordinates(points: Sequence[Point]) -> tuple[list[float], list[float]]:
+    return [point.x for point in points], [point.y for point in points]

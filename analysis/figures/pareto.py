@@ -1,0 +1,218 @@
+"""The frontier figure's content: every point, line and word of it, before anything is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from analysis.figures.scales import limits_of, scale_of
+from analysis.frontier import Frontier, frontier
+from analysis.objectives import Floats, Objective, values_of
+from analysis.recommendation import recommend
+from analysis.sweep_file import SweepFile
+from analysis.table import STATUSES, TrialTable
+from analysis.words import counted, number, settings_in_words, varying_columns
+
+_NAMED_TRIALS = 6
+_LOSSES = ("forget_loss", "retain_loss", "forget_loss_capped")
+
+
+@dataclass(frozen=True, slots=True)
+class AxisData:
+    """One axis. ``guess`` is the loss of a uniform guess where the axis is a loss; ``low_is_better`` its direction."""
+
+    label: str
+    low_is_better: bool
+    scale: str
+    limits: tuple[float, float]
+    guess: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A trial in the units of the axes, moved onto a bound where it lies beyond it."""
+
+    trial_id: str
+    x: float
+    y: float
+    on_front: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The points under one entry of the legend."""
+
+    name: str
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ParetoData:
+    """The frontier figure.
+
+    Attributes:
+        methods: the finished trials, by method in alphabetical order.
+        unfinished: stopped, diverged and failed trials that were measured before they ended, by status.
+        staircase: corners of the line below which nothing was attained, from worst bound to worst bound; empty without
+            a frontier, and with more than two objectives, where the frontier is no line.
+        corner: the reference, which closes the staircase to the dominated region.
+        chosen: the recommended trial, and what to call it.
+        notes: what is not drawn, in sentences.
+    """
+
+    title: str
+    subtitle: str
+    x: AxisData
+    y: AxisData
+    methods: tuple[Series, ...]
+    unfinished: tuple[Series, ...]
+    staircase: tuple[tuple[float, float], ...]
+    corner: tuple[float, float]
+    baseline: tuple[float, float] | None
+    chosen: Point | None
+    chosen_label: str
+    notes: tuple[str, ...]
+
+
+def pareto_data(table: TrialTable, sweep: SweepFile) -> ParetoData:
+    """The frontier figure of a sweep: its first objective across, its second upwards.
+
+    Raises:
+        AnalysisError: the table lacks a column of the objectives.
+        ValueError: the sweep has fewer than two objectives, so there is nothing to draw.
+    """
+    if len(sweep.objectives) < 2:
+        raise ValueError(f"a frontier needs at least two objectives, got {len(sweep.objectives)}")
+    front = frontier(table, sweep.objectives)
+    pair = sweep.objectives[:2]
+    on_front = set(front.trial_ids)
+    # A trial without all objectives cannot be on the frontier and is not drawn as if it could.
+    finished = table.finished[np.isfinite(values_of(table.finished, sweep.objectives)).all(axis=1)]
+    methods = tuple(
+        Series(str(method), tuple(_points(rows, pair, on_front))) for method, rows in finished.groupby("method")
+    )
+    unfinished = tuple(
+        Series(status, points)
+        for status in STATUSES[1:]
+        if (points := tuple(_points(table.with_status(status), pair, on_front)))
+    )
+    baseline = _baseline(sweep, pair)
+    drawn = [(point.x, point.y) for series in methods + unfinished for point in series.points]
+    drawn += [baseline] if baseline else []
+    recommended = recommend(front)
+    varying = varying_columns(table.trials, table.spec_columns)
+    chosen, label = None, ""
+    if recommended is not None:
+        row = front.members.iloc[recommended.nearest]
+        chosen = next(_points(front.members.iloc[[recommended.nearest]], pair, on_front))
+        label = f"nearest to ideal: trial {chosen.trial_id}\n{settings_in_words(row, varying)}"
+    return ParetoData(
+        title=_title(table, sweep),
+        subtitle=_subtitle(table, sweep, front),
+        x=_axis(pair[0], [x for x, _ in drawn], sweep),
+        y=_axis(pair[1], [y for _, y in drawn], sweep),
+        methods=methods,
+        unfinished=unfinished,
+        staircase=_staircase(front) if len(sweep.objectives) == 2 else (),
+        corner=(pair[0].worst, pair[1].worst),
+        baseline=baseline,
+        chosen=chosen,
+        chosen_label=label,
+        notes=tuple(_notes(table, sweep, front, finished, drawn_unfinished=unfinished)),
+    )
+
+
+def _points(rows: pd.DataFrame, pair: Sequence[Objective], on_front: set[str]) -> Iterator[Point]:
+    """The rows that have both values; infinite ones go to the bound like any other beyond it."""
+    values = values_of(rows, pair)
+    for trial_id, row in zip(rows["trial_id"], values, strict=True):
+        if not np.isnan(row).any():
+            x, y = (float(objective.clip(value)) for objective, value in zip(pair, row, strict=True))
+            yield Point(str(trial_id), x, y, str(trial_id) in on_front)
+
+
+def _baseline(sweep: SweepFile, pair: Sequence[Objective]) -> tuple[float, float] | None:
+    x, y = (sweep.baseline.get(objective.column) for objective in pair)
+    if x is None or y is None:
+        return None
+    return float(pair[0].clip(x)), float(pair[1].clip(y))
+
+
+def _axis(objective: Objective, values: Sequence[float], sweep: SweepFile) -> AxisData:
+    guess = sweep.random_guess_loss if objective.column in _LOSSES else None
+    scale = scale_of(objective, values)
+    # How far from a guess the forgetting still is belongs in the picture; a retain loss far below it does not need it.
+    shown = [*values, guess] if guess is not None and (objective.direction == "max" or not values) else values
+    limits = limits_of(scale, shown)
+    if guess is not None and not limits[0] <= guess <= limits[1]:
+        guess = None
+    label = objective.label if scale == "linear" else f"{objective.label}, log scale"
+    return AxisData(label, objective.direction == "min", scale, limits, guess)
+
+
+def _staircase(front: Frontier) -> tuple[tuple[float, float], ...]:
+    """The corners, in the axes' units, from the best first objective to the best second one."""
+    if len(front.members) == 0:
+        return ()
+    first, second = front.objectives
+    xs: Floats = first.clip(front.values[:, 0])
+    ys: Floats = second.clip(front.values[:, 1])
+    corners = [(float(xs[0]), second.worst)]
+    for x, y in zip(xs.tolist(), ys.tolist(), strict=True):
+        corners += [(x, corners[-1][1]), (x, y)]
+    return tuple(dict.fromkeys([*corners, (first.worst, corners[-1][1])]))
+
+
+def _title(table: TrialTable, sweep: SweepFile) -> str:
+    names = []
+    base = sweep.settings.get("base", sweep.settings)
+    for column in ("model", "dataset"):
+        found = sorted(set(table.trials[column])) or [str(base.get(column) or "")]
+        names.append(", ".join(name for name in found if name))
+    return " on ".join(name for name in names if name) or sweep.name
+
+
+def _subtitle(table: TrialTable, sweep: SweepFile, front: Frontier) -> str:
+    ended, planned = len(table.trials), sweep.planned_trials
+    trials = counted(ended, "trial")
+    if planned is not None and ended < planned:
+        trials = f"{ended} of {counted(planned, 'trial')} so far"
+    return f"hypervolume {front.hypervolume:.3f}  ·  {trials}, {len(front.members)} on the frontier"
+
+
+def _notes(
+    table: TrialTable,
+    sweep: SweepFile,
+    front: Frontier,
+    finished: pd.DataFrame,
+    *,
+    drawn_unfinished: Sequence[Series],
+) -> Iterator[str]:
+    if len(finished) == 0:
+        yield "No trial has finished yet." if len(table.trials) == 0 else "No trial finished with all objectives."
+    for status in STATUSES[1:]:
+        ids = list(table.with_status(status)["trial_id"])
+        if ids:
+            yield f"{len(ids)} {status} ({_named(ids)}), not on the frontier."
+    if front.unscored:
+        yield f"{len(front.unscored)} finished without a value of every objective ({_named(front.unscored)})."
+    pair = sweep.objectives[:2]
+    values = values_of(finished, pair)
+    beyond = sum(bool((objective.clip(values[:, i]) != values[:, i]).any()) for i, objective in enumerate(pair))
+    outside = np.zeros(len(finished), dtype=bool)
+    for i, objective in enumerate(pair):
+        outside |= objective.clip(values[:, i]) != values[:, i]
+    if beyond:
+        bounds = " and ".join(f"{number(objective.low)} to {number(objective.high)}" for objective in pair)
+        yield f"{counted(int(outside.sum()), 'trial')} beyond the bounds ({bounds}) drawn on them."
+    if len(sweep.objectives) > 2:
+        names = ", ".join(objective.name for objective in sweep.objectives)
+        yield f"Ringed: on the frontier of all {len(sweep.objectives)} objectives ({names}); two of them are drawn."
+
+
+def _named(ids: Sequence[str]) -> str:
+    shown = ", ".join(ids[:_NAMED_TRIALS])
+    return shown if len(ids) <= _NAMED_TRIALS else f"{shown}, ..."

@@ -1,0 +1,31 @@
+"""CE-U: cross-entropy towards the model's own prediction with the true token taken out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from trainables.objectives.base import ForgetBatch, ForgetObjective
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def ce_u_loss(batch: ForgetBatch, options: Mapping[str, float]) -> Tensor:
+    """``mean_tokens CE(softmax(z with the true logit at -inf), z)``, detached on the left; never below 0."""
+    import torch
+    from torch.nn.functional import cross_entropy
+
+    logits = batch.logits[batch.supervised].float()
+    labels = batch.labels[batch.supervised]
+    with torch.no_grad():
+        soft = logits.scatter(1, labels.unsqueeze(1), -torch.inf).softmax(dim=1)
+    return cross_entropy(logits, soft)
+
+
+OBJECTIVE = ForgetObjective(
+    name="ce-u",
+    formula="mean CE(softmax(z without the true token), z), target detached",
+    loss=ce_u_loss,
+    citation="Yang, CE-U: Cross Entropy Unlearning, 2025 (arXiv:2503.01224)",
+)

@@ -1,0 +1,33 @@
+"""SatImp: gradient ascent with token weights of saturation and importance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from trainables.objectives.base import ForgetBatch, ForgetObjective
+from trainables.options import Option
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def satimp_loss(batch: ForgetBatch, options: Mapping[str, float]) -> Tensor:
+    """``-mean_tokens p^beta1 (1 - p)^beta2 CE``, p detached: neither forgotten nor certain tokens pull hardest."""
+    nll = batch.token_nll.detach()
+    # 1 - p by expm1: near-certain tokens have p = 1 - 1e-6, which 1 - exp(-nll) would round away.
+    weights = (-options["beta1"] * nll).exp() * (-(-nll).expm1()).pow(options["beta2"])
+    return -(weights * batch.token_nll).sum() / batch.supervised.sum()
+
+
+OBJECTIVE = ForgetObjective(
+    name="satimp",
+    formula="-mean(p^beta1 (1-p)^beta2 CE), p detached (token mean)",
+    loss=satimp_loss,
+    citation="Yang et al., Exploring Criteria of Loss Reweighting to Enhance LLM Unlearning, ICML 2025 "
+    "(arXiv:2505.11953)",
+    options=(
+        Option("beta1", 5.0, 0.0, 100.0, "power of p: how fast forgotten tokens stop pulling"),
+        Option("beta2", 1.0, 0.0, 100.0, "power of 1 - p: how little certain tokens pull"),
+    ),
+)

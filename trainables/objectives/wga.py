@@ -1,0 +1,28 @@
+"""WGA: gradient ascent with each token weighted by a power of its own probability."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from trainables.objectives.base import ForgetBatch, ForgetObjective
+from trainables.options import Option
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def wga_loss(batch: ForgetBatch, options: Mapping[str, float]) -> Tensor:
+    """``-mean_tokens p^beta CE``, p detached: tokens already forgotten stop pulling. beta = 0 is gradient ascent."""
+    weights = (-options["beta"] * batch.token_nll.detach()).exp()
+    return -(weights * batch.token_nll).sum() / batch.supervised.sum()
+
+
+OBJECTIVE = ForgetObjective(
+    name="wga",
+    formula="-mean(p^beta CE), p detached (token mean)",
+    loss=wga_loss,
+    citation="Wang et al., Rethinking LLM Unlearning Objectives: A Gradient Perspective and Go Beyond, ICLR 2025 "
+    "(arXiv:2502.19301)",
+    options=(Option("beta", 1.0, 0.0, 100.0, "power of the token's probability"),),
+)
