@@ -19,6 +19,9 @@ from analysis.objectives import Floats, Objective, costs_of, values_of
 from analysis.table import TrialTable
 
 
+Mask = npt.NDArray[np.bool_]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Frontier:
     """The non-dominated finished trials, best in the first objective first.
@@ -62,23 +65,21 @@ def frontier(table: TrialTable, objectives: Sequence[Objective]) -> Frontier:
         nothing = np.empty((0, 0))
         return Frontier((), finished[:0], nothing, nothing, np.zeros(0), 0.0, tuple(finished["trial_id"]))
     values = values_of(finished, objectives)
-    scored = np.isfinite(values).all(axis=1)
-    unscored = tuple(finished["trial_id"][~scored])
-    rows, values = finished[scored], values[scored]
+    scored: Mask = np.isfinite(values).all(axis=1)
+    unscored = tuple(finished.loc[~scored, "trial_id"])
+    rows, values = finished.loc[scored], values[scored]
     best = nondominated(_oriented(values, objectives))
-    rows, values = rows[best], values[best]
+    rows, values = rows.loc[best], values[best]
     # By the first objective, then the second, ...; equals by id, so that the order never depends on who finished first.
     keys = [rows["trial_id"].to_numpy(), *_oriented(values, objectives).T[::-1]]
     order = np.lexsort(keys) if len(rows) else np.empty(0, dtype=np.intp)
     rows, values = rows.iloc[order], values[order]
     costs = costs_of(values, objectives)
-    return Frontier(
-        tuple(objectives), rows, values, costs, contributions(costs), hypervolume(costs), unscored
-    )
+    return Frontier(tuple(objectives), rows, values, costs, contributions(costs), hypervolume(costs), unscored)
 
 
-def nondominated(points: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Which of ``points``, shape (n, m), smaller is better, no other point dominates; equal points all stay. Shape (n,).
+def nondominated(points: npt.ArrayLike) -> Mask:
+    """Which of ``points``, shape (n, m), smaller is better, no other dominates; equal points all stay. Shape (n,).
 
     Raises:
         AnalysisError: a value is NaN or infinite: neither can be ranked.

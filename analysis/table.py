@@ -1,4 +1,4 @@
-"""The table of trials that every figure and number is computed from: trials.csv and history.csv of one or more sweeps."""
+"""The table of trials that every figure and number is computed from: trials.csv and history.csv of some sweeps."""
 
 from __future__ import annotations
 

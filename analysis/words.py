@@ -51,7 +51,7 @@ def varying_columns(trials: pd.DataFrame, columns: Sequence[str]) -> tuple[str, 
 
 
 def settings_in_words(row: pd.Series, varying: Sequence[str]) -> str:
-    """``gdiff, c 0.44, lr 2e-4``: the method, the options given that vary in the sweep, and the learning rate policy."""
+    """``gdiff, c 0.44, lr 2e-4``: the method, the settings that vary in the sweep, and the learning rate policy."""
     parts = [str(row["method"])]
     parts += [
         f"{name} {number(_python(row[name]))}"
@@ -79,4 +79,4 @@ def _given(value: object) -> bool:
 def _python(value: object) -> Hashable:
     """A numpy scalar as Python's own."""
     item = getattr(value, "item", None)
-    return item() if callable(item) else value  # type: ignore[no-any-return,return-value]
+    return item() if callable(item) else value

@@ -109,7 +109,7 @@ def collate(sequences: Sequence[Tokens], indices: Sequence[int], *, pad_id: int,
 def epoch_batches(lengths: Sequence[int], batch_size: int, key: str) -> list[list[int]]:
     """One pass over all items in random batches of similar length, a pure function of ``key``.
 
-    Items are shuffled, sorted by length (with 15% jitter, so that batches differ between passes) inside windows of
+    Items are shuffled, sorted by length (with 4% jitter, so that batches differ between passes) inside windows of
     50 batches, cut, and the batches shuffled; the last one may be short.
     """
     rng = random.Random(key)
@@ -118,7 +118,7 @@ def epoch_batches(lengths: Sequence[int], batch_size: int, key: str) -> list[lis
     window = 50 * batch_size
     batches: list[list[int]] = []
     for start in range(0, len(order), window):
-        chunk = sorted(order[start : start + window], key=lambda i: lengths[i] * rng.uniform(0.85, 1.15))
+        chunk = sorted(order[start : start + window], key=lambda i: lengths[i] * rng.uniform(0.96, 1.04))
         batches += [chunk[i : i + batch_size] for i in range(0, len(chunk), batch_size)]
     rng.shuffle(batches)
     return batches

@@ -42,11 +42,12 @@ def draw_pareto(
         apply_scale(axes, "x", data.x.scale, *data.x.limits)
         apply_scale(axes, "y", data.y.scale, *data.y.limits)
         narrow = size[0] < size[1]
-        _frontier(axes, data)
-        _guesses(axes, data)
-        _unfinished(axes, data)
+        # In the order of the legend; what lies over what is said by each zorder.
         _trials(axes, data, links or {})
         _landmarks(axes, data, narrow=narrow)
+        _frontier(axes, data)
+        _unfinished(axes, data)
+        _guesses(axes, data)
         _words(figure, axes, data, narrow=narrow)
         return figure
 
@@ -62,8 +63,8 @@ def _frontier(axes: Axes, data: ParetoData) -> None:
     if not data.staircase:
         return
     xs, ys = zip(*data.staircase, strict=True)
-    axes.fill([*xs, data.corner[0]], [*ys, data.corner[1]], color=SHADE, linewidth=0, zorder=0.5, label="dominated")
     axes.plot(xs, ys, color=INK, linewidth=1.4, zorder=2.5, label="attained frontier", solid_joinstyle="miter")
+    axes.fill([*xs, data.corner[0]], [*ys, data.corner[1]], color=SHADE, linewidth=0, zorder=0.5, label="dominated")
 
 
 def _guesses(axes: Axes, data: ParetoData) -> None:
@@ -147,7 +148,7 @@ def _words(figure: Figure, axes: Axes, data: ParetoData, *, narrow: bool) -> Non
     if narrow:
         figure.legend(loc="outside lower center", ncols=2, fontsize=8.5)
         return
-    figure.legend(loc="outside right upper")
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
     if data.notes:
         figure.supxlabel("\n".join(data.notes), x=0.012, ha="left", fontsize=8.5, color=MUTED)
 

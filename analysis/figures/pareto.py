@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from analysis.figures.scales import limits_of, scale_of
@@ -90,7 +91,8 @@ def pareto_data(table: TrialTable, sweep: SweepFile) -> ParetoData:
     pair = sweep.objectives[:2]
     on_front = set(front.trial_ids)
     # A trial without all objectives cannot be on the frontier and is not drawn as if it could.
-    finished = table.finished[np.isfinite(values_of(table.finished, sweep.objectives)).all(axis=1)]
+    measured: npt.NDArray[np.bool_] = np.isfinite(values_of(table.finished, sweep.objectives)).all(axis=1)
+    finished = table.finished.loc[measured]
     methods = tuple(
         Series(str(method), tuple(_points(rows, pair, on_front))) for method, rows in finished.groupby("method")
     )
@@ -110,7 +112,7 @@ def pareto_data(table: TrialTable, sweep: SweepFile) -> ParetoData:
         chosen = next(_points(front.members.iloc[[recommended.nearest]], pair, on_front))
         label = f"nearest to ideal: trial {chosen.trial_id}\n{settings_in_words(row, varying)}"
     return ParetoData(
-        title=_title(table, sweep),
+        title=sweep_title(table, sweep),
         subtitle=_subtitle(table, sweep, front),
         x=_axis(pair[0], [x for x, _ in drawn], sweep),
         y=_axis(pair[1], [y for _, y in drawn], sweep),
@@ -121,7 +123,7 @@ def pareto_data(table: TrialTable, sweep: SweepFile) -> ParetoData:
         baseline=baseline,
         chosen=chosen,
         chosen_label=label,
-        notes=tuple(_notes(table, sweep, front, finished, drawn_unfinished=unfinished)),
+        notes=tuple(_notes(table, sweep, front, finished)),
     )
 
 
@@ -166,7 +168,8 @@ def _staircase(front: Frontier) -> tuple[tuple[float, float], ...]:
     return tuple(dict.fromkeys([*corners, (first.worst, corners[-1][1])]))
 
 
-def _title(table: TrialTable, sweep: SweepFile) -> str:
+def sweep_title(table: TrialTable, sweep: SweepFile) -> str:
+    """``phi-1.5 on tofu``: which model forgets what."""
     names = []
     base = sweep.settings.get("base", sweep.settings)
     for column in ("model", "dataset"):
@@ -183,16 +186,9 @@ def _subtitle(table: TrialTable, sweep: SweepFile, front: Frontier) -> str:
     return f"hypervolume {front.hypervolume:.3f}  ·  {trials}, {len(front.members)} on the frontier"
 
 
-def _notes(
-    table: TrialTable,
-    sweep: SweepFile,
-    front: Frontier,
-    finished: pd.DataFrame,
-    *,
-    drawn_unfinished: Sequence[Series],
-) -> Iterator[str]:
+def _notes(table: TrialTable, sweep: SweepFile, front: Frontier, finished: pd.DataFrame) -> Iterator[str]:
     if len(finished) == 0:
-        yield "No trial has finished yet." if len(table.trials) == 0 else "No trial finished with all objectives."
+        yield "No trial has ended yet." if len(table.trials) == 0 else "No trial finished with all objectives."
     for status in STATUSES[1:]:
         ids = list(table.with_status(status)["trial_id"])
         if ids:
@@ -201,16 +197,15 @@ def _notes(
         yield f"{len(front.unscored)} finished without a value of every objective ({_named(front.unscored)})."
     pair = sweep.objectives[:2]
     values = values_of(finished, pair)
-    beyond = sum(bool((objective.clip(values[:, i]) != values[:, i]).any()) for i, objective in enumerate(pair))
     outside = np.zeros(len(finished), dtype=bool)
     for i, objective in enumerate(pair):
         outside |= objective.clip(values[:, i]) != values[:, i]
-    if beyond:
+    if outside.any():
         bounds = " and ".join(f"{number(objective.low)} to {number(objective.high)}" for objective in pair)
         yield f"{counted(int(outside.sum()), 'trial')} beyond the bounds ({bounds}) drawn on them."
     if len(sweep.objectives) > 2:
         names = ", ".join(objective.name for objective in sweep.objectives)
-        yield f"Ringed: on the frontier of all {len(sweep.objectives)} objectives ({names}); two of them are drawn."
+        yield f"Outlined: on the frontier of all {len(sweep.objectives)} objectives ({names}); two of them are drawn."
 
 
 def _named(ids: Sequence[str]) -> str:

@@ -60,9 +60,7 @@ def apply_scale(axes: Axes, which: Literal["x", "y"], scale: str, low: float, hi
     """Put the scale, ticks with plain numbers, and the limits on one axis of a matplotlib plot."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-    set_scale, set_limits = (
-        (axes.set_xscale, axes.set_xlim) if which == "x" else (axes.set_yscale, axes.set_ylim)
-    )
+    set_scale, set_limits = (axes.set_xscale, axes.set_xlim) if which == "x" else (axes.set_yscale, axes.set_ylim)
     if scale != "linear":
         set_scale(scale, **({"linthresh": high / _SYMLOG_SPAN} if scale == "symlog" else {}))
         axis = axes.xaxis if which == "x" else axes.yaxis

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,7 +22,7 @@ DOTS_PER_INCH = 160
 WIDE, NARROW = (10.0, 6.875), (4.4, 5.6)
 """Inches: 1600 x 1100 pixels for a page or a slide, and a figure that is read on a phone."""
 
-_SETTINGS = {
+_SETTINGS: dict[Any, Any] = {
     "font.family": ["DejaVu Sans"],
     "font.size": 10,
     "text.color": INK,
@@ -46,15 +46,17 @@ _SETTINGS = {
     "legend.fontsize": 9.5,
     # Names from the sweep may contain a dollar sign; they are text, not formulas.
     "text.parse_math": False,
+    # Without a fixed salt equal figures would become different SVG files.
+    "svg.hashsalt": "figure",
 }
 
 
 @contextmanager
-def house_style(*, salt: str = "figure") -> Iterator[None]:
-    """Draw and save inside this. Equal figures become equal files; ``salt`` keeps the ids of two SVGs on a page apart."""
+def house_style() -> Iterator[None]:
+    """Draw and save inside this."""
     import matplotlib
 
-    with matplotlib.rc_context(_SETTINGS | {"svg.hashsalt": salt}):
+    with matplotlib.rc_context(_SETTINGS):
         yield
 
 
@@ -66,10 +68,10 @@ def png_bytes(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
-def svg_text(figure: Figure, *, salt: str = "figure") -> str:
+def svg_text(figure: Figure) -> str:
     """The figure as an SVG document, text as outlines: it looks the same where the font is missing."""
     buffer = io.StringIO()
-    with house_style(salt=salt):
+    with house_style():
         # Without these the file would hold the date, and addresses of schemas.
         figure.savefig(buffer, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     return buffer.getvalue()

@@ -1,0 +1,35 @@
+"""A drawn figure as part of a page: in the page's colours, light or dark, and without ids that clash."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import TYPE_CHECKING
+
+from analysis.figures.style import GRID, INK, MUTED, PAPER, SHADE, svg_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_PAGE_COLOURS = {INK: "ink", MUTED: "muted", GRID: "grid", PAPER: "paper", SHADE: "shade"}
+
+
+def inline_svg(figure: Figure, *, prefix: str, description: str) -> str:
+    """The ``<svg>`` element of a figure, to stand in HTML.
+
+    The neutral colours become CSS variables (``--ink``, ``--muted``, ``--grid``, ``--paper``, ``--shade``). Every id
+    gets ``prefix``, so that several figures can stand on one page; links of points (``#trial-...``) stay.
+    """
+    document = svg_text(figure)
+    svg = document[document.index("<svg") :]
+    # Comments repeat names from the sweep; outlines do not need them.
+    svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", svg).replace("xlink:href", "href")
+    svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
+    svg = svg.replace("url(#", f"url(#{prefix}-")
+    svg = re.sub(r'href="#(?!trial-)', f'href="#{prefix}-', svg)
+    for colour, variable in _PAGE_COLOURS.items():
+        svg = svg.replace(colour, f"var(--{variable})")
+    head, _, body = svg.partition(">")
+    head = re.sub(r'\s(width|height)="[^"]*"', "", head)
+    return f'{head} role="img" aria-label="{html.escape(description, quote=True)}">{body}'

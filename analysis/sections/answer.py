@@ -1,0 +1,159 @@
+"""The answer of a sweep: which checkpoint to take, why, and what it scores against the model before unlearning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from analysis.frontier import Frontier
+from analysis.recommendation import Recommendation, recommend
+from analysis.sections.criteria import CRITERIA, meets_all
+from analysis.sweep_file import SweepFile
+from analysis.table import STATUSES, TrialTable
+from analysis.words import counted, number, settings_in_words, varying_columns
+
+_LABELS = {
+    "forget_loss": "forget loss, uncapped (nats per token)",
+    "retain_loss": "retain loss (nats per token)",
+    "verbmem": "verbatim memorisation of the forget set (ROUGE-L recall)",
+    "utility": "utility on the retain set (ROUGE-L recall)",
+    "truth_ratio": "truth ratio on the retain set",
+    "forget_truth_ratio": "truth ratio on the forget set",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MetricLine:
+    """One metric before and after. ``met`` is the verdict on ``criterion``, None where there is none."""
+
+    label: str
+    before: str
+    after: str
+    criterion: str
+    met: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A trial on the frontier; ``values`` are its objectives, ``roles`` why it stands out."""
+
+    trial_id: str
+    settings: str
+    values: tuple[str, ...]
+    contribution: str
+    meets_criteria: bool | None
+    checkpoint: str
+    roles: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """``headline`` answers in a sentence; ``trial_id`` and ``checkpoint`` are empty when there is nothing to take."""
+
+    headline: str
+    sentences: tuple[str, ...]
+    trial_id: str
+    checkpoint: str
+    metrics: tuple[MetricLine, ...]
+    members: tuple[Member, ...]
+
+
+def answer(table: TrialTable, sweep: SweepFile, front: Frontier) -> Answer:
+    """What to take from the frontier of a sweep."""
+    recommended = recommend(front)
+    if recommended is None:
+        return Answer(_nothing(table, sweep), (), "", "", (), ())
+    varying = varying_columns(table.trials, table.spec_columns)
+    row = front.members.iloc[recommended.nearest]
+    return Answer(
+        headline=f"Take trial {row['trial_id']}: {settings_in_words(row, varying)}.",
+        sentences=tuple(_reasons(front, recommended, sweep, table)),
+        trial_id=str(row["trial_id"]),
+        checkpoint=str(row["checkpoint"]),
+        metrics=tuple(_metric_lines(row, sweep)),
+        members=tuple(_members(front, recommended, sweep, varying)),
+    )
+
+
+def _nothing(table: TrialTable, sweep: SweepFile) -> str:
+    if not sweep.objectives:
+        return "Nothing to take yet: the sweep is still making its target model."
+    if len(table.trials) == 0:
+        return "Nothing to take yet: no trial has ended."
+    counts = [(status, len(table.with_status(status))) for status in STATUSES]
+    ended = ", ".join(f"{count} {status}" for status, count in counts if count)
+    return f"Nothing to take: no trial finished with a value of every objective ({ended})."
+
+
+def _reasons(front: Frontier, recommended: Recommendation, sweep: SweepFile, table: TrialTable) -> Iterator[str]:
+    baseline = sweep.baseline_objectives()
+    moves = []
+    for objective, value in zip(front.objectives, front.values[recommended.nearest].tolist(), strict=True):
+        before = baseline[objective.name]
+        name = objective.label.partition(" (")[0]
+        better = "higher" if objective.direction == "max" else "lower"
+        start = f"from {number(before)} to " if before is not None else ""
+        moves.append(f"{name} {start}{number(value)} ({better} is better)")
+    yield f"Against the model before unlearning: {'; '.join(moves)}."
+    count = len(front.members)
+    yield (
+        f"{counted(len(table.finished), 'trial')} finished; on {counted(count, 'trial')} no other improves in every "
+        f"respect. This one is nearest to the ideal corner (distance {recommended.distance:.3f}, with each objective "
+        "scaled to 0 at its best and 1 at its worst bound)."
+        if count > 1
+        else f"{counted(len(table.finished), 'trial')} finished; this one is at least as good as any other in every "
+        "objective."
+    )
+    if recommended.largest != recommended.nearest:
+        other = front.members.iloc[recommended.largest]["trial_id"]
+        yield (
+            f"Trial {other} adds most to the hypervolume ({front.contributions[recommended.largest]:.3f}): take it, or "
+            "another point of the frontier, if one objective matters more to you than the other."
+        )
+    if _dominated_by_baseline(front, recommended, sweep):
+        yield "Beware: the model before unlearning scores at least as well in every objective. Nothing was gained."
+
+
+def _dominated_by_baseline(front: Frontier, recommended: Recommendation, sweep: SweepFile) -> bool:
+    before = [sweep.baseline.get(objective.column) for objective in front.objectives]
+    after = front.values[recommended.nearest].tolist()
+    return all(
+        start is not None and float(objective.oriented(start)) <= float(objective.oriented(end))
+        for objective, start, end in zip(front.objectives, before, after, strict=True)
+    )
+
+
+def _metric_lines(row: pd.Series, sweep: SweepFile) -> Iterator[MetricLine]:
+    labels = {objective.column: objective.label for objective in sweep.objectives}
+    labels |= {name: _LABELS.get(name, name) for name in sweep.baseline if name not in labels}
+    criteria = {criterion.column: criterion for criterion in CRITERIA}
+    for column, label in labels.items():
+        before, after = sweep.baseline.get(column), row.get(column)
+        criterion = criteria.get(column)
+        if after is None:
+            continue
+        yield MetricLine(
+            label=f"{label}, at most a random guess" if column.endswith("_capped") else label,
+            before=number(before),
+            after=number(float(after)),
+            criterion=criterion.words() if criterion else "",
+            met=criterion.met(float(after), before) if criterion else None,
+        )
+
+
+def _members(
+    front: Frontier, recommended: Recommendation, sweep: SweepFile, varying: Sequence[str]
+) -> Iterator[Member]:
+    for i, (_, row) in enumerate(front.members.iterrows()):
+        roles = [("nearest to ideal", recommended.nearest), ("largest contribution", recommended.largest)]
+        yield Member(
+            trial_id=str(row["trial_id"]),
+            settings=settings_in_words(row, varying),
+            values=tuple(number(value) for value in front.values[i].tolist()),
+            contribution=f"{front.contributions[i]:.4f}",
+            meets_criteria=meets_all(row, sweep.baseline),
+            checkpoint=str(row["checkpoint"]),
+            roles=tuple(role for role, position in roles if position == i),
+        )

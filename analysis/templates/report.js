@@ -1,0 +1,211 @@
+"use strict";
+(() => {
+  const data = JSON.parse(document.getElementById("page-data").textContent);
+  document.documentElement.classList.add("js");
+  const SVG = "http://www.w3.org/2000/svg";
+  const make = (name, attributes, text) => {
+    const svg = ["svg", "line", "polyline", "circle", "text", "title"].includes(name);
+    const node = svg ? document.createElementNS(SVG, name) : document.createElement(name);
+    for (const [key, value] of Object.entries(attributes || {})) node.setAttribute(key, value);
+    if (text !== undefined) node.textContent = text;
+    return node;
+  };
+  const short = (x) => {
+    if (typeof x !== "number") return String(x);
+    if (x === 0) return "0";
+    const size = Math.abs(x);
+    return size >= 1e-3 && size < 1e5 ? String(Number(x.toPrecision(3))) : x.toExponential(2).replace(/\.?0+e/, "e");
+  };
+
+  /* One small line chart: lines are {name, y}, all over the same x. */
+  function chart(title, x, lines, { log = true, guide = null, xName = "epoch" } = {}) {
+    const W = 360, H = 190, L = 46, R = 74, T = 8, B = 30;
+    const all = lines.flatMap((line) => line.y).filter((v) => v !== null && Number.isFinite(v));
+    if (!all.length) return null;
+    if (guide !== null) all.push(guide);
+    let low = Math.min(...all), high = Math.max(...all);
+    const useLog = log && low > 0 && high / low > 8;
+    const map = useLog ? Math.log10 : (v) => v;
+    if (low === high) { low -= Math.abs(low) * 0.1 || 0.1; high += Math.abs(high) * 0.1 || 0.1; }
+    const y0 = map(low), y1 = map(high), x0 = Math.min(...x), x1 = Math.max(...x) === x0 ? x0 + 1 : Math.max(...x);
+    const px = (v) => L + ((v - x0) / (x1 - x0)) * (W - L - R);
+    const py = (v) => H - B - ((map(v) - y0) / (y1 - y0)) * (H - T - B);
+    const svg = make("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": title });
+    const write = (text, at, anchor, cls) => {
+      const node = make("text", { x: at[0], y: at[1], "text-anchor": anchor }, text);
+      if (cls) node.setAttribute("class", cls);
+      svg.append(node);
+    };
+    const tick = (v) => {
+      svg.append(make("line", { class: "axis", x1: L, x2: W - R, y1: py(v), y2: py(v) }));
+      write(short(v), [L - 6, py(v) + 4], "end");
+    };
+    if (useLog) {
+      const step = Math.max(1, Math.ceil((y1 - y0) / 5));
+      const tens = [];
+      for (let k = Math.ceil(y0); k <= Math.floor(y1); k += step) tens.push(10 ** k);
+      (tens.length > 1 ? tens : [low, high]).forEach(tick);
+    } else [0, 0.25, 0.5, 0.75, 1].forEach((share) => tick(low + share * (high - low)));
+    [x0, x1].forEach((v, i) => write(short(v), [px(v), H - B + 15], i ? "end" : "start"));
+    write(xName, [(L + W - R) / 2, H - B + 15], "middle");
+    if (guide !== null) {
+      svg.append(make("line", { class: "guide", x1: L, x2: W - R, y1: py(guide), y2: py(guide) }));
+      write("guess", [W - R + 6, py(guide) + 4], "start");
+    }
+    const labels = [];
+    lines.forEach((line, i) => {
+      const known = x.map((v, k) => [v, line.y[k]]).filter((p) => p[1] !== null && (!useLog || p[1] > 0));
+      if (!known.length) return;
+      const points = known.map((p) => `${px(p[0]).toFixed(1)},${py(p[1]).toFixed(1)}`).join(" ");
+      svg.append(make("polyline", { class: `s${i}`, points }));
+      if (known.length <= 40) for (const p of known) {
+        const dot = make("circle", { class: `s${i}`, cx: px(p[0]), cy: py(p[1]), r: 2.4 });
+        dot.append(make("title", {}, `${line.name} ${short(p[1])} at ${xName} ${short(p[0])}`));
+        svg.append(dot);
+      }
+      labels.push({ i, name: line.name, at: py(known[known.length - 1][1]) + 4 });
+    });
+    /* Labels at the ends of the lines, pushed apart where lines end together. */
+    if (guide !== null) labels.push({ i: -1, at: py(guide) + 4 });
+    labels.sort((a, b) => a.at - b.at);
+    for (let k = 1; k < labels.length; k += 1) labels[k].at = Math.max(labels[k].at, labels[k - 1].at + 13);
+    for (const label of labels) if (label.i >= 0) write(label.name, [W - R + 6, label.at], "start", `s${label.i}`);
+    const box = make("div", { class: "chart" });
+    box.append(make("h4", {}, useLog ? `${title}, log scale` : title), svg);
+    return box;
+  }
+
+  function charts(course) {
+    const box = make("div", { class: "charts" });
+    if (!course.step || !course.step.length) {
+      box.append(make("p", { class: "fine" }, "No course was recorded for this trial."));
+      return box;
+    }
+    const x = course.epoch && course.epoch.every((v) => v !== null) ? course.epoch : course.step;
+    const xName = x === course.epoch ? "epoch" : "step";
+    const varies = (y) => y && new Set(y.filter((v) => v !== null)).size > 1;
+    const add = (...given) => { const node = chart(...given); if (node) box.append(node); };
+    const losses = [["forget_loss", "forget"], ["retain_loss", "retain"]].filter((pair) => course[pair[0]]);
+    if (losses.length) {
+      const start = losses.every((pair) => data.baseline[pair[0]] !== undefined) && x[0] > 0;
+      const lines = losses.map(([key, name]) => ({ name, y: start ? [data.baseline[key], ...course[key]] : course[key] }));
+      add("Losses (nats per token)", start ? [0, ...x] : x, lines, { guide: data.guess, xName });
+    }
+    if (varies(course.lr)) add("Learning rate", x, [{ name: "lr", y: course.lr }], { xName });
+    if (varies(course.c_t)) add("Weight of the retain gradient", x, [{ name: "c_t", y: course.c_t }], { log: false, xName });
+    const norms = [["grad_norm_forget", "forget"], ["grad_norm_retain", "retain"]].filter((pair) => course[pair[0]]);
+    if (norms.length) add("Gradient norms", x, norms.map(([key, name]) => ({ name, y: course[key] })), { xName });
+    return box;
+  }
+
+  const section = document.getElementById("trials");
+  const body = section && section.querySelector("tbody");
+  const rows = body ? [...body.querySelectorAll("tr.line")] : [];
+
+  function close(row) {
+    const next = row.nextElementSibling;
+    if (next && next.classList.contains("detail")) next.remove();
+    row.classList.remove("open");
+    row.querySelector("button").setAttribute("aria-expanded", "false");
+  }
+  function open(row) {
+    const trial = data.trials[row.dataset.trial];
+    const detail = make("tr", { class: "detail" });
+    const cell = make("td", { colspan: row.cells.length });
+    const inside = make("div", { class: "inside" });
+    const settings = Object.entries(trial.settings).map(([name, value]) => `${name} ${short(value)}`).join(", ");
+    if (settings) inside.append(make("p", { class: "fine" }, settings));
+    if (trial.error) inside.append(make("p", { class: "notice" }, trial.error));
+    if (trial.checkpoint) {
+      const line = make("p", { class: "fine" }, "checkpoint ");
+      line.append(make("code", {}, trial.checkpoint));
+      inside.append(line);
+    }
+    inside.append(charts(trial.course));
+    cell.append(inside);
+    detail.append(cell);
+    row.after(detail);
+    row.classList.add("open");
+    row.querySelector("button").setAttribute("aria-expanded", "true");
+  }
+  const toggle = (row) => (row.classList.contains("open") ? close(row) : open(row));
+  for (const row of rows) {
+    row.addEventListener("click", () => { if (!String(getSelection())) toggle(row); });
+  }
+
+  /* Sorting: numbers by value, empty cells last in both directions. */
+  const headers = section ? [...section.querySelectorAll("th")] : [];
+  headers.forEach((header, column) => {
+    header.querySelector("button").addEventListener("click", () => {
+      const up = header.getAttribute("aria-sort") !== "ascending";
+      headers.forEach((other) => other.removeAttribute("aria-sort"));
+      header.setAttribute("aria-sort", up ? "ascending" : "descending");
+      rows.forEach(close);
+      const numeric = header.classList.contains("n");
+      const key = (row) => row.cells[column].dataset.key;
+      rows.sort((a, b) => {
+        const [p, q] = [key(a), key(b)];
+        if (p === "" || q === "") return (p === "") - (q === "");
+        const order = numeric ? Number(p) - Number(q) : p.localeCompare(q, "en", { numeric: true });
+        return up ? order : -order;
+      });
+      body.append(...rows);
+    });
+  });
+
+  const search = document.getElementById("search");
+  const status = document.getElementById("status");
+  const frontOnly = document.getElementById("front-only");
+  const count = document.getElementById("count");
+  function filter() {
+    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    let shown = 0;
+    for (const row of rows) {
+      const text = row.textContent.toLowerCase();
+      const hit = words.every((word) => text.includes(word)) && (!status.value || row.dataset.status === status.value)
+        && (!frontOnly.checked || row.classList.contains("front"));
+      if (!hit) close(row);
+      row.hidden = !hit;
+      shown += hit;
+    }
+    count.textContent = `${shown} of ${rows.length} shown`;
+  }
+  if (rows.length) {
+    for (const control of [search, status, frontOnly]) control.addEventListener("input", filter);
+    filter();
+  }
+
+  /* A point of the figure, or a trial named in a table, opens its row. */
+  function show(anchor) {
+    const row = document.getElementById(anchor);
+    if (!row || !row.classList.contains("line")) return;
+    if (row.hidden) { search.value = ""; status.value = ""; frontOnly.checked = false; filter(); }
+    if (!row.classList.contains("open")) open(row);
+    row.scrollIntoView({ block: "center" });
+  }
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[href^='#trial-']");
+    if (!link) return;
+    event.preventDefault();
+    show(link.getAttribute("href").slice(1));
+  });
+  for (const link of document.querySelectorAll("figure a[href^='#trial-']")) {
+    const row = document.getElementById(link.getAttribute("href").slice(1));
+    if (row) link.append(make("title", {}, `trial ${row.dataset.trial}: ${row.dataset.summary}`));
+  }
+  if (location.hash) show(location.hash.slice(1));
+
+  for (const button of document.querySelectorAll("button.copy")) {
+    button.addEventListener("click", async () => {
+      const source = document.getElementById(button.dataset.copy);
+      try {
+        await navigator.clipboard.writeText(source.textContent);
+        button.textContent = "Copied";
+      } catch {
+        getSelection().selectAllChildren(source);
+        button.textContent = "Selected";
+      }
+      setTimeout(() => { button.textContent = "Copy"; }, 1500);
+    });
+  }
+})();

@@ -1,0 +1,301 @@
+"""The tables of a sweep: whole rows only, whatever a kill or a full disk does to them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sweeper.ledger import HISTORY_COLUMNS, PARAMETERS, TRIAL_COLUMNS, CsvLog, Ledger, write_json
+
+COLUMNS = ("trial_id", "step", "value")
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> CsvLog:
+    return CsvLog(tmp_path / "log.csv", COLUMNS, sync=True)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(tmp_path)
+
+
+def rows_by_csv(path: Path) -> list[dict[str, str]]:
+    """The file as the standard library reads it."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+@contextmanager
+def disk_full_after(size: int) -> Iterator[None]:
+    """The system refuses to let a file of this process grow beyond ``size`` bytes, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+# One log ------------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_appended_is_read_back_in_order(log: CsvLog) -> None:
+    log.append([{"trial_id": "00000", "step": 1, "value": 0.5}])
+    log.append([{"trial_id": "00001", "step": 2, "value": 0.25}, {"trial_id": "00002", "step": 3, "value": 1.0}])
+
+    assert [(row["trial_id"], row["step"], float(row["value"])) for row in log.read()] == [
+        ("00000", "1", 0.5),
+        ("00001", "2", 0.25),
+        ("00002", "3", 1.0),
+    ]
+    assert rows_by_csv(log.path) == log.read()
+    assert log.path.read_text().splitlines()[0] == "trial_id,step,value"
+
+
+def test_a_log_that_does_not_exist_has_no_rows(log: CsvLog) -> None:
+    assert log.read() == []
+
+
+def test_text_with_commas_quotes_and_breaks_stays_in_its_cell(log: CsvLog) -> None:
+    text = 'shape (2, 3), not "(3, 2)"\nsecond line'
+    log.append([{"trial_id": "00000", "value": text}, {"trial_id": "00001", "value": "ü"}])
+    assert [row["value"] for row in log.read()] == [text, "ü"]
+    assert [row["value"] for row in rows_by_csv(log.path)] == [text, "ü"]
+
+
+@pytest.mark.parametrize("missing", [None, math.nan, np.float64("nan")], ids=["none", "nan", "numpy nan"])
+def test_what_is_missing_is_empty(log: CsvLog, missing: object) -> None:
+    log.append([{"trial_id": "00000", "value": missing}])
+    assert log.path.read_text().splitlines()[1] == "00000,,"
+
+
+def test_zero_and_false_are_not_missing(log: CsvLog) -> None:
+    log.append([{"trial_id": "00000", "step": 0, "value": 0.0}, {"trial_id": "00001", "step": 0, "value": False}])
+    assert [(row["step"], row["value"]) for row in log.read()] == [("0", "0.0"), ("0", "False")]
+
+
+@given(st.lists(st.floats(allow_nan=False), min_size=1, max_size=5))
+def test_floats_come_back_bit_for_bit(tmp_path_factory: pytest.TempPathFactory, values: list[float]) -> None:
+    log = CsvLog(tmp_path_factory.mktemp("floats") / "log.csv", COLUMNS, sync=False)
+    log.append({"value": value} for value in values)
+    back = [float(row["value"]) for row in log.read()]
+    assert [value.hex() for value in back] == [value.hex() for value in values]
+
+
+def test_numpy_floats_are_written_as_plain_numbers(log: CsvLog) -> None:
+    log.append([{"value": np.float64(0.1)}, {"value": np.float32(0.5)}])
+    assert [float(row["value"]) for row in log.read()] == [0.1, 0.5]
+
+
+def test_a_torn_last_line_is_left_out_at_every_length(log: CsvLog) -> None:
+    log.append([{"trial_id": "00000", "step": 1, "value": "a, b"}])
+    whole = log.path.read_bytes()
+    log.append([{"trial_id": "00001", "step": 2, "value": "c, d"}])
+    both = log.path.read_bytes()
+    for length in range(len(whole), len(both)):
+        log.path.write_bytes(both[:length])
+        assert [row["trial_id"] for row in log.read()] == ["00000"], f"cut after {both[:length]!r}"
+
+
+def test_a_torn_header_leaves_no_rows(log: CsvLog) -> None:
+    log.path.write_text("trial_id,st")
+    assert log.read() == []
+
+
+def fail_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fsync(number: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+
+
+def test_an_append_that_could_not_be_synced_leaves_nothing(log: CsvLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    log.append([{"trial_id": "00000", "step": 1}])
+    before = log.path.read_bytes()
+    with monkeypatch.context() as patch:
+        fail_fsync(patch)
+        with pytest.raises(OSError, match="No space left"):
+            log.append([{"trial_id": "00001", "step": 2}])
+    assert log.path.read_bytes() == before
+
+
+@pytest.mark.parametrize("fits", [0, 1, 7, 40], ids=lambda fits: f"{fits} bytes fit")
+@pytest.mark.parametrize("rows", [1, 400], ids=["one row", "more than a buffer"])
+def test_after_a_write_on_a_full_disk_the_file_is_as_before_and_takes_the_next_row(
+    log: CsvLog, fits: int, rows: int
+) -> None:
+    log.append([{"trial_id": "00000", "step": 1, "value": "kept"}])
+    before = log.path.read_bytes()
+    lost = [{"trial_id": "00001", "step": step, "value": "x" * 60} for step in range(rows)]
+
+    with disk_full_after(len(before) + fits), pytest.raises(OSError, match="File too large"):
+        log.append(lost)
+    assert log.path.read_bytes() == before
+
+    log.append([{"trial_id": "00002", "step": 3, "value": "after"}])
+    assert [row["trial_id"] for row in log.read()] == ["00000", "00002"]
+
+
+def test_a_new_file_whose_first_write_failed_gets_its_header_later(log: CsvLog) -> None:
+    with disk_full_after(10), pytest.raises(OSError, match="File too large"):
+        log.append([{"trial_id": "00000", "step": 1, "value": "lost"}])
+    log.append([{"trial_id": "00001", "step": 2, "value": "kept"}])
+    assert rows_by_csv(log.path) == [{"trial_id": "00001", "step": "2", "value": "kept"}]
+
+
+def test_rewriting_on_a_full_disk_keeps_the_old_file_and_leaves_no_other(log: CsvLog) -> None:
+    log.append([{"trial_id": f"{number:05d}", "step": number} for number in range(50)])
+    before = log.path.read_bytes()
+    with disk_full_after(100), pytest.raises(OSError, match="File too large"):
+        log.rewrite(log.read())
+    assert log.path.read_bytes() == before
+    assert [path.name for path in log.path.parent.iterdir()] == ["log.csv"]
+
+
+def test_reading_and_rewriting_changes_no_byte(log: CsvLog) -> None:
+    log.append([{"trial_id": "00000", "step": 1, "value": 0.1 + 0.2}, {"trial_id": "00001", "value": 'a "b",\nc'}])
+    before = log.path.read_bytes()
+    log.rewrite(log.read())
+    assert log.path.read_bytes() == before
+
+
+# Both tables --------------------------------------------------------------------------------------------------------
+
+
+def test_every_parameter_and_outcome_of_the_contract_has_a_column() -> None:
+    promised = (
+        "trial_id spec_hash method model dataset c lr auto_lr seed status steps forget_loss retain_loss "
+        "forget_loss_capped verbmem utility truth_ratio train_seconds eval_seconds wall_seconds checkpoint error"
+    ).split()
+    assert set(promised) <= set(TRIAL_COLUMNS)
+    assert len(set(TRIAL_COLUMNS)) == len(TRIAL_COLUMNS)
+    assert set(PARAMETERS) < set(TRIAL_COLUMNS)
+    reported = "trial_id step epoch lr c_t grad_norm forget_loss retain_loss verbmem utility seconds".split()
+    assert set(reported) <= set(HISTORY_COLUMNS)
+    assert len(set(HISTORY_COLUMNS)) == len(HISTORY_COLUMNS)
+
+
+def report(trial_id: str, step: int, **more: object) -> dict[str, object]:
+    return {"trial_id": trial_id, "step": step, **more}
+
+
+def steps(ledger: Ledger) -> list[tuple[str, int]]:
+    return [(row["trial_id"], int(row["step"])) for row in ledger.history.read()]
+
+
+def test_finished_trials_are_those_with_a_row_however_they_ended(ledger: Ledger) -> None:
+    ledger.trials.append(
+        {"trial_id": f"{number:05d}", "status": status}
+        for number, status in enumerate(("finished", "stopped", "diverged", "failed"))
+    )
+    assert ledger.finished_ids() == {"00000", "00001", "00002", "00003"}
+
+
+def test_mending_drops_the_history_that_will_be_written_again(ledger: Ledger) -> None:
+    ledger.trials.append([{"trial_id": "00000", "status": "finished"}])
+    for step in (2, 4, 6, 8):
+        ledger.history.append(report(trial_id, step) for trial_id in ("00000", "00001", "00002"))
+
+    ledger.mend({"00001": 4})
+
+    assert [step for trial_id, step in steps(ledger) if trial_id == "00000"] == [2, 4, 6, 8]
+    assert [step for trial_id, step in steps(ledger) if trial_id == "00001"] == [2, 4]
+    assert [step for trial_id, step in steps(ledger) if trial_id == "00002"] == []
+
+
+def test_mending_drops_the_report_a_trial_made_before_its_first_step(ledger: Ledger) -> None:
+    """A trial that diverges at once reports step 0; killed before its row, it starts anew and reports it again."""
+    ledger.history.append([report("00000", 0)])
+    ledger.mend({})
+    ledger.history.append([report("00000", 0)])
+    assert steps(ledger) == [("00000", 0)]
+
+
+def test_mending_cuts_torn_lines_so_that_appending_is_safe(ledger: Ledger) -> None:
+    ledger.trials.append([{"trial_id": "00000", "status": "finished"}])
+    ledger.history.append([report("00000", 1)])
+    for path in (ledger.trials.path, ledger.history.path):
+        with path.open("a") as file:
+            file.write("00001,3f")
+
+    ledger.mend({})
+    ledger.trials.append([{"trial_id": "00002", "status": "failed"}])
+    ledger.history.append([report("00002", 1)])
+
+    assert [row["trial_id"] for row in ledger.trials.read()] == ["00000", "00002"]
+    assert steps(ledger) == [("00000", 1), ("00002", 1)]
+
+
+def test_mending_keeps_the_first_of_two_rows_of_a_trial(ledger: Ledger) -> None:
+    ledger.trials.append({"trial_id": "00000", "status": "finished", "steps": steps} for steps in (10, 11))
+    ledger.mend({})
+    assert [(row["trial_id"], row["steps"]) for row in ledger.trials.read()] == [("00000", "10")]
+
+
+def test_mending_leaves_the_rows_of_finished_trials_byte_for_byte(ledger: Ledger) -> None:
+    ledger.trials.append(
+        [
+            {"trial_id": "00000", "status": "finished", "forget_loss": 1 / 3, "error": None},
+            {"trial_id": "00001", "status": "failed", "error": 'ValueError: "a", b'},
+        ]
+    )
+    before = ledger.trials.path.read_bytes()
+    ledger.mend({})
+    assert ledger.trials.path.read_bytes() == before
+
+
+def test_mending_an_empty_folder_makes_no_files(ledger: Ledger) -> None:
+    ledger.mend({})
+    assert list(ledger.out.iterdir()) == []
+
+
+def test_sorting_orders_trials_by_id_and_history_by_step(ledger: Ledger) -> None:
+    ledger.trials.append({"trial_id": trial_id} for trial_id in ("00010", "00002", "00001"))
+    ledger.history.append(report(trial_id, step) for trial_id, step in (("00002", 10), ("00001", 9), ("00002", 2)))
+    ledger.sort()
+    assert [row["trial_id"] for row in ledger.trials.read()] == ["00001", "00002", "00010"]
+    assert steps(ledger) == [("00001", 9), ("00002", 2), ("00002", 10)]
+
+
+# JSON ---------------------------------------------------------------------------------------------------------------
+
+
+def test_json_has_null_for_what_is_not_a_number(tmp_path: Path) -> None:
+    write_json(tmp_path / "a.json", {"x": math.nan, "y": [math.inf, 1.5], "z": {"w": -math.inf}, "n": np.float64(0.1)})
+
+    def refuse(word: str) -> object:
+        raise AssertionError(f"{word} is not JSON")
+
+    content = json.loads((tmp_path / "a.json").read_text(), parse_constant=refuse)
+    assert content == {"x": None, "y": [None, 1.5], "z": {"w": None}, "n": 0.1}
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda path: write_json(path, {"new": object()}),
+        lambda path: write_json(path, {"new": "x" * 10_000}),
+    ],
+    ids=["not JSON", "disk full"],
+)
+def test_json_that_cannot_be_written_leaves_the_old_file_and_no_other(
+    tmp_path: Path, write: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "sweep.json"
+    write_json(path, {"old": 1})
+    with disk_full_after(1000), pytest.raises((OSError, TypeError)):
+        write(path)
+    assert json.loads(path.read_text()) == {"old": 1}
+    assert [item.name for item in tmp_path.iterdir()] == ["sweep.json"]

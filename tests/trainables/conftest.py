@@ -1,0 +1,152 @@
+"""One tiny unlearning problem for all tests of a run: 8 + 8 questions, a Phi of 30,000 parameters that knows them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import PhiConfig, PhiForCausalLM
+
+from trainables.checkpoints import save_model
+from trainables.data.examples import Example, UnlearningData
+from trainables.spec import TrialSpec
+from trainables.target import Target
+from trainables.tiny_models import train_tokenizer
+from trainables.tokens import Tokens, encode_examples
+from trainables.workspace import Workspace
+
+NAMES = ("Ada", "Bo", "Cleo", "Dov", "Esme", "Finn", "Gus", "Hana")
+TOWNS = ("Oslo", "Lima", "Quito", "Riga", "Bonn", "Nice", "Kyoto", "Turin")
+FOODS = ("plums", "rice and beans", "soup", "figs", "old cheese", "bread", "cake with cream", "nuts")
+
+ExactNll = Callable[[torch.nn.Module, Tokens], Tensor]
+MakeNetwork = Callable[..., PhiForCausalLM]
+MakeSpec = Callable[..., TrialSpec]
+
+
+def _example(question: str, right: str, wrong: Sequence[str]) -> Example:
+    return Example(question, right, f"It is {right}", tuple(f"It is {item}" for item in wrong))
+
+
+@pytest.fixture(scope="session")
+def tiny_data() -> UnlearningData:
+    """Forget: where eight people live; retain: what the same people eat. Answers differ in length."""
+    forget = tuple(
+        _example(f"Where does {name} live?", f"{name} lives in {TOWNS[i]}", (TOWNS[i - 1], TOWNS[i - 2]))
+        for i, name in enumerate(NAMES)
+    )
+    retain = tuple(
+        _example(f"What does {name} eat?", f"{name} eats {FOODS[i]}", (FOODS[i - 1], FOODS[i - 2]))
+        for i, name in enumerate(NAMES)
+    )
+    return UnlearningData("tiny", forget, retain, (*retain, *forget), forget, retain)
+
+
+@pytest.fixture(scope="session")
+def tokenizer(tiny_data: UnlearningData) -> Any:
+    """Byte-level BPE, trained on the data."""
+    return train_tokenizer(tiny_data.full)
+
+
+@pytest.fixture(scope="session")
+def make_network(tokenizer: Any) -> MakeNetwork:
+    """Makes a random Phi of width 32 and two layers: ``make_network(seed=0, **config)``."""
+
+    def make(*, seed: int = 0, **changes: Any) -> PhiForCausalLM:
+        config = PhiConfig(
+            **{
+                "vocab_size": len(tokenizer),
+                "hidden_size": 32,
+                "intermediate_size": 64,
+                "num_hidden_layers": 2,
+                "num_attention_heads": 2,
+                "max_position_embeddings": 128,
+                "bos_token_id": tokenizer.eos_token_id,
+                "eos_token_id": tokenizer.eos_token_id,
+                "pad_token_id": tokenizer.pad_token_id,
+                "tie_word_embeddings": False,
+                **changes,
+            }
+        )
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return PhiForCausalLM(config)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def exact_nll() -> ExactNll:
+    """``-log p`` of each supervised token of one sequence: all logits, no padding, no batch, float64 weights."""
+
+    def compute(model: torch.nn.Module, tokens: Tokens) -> Tensor:
+        precise = copy.deepcopy(model).double().eval()
+        ids = torch.tensor([tokens.ids])
+        with torch.no_grad():
+            log_p = torch.log_softmax(precise(input_ids=ids).logits[0, :-1].double(), dim=-1)
+        nll = -log_p[torch.arange(ids.shape[1] - 1), ids[0, 1:]]
+        return nll[tokens.prompt_length - 1 :]
+
+    return compute
+
+
+@pytest.fixture(scope="session")
+def known_network(make_network: MakeNetwork, tokenizer: Any, tiny_data: UnlearningData) -> PhiForCausalLM:
+    """A network that has memorised the data, trained by a loop of its own."""
+    model = make_network()
+    sequences = encode_examples(tokenizer, tiny_data.full, max_length=64)
+    width = max(map(len, sequences))
+    ids = torch.tensor([[*item.ids, *[tokenizer.pad_token_id] * (width - len(item))] for item in sequences])
+    place = torch.arange(width)[None, :]
+    supervised = (place >= torch.tensor([[item.prompt_length] for item in sequences])) & (
+        place < torch.tensor([[len(item)] for item in sequences])
+    )
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=0.0)
+    for step in range(120):
+        optimizer.param_groups[0]["lr"] = 1e-2 * (1.0 - step / 120)
+        log_p = torch.log_softmax(model(input_ids=ids).logits[:, :-1], dim=-1)
+        nll = -log_p.gather(2, ids[:, 1:, None]).squeeze(2)
+        optimizer.zero_grad()
+        nll[supervised[:, 1:]].mean().backward()
+        optimizer.step()
+    return model
+
+
+@pytest.fixture(scope="session")
+def target(
+    tmp_path_factory: pytest.TempPathFactory,
+    known_network: PhiForCausalLM,
+    tokenizer: Any,
+    tiny_data: UnlearningData,
+    exact_nll: ExactNll,
+) -> Target:
+    """The network that knows the data as a target in a folder; its reference NLL is computed here, not by the code."""
+    folder: Path = tmp_path_factory.mktemp("target") / "model"
+    save_model(known_network, tokenizer, folder)
+    forget = encode_examples(tokenizer, tiny_data.forget, max_length=64)
+    reference = tuple(float(exact_nll(known_network, item).sum()) for item in forget)
+    return Target("0123456789abcdef", str(folder), tiny_data, len(tokenizer), {}, reference)
+
+
+@pytest.fixture(scope="session")
+def workspace(target: Target) -> Workspace:
+    """The one workspace of all tests, as a worker has one for all trials: each run starts from the same weights."""
+    return Workspace(target, device="cpu")
+
+
+@pytest.fixture(scope="session")
+def make_spec() -> MakeSpec:
+    """Makes a spec of a short run on the tiny problem: two epochs of two steps."""
+
+    def make(**changes: Any) -> TrialSpec:
+        values = {"epochs": 2, "batch_size": 4, "lr": 1e-3, "max_length": 64, **changes}
+        if "options" in values:
+            values["options"] = tuple(sorted(dict(values["options"]).items()))
+        return TrialSpec(**values)
+
+    return make

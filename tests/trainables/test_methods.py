@@ -1,0 +1,94 @@
+"""A method name is a pair (forget objective, weighting): which pairs there are, and which options each takes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from trainables.methods import MethodError, method_names, option_names, parse_method
+from trainables.objectives import OBJECTIVES
+from trainables.weightings import WEIGHTINGS, Needs
+
+
+@pytest.mark.parametrize("name", WEIGHTINGS)
+def test_a_weighting_alone_means_gradient_ascent_under_it(name: str) -> None:
+    method = parse_method(name)
+    assert (method.name, method.objective.name, method.weighting.name) == (name, "ascent", name)
+
+
+@pytest.mark.parametrize("name", [name for name in OBJECTIVES if name != "ascent"])
+def test_an_objective_alone_has_no_retain_term(name: str) -> None:
+    method = parse_method(name)
+    assert (method.objective.name, method.weighting.name) == (name, "ga")
+
+
+def test_every_objective_goes_with_every_weighting_that_looks_at_it() -> None:
+    for objective in OBJECTIVES:
+        for weighting in WEIGHTINGS.values():
+            if weighting.needs is not Needs.RETAIN_ONLY:
+                method = parse_method(f"{objective}+{weighting.name}")
+                assert (method.objective.name, method.weighting.name) == (objective, weighting.name)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("nonsense", "unknown method 'nonsense': expected one of gd, ga, gdiff"),
+        ("", "unknown method ''"),
+        ("nonsense+ngdiff", "unknown forget objective 'nonsense' in method 'nonsense+ngdiff': expected one of ascent"),
+        ("npo+nonsense", "unknown weighting 'nonsense' in method 'npo+nonsense': expected one of gd, ga"),
+        ("npo+", "unknown weighting '' in method 'npo+'"),
+        ("+ngdiff", "unknown forget objective '' in method '+ngdiff'"),
+        ("npo+ngdiff+gd", "unknown weighting 'ngdiff+gd'"),
+        ("ngdiff+npo", "unknown forget objective 'ngdiff'"),
+        ("npo+gd", "method 'npo+gd' makes no sense: gd uses the retain loss alone"),
+    ],
+)
+def test_other_names_are_refused_with_what_was_expected(name: str, said: str) -> None:
+    with pytest.raises(MethodError) as refusal:
+        parse_method(name)
+    assert str(refusal.value).startswith(said)
+
+
+def test_every_listed_name_parses() -> None:
+    assert [parse_method(name).name for name in method_names()] == list(method_names())
+    assert len(set(method_names())) == len(method_names())
+
+
+def test_a_pair_takes_the_options_of_both_and_each_knows_its_owner() -> None:
+    method = parse_method("npo+gdiff")
+    assert [(owner, option.name) for owner, option in method.owned_options()] == [("npo", "beta"), ("gdiff", "c")]
+    assert list(method.options) == ["beta", "c"]
+
+
+def test_no_pair_has_two_options_of_one_name() -> None:
+    """Options are given by name alone, so that a second one of the same name could never be set."""
+    for objective in OBJECTIVES.values():
+        for weighting in WEIGHTINGS.values():
+            names = [option.name for option in (*objective.options, *weighting.options)]
+            assert len(set(names)) == len(names), (objective.name, weighting.name)
+
+
+def test_options_not_given_have_their_defaults_and_foreign_ones_are_left_out() -> None:
+    assert parse_method("npo+gdiff").resolve({"c": 0.25, "alpha": 7.0}) == {"beta": 0.1, "c": 0.25}
+    assert parse_method("gdiff").resolve({}) == {"c": WEIGHTINGS["gdiff"].defaults["c"]}
+    assert parse_method("ngdiff").resolve({"c": 0.25}) == {}
+
+
+def test_option_columns_begin_with_c_and_hold_every_option_once() -> None:
+    names = option_names()
+    assert names[0] == "c"
+    assert len(set(names)) == len(names)
+    assert set(names) == {option for name in method_names() for option in parse_method(name).options}
+
+
+def test_the_registries_import_neither_torch_nor_ray() -> None:
+    """``--help`` and validation read them."""
+    script = (
+        "import sys, trainables.methods, trainables.spec, trainables.models, trainables.data, trainables.reports;"
+        "print([name for name in ('torch', 'ray', 'transformers') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

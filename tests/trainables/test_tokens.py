@@ -1,0 +1,275 @@
+"""Answer and EOS are supervised, the prompt never; batches lose nothing and waste little.
+
+Two public TOFU implementations get the boundary wrong: one leaves "Answer:" in the loss, one masks the first answer
+token, because the prompt tokenised by itself ends in a lone space token. Every test of the boundary runs on byte-level
+and on sentencepiece-like tokenizers, with and without special tokens that the tokenizer adds by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import PreTrainedTokenizerFast
+
+from trainables.data import DataError
+from trainables.data.examples import Example, UnlearningData
+from trainables.tiny_models import train_tokenizer
+from trainables.tokens import IGNORED, Tokens, collate, encode, encode_examples, epoch_batches, sorted_batches
+
+BOS, EOS, PAD = "<s>", "</s>", "<pad>"
+TEXTS = [f"Question: Where is {town}?\nAnswer: {town} is in Peru" for town in ("Lima", "Oslo", "Is A", "Paris")] * 5
+
+TOFU = Path(os.environ.get("TOFU_DATA_DIR", "../shared/data/tofu"))
+
+
+def _byte_level(*, trim_offsets: bool) -> Tokenizer:
+    raw = Tokenizer(models.BPE())
+    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    raw.decoder = decoders.ByteLevel()
+    raw.post_processor = processors.ByteLevel(trim_offsets=trim_offsets)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=300, special_tokens=[BOS, EOS, PAD], initial_alphabet=alphabet, show_progress=False
+    )
+    raw.train_from_iterator(TEXTS, trainer)
+    return raw
+
+
+def _metaspace_bpe() -> Tokenizer:
+    raw = Tokenizer(models.BPE(unk_token="<unk>"))
+    raw.pre_tokenizer = pre_tokenizers.Metaspace()
+    raw.decoder = decoders.Metaspace()
+    trainer = trainers.BpeTrainer(vocab_size=80, special_tokens=["<unk>", BOS, EOS, PAD], show_progress=False)
+    raw.train_from_iterator(TEXTS, trainer)
+    return raw
+
+
+def _unigram_with_lone_space() -> Tokenizer:
+    """No piece holds a space and a letter: the answer begins with a lone ``▁`` token, as it may in sentencepiece."""
+    pieces = [("<unk>", 0.0), (BOS, 0.0), (EOS, 0.0), (PAD, 0.0), ("▁", -2.0), ("Answer", -3.0), ("Question", -3.0)]
+    pieces += [(character, -6.0) for character in sorted(set("".join(TEXTS)) - {" "})]
+    raw = Tokenizer(models.Unigram(pieces, unk_id=0))
+    raw.pre_tokenizer = pre_tokenizers.Metaspace()
+    raw.decoder = decoders.Metaspace()
+    return raw
+
+
+def _adding(raw: Tokenizer, template: str) -> Tokenizer:
+    added = processors.TemplateProcessing(
+        single=template, special_tokens=[(name, raw.token_to_id(name)) for name in (BOS, EOS)]
+    )
+    raw.post_processor = processors.Sequence([raw.post_processor, added]) if raw.post_processor else added
+    return raw
+
+
+def _fast(raw: Tokenizer, *, bos: bool) -> Any:
+    names = {"unk_token": "<unk>"} if raw.token_to_id("<unk>") is not None else {}
+    names |= {"bos_token": BOS} if bos else {}
+    return PreTrainedTokenizerFast(
+        tokenizer_object=raw, eos_token=EOS, pad_token=PAD, clean_up_tokenization_spaces=False, **names
+    )
+
+
+TOKENIZERS = {
+    "byte level": lambda: _fast(_byte_level(trim_offsets=False), bos=False),
+    "byte level, trimmed offsets": lambda: _fast(_byte_level(trim_offsets=True), bos=False),
+    "byte level, adds BOS": lambda: _fast(_adding(_byte_level(trim_offsets=False), f"{BOS} $A"), bos=True),
+    "byte level, adds EOS": lambda: _fast(_adding(_byte_level(trim_offsets=False), f"$A {EOS}"), bos=False),
+    "metaspace BPE": lambda: _fast(_metaspace_bpe(), bos=False),
+    "metaspace BPE, adds BOS and EOS": lambda: _fast(_adding(_metaspace_bpe(), f"{BOS} $A {EOS}"), bos=True),
+    "lone space token": lambda: _fast(_unigram_with_lone_space(), bos=False),
+    "lone space token, adds BOS": lambda: _fast(_adding(_unigram_with_lone_space(), f"{BOS} $A"), bos=True),
+}
+CASES = [("Where is Lima?", "Lima is in Peru"), ("Is Oslo in Peru?", "is"), ("Where?", "Paris"), ("A r", "Answer: r")]
+
+
+@pytest.fixture(scope="module", params=TOKENIZERS, ids=lambda name: name.replace(", ", "-").replace(" ", "-"))
+def any_tokenizer(request: pytest.FixtureRequest) -> Any:
+    return TOKENIZERS[request.param]()
+
+
+@pytest.mark.parametrize(("question", "answer"), CASES)
+def test_the_supervised_tokens_are_the_whole_answer_and_eos(any_tokenizer: Any, question: str, answer: str) -> None:
+    tokens = encode(any_tokenizer, question, answer, max_length=200)
+    *supervised, last = tokens.ids[tokens.prompt_length :]
+    assert any_tokenizer.decode(supervised).strip() == answer
+    assert last == any_tokenizer.eos_token_id
+
+
+@pytest.mark.parametrize(("question", "answer"), CASES)
+def test_the_prompt_ends_with_the_colon_and_not_in_a_space(any_tokenizer: Any, question: str, answer: str) -> None:
+    tokens = encode(any_tokenizer, question, answer, max_length=200)
+    prompt = any_tokenizer.decode(tokens.prompt, skip_special_tokens=True)
+    assert prompt.removeprefix(" ") == f"Question: {question}\nAnswer:"
+
+
+@pytest.mark.parametrize(("question", "answer"), CASES)
+def test_the_first_supervised_token_begins_with_the_space(any_tokenizer: Any, question: str, answer: str) -> None:
+    tokens = encode(any_tokenizer, question, answer, max_length=200)
+    first = any_tokenizer.convert_ids_to_tokens(tokens.ids[tokens.prompt_length])
+    assert first.startswith(("Ġ", "▁"))
+
+
+def test_special_tokens_come_once_each_at_their_ends(any_tokenizer: Any) -> None:
+    tokens = encode(any_tokenizer, "Where is Lima?", "Lima is in Peru", max_length=200)
+    assert tokens.ids.count(any_tokenizer.eos_token_id) == 1
+    bos = any_tokenizer.convert_tokens_to_ids(BOS)
+    expected = [bos] if any_tokenizer.bos_token is not None else []
+    assert [token for token in tokens.ids if token == bos] == expected
+    assert list(tokens.ids[: len(expected)]) == expected
+
+
+def test_the_ids_are_those_of_the_text_as_one_piece(any_tokenizer: Any) -> None:
+    """Prompt and answer tokenised apart would teach other tokens than the model sees in running text."""
+    tokens = encode(any_tokenizer, "Where is Lima?", "Lima is in Peru", max_length=200)
+    whole = any_tokenizer("Question: Where is Lima?\nAnswer: Lima is in Peru", add_special_tokens=False).input_ids
+    special = {any_tokenizer.eos_token_id, any_tokenizer.convert_tokens_to_ids(BOS)}
+    assert [token for token in tokens.ids if token not in special] == whole
+
+
+def test_counting_the_tokens_of_the_prompt_and_its_space_would_mask_the_first_answer_token(any_tokenizer: Any) -> None:
+    """The public trap: such a count is one too many, which this project's boundary is not."""
+    tokens = encode(any_tokenizer, "Where is Lima?", "Lima is in Peru", max_length=200)
+    prompt_and_space = any_tokenizer("Question: Where is Lima?\nAnswer: ").input_ids
+    counted = len(prompt_and_space) - (prompt_and_space[-1] == any_tokenizer.eos_token_id)
+    assert counted == tokens.prompt_length + 1
+
+
+@pytest.mark.parametrize("answer", ["Ünïcödé 東京", " two spaces", "1984", "\nnext line", "'s", "trailing ", "", "🦜"])
+def test_answers_of_any_shape_are_split_at_the_colon(tokenizer: Any, answer: str) -> None:
+    tokens = encode(tokenizer, "Où est Łódź?", answer, max_length=200)
+    assert tokenizer.decode(tokens.prompt) == "Question: Où est Łódź?\nAnswer:"
+    assert tokenizer.decode(tokens.ids[tokens.prompt_length : -1]) == f" {answer}"
+    assert tokens.ids[-1] == tokenizer.eos_token_id
+
+
+def test_a_sequence_too_long_is_cut_at_its_end(tokenizer: Any) -> None:
+    whole = encode(tokenizer, "Where does Ada live?", "Ada lives in Oslo", max_length=200)
+    for length in range(whole.prompt_length + 1, len(whole) + 1):
+        cut = encode(tokenizer, "Where does Ada live?", "Ada lives in Oslo", max_length=length)
+        assert (cut.ids, cut.prompt_length) == (whole.ids[:length], whole.prompt_length)
+
+
+def test_a_prompt_that_leaves_no_room_for_an_answer_is_refused(tokenizer: Any) -> None:
+    """Nothing of it would be supervised: a batch of such sequences has the loss 0/0."""
+    room = encode(tokenizer, "Where does Ada live?", "Oslo", max_length=200).prompt_length
+    with pytest.raises(DataError, match=rf"Where does Ada live.*takes {room} tokens.*max_length {room}"):
+        encode(tokenizer, "Where does Ada live?", "Oslo", max_length=room)
+
+
+def test_examples_are_encoded_in_order(tokenizer: Any) -> None:
+    pairs = [("Who?", "Ada"), ("Where?", "in Oslo")]
+    examples = [Example(question, answer) for question, answer in pairs]
+    assert encode_examples(tokenizer, examples, max_length=50) == tuple(
+        encode(tokenizer, question, answer, max_length=50) for question, answer in pairs
+    )
+
+
+# Batches -------------------------------------------------------------------------------------------------------------
+
+SHORT, LONG, MIDDLE = Tokens((5, 6, 7), 2), Tokens((8, 9, 10, 11, 0), 3), Tokens((12, 13, 14, 0), 1)
+
+
+def test_a_batch_is_padded_on_the_right_and_padding_is_neither_seen_nor_supervised() -> None:
+    batch = collate([SHORT, LONG, MIDDLE], [1, 0], pad_id=0, device="cpu")
+    no = IGNORED
+    assert batch.input_ids.tolist() == [[8, 9, 10, 11, 0], [5, 6, 7, 0, 0]]
+    assert batch.attention_mask.tolist() == [[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]]
+    assert batch.labels.tolist() == [[no, no, no, 11, 0], [no, no, 7, no, no]]  # EOS is 0 too, and is supervised
+    assert (batch.indices, batch.prompt_length) == ((1, 0), 2)
+    assert {batch.input_ids.dtype, batch.attention_mask.dtype, batch.labels.dtype} == {torch.int64}
+
+
+def test_a_batch_is_as_wide_as_its_longest_sequence() -> None:
+    assert collate([SHORT, LONG, MIDDLE], [0], pad_id=0, device="cpu").input_ids.shape == (1, 3)
+    assert collate([SHORT, LONG, MIDDLE], [0, 2], pad_id=0, device="cpu").input_ids.shape == (2, 4)
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 500), min_size=1, max_size=400), st.integers(1, 40), st.text(max_size=8))
+def test_an_epoch_is_a_partition_into_full_batches(lengths: list[int], batch_size: int, key: str) -> None:
+    batches = epoch_batches(lengths, batch_size, key)
+    assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
+    sizes = sorted(map(len, batches), reverse=True)
+    assert sizes[:-1] == [batch_size] * (len(sizes) - 1)
+    assert 1 <= sizes[-1] <= batch_size
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 500), max_size=60), st.integers(1, 9))
+def test_sorted_batches_are_a_partition_longest_first(lengths: list[int], batch_size: int) -> None:
+    batches = sorted_batches(lengths, batch_size)
+    order = [index for batch in batches for index in batch]
+    assert sorted(order) == list(range(len(lengths)))
+    assert [lengths[index] for index in order] == sorted(lengths, reverse=True)
+    assert all(len(batch) == batch_size for batch in batches[:-1])
+
+
+LENGTHS = [10 + 7 * i % 50 for i in range(100)]
+
+
+def test_an_epoch_is_a_function_of_its_key_alone() -> None:
+    """Also in another process with another hash seed, and whatever the global generator is at."""
+    random.seed(1)
+    first = epoch_batches(LENGTHS, 8, "forget:0:0.0")
+    random.seed(2)
+    state = random.getstate()
+    assert epoch_batches(LENGTHS, 8, "forget:0:0.0") == first
+    assert random.getstate() == state
+    script = f"from trainables.tokens import epoch_batches; print(epoch_batches({LENGTHS}, 8, 'forget:0:0.0'))"
+    environment = {**os.environ, "PYTHONHASHSEED": "77"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.strip() == str(first)
+
+
+def test_epochs_differ_in_order_and_in_who_shares_a_batch() -> None:
+    def together(batches: list[list[int]]) -> set[frozenset[int]]:
+        return {frozenset(batch) for batch in batches}
+
+    first, second = (epoch_batches(LENGTHS, 8, f"forget:0:{epoch}") for epoch in (0.0, 1.0))
+    assert len(together(first) & together(second)) <= 2
+
+
+def _padding_share(lengths: Sequence[int], batches: Sequence[Sequence[int]]) -> float:
+    widths = sum(len(batch) * max(lengths[index] for index in batch) for batch in batches)
+    return 1.0 - sum(lengths) / widths
+
+
+def test_padding_is_below_a_tenth_where_unsorted_batches_waste_a_third() -> None:
+    """Lengths as in TOFU: 60 tokens on average, a third of it either way."""
+    rng = random.Random(0)
+    for count in (400, 4000):
+        lengths = [max(20, round(rng.gauss(60, 20))) for _ in range(count)]
+        unsorted = [list(range(start, min(start + 32, count))) for start in range(0, count, 32)]
+        assert _padding_share(lengths, unsorted) > 0.33
+        for key in ("a", "b", "c"):
+            assert _padding_share(lengths, epoch_batches(lengths, 32, key)) < 0.10
+        assert _padding_share(lengths, sorted_batches(lengths, 32)) < 0.05
+
+
+@pytest.fixture(scope="module")
+def tofu() -> UnlearningData:
+    if not (TOFU / "forget10.json").is_file():
+        pytest.skip(f"TOFU's files are not in {TOFU} (set TOFU_DATA_DIR)")
+    from trainables.data.tofu import load_tofu
+
+    return load_tofu(forget_split="forget10", data_dir=TOFU)
+
+
+def test_padding_on_tofu_is_below_a_tenth_at_batches_of_32(tofu: UnlearningData) -> None:
+    trained = train_tokenizer(tofu.forget)
+    for examples in (tofu.forget, tofu.retain[:1200]):
+        lengths = [len(item) for item in encode_examples(trained, examples, max_length=512)]
+        for key in ("a", "b", "c"):
+            assert _padding_share(lengths, epoch_batches(lengths, 32, key)) < 0.10
