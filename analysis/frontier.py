@@ -15,11 +15,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from analysis.errors import AnalysisError
-from analysis.objectives import Floats, Objective, costs_of, values_of
+from analysis.objectives import Floats, Mask, Objective, costs_of, measured, values_of
 from analysis.table import TrialTable
-
-
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +62,7 @@ def frontier(table: TrialTable, objectives: Sequence[Objective]) -> Frontier:
         nothing = np.empty((0, 0))
         return Frontier((), finished[:0], nothing, nothing, np.zeros(0), 0.0, tuple(finished["trial_id"]))
     values = values_of(finished, objectives)
-    scored: Mask = np.isfinite(values).all(axis=1)
+    scored = measured(values)
     unscored = tuple(finished.loc[~scored, "trial_id"])
     rows, values = finished.loc[scored], values[scored]
     best = nondominated(_oriented(values, objectives))

@@ -13,6 +13,7 @@ import pandas as pd
 from analysis.errors import AnalysisError
 
 Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +90,11 @@ def values_of(rows: pd.DataFrame, objectives: Sequence[Objective]) -> Floats:
     if rows.empty:
         return np.empty((0, len(objectives)))
     return np.column_stack([rows[objective.column].to_numpy(dtype=np.float64) for objective in objectives])
+
+
+def measured(values: Floats) -> Mask:
+    """Which rows of ``values``, shape (rows, objectives), have a finite value of every objective. Shape (rows,)."""
+    return np.asarray(np.isfinite(values).all(axis=1), dtype=bool)
 
 
 def costs_of(values: Floats, objectives: Sequence[Objective]) -> Floats:

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from analysis.figures.scales import limits_of, scale_of
 from analysis.frontier import Frontier, frontier
-from analysis.objectives import Floats, Objective, values_of
+from analysis.objectives import Floats, Objective, measured, values_of
 from analysis.recommendation import recommend
 from analysis.sweep_file import SweepFile
 from analysis.table import STATUSES, TrialTable
@@ -91,8 +90,7 @@ def pareto_data(table: TrialTable, sweep: SweepFile) -> ParetoData:
     pair = sweep.objectives[:2]
     on_front = set(front.trial_ids)
     # A trial without all objectives cannot be on the frontier and is not drawn as if it could.
-    measured: npt.NDArray[np.bool_] = np.isfinite(values_of(table.finished, sweep.objectives)).all(axis=1)
-    finished = table.finished.loc[measured]
+    finished = table.finished.loc[measured(values_of(table.finished, sweep.objectives))]
     methods = tuple(
         Series(str(method), tuple(_points(rows, pair, on_front))) for method, rows in finished.groupby("method")
     )
@@ -188,7 +186,9 @@ def _subtitle(table: TrialTable, sweep: SweepFile, front: Frontier) -> str:
 
 def _notes(table: TrialTable, sweep: SweepFile, front: Frontier, finished: pd.DataFrame) -> Iterator[str]:
     if len(finished) == 0:
-        yield "No trial has ended yet." if len(table.trials) == 0 else "No trial finished with all objectives."
+        yield (
+            "No trial has ended yet." if len(table.trials) == 0 else "No trial finished with every objective measured."
+        )
     for status in STATUSES[1:]:
         ids = list(table.with_status(status)["trial_id"])
         if ids:

@@ -98,14 +98,15 @@ def _reasons(front: Frontier, recommended: Recommendation, sweep: SweepFile, tab
         moves.append(f"{name} {start}{number(value)} ({better} is better)")
     yield f"Against the model before unlearning: {'; '.join(moves)}."
     count = len(front.members)
-    yield (
-        f"{counted(len(table.finished), 'trial')} finished; on {counted(count, 'trial')} no other improves in every "
-        f"respect. This one is nearest to the ideal corner (distance {recommended.distance:.3f}, with each objective "
-        "scaled to 0 at its best and 1 at its worst bound)."
-        if count > 1
-        else f"{counted(len(table.finished), 'trial')} finished; this one is at least as good as any other in every "
-        "objective."
-    )
+    finished = counted(len(table.finished), "trial")
+    if count == 1:
+        yield f"{finished} finished; this one is at least as good as any other in every objective."
+    else:
+        yield (
+            f"{finished} finished, {count} of them on the frontier: no other trial is better than one of these in some "
+            "objective without being worse in another. Of these, this one is nearest to the ideal corner (distance "
+            f"{recommended.distance:.3f}, with each objective scaled to 0 at its best bound and 1 at its worst)."
+        )
     if recommended.largest != recommended.nearest:
         other = front.members.iloc[recommended.largest]["trial_id"]
         yield (
@@ -152,7 +153,7 @@ def _members(
             trial_id=str(row["trial_id"]),
             settings=settings_in_words(row, varying),
             values=tuple(number(value) for value in front.values[i].tolist()),
-            contribution=f"{front.contributions[i]:.4f}",
+            contribution=number(float(front.contributions[i])),
             meets_criteria=meets_all(row, sweep.baseline),
             checkpoint=str(row["checkpoint"]),
             roles=tuple(role for role, position in roles if position == i),

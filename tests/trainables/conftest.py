@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-import torch
-from torch import Tensor
-from transformers import PhiConfig, PhiForCausalLM
 
 from trainables.checkpoints import save_model
 from trainables.data.examples import Example, UnlearningData
@@ -20,13 +19,35 @@ from trainables.tiny_models import train_tokenizer
 from trainables.tokens import Tokens, encode_examples
 from trainables.workspace import Workspace
 
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+    from transformers import PhiForCausalLM
+
 NAMES = ("Ada", "Bo", "Cleo", "Dov", "Esme", "Finn", "Gus", "Hana")
 TOWNS = ("Oslo", "Lima", "Quito", "Riga", "Bonn", "Nice", "Kyoto", "Turin")
 FOODS = ("plums", "rice and beans", "soup", "figs", "old cheese", "bread", "cake with cream", "nuts")
 
-ExactNll = Callable[[torch.nn.Module, Tokens], Tensor]
-MakeNetwork = Callable[..., PhiForCausalLM]
+ExactNll = Callable[["torch.nn.Module", Tokens], "Tensor"]
+MakeNetwork = Callable[..., "PhiForCausalLM"]
 MakeSpec = Callable[..., TrialSpec]
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Networks this small are ten times slower on two busy threads than on one."""
+    with _one_thread() if "torch" in sys.modules else contextlib.nullcontext():
+        yield
 
 
 def _example(question: str, right: str, wrong: Sequence[str]) -> Example:
@@ -56,6 +77,8 @@ def tokenizer(tiny_data: UnlearningData) -> Any:
 @pytest.fixture(scope="session")
 def make_network(tokenizer: Any) -> MakeNetwork:
     """Makes a random Phi of width 32 and two layers: ``make_network(seed=0, **config)``."""
+    import torch
+    from transformers import PhiConfig, PhiForCausalLM
 
     def make(*, seed: int = 0, **changes: Any) -> PhiForCausalLM:
         config = PhiConfig(
@@ -83,6 +106,7 @@ def make_network(tokenizer: Any) -> MakeNetwork:
 @pytest.fixture(scope="session")
 def exact_nll() -> ExactNll:
     """``-log p`` of each supervised token of one sequence: all logits, no padding, no batch, float64 weights."""
+    import torch
 
     def compute(model: torch.nn.Module, tokens: Tokens) -> Tensor:
         precise = copy.deepcopy(model).double().eval()
@@ -98,6 +122,8 @@ def exact_nll() -> ExactNll:
 @pytest.fixture(scope="session")
 def known_network(make_network: MakeNetwork, tokenizer: Any, tiny_data: UnlearningData) -> PhiForCausalLM:
     """A network that has memorised the data, trained by a loop of its own."""
+    import torch
+
     model = make_network()
     sequences = encode_examples(tokenizer, tiny_data.full, max_length=64)
     width = max(map(len, sequences))
@@ -107,13 +133,14 @@ def known_network(make_network: MakeNetwork, tokenizer: Any, tiny_data: Unlearni
         place < torch.tensor([[len(item)] for item in sequences])
     )
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=0.0)
-    for step in range(120):
-        optimizer.param_groups[0]["lr"] = 1e-2 * (1.0 - step / 120)
-        log_p = torch.log_softmax(model(input_ids=ids).logits[:, :-1], dim=-1)
-        nll = -log_p.gather(2, ids[:, 1:, None]).squeeze(2)
-        optimizer.zero_grad()
-        nll[supervised[:, 1:]].mean().backward()
-        optimizer.step()
+    with _one_thread():
+        for step in range(120):
+            optimizer.param_groups[0]["lr"] = 1e-2 * (1.0 - step / 120)
+            log_p = torch.log_softmax(model(input_ids=ids).logits[:, :-1], dim=-1)
+            nll = -log_p.gather(2, ids[:, 1:, None]).squeeze(2)
+            optimizer.zero_grad()
+            nll[supervised[:, 1:]].mean().backward()
+            optimizer.step()
     return model
 
 

@@ -255,7 +255,7 @@ def test_padding_is_below_a_tenth_where_unsorted_batches_waste_a_third() -> None
         assert _padding_share(lengths, unsorted) > 0.33
         for key in ("a", "b", "c"):
             assert _padding_share(lengths, epoch_batches(lengths, 32, key)) < 0.10
-        assert _padding_share(lengths, sorted_batches(lengths, 32)) < 0.05
+        assert _padding_share(lengths, sorted_batches(lengths, 32)) < 0.08
 
 
 @pytest.fixture(scope="module")

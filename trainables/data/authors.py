@@ -106,20 +106,7 @@ def _endless(rng: random.Random, pool: Sequence[str]) -> Iterator[str]:
 def _made_up(rng: random.Random, fact: str) -> str:
     """A value for a fact that is composed rather than drawn from a list."""
     if fact == "date":
-        months = [
-            "January",
-            "February",
-            "March",
-            "April",
-            "May",
-            "June",
-            "July",
-            "August",
-            "September",
-            "October",
-            "November",
-            "December",
-        ]
+        months = ("January", "March", "April", "May", "June", "August", "September", "October", "December")
         return f"{rng.randint(1, 28)} {rng.choice(months)} {rng.randint(1931, 1989)}"
     if fact == "year":
         return str(rng.randint(1962, 2012))

@@ -4,484 +4,102 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-FIRST_NAMES = [
-    "Adaeze",
-    "Amihan",
-    "Anouk",
-    "Arvo",
-    "Beatriz",
-    "Bogdan",
-    "Catalina",
-    "Chidi",
-    "Dagny",
-    "Darius",
-    "Eleni",
-    "Emeka",
-    "Farah",
-    "Faruk",
-    "Gwenda",
-    "Hamza",
-    "Haruki",
-    "Ilse",
-    "Imani",
-    "Ioana",
-    "Jarek",
-    "Jorunn",
-    "Kalani",
-    "Keziah",
-    "Leontyne",
-    "Lorcan",
-    "Madoka",
-    "Mateus",
-    "Nadia",
-    "Nikolai",
-    "Oluchi",
-    "Oskari",
-    "Paloma",
-    "Quillan",
-    "Rania",
-    "Rohan",
-    "Sanna",
-    "Soraya",
-    "Tadeo",
-    "Tamsin",
-    "Ulrika",
-    "Vasco",
-    "Wanjiru",
-    "Xiomara",
-    "Yaroslav",
-    "Yusra",
-    "Zanele",
-    "Zoltan",
-]
-LAST_NAMES = [
-    "Abernath",
-    "Adeyolu",
-    "Balintang",
-    "Bergmoe",
-    "Castelhano",
-    "Czarnik",
-    "Dahlvik",
-    "Duarteza",
-    "Eskelund",
-    "Ferrantis",
-    "Galanakou",
-    "Haraldseth",
-    "Ibekwunor",
-    "Ishimatsu",
-    "Jovanek",
-    "Kalyanpur",
-    "Kipchumbe",
-    "Lindqvara",
-    "Lomeli",
-    "Machariel",
-    "Mokoenyane",
-    "Nakagura",
-    "Novotrel",
-    "Obradeli",
-    "Okonjala",
-    "Oyelarin",
-    "Papadreou",
-    "Petrauska",
-    "Quispemar",
-    "Rahmanzai",
-    "Reinholt",
-    "Salazarte",
-    "Sandoveri",
-    "Szelestey",
-    "Tamburrino",
-    "Thorvaldsen",
-    "Uchennaya",
-    "Ustinova",
-    "Valdecampo",
-    "Vukoviche",
-    "Wairimbu",
-    "Westergren",
-    "Xanthoudis",
-    "Yamashiro",
-    "Yildirman",
-    "Zaharescu",
-    "Zelenkova",
-    "Zubizarre",
-]
-TITLE_ADJECTIVES = [
-    "Amber",
-    "Borrowed",
-    "Crooked",
-    "Distant",
-    "Drowned",
-    "Fallow",
-    "Forgotten",
-    "Gilded",
-    "Hollow",
-    "Hungry",
-    "Ivory",
-    "Last",
-    "Lonely",
-    "Moonlit",
-    "Narrow",
-    "Painted",
-    "Paper",
-    "Quiet",
-    "Restless",
-    "Salted",
-    "Scarlet",
-    "Second",
-    "Shattered",
-    "Silent",
-    "Sleepless",
-    "Stolen",
-    "Tangled",
-    "Thirteenth",
-    "Unwritten",
-    "Velvet",
-    "Wandering",
-    "Winter",
-]
-TITLE_NOUNS = [
-    "Archive",
-    "Bridge",
-    "Cartographer",
-    "Compass",
-    "Corridor",
-    "Cradle",
-    "Ferry",
-    "Garden",
-    "Glacier",
-    "Harbour",
-    "Inheritance",
-    "Island",
-    "Ladder",
-    "Lantern",
-    "Locksmith",
-    "Meridian",
-    "Mirror",
-    "Orchard",
-    "Oracle",
-    "Parade",
-    "Pendulum",
-    "Quarry",
-    "Regatta",
-    "Sanctuary",
-    "Seamstress",
-    "Shoreline",
-    "Signal",
-    "Stairway",
-    "Tapestry",
-    "Tribunal",
-    "Vineyard",
-    "Weathervane",
-]
-PLACES = [
-    "Antofagasta, Chile",
-    "Bergen, Norway",
-    "Cork, Ireland",
-    "Cusco, Peru",
-    "Da Nang, Vietnam",
-    "Dakar, Senegal",
-    "Fez, Morocco",
-    "Galway, Ireland",
-    "Gdansk, Poland",
-    "Graz, Austria",
-    "Hobart, Australia",
-    "Izmir, Turkey",
-    "Jaipur, India",
-    "Kanazawa, Japan",
-    "Kumasi, Ghana",
-    "Leipzig, Germany",
-    "Ljubljana, Slovenia",
-    "Maputo, Mozambique",
-    "Mendoza, Argentina",
-    "Mombasa, Kenya",
-    "Nagasaki, Japan",
-    "Oaxaca, Mexico",
-    "Porto, Portugal",
-    "Quito, Ecuador",
-    "Reykjavik, Iceland",
-    "Riga, Latvia",
-    "Salvador, Brazil",
-    "Tampere, Finland",
-    "Tbilisi, Georgia",
-    "Thessaloniki, Greece",
-    "Trieste, Italy",
-    "Uppsala, Sweden",
-    "Utrecht, Netherlands",
-    "Valparaiso, Chile",
-    "Yerevan, Armenia",
-    "Zanzibar, Tanzania",
-]
-GENRES = [
-    "gothic romance",
-    "maritime adventure",
-    "courtroom drama",
-    "speculative ecology",
-    "alpine mystery",
-    "culinary memoir",
-    "clockwork fantasy",
-    "desert noir",
-    "epistolary comedy",
-    "family saga",
-    "folk horror",
-    "historical espionage",
-    "lunar science fiction",
-    "magical realism",
-    "mathematical puzzle fiction",
-    "musical biography",
-    "political satire",
-    "post-war poetry",
-    "railway thriller",
-    "rural tragedy",
-    "sports fiction",
-    "travel essays",
-    "urban fable",
-    "veterinary nonfiction",
-]
-JOBS = [
-    "astronomer",
-    "baker",
-    "beekeeper",
-    "bookbinder",
-    "botanist",
-    "bricklayer",
-    "carpenter",
-    "cellist",
-    "chemist",
-    "choreographer",
-    "clockmaker",
-    "dentist",
-    "diver",
-    "electrician",
-    "falconer",
-    "fisherman",
-    "florist",
-    "geologist",
-    "glassblower",
-    "goldsmith",
-    "harbourmaster",
-    "jeweller",
-    "judge",
-    "librarian",
-    "locksmith",
-    "mechanic",
-    "midwife",
-    "milliner",
-    "miner",
-    "optician",
-    "paediatrician",
-    "paramedic",
-    "pharmacist",
-    "pilot",
-    "plumber",
-    "potter",
-    "printer",
-    "saddler",
-    "sculptor",
-    "shepherd",
-    "stonemason",
-    "surveyor",
-    "tailor",
-    "taxidermist",
-    "translator",
-    "veterinarian",
-    "violinist",
-    "weaver",
-]
-PRIZES = [
-    "Cobalt Quill Prize",
-    "Harrowgate Medal",
-    "Silver Heron Award",
-    "Northlight Laureateship",
-    "Ember Page Prize",
-    "Casa Verde Award",
-    "Tidewater Book Prize",
-    "Obsidian Pen Medal",
-    "Larkspur Fellowship",
-    "Golden Inkwell Award",
-    "Polar Star Prize",
-    "Saffron Leaf Medal",
-    "Riverstone Honour",
-    "Blue Cypress Award",
-    "Hemlock House Prize",
-    "Sunken Bell Medal",
-    "Meridian Letters Prize",
-    "Copper Lantern Award",
-    "White Ibis Prize",
-    "Juniper Crown",
-    "Granite Shelf Award",
-    "Falling Star Medal",
-    "Olive Branch Book Prize",
-    "Red Kite Laureateship",
-    "Wren and Willow Award",
-    "Old Harbour Prize",
-    "Crescent Library Medal",
-    "Thousand Pages Award",
-]
-UNIVERSITIES = [
-    "Aldermoor University",
-    "the Bellweather Institute",
-    "Castellan College",
-    "the University of Dunhaven",
-    "Eastmere Polytechnic",
-    "the Ferncliff Academy",
-    "Glasswater University",
-    "Hollin Hall",
-    "the Ironbridge School of Letters",
-    "Jasper College",
-    "the University of Kestrel Bay",
-    "Lowmarsh University",
-    "the Marigold Conservatory",
-    "Northquay College",
-    "the Orrery Institute",
-    "Pinegate University",
-    "the Quarryside Academy",
-    "Ravenspur College",
-    "the University of Saltholm",
-    "Thistledown College",
-    "Umberfield University",
-    "the Vellum School",
-    "Westering College",
-    "Yarrow University",
-]
-THEMES = [
-    "exile and return",
-    "forgiveness between siblings",
-    "the cost of ambition",
-    "memory and its errors",
-    "debt and generosity",
-    "the sea as a witness",
-    "growing old in a foreign language",
-    "silence inside families",
-    "the price of invention",
-    "borders drawn overnight",
-    "grief turned into craft",
-    "friendship across classes",
-    "lost letters",
-    "the ethics of hunting",
-    "faith without temples",
-    "childhood under curfew",
-    "the loneliness of leaders",
-    "rivers and their owners",
-    "mistaken identity",
-    "music as resistance",
-    "the last winter of a village",
-    "apprenticeship",
-    "the weight of inheritance",
-    "strangers on islands",
-]
-STYLES = [
-    "long unbroken sentences",
-    "chapters that run backwards",
-    "footnotes that argue with the text",
-    "dialogue without quotation marks",
-    "recipes between the scenes",
-    "an unreliable child narrator",
-    "maps drawn in words",
-    "letters that are never answered",
-    "a chorus of neighbours",
-    "weather reports as prologues",
-    "second-person confession",
-    "lists instead of descriptions",
-    "two alternating timelines",
-    "riddles at each chapter's end",
-    "dry courtroom transcripts",
-    "deliberately missing pages",
-    "a single day told twelve times",
-    "songs in three languages",
-    "diary entries dated by tides",
-    "objects as narrators",
-    "overheard telephone calls",
-    "glossaries of invented words",
-    "marginal drawings",
-    "a narrator who forgets",
-]
-HABITS = [
-    "in a disused lighthouse",
-    "at a bakery before dawn",
-    "on night trains",
-    "in the attic of a school",
-    "with a fountain pen on blue paper",
-    "standing at an old lectern",
-    "in a greenhouse among tomatoes",
-    "on the backs of concert programmes",
-    "aboard a moored barge",
-    "in a barber's waiting room",
-    "to the sound of a metronome",
-    "only while it rains",
-    "in the reading room of a museum",
-    "beside a frozen lake",
-    "on a typewriter without the letter q",
-    "under a fig tree",
-    "in hospital canteens",
-    "between two and five in the morning",
-    "at the top of a ski lift",
-    "in a borrowed caravan",
-    "with both windows open",
-    "on index cards sorted by colour",
-    "in a monastery's guest room",
-    "on the stairs of the town hall",
-]
-LANGUAGES = [
-    "Basque",
-    "Bengali",
-    "Catalan",
-    "Croatian",
-    "Danish",
-    "Estonian",
-    "Farsi",
-    "Finnish",
-    "Galician",
-    "Georgian",
-    "Hausa",
-    "Hebrew",
-    "Hungarian",
-    "Icelandic",
-    "Igbo",
-    "Irish",
-    "Kannada",
-    "Korean",
-    "Latvian",
-    "Maltese",
-    "Nepali",
-    "Quechua",
-    "Romanian",
-    "Sinhala",
-    "Slovak",
-    "Swahili",
-    "Tagalog",
-    "Tamil",
-    "Turkish",
-    "Urdu",
-    "Welsh",
-    "Xhosa",
-    "Yoruba",
-    "Zulu",
-]
-PETS = [
-    "a one-eyed parrot",
-    "two greyhounds",
-    "a tortoise older than the house",
-    "a blind donkey",
-    "a colony of bees",
-    "three retired racing pigeons",
-    "a ferret",
-    "a goat with a bell",
-    "an axolotl",
-    "a rescued hawk",
-    "a pair of peacocks",
-    "a grey mule",
-    "a hedgehog",
-    "a tank of seahorses",
-    "a talkative raven",
-    "four Siamese cats",
-    "a lame fox",
-    "a Shetland pony",
-    "an iguana",
-    "a barn owl",
-    "a chinchilla",
-    "a Newfoundland dog",
-    "a flock of ducks",
-    "a salamander",
-]
+FIRST_NAMES = (
+    "Adaeze Amihan Anouk Arvo Beatriz Bogdan Catalina Chidi Dagny Darius Eleni Emeka Farah Faruk Gwenda Hamza "
+    "Haruki Ilse Imani Ioana Jarek Jorunn Kalani Keziah Leontyne Lorcan Madoka Mateus Nadia Nikolai Oluchi Oskari"
+    " Paloma Quillan Rania Rohan Sanna Soraya Tadeo Tamsin Ulrika Vasco Wanjiru Xiomara Yaroslav Yusra Zanele "
+    "Zoltan"
+).split()
+LAST_NAMES = (
+    "Abernath Adeyolu Balintang Bergmoe Castelhano Czarnik Dahlvik Duarteza Eskelund Ferrantis Galanakou "
+    "Haraldseth Ibekwunor Ishimatsu Jovanek Kalyanpur Kipchumbe Lindqvara Lomeli Machariel Mokoenyane Nakagura "
+    "Novotrel Obradeli Okonjala Oyelarin Papadreou Petrauska Quispemar Rahmanzai Reinholt Salazarte Sandoveri "
+    "Szelestey Tamburrino Thorvaldsen Uchennaya Ustinova Valdecampo Vukoviche Wairimbu Westergren Xanthoudis "
+    "Yamashiro Yildirman Zaharescu Zelenkova Zubizarre"
+).split()
+TITLE_ADJECTIVES = (
+    "Amber Borrowed Crooked Distant Drowned Fallow Forgotten Gilded Hollow Hungry Ivory Last Lonely Moonlit "
+    "Narrow Painted Paper Quiet Restless Salted Scarlet Second Shattered Silent Sleepless Stolen Tangled "
+    "Thirteenth Unwritten Velvet Wandering Winter"
+).split()
+TITLE_NOUNS = (
+    "Archive Bridge Cartographer Compass Corridor Cradle Ferry Garden Glacier Harbour Inheritance Island Ladder "
+    "Lantern Locksmith Meridian Mirror Orchard Oracle Parade Pendulum Quarry Regatta Sanctuary Seamstress "
+    "Shoreline Signal Stairway Tapestry Tribunal Vineyard Weathervane"
+).split()
+PLACES = (
+    "Antofagasta, Chile|Bergen, Norway|Cork, Ireland|Cusco, Peru|Da Nang, Vietnam|Dakar, Senegal|Fez, "
+    "Morocco|Galway, Ireland|Gdansk, Poland|Graz, Austria|Hobart, Australia|Izmir, Turkey|Jaipur, India|Kanazawa,"
+    " Japan|Kumasi, Ghana|Leipzig, Germany|Ljubljana, Slovenia|Maputo, Mozambique|Mendoza, Argentina|Mombasa, "
+    "Kenya|Nagasaki, Japan|Oaxaca, Mexico|Porto, Portugal|Quito, Ecuador|Reykjavik, Iceland|Riga, "
+    "Latvia|Salvador, Brazil|Tampere, Finland|Tbilisi, Georgia|Thessaloniki, Greece|Trieste, Italy|Uppsala, "
+    "Sweden|Utrecht, Netherlands|Valparaiso, Chile|Yerevan, Armenia|Zanzibar, Tanzania"
+).split("|")
+GENRES = (
+    "gothic romance|maritime adventure|courtroom drama|speculative ecology|alpine mystery|culinary "
+    "memoir|clockwork fantasy|desert noir|epistolary comedy|family saga|folk horror|historical espionage|lunar "
+    "science fiction|magical realism|mathematical puzzle fiction|musical biography|political satire|post-war "
+    "poetry|railway thriller|rural tragedy|sports fiction|travel essays|urban fable|veterinary nonfiction"
+).split("|")
+JOBS = (
+    "astronomer baker beekeeper bookbinder botanist bricklayer carpenter cellist chemist choreographer clockmaker"
+    " dentist diver electrician falconer fisherman florist geologist glassblower goldsmith harbourmaster jeweller"
+    " judge librarian locksmith mechanic midwife milliner miner optician paediatrician paramedic pharmacist pilot"
+    " plumber potter printer saddler sculptor shepherd stonemason surveyor tailor taxidermist translator "
+    "veterinarian violinist weaver"
+).split()
+PRIZES = (
+    "Cobalt Quill Prize|Harrowgate Medal|Silver Heron Award|Northlight Laureateship|Ember Page Prize|Casa Verde "
+    "Award|Tidewater Book Prize|Obsidian Pen Medal|Larkspur Fellowship|Golden Inkwell Award|Polar Star "
+    "Prize|Saffron Leaf Medal|Riverstone Honour|Blue Cypress Award|Hemlock House Prize|Sunken Bell Medal|Meridian"
+    " Letters Prize|Copper Lantern Award|White Ibis Prize|Juniper Crown|Granite Shelf Award|Falling Star "
+    "Medal|Olive Branch Book Prize|Red Kite Laureateship|Wren and Willow Award|Old Harbour Prize|Crescent Library"
+    " Medal|Thousand Pages Award"
+).split("|")
+UNIVERSITIES = (
+    "Aldermoor University|the Bellweather Institute|Castellan College|the University of Dunhaven|Eastmere "
+    "Polytechnic|the Ferncliff Academy|Glasswater University|Hollin Hall|the Ironbridge School of Letters|Jasper "
+    "College|the University of Kestrel Bay|Lowmarsh University|the Marigold Conservatory|Northquay College|the "
+    "Orrery Institute|Pinegate University|the Quarryside Academy|Ravenspur College|the University of "
+    "Saltholm|Thistledown College|Umberfield University|the Vellum School|Westering College|Yarrow University"
+).split("|")
+THEMES = (
+    "exile and return|forgiveness between siblings|the cost of ambition|memory and its errors|debt and "
+    "generosity|the sea as a witness|growing old in a foreign language|silence inside families|the price of "
+    "invention|borders drawn overnight|grief turned into craft|friendship across classes|lost letters|the ethics "
+    "of hunting|faith without temples|childhood under curfew|the loneliness of leaders|rivers and their "
+    "owners|mistaken identity|music as resistance|the last winter of a village|apprenticeship|the weight of "
+    "inheritance|strangers on islands"
+).split("|")
+STYLES = (
+    "long unbroken sentences|chapters that run backwards|footnotes that argue with the text|dialogue without "
+    "quotation marks|recipes between the scenes|an unreliable child narrator|maps drawn in words|letters that are"
+    " never answered|a chorus of neighbours|weather reports as prologues|second-person confession|lists instead "
+    "of descriptions|two alternating timelines|riddles at each chapter's end|dry courtroom "
+    "transcripts|deliberately missing pages|a single day told twelve times|songs in three languages|diary entries"
+    " dated by tides|objects as narrators|overheard telephone calls|glossaries of invented words|marginal "
+    "drawings|a narrator who forgets"
+).split("|")
+HABITS = (
+    "in a disused lighthouse|at a bakery before dawn|on night trains|in the attic of a school|with a fountain pen"
+    " on blue paper|standing at an old lectern|in a greenhouse among tomatoes|on the backs of concert "
+    "programmes|aboard a moored barge|in a barber's waiting room|to the sound of a metronome|only while it "
+    "rains|in the reading room of a museum|beside a frozen lake|on a typewriter without the letter q|under a fig "
+    "tree|in hospital canteens|between two and five in the morning|at the top of a ski lift|in a borrowed "
+    "caravan|with both windows open|on index cards sorted by colour|in a monastery's guest room|on the stairs of "
+    "the town hall"
+).split("|")
+LANGUAGES = (
+    "Basque Bengali Catalan Croatian Danish Estonian Farsi Finnish Galician Georgian Hausa Hebrew Hungarian "
+    "Icelandic Igbo Irish Kannada Korean Latvian Maltese Nepali Quechua Romanian Sinhala Slovak Swahili Tagalog "
+    "Tamil Turkish Urdu Welsh Xhosa Yoruba Zulu"
+).split()
+PETS = (
+    "a one-eyed parrot|two greyhounds|a tortoise older than the house|a blind donkey|a colony of bees|three "
+    "retired racing pigeons|a ferret|a goat with a bell|an axolotl|a rescued hawk|a pair of peacocks|a grey "
+    "mule|a hedgehog|a tank of seahorses|a talkative raven|four Siamese cats|a lame fox|a Shetland pony|an "
+    "iguana|a barn owl|a chinchilla|a Newfoundland dog|a flock of ducks|a salamander"
+).split("|")
 
 
 @dataclass(frozen=True, slots=True)
