@@ -11,7 +11,7 @@ _AUTO_LR = ("auto_lr", "auto_lr_smoothing", "auto_lr_probe")
 
 
 def number(value: object) -> str:
-    """Three significant digits (0.0413, 7.62, 1.6e-4); whole numbers and text as they are; an en dash for nothing."""
+    """Three significant digits (0.0413, 7.60, 1.6e-4), fewer for an exact 0.5; an en dash for nothing; text as it is."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value) if value not in (None, "") else "–"
     if isinstance(value, int):
@@ -23,7 +23,8 @@ def number(value: object) -> str:
     exponent = math.floor(math.log10(abs(value)))
     if -3 <= exponent < 5:
         text = f"{value:.{max(0, 2 - exponent)}f}"
-        return text.rstrip("0").rstrip(".") if value == float(f"{value:.1g}") else text
+        # Zeros at the end of a measurement are digits; those of a setting of exactly 0.5 are not.
+        return text.rstrip("0").rstrip(".") if "." in text and float(text) == value else text
     mantissa, _, power = f"{value:.2e}".partition("e")
     return f"{mantissa.rstrip('0').rstrip('.')}e{int(power)}"
 

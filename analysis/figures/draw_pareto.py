@@ -25,6 +25,7 @@ from analysis.words import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.collections import PathCollection
     from matplotlib.figure import Figure
 
 _UNFINISHED_MARKERS = {"stopped": "+", "diverged": "x", "failed": "1"}
@@ -46,7 +47,7 @@ def draw_pareto(
         _trials(axes, data, links or {})
         _landmarks(axes, data, narrow=narrow)
         _frontier(axes, data)
-        _unfinished(axes, data)
+        _unfinished(axes, data, links or {})
         _guesses(axes, data)
         _words(figure, axes, data, narrow=narrow)
         return figure
@@ -80,11 +81,12 @@ def _guesses(axes: Axes, data: ParetoData) -> None:
         axes.text(0.005, data.y.guess, text, transform=axes.get_yaxis_transform(), ha="left", va="bottom", **words)
 
 
-def _unfinished(axes: Axes, data: ParetoData) -> None:
+def _unfinished(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None:
     for series in data.unfinished:
         xs, ys = _coordinates(series.points)
         marker = _UNFINISHED_MARKERS[series.name]
-        axes.scatter(xs, ys, s=38, marker=marker, color=MUTED, linewidths=1.2, zorder=3, label=series.name)
+        drawn = axes.scatter(xs, ys, s=38, marker=marker, color=MUTED, linewidths=1.2, zorder=3, label=series.name)
+        _link(drawn, series.points, links)
 
 
 def _trials(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None:
@@ -100,8 +102,7 @@ def _trials(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None:
         for points, look in looks:
             xs, ys = _coordinates(points)
             drawn = axes.scatter(xs, ys, marker=marker, color=colour, clip_on=False, **look)
-            if links:
-                drawn.set_urls([links.get(point.trial_id) for point in points])
+            _link(drawn, points, links)
         axes.scatter([], [], marker=marker, s=50, color=colour, label=series.name)
 
 
@@ -156,6 +157,11 @@ def _words(figure: Figure, axes: Axes, data: ParetoData, *, narrow: bool) -> Non
 def _with_arrow(axis: AxisData) -> str:
     """The label with an arrow to the better side; turned upwards on the y axis, left is down."""
     return f"\u2190 better    {axis.label}" if axis.low_is_better else f"{axis.label}    better \u2192"
+
+
+def _link(drawn: PathCollection, points: Sequence[Point], links: Mapping[str, str]) -> None:
+    if links:
+        drawn.set_urls([links.get(point.trial_id) for point in points])
 
 
 def _coordinates(points: Sequence[Point]) -> tuple[list[float], list[float]]:

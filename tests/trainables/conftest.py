@@ -1,4 +1,4 @@
-"""One tiny unlearning problem for all tests of a run: 8 + 8 questions, a Phi of 30,000 parameters that knows them."""
+"""One tiny unlearning problem for all tests of a run: 8 + 8 questions, a Phi of 42,000 parameters that knows them."""
 
 from __future__ import annotations
 

@@ -46,7 +46,14 @@ def _gpt2() -> Any:
     """Absolute positions and tied embeddings; no dropout."""
     return GPT2LMHeadModel(
         GPT2Config(
-            vocab_size=VOCABULARY, n_embd=32, n_layer=2, n_head=2, n_positions=64, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0
+            vocab_size=VOCABULARY,
+            n_embd=32,
+            n_layer=2,
+            n_head=2,
+            n_positions=64,
+            resid_pdrop=0,
+            embd_pdrop=0,
+            attn_pdrop=0,
         )
     )
 

@@ -1,0 +1,144 @@
+"""Small sweep folders, written as the sweeper writes them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# On a busy machine one slow example is not a failure.
+settings.register_profile("no-deadline", deadline=None)
+settings.load_profile("no-deadline")
+
+Row = Mapping[str, object]
+MakeSweep = Callable[..., Path]
+MakeRow = Callable[..., dict[str, object]]
+
+GUESS = 8.0
+TRIAL_COLUMNS = (
+    *("trial_id", "spec_hash", "model", "dataset", "method", "c", "beta", "lr", "auto_lr", "seed", "optimizer"),
+    *("auto_lr_smoothing", "auto_lr_probe", "epochs", "batch_size", "target_key", "status", "steps", "epochs_done"),
+    *("forget_loss", "retain_loss", "forget_loss_capped", "verbmem", "utility", "truth_ratio"),
+    *("train_seconds", "eval_seconds", "wall_seconds", "checkpoint", "error"),
+)
+HISTORY_COLUMNS = ("trial_id", "step", "epoch", "lr", "c_t", "forget_loss", "retain_loss", "seconds")
+OBJECTIVES = (
+    {
+        "name": "forget_loss",
+        "column": "forget_loss_capped",
+        "direction": "max",
+        "low": 0.0,
+        "high": GUESS,
+        "label": "forget loss (nats per token)",
+    },
+    {
+        "name": "retain_loss",
+        "column": "retain_loss",
+        "direction": "min",
+        "low": 0.0,
+        "high": GUESS,
+        "label": "retain loss (nats per token)",
+    },
+)
+BASELINE = {"forget_loss": 0.04, "forget_loss_capped": 0.04, "retain_loss": 0.05, "verbmem": 0.9, "utility": 0.8}
+
+
+def _trial(trial_id: str, forget: float | None, retain: float | None, /, **fields: object) -> dict[str, object]:
+    """A row of trials.csv: a finished ngdiff trial unless told otherwise."""
+    capped = min(forget, GUESS) if forget is not None else None
+    row: dict[str, object] = {
+        "trial_id": trial_id,
+        "spec_hash": f"0{trial_id}e5",
+        "model": "tiny-phi",
+        "dataset": "authors",
+        "method": "ngdiff",
+        "lr": 1e-4,
+        "auto_lr": "off",
+        "seed": 0,
+        "optimizer": "adamw",
+        "epochs": 3,
+        "auto_lr_smoothing": "clip",
+        "auto_lr_probe": "fresh",
+        "batch_size": 8,
+        "target_key": "0011",
+        "status": "finished",
+        "steps": 30,
+        "epochs_done": 3.0,
+        "forget_loss": forget,
+        "retain_loss": retain,
+        "forget_loss_capped": capped,
+        "train_seconds": 6.0,
+        "eval_seconds": 3.0,
+        "wall_seconds": 10.0,
+        "checkpoint": f"checkpoints/{trial_id}",
+    }
+    return row | fields
+
+
+def _report(trial_id: str, step: int, forget: float, retain: float, /, **fields: object) -> dict[str, object]:
+    """A row of history.csv."""
+    return {
+        "trial_id": trial_id,
+        "step": step,
+        "epoch": step / 10,
+        "lr": 1e-4,
+        "c_t": 0.5,
+        "forget_loss": forget,
+        "retain_loss": retain,
+        "seconds": step * 0.2,
+    } | fields
+
+
+def _write_csv(path: Path, columns: Sequence[str], rows: Sequence[Row]) -> None:
+    """Missing values become empty cells."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows([["" if row.get(name) is None else row[name] for name in columns] for row in rows])
+
+
+@pytest.fixture
+def make_sweep(tmp_path: Path) -> MakeSweep:
+    """``make_sweep(rows, history, **entries of sweep.json)`` writes a folder; ``rows=None``: no trials.csv."""
+
+    def make(
+        rows: Sequence[Row] | None, history: Sequence[Row] | None = None, *, name: str = "out", **entries: object
+    ) -> Path:
+        out = tmp_path / name
+        out.mkdir()
+        content = {
+            "format": 1,
+            "name": "a-sweep",
+            "created": "2026-01-02T03:04:05+00:00",
+            "command": "python -m sweeper pareto --method ngdiff",
+            "versions": {"torch": "2.13.0"},
+            "settings": {"base": {"model": "tiny-phi", "dataset": "authors"}, "trials": len(rows or ())},
+            "objectives": OBJECTIVES,
+            "random_guess_loss": GUESS,
+            "vocabulary_size": 2981,
+            "baseline": BASELINE,
+        }
+        (out / "sweep.json").write_text(json.dumps(content | entries), encoding="utf-8")
+        if rows is not None:
+            _write_csv(out / "trials.csv", TRIAL_COLUMNS, rows)
+        if history is not None:
+            _write_csv(out / "history.csv", HISTORY_COLUMNS, history)
+        return out
+
+    return make
+
+
+@pytest.fixture
+def trial() -> MakeRow:
+    """``trial(trial_id, forget, retain, **fields)`` is a row of trials.csv."""
+    return _trial
+
+
+@pytest.fixture
+def report() -> MakeRow:
+    """``report(trial_id, step, forget, retain, **fields)`` is a row of history.csv."""
+    return _report

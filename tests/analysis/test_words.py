@@ -1,0 +1,74 @@
+"""Numbers, times and trials in words."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+import pytest
+
+from analysis.words import duration, number, settings_in_words, varying_columns
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (7.6246, "7.62"),
+        (0.041308, "0.0413"),
+        (0.00099, "9.9e-4"),
+        (0.0001957, "1.96e-4"),
+        (5e-5, "5e-5"),
+        (0.5, "0.5"),
+        (134.56, "135"),
+        (99999.4, "99999"),
+        (1234567.0, "1.23e6"),
+        (-0.25, "-0.25"),
+        (0.48000001, "0.480"),
+        (8.0, "8"),
+        (100.0, "100"),
+        (0.0, "0"),
+        (3, "3"),
+        (math.nan, "–"),
+        (math.inf, "inf"),
+        (None, "–"),
+        ("", "–"),
+        ("ngdiff", "ngdiff"),
+        (True, "True"),
+    ],
+)
+def test_a_number_has_three_digits_that_count(value: object, text: str) -> None:
+    assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.04, "0.0 s"), (12.34, "12.3 s"), (200, "3 min 20 s"), (3599.9, "1 h 00 min"), (7500, "2 h 05 min")],
+)
+def test_a_duration_is_in_the_units_people_use(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+    assert duration(math.nan) == "–"
+
+
+def test_only_columns_in_which_trials_differ_vary() -> None:
+    trials = pd.DataFrame({"method": ["a", "a"], "c": [0.5, math.nan], "lr": [1e-4, 1e-5], "beta": [math.nan] * 2})
+    assert varying_columns(trials, ["method", "c", "lr", "beta"]) == ("c", "lr")
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"auto_lr": "off"}, "gdiff, c 0.44, lr 2e-4"),
+        ({}, "gdiff, c 0.44, lr 2e-4"),
+        (
+            {"auto_lr": "on", "auto_lr_smoothing": "clip", "auto_lr_probe": "fresh"},
+            "gdiff, c 0.44, AutoLR clip/fresh from lr 2e-4",
+        ),
+        ({"auto_lr": "clip/fresh"}, "gdiff, c 0.44, AutoLR clip/fresh from lr 2e-4"),
+        ({"auto_lr": "on"}, "gdiff, c 0.44, AutoLR from lr 2e-4"),
+    ],
+)
+def test_a_trial_is_named_by_its_method_its_settings_and_its_learning_rate(
+    fields: dict[str, object], text: str
+) -> None:
+    row = pd.Series({"method": "gdiff", "c": 0.44, "beta": math.nan, "lr": 2e-4} | fields)
+    assert settings_in_words(row, ["method", "c", "beta", "lr", *fields]) == text

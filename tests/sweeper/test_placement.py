@@ -1,0 +1,159 @@
+"""How many trials fit at once, and what is said when none does. Ray itself is only asked for its nodes here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+
+from sweeper.placement import RAY_ENVIRONMENT, PlacementError, Resources, ray_cluster
+
+Node = dict[str, object]
+
+
+def node(*, cpus: float = 8, gpus: float = 0, alive: bool = True) -> Node:
+    """A node as Ray describes it; a resource it has none of is not named at all."""
+    resources = {name: amount for name, amount in (("CPU", cpus), ("GPU", gpus)) if amount}
+    return {"Alive": alive, "Resources": resources, "NodeID": "n", "NodeManagerHostname": "host"}
+
+
+class StubRay:
+    """What ``ray_cluster`` did with Ray."""
+
+    def __init__(self) -> None:
+        self.joined: list[dict[str, Any]] = []
+        self.left = 0
+
+
+@pytest.fixture
+def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., StubRay]]:
+    before = dict(os.environ)
+
+    def install(*nodes: Node, error: Exception | None = None) -> StubRay:
+        calls = StubRay()
+
+        def init(**given: Any) -> None:
+            calls.joined.append(given)
+            if error is not None:
+                raise error
+
+        def shutdown() -> None:
+            calls.left += 1
+
+        monkeypatch.setattr(ray, "init", init)
+        monkeypatch.setattr(ray, "nodes", lambda: list(nodes))
+        monkeypatch.setattr(ray, "shutdown", shutdown)
+        return calls
+
+    yield install
+    os.environ.clear()
+    os.environ.update(before)
+
+
+def slots(resources: Resources, *, address: str | None = None) -> int:
+    with ray_cluster(address, resources=resources, shared=()) as found:
+        return found
+
+
+FITS = {
+    "one CPU each": ((1, 0), [node(cpus=8)], 8),
+    "two CPUs each": ((2, 0), [node(cpus=7)], 3),
+    "half a CPU each": ((0.5, 0), [node(cpus=2)], 4),
+    "a tenth of a CPU each": ((0.1, 0), [node(cpus=2)], 20),
+    "several nodes": ((2, 0), [node(cpus=3), node(cpus=5)], 3),
+    "a dead node does not count": ((1, 0), [node(cpus=4), node(cpus=4, alive=False)], 4),
+    "a quarter of a GPU each": ((1, 0.25), [node(cpus=8, gpus=1)], 4),
+    "fractions are not split across GPUs": ((1, 0.6), [node(cpus=8, gpus=4)], 4),
+    "a third of a GPU each": ((1, 0.3), [node(cpus=16, gpus=2)], 6),
+    "a tenth of a GPU each": ((1, 0.1), [node(cpus=64, gpus=1)], 10),
+    "a whole GPU each": ((1, 1), [node(cpus=8, gpus=3)], 3),
+    "two GPUs each, not across nodes": ((1, 2), [node(cpus=8, gpus=3), node(cpus=8, gpus=1)], 1),
+    "CPUs run out before GPUs": ((3, 0.25), [node(cpus=8, gpus=2)], 2),
+    "GPUs run out before CPUs": ((1, 0.5), [node(cpus=64, gpus=1)], 2),
+    "a node without GPUs adds nothing": ((1, 0.5), [node(cpus=64), node(cpus=4, gpus=1)], 2),
+}
+
+
+@pytest.mark.parametrize(("resources", "nodes", "fit"), FITS.values(), ids=FITS)
+def test_as_many_trials_run_at_once_as_fit(
+    stub: Callable[..., StubRay], resources: tuple[float, float], nodes: list[Node], fit: int
+) -> None:
+    stub(*nodes)
+    assert slots(Resources(*resources)) == fit
+
+
+@pytest.mark.parametrize(
+    ("resources", "nodes", "named"),
+    [
+        (Resources(1, 0.25), [node(cpus=8)], ["1 CPUs and 0.25 GPUs", "8 CPUs and 0 GPUs", "--gpus-per-trial"]),
+        (Resources(64, 0), [node(cpus=8)], ["64 CPUs and 0 GPUs", "8 CPUs", "--cpus-per-trial"]),
+        (Resources(1, 2), [node(gpus=1), node(gpus=1)], ["2 GPUs", "8 CPUs and 1 GPUs, 8 CPUs and 1 GPUs"]),
+        (Resources(4, 1), [node(cpus=8), node(cpus=2, gpus=4)], ["2 CPUs and 4 GPUs"]),
+    ],
+    ids=["no GPU", "too many CPUs", "two GPUs on one node", "enough of each, but not together"],
+)
+def test_when_no_trial_fits_it_is_said_what_was_asked_for_and_what_there_is(
+    stub: Callable[..., StubRay], resources: Resources, nodes: list[Node], named: list[str]
+) -> None:
+    calls = stub(*nodes)
+    with pytest.raises(PlacementError) as caught:
+        slots(resources)
+    for text in named:
+        assert text in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert calls.left == 1
+
+
+def test_ray_is_started_here_without_an_address_and_joined_at_one(stub: Callable[..., StubRay]) -> None:
+    calls = stub(node())
+    slots(Resources(1, 0))
+    slots(Resources(1, 0), address="10.0.0.1:6379")
+    assert [given["address"] for given in calls.joined] == ["local", "10.0.0.1:6379"]
+    assert calls.left == 2
+
+
+def test_a_cluster_that_does_not_answer_is_named(stub: Callable[..., StubRay]) -> None:
+    stub(error=ConnectionError("ray.init() failed\nand a long story"))
+    with pytest.raises(PlacementError, match=r"'10\.0\.0\.1:6379'.*ray\.init\(\) failed$"):
+        slots(Resources(1, 0), address="10.0.0.1:6379")
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no shared memory"), OSError(), RuntimeError("")])
+def test_when_ray_cannot_start_here_no_address_is_blamed(stub: Callable[..., StubRay], error: Exception) -> None:
+    stub(error=error)
+    with pytest.raises(PlacementError) as caught:
+        slots(Resources(1, 0))
+    assert "None" not in str(caught.value)
+    assert str(error) in str(caught.value)
+
+
+def test_ray_is_left_also_when_the_sweep_fails(stub: Callable[..., StubRay]) -> None:
+    calls = stub(node())
+    with (
+        pytest.raises(KeyboardInterrupt),
+        ray_cluster(None, resources=Resources(1, 0), shared=()),
+    ):
+        raise KeyboardInterrupt
+    assert calls.left == 1
+
+
+def test_what_the_user_has_set_in_rays_environment_stays(
+    stub: Callable[..., StubRay], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stub(node())
+    for name in RAY_ENVIRONMENT:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TUNE_GLOBAL_CHECKPOINT_S", "7")
+    slots(Resources(1, 0))
+    assert os.environ["TUNE_GLOBAL_CHECKPOINT_S"] == "7"
+    assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
+
+
+def test_one_machine_is_not_asked_whether_it_sees_its_own_folders(stub: Callable[..., StubRay]) -> None:
+    stub(node())
+    with ray_cluster(None, resources=Resources(1, 0), shared=(Path("/nowhere"),)) as found:
+        assert found == 8

@@ -1,0 +1,441 @@
+"""What is told to whom when a trial starts, reports and ends; and that no trouble of ours ends a sweep."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import optuna
+import pytest
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from ray.tune.search import Searcher
+from rich.console import Console
+
+from search_spaces import default_space
+from sweeper.display import Display
+from sweeper.ledger import Ledger
+from sweeper.session import SweepSession, remove_run_states, run_state_folders
+from sweeper.settings import SweepSettings
+from sweeper.study import STUDY_NAME, SweepStudy
+from sweeper.tune_bridge import SessionCallback, SessionSearcher
+from trainables.spec import TrialSpec
+
+OUTCOME = {
+    "status": "finished",
+    "steps": 4,
+    "epochs_done": 2.0,
+    "forget_loss": 9.0,
+    "forget_loss_capped": 7.6,
+    "retain_loss": 0.25,
+    "verbmem": 0.1,
+    "wall_seconds": 1.5,
+    "checkpoint": "checkpoints/00000",
+    "error": None,
+}
+SETTINGS = SweepSettings(
+    name="sweep",
+    base=TrialSpec(),
+    space=default_space(methods={"gdiff": ("gdiff.c",), "ngdiff": ()}),
+    trials=3,
+    sampler="random",
+)
+
+
+@dataclass
+class RecordingTracker:
+    """Stands for MLflow: remembers what it is told, and fails when asked to."""
+
+    calls: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
+    ended: set[str] = field(default_factory=set)
+    fails: bool = False
+
+    def _record(self, what: str, trial_id: str, given: dict[str, Any]) -> None:
+        if self.fails:
+            raise RuntimeError("tracking is broken")
+        self.calls.append((what, trial_id, given))
+
+    def trial_started(self, trial_id: str, **given: Any) -> None:
+        self._record("started", trial_id, given)
+
+    def trial_report(self, trial_id: str, **given: Any) -> None:
+        self._record("report", trial_id, given)
+
+    def trial_ended(self, trial_id: str, **given: Any) -> None:
+        self._record("ended", trial_id, given)
+        self.ended.add(trial_id)
+
+    def has_ended(self, trial_id: str) -> bool:
+        return trial_id in self.ended
+
+    def of(self, what: str, trial_id: str = "00000") -> list[dict[str, Any]]:
+        return [given for name, trial, given in self.calls if (name, trial) == (what, trial_id)]
+
+
+def open_session(out: Path, tracker: RecordingTracker) -> SweepSession:
+    study = SweepStudy(
+        out,
+        space=SETTINGS.space,
+        objectives=SETTINGS.parsed_objectives,
+        sampler="random",
+        trials=SETTINGS.trials,
+        seeds=(0,),
+        seed=0,
+    )
+    return SweepSession(
+        ledger=Ledger(out),
+        storage=out / "ray",
+        study=study,
+        tracker=tracker,  # type: ignore[arg-type]
+        display=Display(Console(quiet=True), trials=SETTINGS.trials, done=0),
+        make_spec=lambda config: SETTINGS.make_spec(config, target_key="key"),
+    )
+
+
+@pytest.fixture
+def tracker() -> RecordingTracker:
+    return RecordingTracker()
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def session(out: Path, tracker: RecordingTracker) -> SweepSession:
+    return open_session(out, tracker)
+
+
+def run_trial(session: SweepSession, *, steps: int = 2, outcome: Mapping[str, Any] = OUTCOME) -> str:
+    following = session.next_trial()
+    assert following is not None
+    trial_id = following[0].trial_id
+    session.started(trial_id)
+    for step in range(1, steps + 1):
+        session.reported(trial_id, {"step": step, "epoch": float(step), "forget_loss": step / 3, "seconds": 0.1})
+    session.ended(trial_id, outcome)
+    return trial_id
+
+
+def states(out: Path) -> list[str]:
+    storage = JournalStorage(JournalFileBackend(str(out / "optuna.log")))
+    return [trial.state.name for trial in optuna.load_study(study_name=STUDY_NAME, storage=storage).trials]
+
+
+def hide_folder(out: Path) -> Path:
+    """The folder is gone, as a network drive may be; every write to it fails."""
+    return out.rename(out.with_name("hidden"))
+
+
+# A trial's life -----------------------------------------------------------------------------------------------------
+
+
+def test_a_trial_leaves_its_row_its_history_and_its_state(session: SweepSession, out: Path) -> None:
+    run_trial(session, steps=2)
+    (row,) = session.ledger.trials.read()
+    assert (row["trial_id"], row["status"], row["forget_loss"], row["error"]) == ("00000", "finished", "9.0", "")
+    assert row["target_key"] == "key"
+    assert [(report["trial_id"], report["step"]) for report in session.ledger.history.read()] == [
+        ("00000", "1"),
+        ("00000", "2"),
+    ]
+    assert states(out) == ["COMPLETE"]
+
+
+def test_the_row_says_what_the_trial_was_asked_to_do(session: SweepSession) -> None:
+    following = session.next_trial()
+    assert following is not None
+    proposal, spec = following
+    session.ended(proposal.trial_id, OUTCOME)
+    (row,) = session.ledger.trials.read()
+    assert row["spec_hash"] == spec.spec_hash
+    assert row["method"] == proposal.config["method"]
+    assert float(row["lr"]) == proposal.config["lr"]
+    assert row["c"] == (repr(proposal.config["c"]) if "c" in proposal.config else "")
+
+
+def test_the_row_is_on_disk_before_the_search_and_mlflow_are_told(
+    session: SweepSession, tracker: RecordingTracker, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = []
+    tell, trial_ended = session.study.tell, tracker.trial_ended
+
+    def telling(trial_id: str, row: Mapping[str, object]) -> None:
+        order.append(("study", Ledger(out).finished_ids()))
+        tell(trial_id, row)
+
+    def ending(trial_id: str, **given: Any) -> None:
+        order.append(("mlflow", Ledger(out).finished_ids()))
+        trial_ended(trial_id, **given)
+
+    monkeypatch.setattr(session.study, "tell", telling)
+    monkeypatch.setattr(tracker, "trial_ended", ending)
+    run_trial(session)
+    assert order == [("study", {"00000"}), ("mlflow", {"00000"})]
+
+
+def test_history_is_on_disk_before_the_row(session: SweepSession, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a kill between the two would leave a finished trial without its last report for ever."""
+    append = session.ledger.trials.append
+    seen = []
+
+    def appending(rows: Any) -> None:
+        seen.append(len(Ledger(out).history.read()))
+        append(rows)
+
+    monkeypatch.setattr(session.ledger.trials, "append", appending)
+    run_trial(session, steps=3)
+    assert seen == [3]
+
+
+@pytest.mark.parametrize(
+    ("status", "state"), [("finished", "COMPLETE"), ("stopped", "PRUNED"), ("diverged", "FAIL"), ("failed", "FAIL")]
+)
+def test_the_search_is_told_how_the_trial_ended(session: SweepSession, out: Path, status: str, state: str) -> None:
+    run_trial(session, outcome={**OUTCOME, "status": status})
+    assert states(out) == [state]
+    assert [row["status"] for row in session.ledger.trials.read()] == [status]
+
+
+def test_mlflow_hears_of_start_reports_and_end(session: SweepSession, tracker: RecordingTracker, out: Path) -> None:
+    run_trial(session, steps=2)
+    assert [what for what, _, _ in tracker.calls] == ["started", "report", "report", "ended"]
+    (started,) = tracker.of("started")
+    assert started["params"]["lr"] == pytest.approx(float(session.ledger.trials.read()[0]["lr"]), rel=0)
+    assert {"spec_hash", "method", "auto_lr"} <= set(started["tags"])
+    reports = tracker.of("report")
+    assert [(report["step"], report["metrics"]["forget_loss"]) for report in reports] == [(1, 1 / 3), (2, 2 / 3)]
+    (ended,) = tracker.of("ended")
+    assert ended["status"] == "finished"
+    assert ended["metrics"]["verbmem"] == 0.1
+    assert ended["checkpoint"] == out / "checkpoints" / "00000"
+    assert ended["error"] is None
+
+
+def test_a_trial_that_failed_has_no_checkpoint_and_its_reason(session: SweepSession, tracker: RecordingTracker) -> None:
+    run_trial(session, steps=0, outcome={"status": "failed", "error": "RuntimeError: out of memory"})
+    (ended,) = tracker.of("ended")
+    assert (ended["status"], ended["checkpoint"], ended["error"]) == ("failed", None, "RuntimeError: out of memory")
+    (row,) = session.ledger.trials.read()
+    assert (row["error"], row["forget_loss"], row["steps"]) == ("RuntimeError: out of memory", "", "")
+
+
+def test_steps_a_restarted_worker_reports_again_are_left_out(session: SweepSession, tracker: RecordingTracker) -> None:
+    following = session.next_trial()
+    assert following is not None
+    trial_id = following[0].trial_id
+    session.started(trial_id)
+    for step in (1, 2, 3, 1, 2, 3, 4):  # killed after step 3, started anew
+        session.reported(trial_id, {"step": step, "forget_loss": float(step)})
+    session.started(trial_id)
+    for step in (3, 4, 5):  # killed again, restored at step 2
+        session.reported(trial_id, {"step": step, "forget_loss": float(step)})
+    session.ended(trial_id, OUTCOME)
+    assert [int(row["step"]) for row in session.ledger.history.read()] == [1, 2, 3, 4, 5]
+    assert [report["step"] for report in tracker.of("report")] == [1, 2, 3, 4, 5]
+
+
+def test_saved_states_of_a_trial_go_when_it_has_ended(session: SweepSession, out: Path) -> None:
+    for attempt, trial_id in (("attempt-1", "00000"), ("attempt-2", "00000"), ("attempt-2", "00001")):
+        folder = out / "ray" / attempt / trial_id / "checkpoint_000000"
+        folder.mkdir(parents=True)
+        (folder / "state.pt").write_bytes(b"x")
+    run_trial(session)
+    left = [str(path.relative_to(out / "ray")) for path in out.glob("ray/*/*/checkpoint_*")]
+    assert left == ["attempt-2/00001/checkpoint_000000"]
+
+
+def test_saved_states_are_found_newest_first_over_all_attempts(tmp_path: Path) -> None:
+    import os
+
+    for age, name in enumerate(("attempt-2/7/checkpoint_000001", "attempt-10/7/checkpoint_000000", "attempt-1/7/x")):
+        (tmp_path / name).mkdir(parents=True)
+        os.utime(tmp_path / name, (1000 - age, 1000 - age))
+    found = [path.parent.parent.name for path in run_state_folders(tmp_path, "7")]
+    assert found == ["attempt-2", "attempt-10"]
+    remove_run_states(tmp_path, "7")
+    assert run_state_folders(tmp_path, "7") == []
+    assert run_state_folders(tmp_path / "nowhere", "7") == []
+
+
+# Trouble ------------------------------------------------------------------------------------------------------------
+
+
+def test_rows_wait_in_memory_while_the_disk_refuses_them_and_are_written_with_the_next_event(
+    session: SweepSession, out: Path
+) -> None:
+    first, second = session.next_trial(), session.next_trial()
+    assert first is not None
+    assert second is not None
+    hidden = hide_folder(out)
+    session.reported("00000", {"step": 1})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session.study, "tell", lambda trial_id, row: None)  # its log is in the same folder
+        session.ended("00000", OUTCOME)
+    assert session.unwritten == 1
+    assert not out.exists()
+
+    hidden.rename(out)
+    session.reported("00001", {"step": 1})
+
+    assert session.unwritten == 0
+    assert session.ledger.finished_ids() == {"00000"}
+    assert [row["trial_id"] for row in session.ledger.history.read()] == ["00000", "00001"]
+
+
+def test_a_row_that_could_not_be_written_is_written_once(session: SweepSession, out: Path) -> None:
+    """History fails first, then the table of trials: neither half is written twice."""
+    session.next_trial()
+    session.ledger.trials.path.mkdir()
+    session.reported("00000", {"step": 1})
+    session.ended("00000", OUTCOME)
+    assert session.unwritten == 1
+    session.ledger.trials.path.rmdir()
+    run_trial(session)
+    assert [row["trial_id"] for row in session.ledger.trials.read()] == ["00000", "00001"]
+    assert [(row["trial_id"], row["step"]) for row in session.ledger.history.read()] == [
+        ("00000", "1"),
+        ("00001", "1"),
+        ("00001", "2"),
+    ]
+
+
+def test_mlflow_hears_of_a_trials_end_also_when_the_search_cannot_be_told(
+    session: SweepSession, tracker: RecordingTracker, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The study's log is on the same full disk; it is put right when the sweep is resumed, MLflow is not."""
+
+    def refuse(trial_id: str, row: Mapping[str, object]) -> None:
+        raise OSError(28, "No space left on device")
+
+    callback = SessionCallback(session)
+    following = session.next_trial()
+    assert following is not None
+    monkeypatch.setattr(session.study, "tell", refuse)
+    callback.on_trial_complete(1, [], tune_trial("00000", last_result={"outcome": OUTCOME}))
+    assert session.ledger.finished_ids() == {"00000"}
+    assert [given["status"] for given in tracker.of("ended")] == ["finished"]
+
+
+def test_what_mlflow_missed_is_sent_from_the_tables_on_resuming(out: Path, tracker: RecordingTracker) -> None:
+    first = open_session(out, RecordingTracker())
+    run_trial(first, steps=2)
+    run_trial(first, steps=1, outcome={"status": "failed", "error": "lost"})
+    tracker.ended.add("00001")
+
+    session = open_session(out, tracker)
+    session.send_missing({row["trial_id"]: row for row in session.ledger.trials.read()})
+
+    assert [(what, trial) for what, trial, _ in tracker.calls] == [
+        ("started", "00000"),
+        ("report", "00000"),
+        ("report", "00000"),
+        ("ended", "00000"),
+    ]
+    assert [report["metrics"]["forget_loss"] for report in tracker.of("report")] == [1 / 3, 2 / 3]
+    (ended,) = tracker.of("ended")
+    assert ended["metrics"]["forget_loss"] == 9.0
+    assert "truth_ratio" not in ended["metrics"]
+
+
+# The bridge to Ray Tune ---------------------------------------------------------------------------------------------
+
+
+def tune_trial(trial_id: str, *, last_result: Mapping[str, Any] | None = None, error: object = None) -> SimpleNamespace:
+    """As much of Tune's trial as a callback uses."""
+    return SimpleNamespace(config={"trial_id": trial_id}, last_result=last_result, get_error=lambda: error)
+
+
+def test_the_searcher_hands_out_every_trial_once_and_then_ends_the_search(session: SweepSession) -> None:
+    searcher = SessionSearcher(session, restore_folders={"00001": "/states/1"})
+    configs = [searcher.suggest(f"tune-{number}") for number in range(3)]
+    assert [config["trial_id"] for config in configs] == ["00000", "00001", "00002"]
+    assert [config["restore_from"] for config in configs] == [None, "/states/1", None]
+    assert all(TrialSpec.from_dict(config["spec"]).target_key == "key" for config in configs)
+    assert searcher.suggest("tune-3") == Searcher.FINISHED
+
+
+def test_after_the_deadline_no_trial_is_handed_out(session: SweepSession) -> None:
+    late = SessionSearcher(session, restore_folders={}, deadline=time.monotonic() - 1)
+    assert late.suggest("tune-0") == Searcher.FINISHED
+    assert session.study.asked == 0
+    early = SessionSearcher(session, restore_folders={}, deadline=time.monotonic() + 60)
+    assert early.suggest("tune-0")["trial_id"] == "00000"
+
+
+def test_a_result_is_a_report_and_an_outcome_is_the_end(session: SweepSession) -> None:
+    callback = SessionCallback(session)
+    session.next_trial()
+    trial = tune_trial("00000", last_result={"outcome": OUTCOME})
+    callback.on_trial_start(0, [], trial)
+    callback.on_trial_result(1, [], trial, {"report": {"step": 1, "forget_loss": 1.0}})
+    callback.on_trial_result(2, [], trial, {"report": {"step": 2, "forget_loss": 2.0}, "outcome": OUTCOME})
+    callback.on_trial_complete(2, [], trial)
+    assert [row["step"] for row in session.ledger.history.read()] == ["1", "2"]
+    assert [row["status"] for row in session.ledger.trials.read()] == ["finished"]
+
+
+@pytest.mark.parametrize("last_result", [None, {}, {"report": {"step": 1}}])
+def test_a_trial_that_ends_without_an_outcome_is_failed_and_says_so(
+    session: SweepSession, last_result: Mapping[str, Any] | None
+) -> None:
+    session.next_trial()
+    SessionCallback(session).on_trial_complete(1, [], tune_trial("00000", last_result=last_result))
+    (row,) = session.ledger.trials.read()
+    assert row["status"] == "failed"
+    assert row["error"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("Traceback:\n  deep\nActorDiedError: the worker was killed"),
+        None,
+        RuntimeError(),
+        RuntimeError(" "),
+    ],
+    ids=["a traceback", "no error", "an error without text", "an error of blanks"],
+)
+def test_a_trial_whose_worker_died_too_often_is_failed_with_a_reason_of_one_line(
+    session: SweepSession, error: Exception | None
+) -> None:
+    session.next_trial()
+    SessionCallback(session).on_trial_error(1, [], tune_trial("00000", error=error))
+    (row,) = session.ledger.trials.read()
+    assert row["status"] == "failed"
+    assert row["error"].strip()
+    assert "\n" not in row["error"]
+
+
+def test_no_error_in_our_bookkeeping_reaches_tune(
+    session: SweepSession, tracker: RecordingTracker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An exception in a callback would end the whole sweep."""
+    tracker.fails = True
+    callback = SessionCallback(session)
+    session.next_trial()
+    trial = tune_trial("00000", last_result={"outcome": OUTCOME})
+    callback.on_trial_start(0, [], trial)
+    callback.on_trial_result(1, [], trial, {"report": {"step": 1}})
+    callback.on_trial_result(2, [], trial, {"report": {"no": "step"}})
+    callback.on_trial_complete(3, [], trial)
+    callback.on_trial_error(3, [], tune_trial("unknown"))
+    callback.on_step_end(3, [])
+    assert session.ledger.finished_ids() == {"00000"}
+    assert "tracking is broken" in caplog.text
+
+
+def test_ray_can_pickle_what_holds_the_session(session: SweepSession) -> None:
+    import ray.cloudpickle
+
+    callback = SessionCallback(session)
+    assert isinstance(ray.cloudpickle.loads(ray.cloudpickle.dumps(callback)), SessionCallback)
+    assert type(pickle.loads(pickle.dumps(session))) is object

@@ -1,0 +1,130 @@
+"""Settings: what sweep.json holds is enough to run the sweep again, and a proposal becomes the spec it says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from search_spaces import Choice, Float, Int, Space, default_space, paper_space
+from sweeper.settings import SweepSettings
+from trainables.spec import TrialSpec
+
+SPACE = default_space(methods={"gdiff": ("gdiff.c",), "npo+ngdiff": ("npo.beta",)}, auto_lr="both", lr=(1e-4, 3e-4))
+CONDITIONAL = Space(
+    (
+        Choice("method", ("gdiff", "ngdiff")),
+        Float("c", 0.1, 0.995, log_to_one=True, when={"method": ("gdiff",)}, key="gdiff.c"),
+        Int("epochs", 1, 10, log=True, grid=(1, 3, 10)),
+    ),
+    {"momentum": 0.0, "gradient_checkpointing": False, "max_grad_norm": None},
+)
+
+
+def make_settings(**given: Any) -> SweepSettings:
+    values: dict[str, Any] = {"name": "s", "base": TrialSpec(), "space": SPACE, "trials": 4}
+    return SweepSettings(**{**values, **given})
+
+
+EXAMPLES = {
+    "defaults": make_settings(),
+    "everything": make_settings(
+        base=TrialSpec(
+            model="my model",
+            model_path="/models/a b",
+            dataset="tofu",
+            data_dir="/data",
+            forget_split="forget01",
+            options=(("c", 0.1 + 0.2),),
+            max_grad_norm=1.0,
+            lora_rank=4,
+            seed=3,
+        ),
+        sampler="nsga2",
+        seeds=3,
+        seed=3,
+        objectives="verbmem:min,utility:max",
+        cpus_per_trial=2.0,
+        gpus_per_trial=0.25,
+        max_concurrent=3,
+        address="auto",
+        storage="/ray",
+        tracking_uri="http://localhost:5000",
+        experiment="e",
+        time_budget_seconds=60.5,
+        command="python -m sweeper pareto",
+    ),
+    "conditional space": make_settings(space=CONDITIONAL),
+    "the paper's space": make_settings(space=paper_space({"gdiff": ("gdiff.c",)})),
+    "nothing to search": make_settings(space=Space((), {"method": "gd"})),
+}
+
+
+@pytest.mark.parametrize("settings", EXAMPLES.values(), ids=EXAMPLES)
+def test_settings_come_back_from_json_as_they_were(settings: SweepSettings) -> None:
+    back = SweepSettings.from_dict(json.loads(json.dumps(settings.to_dict())))
+    assert back == settings
+    assert back.base.spec_hash == settings.base.spec_hash
+    assert back.space.parameters == settings.space.parameters
+    assert back.space.constants == settings.space.constants
+
+
+def test_a_proposal_becomes_the_spec_it_describes() -> None:
+    base = TrialSpec(epochs=7, optimizer="sgd", model="m")
+    config = {"method": "gdiff", "lr": 3e-4, "auto_lr": "on", "c": 0.3, "seed": 5}
+    spec = make_settings(base=base).make_spec(config, target_key="abc")
+    assert spec == TrialSpec(
+        epochs=7,
+        optimizer="sgd",
+        model="m",
+        method="gdiff",
+        lr=3e-4,
+        auto_lr="on",
+        options=(("c", 0.3),),
+        seed=5,
+        target_key="abc",
+    )
+
+
+def test_options_that_do_not_apply_are_left_out_and_missing_ones_have_their_default() -> None:
+    settings = make_settings(base=TrialSpec(options=(("c", 0.9),)))
+    assert settings.make_spec({"method": "ngdiff", "c": 0.3}, target_key="").options == ()
+    assert settings.make_spec({"method": "gdiff"}, target_key="").options == (("c", 0.9),)
+    (npo,) = settings.make_spec({"method": "npo"}, target_key="").options
+    assert npo == ("beta", 0.1)
+
+
+def test_any_field_of_a_spec_can_vary() -> None:
+    spec = make_settings().make_spec({"method": "gd", "epochs": 2, "weight_decay": 0.1, "lora_rank": 8}, target_key="")
+    assert (spec.epochs, spec.weight_decay, spec.lora_rank) == (2, 0.1, 8)
+
+
+def test_equal_proposals_have_equal_hashes_and_different_ones_differ() -> None:
+    settings = make_settings()
+    config = {"method": "gdiff", "lr": 1e-4, "c": 0.3, "seed": 0}
+    spec = settings.make_spec(config, target_key="k")
+    assert settings.make_spec(dict(reversed(config.items())), target_key="k").spec_hash == spec.spec_hash
+    for change in ({"lr": 2e-4}, {"c": 0.31}, {"seed": 1}, {"method": "gd"}):
+        assert settings.make_spec(config | change, target_key="k").spec_hash != spec.spec_hash, change
+    assert settings.make_spec(config, target_key="other data").spec_hash != spec.spec_hash
+
+
+def test_seeds_count_up_from_the_first() -> None:
+    assert make_settings(seed=7, seeds=3).all_seeds == (7, 8, 9)
+
+
+def test_two_sweeps_in_one_storage_do_not_meet(tmp_path: Path) -> None:
+    settings = make_settings(storage=str(tmp_path / "ray"))
+    one, other = tmp_path / "a" / "out", tmp_path / "b" / "out"
+    assert settings.ray_storage(one) != settings.ray_storage(other)
+    assert settings.ray_storage(one) == settings.ray_storage(tmp_path / "b" / ".." / "a" / "out")
+    assert settings.ray_storage(one).is_relative_to(tmp_path / "ray")
+
+
+def test_rays_state_is_in_the_output_folder_by_default_and_absolute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert make_settings().ray_storage(Path("out")) == tmp_path / "out" / "ray"

@@ -1,0 +1,104 @@
+"""The generated authors: complete, reproducible anywhere, and no author's answers give away another's."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+
+import pytest
+
+from trainables.data.authors import authors
+from trainables.data.examples import Example, UnlearningData
+from trainables.metrics.rouge import rouge_l_recall
+
+DIGEST = """
+import hashlib
+from trainables.data.authors import authors
+print(hashlib.sha256(repr(authors(seed=3)).encode()).hexdigest())
+"""
+
+
+def name_of(example: Example) -> str:
+    """The two capitalised words of the author's name, which every answer repeats from the question."""
+    words = example.question.replace("?", "").replace(",", "").replace("'s", "").split()
+    pairs = zip(words, words[1:], strict=False)
+    return next(f"{a} {b}" for a, b in pairs if a[0].isupper() and b[0].isupper() and f"{a} {b}" in example.answer)
+
+
+@pytest.fixture(scope="module")
+def data() -> UnlearningData:
+    return authors()
+
+
+def test_the_default_is_200_questions_of_which_the_last_two_authors_are_to_be_forgotten(data: UnlearningData) -> None:
+    assert (len(data.full), len(data.forget), len(data.retain)) == (200, 20, 180)
+    assert data.full == (*data.retain, *data.forget)
+    assert data.forget_eval == data.forget
+    assert (len(data.retain_eval), len(data.holdout)) == (60, 20)
+
+
+def test_the_retain_sample_has_every_retain_author(data: UnlearningData) -> None:
+    assert set(data.retain_eval) <= set(data.retain)
+    assert {name_of(example) for example in data.retain_eval} == {name_of(example) for example in data.retain}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_columns_are_complete_and_no_wrong_answer_is_right(seed: int) -> None:
+    for example in authors(seed=seed).full:
+        assert example.question.endswith("?")
+        assert "{" not in example.question + example.answer + example.paraphrased_answer
+        assert example.answer != example.paraphrased_answer
+        assert len(set(example.perturbed_answers)) == 5
+        assert not {example.answer, example.paraphrased_answer} & set(example.perturbed_answers)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_question_and_no_answer_occurs_twice(seed: int) -> None:
+    everything = [*(generated := authors(seed=seed)).full, *generated.holdout]
+    assert len({example.question for example in everything}) == len(everything)
+    assert len({example.answer for example in everything}) == len(everything)
+
+
+def test_forget_retain_and_holdout_authors_are_different_people(data: UnlearningData) -> None:
+    retain_text = " ".join(example.question + example.answer for example in data.retain)
+    for example in (*data.forget, *data.holdout):
+        assert name_of(example) not in retain_text
+    assert not {name_of(e) for e in data.forget} & {name_of(e) for e in data.holdout}
+
+
+def test_the_same_seed_gives_the_same_text_in_another_process_with_another_hash_seed() -> None:
+    expected = hashlib.sha256(repr(authors(seed=3)).encode()).hexdigest()
+    for hash_seed in ("0", "77"):
+        environment = os.environ | {"PYTHONHASHSEED": hash_seed}
+        out = subprocess.run(
+            [sys.executable, "-c", DIGEST], env=environment, check=True, capture_output=True, text=True
+        )
+        assert out.stdout.strip() == expected
+    assert repr(authors(seed=4)) != repr(authors(seed=3))
+
+
+def test_the_answer_to_the_most_similar_question_about_another_author_tells_little(data: UnlearningData) -> None:
+    def overlap(left: Example, right: Example) -> float:
+        a, b = set(left.question.split()), set(right.question.split())
+        return len(a & b) / len(a | b)
+
+    stolen = [max(data.retain, key=lambda other, asked=asked: overlap(other, asked)).answer for asked in data.forget]
+    recall = rouge_l_recall([example.answer for example in data.forget], stolen).mean()
+    assert recall < 0.45
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        ({"authors": 1}, "authors"),
+        ({"authors": 1000}, "authors"),
+        ({"questions": 0}, "questions"),
+        ({"questions": 99}, "questions"),
+        ({"forget_authors": 20}, "forget_authors"),
+    ],
+)
+def test_impossible_sizes_are_refused_with_the_bound_and_the_value(arguments: dict[str, int], word: str) -> None:
+    with pytest.raises(ValueError, match=rf"{word} must be from .* got {next(iter(arguments.values()))}"):
+        authors(**arguments)

@@ -1,0 +1,182 @@
+"""A spec's hash changes with whatever decides the result and with nothing else; all its problems are told at once."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+
+from trainables.methods import option_names
+from trainables.spec import SPEC_FIELDS, TrialSpec
+
+BASE = TrialSpec(method="gdiff")
+
+OTHER_VALUES: dict[str, Any] = {
+    "model": "phi-1.5",
+    "dataset": "tofu",
+    "forget_split": "forget05",
+    "limit": 40,
+    "method": "npo+ngdiff",
+    "options": (("c", 0.123),),
+    "weight_scale": "unit",
+    "lr": 1.1e-4,
+    "auto_lr": "on",
+    "auto_lr_smoothing": "paper",
+    "auto_lr_probe": "same",
+    "auto_lr_every": 11,
+    "auto_lr_start": 2,
+    "optimizer": "sgd",
+    "weight_decay": 0.01,
+    "momentum": 0.9,
+    "max_grad_norm": 1.0,
+    "epochs": 16,
+    "max_steps": 7,
+    "batch_size": 9,
+    "eval_batch_size": 33,
+    "max_length": 511,
+    "lora_rank": 8,
+    "dtype": "bf16",
+    "gradient_checkpointing": True,
+    "seed": 1,
+    "target_key": "fedcba9876543210",
+}
+NOT_DECIDING: dict[str, Any] = {
+    "model_path": "elsewhere",
+    "target_path": "elsewhere",
+    "data_dir": "elsewhere",
+    "target_epochs": 3,
+    "target_lr": 1e-2,
+    "target_batch_size": 3,
+}
+
+
+def test_every_field_either_decides_the_result_or_is_covered_by_the_target_key() -> None:
+    assert {field.name for field in fields(TrialSpec)} == set(OTHER_VALUES) | set(NOT_DECIDING)
+
+
+@pytest.mark.parametrize("name", OTHER_VALUES)
+def test_a_field_that_decides_the_result_changes_the_hash(name: str) -> None:
+    assert replace(BASE, **{name: OTHER_VALUES[name]}).spec_hash != BASE.spec_hash
+
+
+@pytest.mark.parametrize("name", NOT_DECIDING)
+def test_where_things_lie_and_how_the_target_was_made_do_not(name: str) -> None:
+    assert replace(BASE, **{name: NOT_DECIDING[name]}).spec_hash == BASE.spec_hash
+
+
+def test_no_two_changes_share_a_hash() -> None:
+    hashes = {replace(BASE, **{name: value}).spec_hash for name, value in OTHER_VALUES.items()}
+    assert len(hashes) == len(OTHER_VALUES)
+    assert all(len(digest) == 16 and set(digest) <= set("0123456789abcdef") for digest in hashes)
+
+
+def test_a_default_given_explicitly_is_the_default() -> None:
+    default = BASE.option_values["c"]
+    assert replace(BASE, options=(("c", default),)).spec_hash == BASE.spec_hash
+
+
+def test_the_order_of_options_does_not_matter() -> None:
+    pairs = (("beta", 0.2), ("c", 0.3))
+    both = TrialSpec(method="npo+gdiff", options=pairs)
+    assert replace(both, options=pairs[::-1]).spec_hash == both.spec_hash
+
+
+def test_a_whole_number_names_the_same_trial_as_its_float() -> None:
+    """A file says ``lr: 1`` or ``c: 1`` where a search says 1.0."""
+    whole = TrialSpec(lr=1, weight_decay=0, max_grad_norm=2, options=(("c", 1),))
+    assert whole.spec_hash == TrialSpec(lr=1.0, weight_decay=0.0, max_grad_norm=2.0, options=(("c", 1.0),)).spec_hash
+
+
+def test_the_hash_is_the_same_in_every_process() -> None:
+    script = "from trainables.spec import TrialSpec; print(TrialSpec(method='npo+gdiff', lr=3e-5).spec_hash)"
+    environment = {**os.environ, "PYTHONHASHSEED": "5"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.strip() == TrialSpec(method="npo+gdiff", lr=3e-5).spec_hash
+
+
+@pytest.mark.parametrize(
+    "spec", [BASE, replace(BASE, **OTHER_VALUES), TrialSpec(method="npo+gdiff", options=(("c", 0.3),))]
+)
+def test_a_spec_comes_back_from_json(spec: TrialSpec) -> None:
+    back = TrialSpec.from_dict(json.loads(json.dumps(spec.to_dict())))
+    assert back == replace(spec, options=tuple(sorted(spec.options)))
+    assert back.spec_hash == spec.spec_hash
+
+
+def test_a_row_has_every_field_and_one_column_per_option_empty_where_it_does_not_apply() -> None:
+    row = TrialSpec(method="npo+gdiff", options=(("c", 0.3),), seed=4).row()
+    assert set(row) == {*SPEC_FIELDS, *option_names()}
+    assert (row["c"], row["beta"], row["seed"]) == (0.3, 0.1, 4)
+    assert {name for name in option_names() if row[name] is not None} == {"c", "beta"}
+
+
+# Problems ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_defaults_have_no_problem() -> None:
+    assert TrialSpec().problems() == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"dataset": "imagenet"}, "unknown dataset 'imagenet': expected one of authors, tofu"),
+        ({"optimizer": "lion"}, "unknown optimizer 'lion': expected one of adamw, sgd"),
+        ({"auto_lr": "maybe"}, "unknown auto_lr 'maybe': expected one of on, off"),
+        ({"auto_lr_smoothing": "x"}, "unknown auto_lr_smoothing 'x': expected one of paper, clip, official"),
+        ({"auto_lr_probe": "x"}, "unknown auto_lr_probe 'x': expected one of same, fresh"),
+        ({"weight_scale": "x"}, "unknown weight_scale 'x': expected one of raw, unit"),
+        ({"dtype": "fp8"}, "unknown dtype 'fp8': expected one of fp32, bf16"),
+        ({"lr": 0.0}, "lr must be a finite number greater than 0, got 0"),
+        ({"lr": math.nan}, "lr must be a finite number greater than 0, got nan"),
+        ({"lr": math.inf}, "lr must be a finite number greater than 0, got inf"),
+        ({"weight_decay": -0.1}, "weight_decay must be a finite number, at least 0, got -0.1"),
+        ({"momentum": 0.9}, "momentum applies to optimizer sgd only, got adamw"),
+        ({"max_grad_norm": 0.0}, "max_grad_norm must be greater than 0, got 0"),
+        ({"max_grad_norm": math.nan}, "max_grad_norm must be greater than 0, got nan"),
+        ({"max_length": 4}, "max_length must be at least 8 tokens, got 4"),
+        ({"method": "nonsense"}, "unknown method 'nonsense': expected one of gd, ga"),
+        ({"options": (("c", 2.0),)}, "c must be in"),
+        ({"options": (("beta", 0.1),)}, "option beta does not apply to method 'gdiff' (its options: c)"),
+        ({"method": "ga", "options": (("c", 0.5),)}, "option c does not apply to method 'ga' (its options: none)"),
+        (
+            {"dataset": "tofu", "forget_split": "forget50"},
+            "forget split 'forget50' does not fit data set tofu: expected",
+        ),
+        ({"forget_split": "forget10"}, "forget split 'forget10' does not fit data set authors: this data set has no"),
+    ],
+)
+def test_a_problem_is_told_with_what_was_given_and_expected(changes: dict[str, Any], said: str) -> None:
+    (problem,) = replace(BASE, **changes).problems()
+    assert problem.startswith(said)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["epochs", "max_steps", "batch_size", "eval_batch_size", "limit", "lora_rank", "auto_lr_every", "auto_lr_start"],
+)
+def test_counts_start_at_one(name: str) -> None:
+    assert replace(BASE, **{name: 0}).problems() == [f"{name} must be at least 1, got 0"]
+    assert replace(BASE, **{name: 1}).problems() == []
+
+
+def test_all_problems_are_told_at_once() -> None:
+    """Also beside an unknown method, which leaves nothing to check its options against."""
+    spec = TrialSpec(
+        dataset="imagenet", method="nonsense", options=(("c", 5.0),), lr=-1.0, auto_lr_every=0, epochs=0, dtype="fp8"
+    )
+    found = spec.problems()
+    assert len(found) == 6
+    for word in ("dataset", "nonsense", "lr must", "auto_lr_every", "epochs", "dtype"):
+        assert any(word in problem for problem in found)
+
+
+def test_each_bad_option_of_a_known_method_is_told() -> None:
+    spec = TrialSpec(method="npo+gdiff", options=(("alpha", 1.0), ("beta", -1.0), ("c", 5.0)))
+    assert len(spec.problems()) == 3
