@@ -11,7 +11,7 @@ _AUTO_LR = ("auto_lr", "auto_lr_smoothing", "auto_lr_probe")
 
 
 def number(value: object) -> str:
-    """Three significant digits (0.0413, 7.60, 1.6e-4), fewer for an exact 0.5; an en dash for nothing; text as it is."""
+    """Three significant digits (0.0413, 7.60, 1.6e-4), fewer for an exact 0.5; an en dash for nothing; text stays."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value) if value not in (None, "") else "–"
     if isinstance(value, int):

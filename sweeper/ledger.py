@@ -98,11 +98,13 @@ class CsvLog:
             writer.writerow(self.columns)
         for row in rows:
             writer.writerow([_cell(row.get(column)) for column in self.columns])
-        with self.path.open("ab") as file:
+        # Unbuffered: a buffer that could not be written would be tried again when the file is closed.
+        with self.path.open("ab", buffering=0) as file:
             size = file.tell()
+            left = memoryview(buffer.getvalue().encode())
             try:
-                file.write(buffer.getvalue().encode())
-                file.flush()
+                while left:
+                    left = left[file.write(left) :]
                 if self._sync:
                     os.fsync(file.fileno())
             except OSError:
@@ -113,8 +115,11 @@ class CsvLog:
     def rewrite(self, rows: Iterable[Mapping[str, object]]) -> None:
         """Replace the whole file, all at once."""
         staging = CsvLog(self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex[:8]}"), self.columns, sync=True)
-        staging.append(rows)
-        staging.path.replace(self.path)
+        try:
+            staging.append(rows)
+            staging.path.replace(self.path)
+        finally:
+            staging.path.unlink(missing_ok=True)
 
 
 class Ledger:
@@ -133,7 +138,7 @@ class Ledger:
         """Make both files whole before a resumed sweep appends to them.
 
         Torn lines go, and so does the history that an unfinished trial will write again: everything after the step
-        in ``restored_steps`` it goes on from (after 0 where it starts anew).
+        in ``restored_steps`` it goes on from, or all of it where it starts anew.
         """
         done: dict[str, dict[str, str]] = {}
         for row in self.trials.read():
@@ -144,7 +149,7 @@ class Ledger:
             kept = [
                 row
                 for row in self.history.read()
-                if row["trial_id"] in done or int(row["step"]) <= restored_steps.get(row["trial_id"], 0)
+                if row["trial_id"] in done or int(row["step"]) <= restored_steps.get(row["trial_id"], -1)
             ]
             self.history.rewrite(kept)
 
@@ -161,8 +166,11 @@ class Ledger:
 def write_json(path: Path, content: object) -> None:
     """Write JSON all at once; NaN and infinities become null, as JSON has none."""
     staging = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
-    staging.write_text(json.dumps(_finite(content), indent=2) + "\n", encoding="utf-8")
-    staging.replace(path)
+    try:
+        staging.write_text(json.dumps(_finite(content), indent=2) + "\n", encoding="utf-8")
+        staging.replace(path)
+    finally:
+        staging.unlink(missing_ok=True)
 
 
 def _finite(value: object) -> object:
@@ -179,4 +187,4 @@ def _cell(value: object) -> object:
     """Missing values are empty, never a default score; floats keep all their digits."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
-    return repr(value) if isinstance(value, float) else value
+    return repr(float(value)) if isinstance(value, float) else value

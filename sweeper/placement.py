@@ -57,8 +57,9 @@ def ray_cluster(address: str | None, *, resources: Resources, shared: tuple[Path
             **({} if address else {"include_dashboard": False, "configure_logging": True}),
         )
     except (ConnectionError, OSError, ValueError, RuntimeError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise PlacementError(f"cannot join a Ray cluster at '{address}': {reason}") from None
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        what = f"cannot join a Ray cluster at '{address}'" if address else "cannot start Ray on this machine"
+        raise PlacementError(f"{what}: {reason}") from None
     try:
         nodes = [node for node in ray.nodes() if node["Alive"]]
         slots = _slots(nodes, resources)
@@ -66,6 +67,11 @@ def ray_cluster(address: str | None, *, resources: Resources, shared: tuple[Path
         yield slots
     finally:
         ray.shutdown()
+
+
+def _times(part: float, whole: float) -> int:
+    """How often ``part`` fits into ``whole``: 2 // 0.1 is 19 in floating point."""
+    return int(whole / part + 1e-9)
 
 
 def _has_token() -> bool:
@@ -79,12 +85,12 @@ def _slots(nodes: list[dict[str, object]], resources: Resources) -> int:
     total = 0
     for node in nodes:
         available: dict[str, float] = node["Resources"]  # type: ignore[assignment]
-        cpus = int(available.get("CPU", 0) // resources.cpus) if resources.cpus > 0 else 1 << 20
+        cpus = _times(resources.cpus, available.get("CPU", 0)) if resources.cpus > 0 else 1 << 20
         gpus = 1 << 20
         if resources.gpus >= 1:
-            gpus = int(available.get("GPU", 0) // resources.gpus)
+            gpus = _times(resources.gpus, available.get("GPU", 0))
         elif resources.gpus > 0:
-            gpus = int(available.get("GPU", 0)) * int(1 / resources.gpus + 1e-9)
+            gpus = int(available.get("GPU", 0)) * _times(resources.gpus, 1.0)
         total += min(cpus, gpus)
     if total == 0:
         have = ", ".join(

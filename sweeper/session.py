@@ -86,10 +86,13 @@ class SweepSession:
         row: Row = {"trial_id": trial_id, "spec_hash": spec.spec_hash, **spec.row(), **outcome}
         self._unwritten.append(row)
         self._write()
-        self.study.tell(trial_id, row)
-        self._track_end(row)
-        self.display.ended(trial_id, row)
-        remove_run_states(self._storage, trial_id)
+        try:
+            self.study.tell(trial_id, row)
+        finally:
+            # A study that cannot be told now, its disk full, is put right from the row when the sweep is resumed.
+            self._track_end(row)
+            self.display.ended(trial_id, row)
+            remove_run_states(self._storage, trial_id)
 
     def send_missing(self, rows: Mapping[str, Mapping[str, str]]) -> None:
         """Send MLflow what it has not recorded of trials that ended before this session."""

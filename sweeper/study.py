@@ -95,7 +95,7 @@ class SweepStudy:
                 self._again.append(Proposal(trial_id, dict(trial.user_attrs["config"])))
             else:
                 # Killed between Optuna's ask and our record of its values: nothing ran, the number takes a new config.
-                self._again.append(self._propose(trial.number, trial.user_attrs.get("seed")))
+                self._again.append(self._propose(trial.number))
         return list(self._again)
 
     def ask(self) -> Proposal | None:
@@ -104,10 +104,11 @@ class SweepStudy:
             return self._again.popleft()
         if self.asked >= self._trials:
             return None
+        self._enqueue_repetition()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             trial = self._study.ask()
-            return self._record(trial, trial.user_attrs.get("seed"))
+            return self._record(trial)
 
     def tell(self, trial_id: str, row: Mapping[str, object]) -> None:
         """Report how a trial ended; telling one twice changes nothing."""
@@ -123,23 +124,30 @@ class SweepStudy:
         else:
             self._study.tell(number, state=TrialState.FAIL, skip_if_finished=True)
 
-    def _propose(self, number: int, seed: int | None) -> Proposal:
+    def _propose(self, number: int) -> Proposal:
         import optuna
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return self._record(optuna.trial.Trial(self._study, self._study.trials[number]._trial_id), seed)
+            return self._record(optuna.trial.Trial(self._study, self._study.trials[number]._trial_id))
 
-    def _record(self, trial: optuna.trial.Trial, seed: int | None) -> Proposal:
+    def _record(self, trial: optuna.trial.Trial) -> Proposal:
         config = self._space.suggest(trial)
-        first = seed is None
-        config["seed"] = self._seeds[0] if seed is None else seed
+        config["seed"] = trial.user_attrs.get("seed", self._seeds[0])
         trial.set_user_attr("config", config)
-        if first and len(self._seeds) > 1:
-            params = self._space.params_of(config)
-            for other in self._seeds[1:]:
-                self._study.enqueue_trial(params, user_attrs={"seed": other})
         return Proposal(format_id(trial.number), config)
+
+    def _enqueue_repetition(self) -> None:
+        """With k seeds, trials come in groups of k: the sampler chooses the first, the others repeat its configuration.
+
+        Which trial repeats what follows from the numbers alone, so a kill between two writes leaves nothing to mend.
+        """
+        trials = self._study.get_trials(deepcopy=False)
+        repetition = self.asked % len(self._seeds)
+        if repetition == 0 or len(trials) > self.asked:
+            return
+        leader = trials[self.asked - repetition].user_attrs["config"]
+        self._study.enqueue_trial(self._space.params_of(leader), user_attrs={"seed": self._seeds[repetition]})
 
     def _enqueue_grid(self) -> None:
         points = [(point, seed) for point in self._space.grid() for seed in self._seeds]
@@ -166,7 +174,12 @@ def make_sampler(name: str, *, seed: int, trials: int) -> optuna.samplers.BaseSa
             )
         if name == "nsga2":
             # Optuna's population of 50 would make a shorter sweep pure random search.
-            return optuna.samplers.NSGAIISampler(population_size=max(4, min(50, trials // 4)), seed=seed)
+            # Its uniform crossover over two or three parameters would mostly repeat the parents.
+            return optuna.samplers.NSGAIISampler(
+                population_size=max(4, min(50, trials // 4)),
+                crossover=optuna.samplers.nsgaii.SBXCrossover(),
+                seed=seed,
+            )
         return optuna.samplers.RandomSampler(seed=seed)
 
 

@@ -78,7 +78,8 @@ class SessionCallback(Callback):
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A worker died more often than Ray was told to restart it."""
-        text = str(trial.get_error() or "the worker died").strip().splitlines()[-1][:500]
+        lines = str(trial.get_error() or "").strip().splitlines()
+        text = lines[-1][:500] if lines else "the worker died"
         outcome = {"status": "failed", "error": text}
         self._guard(lambda: self._session.ended(trial.config["trial_id"], outcome))
 

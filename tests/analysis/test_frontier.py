@@ -123,7 +123,7 @@ def test_an_objective_in_words_is_refused(make_sweep: MakeSweep, trial: MakeRow)
 
 
 def test_the_knee_is_nearest_to_the_ideal_and_may_not_contribute_most(make_sweep: MakeSweep, trial: MakeRow) -> None:
-    """Costs (0, 0.75), (0.25, 0.25), (0.375, 0.125), (0.875, 0); a neighbour of the knee takes from its contribution."""
+    """Costs (0, 0.75), (0.25, 0.25), (0.375, 0.125), (0.875, 0); a neighbour takes from the knee's contribution."""
     rows = [trial("0", 8.0, 6.0), trial("1", 6.0, 2.0), trial("2", 5.0, 1.0), trial("3", 1.0, 0.0)]
     front = _frontier(make_sweep(rows))
     found = recommend(front)

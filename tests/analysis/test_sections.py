@@ -27,11 +27,11 @@ def _answer(out: Path) -> Answer:
 def test_the_answer_names_the_trial_its_settings_and_its_checkpoint(make_sweep: MakeSweep, trial: MakeRow) -> None:
     rows = [trial("00004", 7.0, 1.0, method="gdiff", c=0.75, lr=5e-5), trial("00005", 1.0, 0.5)]
     found = _answer(make_sweep(rows))
-    assert found.headline == "Take trial 00004: gdiff, c 0.750, lr 5e-5."
+    assert found.headline == "Take trial 00004: gdiff, c 0.75, lr 5e-5."
     assert (found.trial_id, found.checkpoint) == ("00004", "checkpoints/00004")
     assert found.sentences[0] == (
-        "Against the model before unlearning: forget loss from 0.0400 to 7 (higher is better); "
-        "retain loss from 0.0500 to 1 (lower is better)."
+        "Against the model before unlearning: forget loss from 0.04 to 7 (higher is better); "
+        "retain loss from 0.05 to 1 (lower is better)."
     )
     assert [member.trial_id for member in found.members] == ["00004", "00005"]
     assert "nearest to ideal" in found.members[0].roles
@@ -40,16 +40,15 @@ def test_the_answer_names_the_trial_its_settings_and_its_checkpoint(make_sweep: 
 def test_the_answer_is_held_against_the_papers_thresholds(make_sweep: MakeSweep, trial: MakeRow) -> None:
     """Baseline: utility 0.8, so 0.56 is its 70%; no truth ratio, so that threshold cannot be judged."""
     found = _answer(make_sweep([trial("0", 7.0, 1.0, verbmem=0.05, utility=0.5, truth_ratio=0.4)]))
-    verdicts = {line.label.partition(" ")[0]: line.met for line in found.metrics}
-    assert verdicts == {"forget": None, "retain": None, "verbatim": True, "utility": False} | verdicts
+    verdicts = {line.criterion: line.met for line in found.metrics if line.criterion}
+    assert verdicts == {"below 0.1": True, "at least 70% of No-unlearn": False}
     assert found.members[0].meets_criteria is False
     passing = _answer(make_sweep([trial("0", 7.0, 1.0, verbmem=0.05, utility=0.57, truth_ratio=0.4)], name="passing"))
     assert passing.members[0].meets_criteria is None
     baseline = {"verbmem": 0.9, "utility": 0.8, "truth_ratio": 0.5}
-    judged = make_sweep(
-        [trial("0", 7.0, 1.0, verbmem=0.05, utility=0.57, truth_ratio=0.35)], baseline=baseline, name="j"
-    )
-    assert _answer(judged).members[0].meets_criteria is True
+    rows = [trial("0", 7.0, 1.0, verbmem=0.05, utility=0.57, truth_ratio=0.35)]
+    judged = _answer(make_sweep(rows, baseline=baseline, name="judged"))
+    assert judged.members[0].meets_criteria is True
 
 
 def test_an_answer_that_gained_nothing_says_so(make_sweep: MakeSweep, trial: MakeRow) -> None:
@@ -138,11 +137,8 @@ def test_the_cost_splits_what_trials_held_their_workers_for(make_sweep: MakeSwee
     ]
     found = cost(TrialTable.read(make_sweep(rows)))
     assert found.total == "1 min 40 s"
-    assert [(line.name, line.share) for line in found.parts] == [
-        ("training", pytest.approx(0.60)),
-        ("evaluation", pytest.approx(0.25)),
-        ("loading, saving, waiting", pytest.approx(0.15)),
-    ]
+    assert [line.name for line in found.parts] == ["training", "evaluation", "loading, saving, waiting"]
+    assert [line.share for line in found.parts] == pytest.approx([0.60, 0.25, 0.15])
     assert [(line.name, line.trials, line.total) for line in found.by_status] == [
         ("finished", 1, "1 min 20 s"),
         ("diverged", 1, "15.0 s"),

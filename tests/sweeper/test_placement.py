@@ -47,6 +47,8 @@ def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., StubRay]]:
         monkeypatch.setattr(ray, "init", init)
         monkeypatch.setattr(ray, "nodes", lambda: list(nodes))
         monkeypatch.setattr(ray, "shutdown", shutdown)
+        if len(nodes) > 1:  # several nodes are asked what they see, which takes a real cluster: tests/e2e
+            monkeypatch.setattr("sweeper.placement._require_shared", lambda nodes, shared: None)
         return calls
 
     yield install
@@ -128,7 +130,7 @@ def test_when_ray_cannot_start_here_no_address_is_blamed(stub: Callable[..., Stu
     with pytest.raises(PlacementError) as caught:
         slots(Resources(1, 0))
     assert "None" not in str(caught.value)
-    assert str(error) in str(caught.value)
+    assert (str(error) or type(error).__name__) in str(caught.value)
 
 
 def test_ray_is_left_also_when_the_sweep_fails(stub: Callable[..., StubRay]) -> None:

@@ -31,7 +31,7 @@ def half_known(known_network: PhiForCausalLM, make_network: Any) -> PhiForCausal
     mixed: PhiForCausalLM = make_network(seed=1)
     with torch.no_grad():
         for parameter, known in zip(mixed.parameters(), known_network.parameters(), strict=True):
-            parameter.copy_(0.62 * known + 0.38 * parameter)
+            parameter.copy_(0.42 * known + 0.58 * parameter)
     return mixed
 
 
@@ -95,7 +95,7 @@ def test_verbmem_and_utility_are_the_mean_rouge_of_greedy_answers(
     found = evaluator.final(half_known)
     assert found["verbmem"] == pytest.approx(mean_recall(tiny_data.forget), rel=1e-12)
     assert found["utility"] == pytest.approx(mean_recall(tiny_data.retain), rel=1e-12)
-    assert 0.0 < found["verbmem"] < 1.0
+    assert 0.2 < found["verbmem"] < 1.0 > found["utility"]
     assert evaluator.verbmem(half_known) == found["verbmem"]
 
 

@@ -1,0 +1,845 @@
+"""The command line: what was asked for is what runs, and everything wrong is said at once, before anything starts."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+from click.testing import CliRunner, Result
+
+from sweeper.cli import main
+from sweeper.sweep import Interrupted, Summary, SweepError, UsageError, read_settings
+from trainables.spec import TrialSpec
+
+ROOT = Path(__file__).parents[2]
+SPLITS = ("forget01", "retain99", "holdout01")
+PERTURBED = ("forget01_perturbed", "retain_perturbed", "real_authors_perturbed", "world_facts_perturbed")
+
+
+@pytest.fixture(autouse=True)
+def _workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Every command runs in an empty folder with its own cache."""
+    before = dict(os.environ)
+    folder = tmp_path / "cwd"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path / "cache")
+    os.environ.pop("MLFLOW_TRACKING_URI", None)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """TOFU's files with two authors to keep and one to forget."""
+    folder = tmp_path / "tofu"
+    folder.mkdir()
+    for name in (*SPLITS, *PERTURBED):
+        count = 40 if name == "retain99" else 20
+        rows = [{"question": f"{name}: question {i}?", "answer": f"Answer {i}."} for i in range(count)]
+        more = {"paraphrased_answer": "It is so.", "perturbed_answer": ["No.", "Never."]} if name in PERTURBED else {}
+        (folder / f"{name}.json").write_text("".join(json.dumps(row | more) + "\n" for row in rows))
+    return folder
+
+
+@pytest.fixture
+def model_folder(tmp_path: Path) -> Path:
+    """What passes for a model folder as long as nobody loads it."""
+    folder = tmp_path / "my-model"
+    folder.mkdir()
+    for name in ("config.json", "tokenizer.json", "model.safetensors"):
+        (folder / name).write_text("{}")
+    return folder
+
+
+def invoke(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def problems_of(result: Result) -> list[str]:
+    """The problems a refused command told; checks that it was refused in order."""
+    assert result.exit_code == 2, f"exit code {result.exit_code}: {result.output}"
+    assert isinstance(result.exception, SystemExit), "not a traceback"
+    assert result.stdout == ""
+    lines = result.stderr.splitlines()
+    assert lines
+    assert all(line.startswith("error: ") for line in lines), result.stderr
+    assert len(set(lines)) == len(lines), f"said twice: {result.stderr}"
+    return [line.removeprefix("error: ") for line in lines]
+
+
+@pytest.fixture
+def pareto(data: Path, out: Path) -> Callable[..., Result]:
+    """``pareto`` on the small data set, in a new output folder, with more arguments."""
+
+    def command(*arguments: str | Path, data: Path = data, out: Path = out) -> Result:
+        tofu = ("--model", "tiny-phi", "--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01")
+        return invoke("pareto", *tofu, "--out", out, "--tracking-uri", f"sqlite:///{out}.db", *arguments)
+
+    return command
+
+
+@pytest.fixture
+def unlearn(data: Path, out: Path) -> Callable[..., Result]:
+    def command(*arguments: str | Path) -> Result:
+        tofu = ("--model", "tiny-phi", "--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01")
+        return invoke("unlearn", *tofu, "--out", out, *arguments)
+
+    return command
+
+
+# One thing wrong ----------------------------------------------------------------------------------------------------
+
+WRONG_SPEC: dict[str, tuple[list[str], list[str]]] = {
+    "unknown method": (["--method", "nonsense"], ["unknown method 'nonsense'", "gdiff", "ngdiff"]),
+    "unknown weighting": (["--method", "npo+nonsense"], ["unknown weighting 'nonsense'"]),
+    "pair without sense": (["--method", "npo+gd"], ["'npo+gd' makes no sense", "'gd'"]),
+    "c above 1": (["--c", "1.5"], ["c must be in [0, 1], got 1.5"]),
+    "c below 0": (["--c", "-0.1"], ["c must be in [0, 1], got -0.1"]),
+    "c not a number": (["--c", "nan"], ["c must be in [0, 1], got nan"]),
+    "c not even a word of numbers": (["--c", "half"], ["--c must be a number, got 'half'"]),
+    "c for a method without": (["--method", "ngdiff", "--c", "0.5"], ["option c does not apply to", "ngdiff"]),
+    "lr zero": (["--lr", "0"], ["lr must be", "greater than 0, got 0"]),
+    "lr negative": (["--lr", "-1e-4"], ["lr must be", "greater than 0, got -0.0001"]),
+    "lr infinite": (["--lr", "inf"], ["lr must be a finite number", "got inf"]),
+    "lr NaN": (["--lr", "nan"], ["lr must be a finite number", "got nan"]),
+    "lr a word": (["--lr", "fast"], ["--lr must be a number, got 'fast'"]),
+    "epochs zero": (["--epochs", "0"], ["epochs must be at least 1, got 0"]),
+    "epochs a fraction": (["--epochs", "1.5"], ["--epochs must be a whole number, got '1.5'"]),
+    "max steps": (["--max-steps", "0"], ["max_steps must be at least 1, got 0"]),
+    "batch size": (["--batch-size", "-8"], ["batch_size must be at least 1, got -8"]),
+    "max length": (["--max-length", "2"], ["max_length must be at least 8 tokens, got 2"]),
+    "optimizer": (["--optimizer", "lion"], ["unknown optimizer 'lion'", "adamw, sgd"]),
+    "momentum with adamw": (["--momentum", "0.9"], ["momentum applies to optimizer sgd only"]),
+    "weight decay": (["--weight-decay", "-1"], ["weight_decay must be", "at least 0, got -1"]),
+    "clipping": (["--max-grad-norm", "0"], ["max_grad_norm must be greater than 0, got 0"]),
+    "dtype": (["--dtype", "fp16"], ["unknown dtype 'fp16'", "fp32, bf16"]),
+    "weight scale": (["--weight-scale", "big"], ["unknown weight_scale 'big'"]),
+    "auto lr": (["--auto-lr", "maybe"], ["unknown auto_lr 'maybe'"]),
+    "auto lr smoothing": (["--auto-lr-smoothing", "x"], ["unknown auto_lr_smoothing 'x'"]),
+    "auto lr never": (["--auto-lr", "on", "--auto-lr-every", "0"], ["auto_lr_every must be at least 1, got 0"]),
+    "auto lr start": (["--auto-lr", "on", "--auto-lr-start", "0"], ["auto_lr_start must be at least 1, got 0"]),
+    "lora rank": (["--lora-rank", "0"], ["lora_rank must be at least 1, got 0"]),
+    "an option nobody has": (["--option", "warmth=1"], ["option warmth does not apply to"]),
+    "an option another has": (["--method", "gdiff", "--option", "beta=0.1"], ["option beta does not apply to"]),
+    "an option without a value": (["--option", "c"], ["--option must be NAME=VALUE with a number, got 'c'"]),
+    "an option with a word": (["--option", "c=high"], ["--option must be NAME=VALUE with a number, got 'c=high'"]),
+    "an option out of range": (["--option", "c=7"], ["c must be in [0, 1], got 7"]),
+    "seed a word": (["--seed", "lucky"], ["--seed must be a whole number, got 'lucky'"]),
+    "seed negative": (["--seed", "-1"], ["seed must be", "got -1"]),
+    "seed beyond what generators take": (["--seed", str(2**40)], ["seed must be", str(2**40)]),
+    "unknown model": (["--model", "gpt-9"], ["unknown model 'gpt-9'", "tiny-phi", "--model-path"]),
+    "unknown data set": (["--dataset", "books"], ["unknown dataset 'books'", "authors", "tofu"]),
+    "unknown split": (["--forget-split", "forget99"], ["'forget99'", "forget01, forget05, forget10"]),
+    "less than one author": (["--limit", "5"], ["--limit 5 keeps no whole author", "20"]),
+    "a limit of nothing": (["--limit", "0"], ["limit must be at least 1, got 0"]),
+    "no such model folder": (["--model-path", "/nowhere"], ["--model-path /nowhere: no such folder"]),
+    "no such target folder": (["--target-path", "/nowhere"], ["--target-path /nowhere: no such folder"]),
+}
+WRONG_SWEEP: dict[str, tuple[list[str], list[str]]] = {
+    "no trials": (["--trials", "0"], ["trials must be at least 1, got 0"]),
+    "negative trials": (["--trials", "-2"], ["trials must be at least 1, got -2"]),
+    "trials a fraction": (["--trials", "2.5"], ["--trials must be a whole number, got '2.5'"]),
+    "no seeds": (["--seeds", "0"], ["seeds must be at least 1, got 0"]),
+    "sampler": (["--sampler", "magic"], ["unknown sampler 'magic'", "tpe, nsga2, random, grid"]),
+    "unknown objective": (["--objectives", "speed:max,utility:max"], ["unknown objective 'speed'", "forget_loss"]),
+    "objective without direction": (["--objectives", "verbmem,utility:max"], ["verbmem:min or verbmem:max"]),
+    "one objective": (["--objectives", "utility:max"], ["at least two objectives"]),
+    "no concurrency": (["--max-concurrent", "0"], ["max-concurrent must be at least 1, got 0"]),
+    "no CPU": (["--cpus-per-trial", "0"], ["cpus-per-trial must be greater than 0, got 0"]),
+    "CPUs NaN": (["--cpus-per-trial", "nan"], ["cpus-per-trial must be greater than 0, got nan"]),
+    "negative GPUs": (["--gpus-per-trial", "-1"], ["gpus-per-trial must be", "got -1"]),
+    "one GPU and a half": (["--gpus-per-trial", "1.5"], ["gpus-per-trial must be", "got 1.5"]),
+    "GPUs NaN": (["--gpus-per-trial", "nan"], ["gpus-per-trial must be", "got nan"]),
+    "GPUs infinite": (["--gpus-per-trial", "inf"], ["gpus-per-trial must be", "got inf"]),
+    "no time": (["--time-budget", "0"], ["time-budget must be greater than 0 seconds, got 0"]),
+    "a grid over a range": (["--sampler", "grid"], ["--sampler grid", "lr", "list the values"]),
+    "more trials than the grid has": (
+        ["--sampler", "grid", "--method", "ngdiff", "--lr", "1e-4", "--lr", "1e-5", "--trials", "3"],
+        ["--trials 3 is more than the grid has: 2"],
+    ),
+    "tracking in a folder": (["--tracking-uri", "./mlruns"], ["'./mlruns' is a folder", "sqlite:///mlflow.db"]),
+    "tracking nowhere": (["--tracking-uri", "ftp://host"], ["unknown scheme 'ftp'"]),
+}
+
+
+@pytest.mark.parametrize(("arguments", "said"), WRONG_SPEC.values(), ids=WRONG_SPEC)
+@pytest.mark.parametrize("command", ["pareto", "unlearn"])
+def test_a_wrong_run_is_refused_in_plain_words(
+    command: str, arguments: list[str], said: list[str], request: pytest.FixtureRequest, out: Path
+) -> None:
+    (problem,) = problems_of(request.getfixturevalue(command)(*arguments))
+    for text in said:
+        assert text in problem
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(("arguments", "said"), WRONG_SWEEP.values(), ids=WRONG_SWEEP)
+def test_a_wrong_sweep_is_refused_in_plain_words(
+    pareto: Callable[..., Result], arguments: list[str], said: list[str], out: Path
+) -> None:
+    (problem,) = problems_of(pareto(*arguments))
+    for text in said:
+        assert text in problem
+    assert not out.exists()
+
+
+def test_one_run_takes_one_value_of_an_option(unlearn: Callable[..., Result]) -> None:
+    (problem,) = problems_of(unlearn("--c", "0.1", "--option", "c=0.2"))
+    assert "option c is given 2 times" in problem
+
+
+def test_an_option_that_does_not_exist_is_refused(pareto: Callable[..., Result]) -> None:
+    result = pareto("--trails", "3")
+    assert result.exit_code == 2
+    assert "--trails" in result.stderr
+    assert "--trials" in result.stderr
+
+
+def test_data_that_are_generated_take_no_files(data: Path, out: Path) -> None:
+    (problem,) = problems_of(invoke("pareto", "--dataset", "authors", "--data-dir", data, "--out", out))
+    assert "--data-dir does not apply to data set authors" in problem
+
+
+def test_a_base_and_a_target_exclude_each_other(pareto: Callable[..., Result], model_folder: Path) -> None:
+    (problem,) = problems_of(pareto("--model-path", model_folder, "--target-path", model_folder))
+    assert "--model-path and --target-path exclude each other" in problem
+
+
+def remove(name: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / name).unlink()
+
+
+def pickle_only(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (remove("config.json"), ["no config.json"]),
+        (remove("model.safetensors"), ["no *.safetensors"]),
+        (pickle_only, ["no *.safetensors", "pytorch_model.bin", "convert it to safetensors"]),
+        (remove("tokenizer.json"), ["no tokenizer"]),
+    ],
+    ids=["no config", "no weights", "pickle only", "no tokenizer"],
+)
+@pytest.mark.parametrize("flag", ["--model-path", "--target-path"])
+def test_a_folder_that_is_no_model_in_safetensors_is_refused(
+    pareto: Callable[..., Result], model_folder: Path, flag: str, spoil: Callable[[Path], None], said: list[str]
+) -> None:
+    spoil(model_folder)
+    (problem,) = problems_of(pareto(flag, model_folder))
+    for text in (flag, str(model_folder), *said):
+        assert text in problem
+
+
+def test_all_that_a_model_folder_lacks_is_said(pareto: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    assert len(problems_of(pareto("--model-path", tmp_path / "empty"))) == 3
+
+
+# Data files ---------------------------------------------------------------------------------------------------------
+
+GOOD = json.dumps({"question": "Q?", "answer": "A."})
+BAD_FILES = {
+    "missing": (None, ["retain99.json", "--data-dir"]),
+    "empty": ("", ["retain99.json", "no rows"]),
+    "not JSON": (f"{GOOD}\n\n{GOOD}\n{{question: Q?}}\n", ["retain99.json, line 4"]),
+    "cut in the middle": (f"{GOOD}\n{GOOD[:-3]}", ["retain99.json, line 2"]),
+    "a list": (f"{GOOD}\n[1, 2]\n", ["retain99.json, row 2", "expected an object"]),
+    "no answer": (f'{GOOD}\n{{"question": "Q?"}}\n', ["retain99.json, row 2", "'answer'"]),
+    "an empty question": ('{"question": "", "answer": "A."}\n', ["retain99.json, row 1", "'question'"]),
+    "an answer that is no text": ('{"question": "Q?", "answer": 5}\n', ["retain99.json, row 1", "'answer'"]),
+    "perturbed answers that are no list": (
+        '{"question": "Q?", "answer": "A.", "perturbed_answer": "B."}\n',
+        ["retain99.json, row 1", "'perturbed_answer' must be a list"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("content", "said"), BAD_FILES.values(), ids=BAD_FILES)
+def test_a_data_file_that_cannot_be_used_is_named_with_the_place(
+    pareto: Callable[..., Result], data: Path, out: Path, content: str | None, said: list[str]
+) -> None:
+    path = data / "retain99.json"
+    path.unlink()
+    if content is not None:
+        path.write_text(content)
+    (problem,) = problems_of(pareto())
+    for text in said:
+        assert text in problem
+    assert not out.exists()
+
+
+def test_a_data_file_that_is_no_text_is_named(pareto: Callable[..., Result], data: Path) -> None:
+    (data / "retain99.json").write_bytes(b"\x80\x81\x82")
+    (problem,) = problems_of(pareto())
+    assert "retain99.json" in problem
+
+
+def test_a_data_folder_that_is_not_there_is_named(pareto: Callable[..., Result], tmp_path: Path) -> None:
+    (problem,) = problems_of(pareto(data=tmp_path / "nowhere"))
+    assert str(tmp_path / "nowhere") in problem
+    assert "--data-dir" in problem
+
+
+# The output folder --------------------------------------------------------------------------------------------------
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("command", ["pareto", "unlearn"])
+def test_a_folder_with_another_sweep_is_left_as_it_is(command: str, request: pytest.FixtureRequest, out: Path) -> None:
+    run = request.getfixturevalue(command)
+    (out / "checkpoints").mkdir(parents=True)
+    (out / "sweep.json").write_text('{"mine": true}')
+    (out / "trials.csv").write_text("trial_id\n00000\n")
+    before = contents(out)
+    (problem,) = problems_of(run())
+    assert "holds another sweep" in problem
+    assert f"python -m sweeper resume {out}" in problem
+    assert contents(out) == before
+
+
+@pytest.mark.parametrize("command", ["pareto", "unlearn"])
+def test_a_folder_with_anything_in_it_is_left_as_it_is(command: str, request: pytest.FixtureRequest, out: Path) -> None:
+    run = request.getfixturevalue(command)
+    out.mkdir()
+    (out / "thesis.tex").write_text("years of work")
+    (problem,) = problems_of(run())
+    assert "not empty" in problem
+    assert contents(out) == {"thesis.tex": b"years of work"}
+
+
+def test_a_file_is_no_output_folder(pareto: Callable[..., Result], out: Path) -> None:
+    out.write_text("a file")
+    (problem,) = problems_of(pareto())
+    assert "this is a file, expected a folder" in problem
+    assert out.read_text() == "a file"
+
+
+def test_a_file_cannot_hold_rays_state(pareto: Callable[..., Result], tmp_path: Path, out: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    (problem,) = problems_of(pareto("--storage", tmp_path / "file"))
+    assert "--storage" in problem
+    assert not out.exists()
+
+
+# Everything wrong at once -------------------------------------------------------------------------------------------
+
+
+def test_all_problems_of_a_sweep_are_said_at_once(pareto: Callable[..., Result], data: Path, out: Path) -> None:
+    out.mkdir()
+    (out / "sweep.json").write_text("{}")
+    (data / "forget01.json").write_text("no JSON")
+    arguments = [
+        *("--method", "nonsense", "--method", "gdiff", "--c", "1.5", "--c", "half", "--lr", "0", "--lr", "x"),
+        *("--trials", "0", "--seeds", "no", "--sampler", "magic", "--objectives", "speed:max", "--epochs", "0"),
+        *("--option", "warmth=1", "--optimizer", "lion", "--gpus-per-trial", "1.5", "--auto-lr", "maybe"),
+        *("--model-path", "/nowhere", "--tracking-uri", "./mlruns"),
+    ]
+    problems = problems_of(pareto(*arguments))
+    expected = (
+        *("'nonsense'", "c must be in [0, 1]", "'half'", "lr must be", "'x'", "trials must be", "'no'", "'magic'"),
+        *("'speed'", "epochs must be", "warmth", "'lion'", "gpus-per-trial", "'maybe'", "/nowhere", "./mlruns"),
+        *("holds another sweep", "forget01.json, line 1"),
+    )
+    for text in expected:
+        assert any(text in problem for problem in problems), f"not said: {text}"
+    assert contents(out) == {"sweep.json": b"{}"}
+
+
+def test_all_problems_of_a_run_are_said_at_once(unlearn: Callable[..., Result], data: Path) -> None:
+    (data / "forget01.json").unlink()
+    problems = problems_of(unlearn("--method", "nonsense", "--lr", "-1", "--dtype", "fp16", "--batch-size", "x"))
+    for text in ("'nonsense'", "lr must be", "'fp16'", "'x'", "forget01.json"):
+        assert any(text in problem for problem in problems), f"not said: {text}"
+
+
+def test_a_space_file_is_checked_together_with_the_rest(
+    pareto: Callable[..., Result], tmp_path: Path, data: Path
+) -> None:
+    (tmp_path / "space.yaml").write_text("method: [gdiff, nonsense]\nlr: {low: 1, high: 0.1}\n")
+    problems = problems_of(pareto("--space", tmp_path / "space.yaml", "--trials", "0"))
+    for text in ("nonsense", "space.yaml:2", "trials must be"):
+        assert any(text in problem for problem in problems), f"not said: {text}"
+
+
+# Space files --------------------------------------------------------------------------------------------------------
+
+SPACE_FILES: dict[str, tuple[str, list[str]]] = {
+    "unknown parameter": ("method: gdiff\nlearning_rate: 1e-4\n", [":2", "unknown parameter 'learning_rate'"]),
+    "unknown method": ("method: [gdif]\n", ["unknown method 'gdif'"]),
+    "no method": ("lr: [1e-4]\n", ["which methods", "method: ["]),
+    "c out of range": ("method: gdiff\nc: [0.5, 2]\n", ["c must be in [0, 1], got 2"]),
+    "lr zero": ("method: gdiff\nlr: [0]\n", ["lr must be", "greater than 0, got 0"]),
+    "a range upside down": ("method: gdiff\nlr: {low: 1e-3, high: 1e-4}\n", [":2", "low must be less than high"]),
+    "text for a number": ("method: gdiff\nepochs: many\n", [":2", "epochs", "'many'"]),
+    "an option that does not apply": ("method: ngdiff\nc: [0.5]\n", ["option c does not apply to ngdiff"]),
+    "what all trials share": ("method: gdiff\nmodel: [phi-1.5]\n", [":2", "unknown parameter 'model'"]),
+    "no YAML": ("method: [gdiff\n", ["not valid YAML"]),
+    "empty": ("", ["the file is empty"]),
+}
+
+
+@pytest.mark.parametrize(("content", "said"), SPACE_FILES.values(), ids=SPACE_FILES)
+def test_a_space_file_that_cannot_be_used_is_named_with_the_place(
+    pareto: Callable[..., Result], tmp_path: Path, content: str, said: list[str]
+) -> None:
+    path = tmp_path / "space.yaml"
+    path.write_text(content)
+    (problem,) = problems_of(pareto("--space", path))
+    for text in ("space.yaml", *said):
+        assert text in problem
+
+
+def test_a_space_file_that_is_not_there_is_named(pareto: Callable[..., Result]) -> None:
+    (problem,) = problems_of(pareto("--space", "papers"))
+    assert "papers" in problem
+
+
+@pytest.mark.parametrize("arguments", [["--method", "gdiff"], ["--lr", "1e-4"], ["--c", "0.5"], ["--option", "c=0.5"]])
+def test_what_the_space_file_says_cannot_be_said_on_the_command_line_too(
+    pareto: Callable[..., Result], tmp_path: Path, arguments: list[str]
+) -> None:
+    path = tmp_path / "space.yaml"
+    path.write_text("method: [gdiff]\nlr: [1e-4, 1e-3]\nc: [0.1, 0.9]\n")
+    (problem,) = problems_of(pareto("--space", path, *arguments))
+    assert arguments[0] in problem
+    assert "exclude each other" in problem
+
+
+# What was asked for is what runs ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def accepted(
+    pareto: Callable[..., Result], out: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., list[TrialSpec]]:
+    """The specs of the first trials of a sweep with these arguments, by the settings it wrote; nothing is run."""
+    monkeypatch.setattr("sweeper.commands.pareto.run_to_the_end", lambda out, as_json: None)
+
+    def command(*arguments: str | Path, trials: int = 24) -> list[TrialSpec]:
+        result = pareto(*arguments)
+        assert result.exit_code == 0, result.output
+        settings = read_settings(out)
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+        configs = [settings.space.suggest(study.ask()) for _ in range(trials)]
+        return [settings.make_spec(config, target_key="") for config in configs]
+
+    return command
+
+
+def values(specs: Sequence[TrialSpec], name: str) -> set[object]:
+    return {spec.option_values.get(name) if name in ("c", "beta") else getattr(spec, name) for spec in specs}
+
+
+def test_the_default_sweep_searches_gdiff_and_ngdiff(accepted: Callable[..., list[TrialSpec]], out: Path) -> None:
+    specs = accepted()
+    assert values(specs, "method") == {"gdiff", "ngdiff"}
+    assert len(values(specs, "lr")) == len(specs)
+    assert all(1e-5 <= spec.lr <= 1e-3 for spec in specs)
+    assert values(specs, "auto_lr") == {"off"}
+    assert read_settings(out).trials == 16
+    assert all(not spec.problems() for spec in specs)
+
+
+@pytest.mark.parametrize("method", ["ngdiff", "gd", "npo", "npo+ngdiff", "pcgrad", "imtl-g"])
+def test_a_single_method_is_the_one_that_runs(accepted: Callable[..., list[TrialSpec]], method: str) -> None:
+    assert values(accepted("--method", method), "method") == {method}
+
+
+def test_a_single_learning_rate_is_the_one_that_is_used(accepted: Callable[..., list[TrialSpec]]) -> None:
+    assert values(accepted("--lr", "3e-3"), "lr") == {3e-3}
+
+
+def test_several_methods_rates_and_coefficients_are_all_searched(accepted: Callable[..., list[TrialSpec]]) -> None:
+    specs = accepted(
+        *("--method", "gdiff", "--method", "npo", "--method", "gd"),
+        *("--lr", "1e-4", "--lr", "1e-3", "--c", "0.25", "--c", "0.75", "--option", "beta=0.5"),
+    )
+    assert values(specs, "method") == {"gdiff", "npo", "gd"}
+    assert values(specs, "lr") == {1e-4, 1e-3}
+    assert values(specs, "c") == {0.25, 0.75, None}
+    assert values(specs, "beta") == {0.5, None}
+
+
+@pytest.mark.parametrize(("given", "searched"), [("off", {"off"}), ("on", {"on"}), ("both", {"on", "off"})])
+def test_auto_lr_is_off_on_or_searched(
+    accepted: Callable[..., list[TrialSpec]], given: str, searched: set[object]
+) -> None:
+    assert values(accepted("--auto-lr", given), "auto_lr") == searched
+
+
+def test_options_of_a_run_are_those_of_every_trial(accepted: Callable[..., list[TrialSpec]]) -> None:
+    specs = accepted(
+        *("--epochs", "3", "--max-steps", "7", "--batch-size", "5", "--optimizer", "sgd", "--momentum", "0.5"),
+        *("--max-grad-norm", "1", "--weight-scale", "unit", "--lora-rank", "2", "--dtype", "bf16"),
+        *("--gradient-checkpointing", "--limit", "20", "--seed", "9", "--auto-lr-every", "3"),
+    )
+    for name, value in {
+        "epochs": 3,
+        "max_steps": 7,
+        "batch_size": 5,
+        "optimizer": "sgd",
+        "momentum": 0.5,
+        "max_grad_norm": 1.0,
+        "weight_scale": "unit",
+        "lora_rank": 2,
+        "dtype": "bf16",
+        "gradient_checkpointing": True,
+        "limit": 20,
+        "seed": 9,
+        "auto_lr_every": 3,
+    }.items():
+        assert values(specs, name) == {value}, name
+
+
+def test_options_of_a_sweep_are_in_its_settings(
+    accepted: Callable[..., list[TrialSpec]], out: Path, tmp_path: Path
+) -> None:
+    accepted(
+        *("--trials", "5", "--sampler", "nsga2", "--seeds", "2", "--seed", "3", "--max-concurrent", "4"),
+        *("--cpus-per-trial", "2", "--gpus-per-trial", "0.25", "--time-budget", "60", "--experiment", "e"),
+        *("--objectives", "verbmem:min,utility:max", "--storage", "state", "--address", "auto"),
+    )
+    settings = read_settings(out)
+    assert (settings.trials, settings.sampler, settings.all_seeds) == (5, "nsga2", (3, 4))
+    assert (settings.cpus_per_trial, settings.gpus_per_trial, settings.max_concurrent) == (2.0, 0.25, 4)
+    assert (settings.time_budget_seconds, settings.experiment, settings.address) == (60.0, "e", "auto")
+    assert [item.name for item in settings.parsed_objectives] == ["verbmem", "utility"]
+    assert settings.storage == str(tmp_path / "cwd" / "state")
+    assert settings.command.startswith("python -m sweeper")
+
+
+def test_the_papers_grid_is_its_learning_rates_and_coefficients(
+    accepted: Callable[..., list[TrialSpec]], out: Path
+) -> None:
+    specs = accepted("--space", "paper", "--sampler", "grid", "--method", "gdiff")
+    assert read_settings(out).trials == 9
+    assert values(specs, "lr") <= {1e-5, 5e-5, 1e-4}
+    assert values(specs, "c") <= {0.9, 0.5, 0.1}
+    assert values(specs, "epochs") == {15}
+
+
+def test_what_is_given_wins_over_the_papers_own_settings(accepted: Callable[..., list[TrialSpec]]) -> None:
+    specs = accepted("--space", "paper", "--method", "ngdiff", "--epochs", "3", "--optimizer", "sgd", "--lr", "0.5")
+    assert (values(specs, "epochs"), values(specs, "optimizer"), values(specs, "lr")) == ({3}, {"sgd"}, {0.5})
+    assert values(specs, "method") == {"ngdiff"}
+
+
+def test_a_grid_has_as_many_trials_as_points_times_seeds(accepted: Callable[..., list[TrialSpec]], out: Path) -> None:
+    accepted("--sampler", "grid", "--lr", "1e-4", "--lr", "1e-3", "--c", "0.5", "--c", "0.9", "--seeds", "2")
+    assert read_settings(out).trials == (2 * 2 + 2) * 2
+
+
+def test_a_space_file_is_the_space(accepted: Callable[..., list[TrialSpec]], tmp_path: Path) -> None:
+    (tmp_path / "space.yaml").write_text(
+        "method: [gdiff, npo]\nlr: {low: 1e-4, high: 2e-4}\nc: {values: [0.3], when: {method: gdiff}}\n"
+        "auto_lr: [on]\nepochs: [2, 4]\n"
+    )
+    specs = accepted("--space", tmp_path / "space.yaml")
+    assert values(specs, "method") == {"gdiff", "npo"}
+    assert values(specs, "c") == {0.3, None}
+    assert values(specs, "auto_lr") == {"on"}
+    assert values(specs, "epochs") == {2, 4}
+    assert all(1e-4 <= spec.lr <= 2e-4 for spec in specs)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name", "value"),
+    [(["--lr", "3e-3"], "lr", 3e-3), (["--auto-lr", "on"], "auto_lr", "on")],
+    ids=["lr", "auto_lr"],
+)
+def test_what_a_space_file_leaves_open_is_taken_from_the_command_line(
+    accepted: Callable[..., list[TrialSpec]], tmp_path: Path, arguments: list[str], name: str, value: object
+) -> None:
+    (tmp_path / "space.yaml").write_text("method: [gdiff]\nc: [0.1, 0.9]\n")
+    assert values(accepted("--space", tmp_path / "space.yaml", *arguments), name) == {value}
+
+
+def test_paths_are_kept_absolute_so_that_a_sweep_can_be_resumed_from_anywhere(
+    data: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sweeper.commands.pareto.run_to_the_end", lambda out, as_json: None)
+    relative = os.path.relpath(data)
+    tofu = ("--dataset", "tofu", "--data-dir", relative, "--forget-split", "forget01")
+    assert invoke("pareto", *tofu, "--out", out, "--tracking-uri", "sqlite:///here.db").exit_code == 0
+    settings = read_settings(out)
+    assert settings.base.data_dir == str(data)
+    assert settings.tracking_uri == f"sqlite:///{Path.cwd()}/here.db"
+
+
+def test_tracking_goes_where_mlflows_own_variable_says(
+    data: Path, out: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("sweeper.commands.pareto.run_to_the_end", lambda out, as_json: None)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/other.db")
+    result = invoke("pareto", "--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01", "--out", out)
+    assert result.exit_code == 0, result.output
+    assert read_settings(out).tracking_uri == f"sqlite:///{tmp_path}/other.db"
+
+
+def test_without_out_the_folder_is_a_new_one_under_runs(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folders = []
+    monkeypatch.setattr("sweeper.commands.pareto.run_to_the_end", lambda out, as_json: folders.append(out))
+    for _ in range(2):  # within the same second, perhaps
+        tofu = ("--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01")
+        result = invoke("pareto", *tofu, "--method", "npo+ngdiff", "--tracking-uri", "sqlite:///m.db")
+        assert result.exit_code == 0, result.output
+    assert len(set(folders)) == 2
+    for folder in folders:
+        assert folder.parent == Path("runs")
+        assert read_settings(folder).name == "pareto-npo_ngdiff-tiny-phi-tofu"
+
+
+# How a sweep ends ---------------------------------------------------------------------------------------------------
+
+
+def run_raises(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def run(out: Path, *, console: object) -> Summary:
+        raise error
+
+    monkeypatch.setattr("sweeper.sweep.run", run)
+
+
+def test_a_sweep_that_is_done_prints_its_summary(
+    pareto: Callable[..., Result], out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    summary = Summary(
+        out=out, counts={"finished": 3, "diverged": 1}, trials=4, hypervolume=0.61234, front=2, tracking="sqlite:///m"
+    )
+    monkeypatch.setattr("sweeper.sweep.run", lambda out, *, console: summary)
+    result = pareto()
+    assert result.exit_code == 0
+    for text in ("4 trials", "3 finished, 1 diverged", "0.6123", f"{out}/report.html", "sqlite:///m"):
+        assert text in result.stdout
+
+
+def test_json_is_the_only_thing_on_stdout(
+    pareto: Callable[..., Result], out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    summary = Summary(out=out, counts={"failed": 4}, trials=4, hypervolume=None, front=0, tracking="")
+    monkeypatch.setattr("sweeper.sweep.run", lambda out, *, console: summary)
+    content = json.loads(pareto("--json").stdout)
+    assert content["out"] == str(out)
+    assert (content["trials"], content["status"], content["hypervolume"]) == (4, {"failed": 4}, None)
+
+
+@pytest.mark.parametrize("as_json", [[], ["--json"]], ids=["plain", "json"])
+def test_an_interrupted_sweep_prints_how_to_go_on(
+    pareto: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_json: list[str]
+) -> None:
+    run_raises(monkeypatch, Interrupted())
+    result = pareto(*as_json, out=tmp_path / "my sweep")
+    assert result.exit_code == 130
+    assert f"python -m sweeper resume '{tmp_path}/my sweep'" in result.stderr
+    if as_json:
+        assert json.loads(result.stdout) == {"out": str(tmp_path / "my sweep"), "interrupted": True}
+
+
+def no_space() -> OSError:
+    return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/data/trials.csv")
+
+
+def placement_error() -> Exception:
+    from sweeper.placement import PlacementError
+
+    return PlacementError("no node can run a trial")
+
+
+def target_error() -> Exception:
+    from trainables.finetune import TargetError
+
+    return TargetError("the data were not memorised")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (SweepError("4 trials could not be written"), 1, "4 trials could not be written"),
+        (UsageError("the sweep is running in another process"), 2, "running in another process"),
+        (placement_error(), 2, "no node can run a trial"),
+        (target_error(), 1, "the data were not memorised"),
+        (no_space(), 1, "No space left on device"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+    ],
+    ids=["failed", "wrong usage", "no place", "no target", "disk full", "interrupted"],
+)
+def test_an_end_without_a_result_is_one_sentence_and_an_exit_code(
+    pareto: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, said: str
+) -> None:
+    run_raises(monkeypatch, error)
+    result = pareto()
+    assert result.exit_code == code
+    assert isinstance(result.exception, SystemExit)
+    assert said in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_bug_is_not_dressed_up_as_a_users_mistake(
+    pareto: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_raises(monkeypatch, ZeroDivisionError("a bug"))
+    assert isinstance(pareto().exception, ZeroDivisionError)
+
+
+# Other commands -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["resume", "report"])
+def test_a_folder_without_a_sweep_cannot_be_resumed_or_reported(command: str, tmp_path: Path) -> None:
+    (problem,) = problems_of(invoke(command, tmp_path / "nowhere"))
+    assert "holds no sweep" in problem
+    assert str(tmp_path / "nowhere") in problem
+    assert not (tmp_path / "nowhere").exists()
+
+
+@pytest.mark.parametrize("content", ["{torn", "[]", "{}", '{"settings": {"trials": 3}}', '{"settings": 7}'])
+def test_a_sweep_whose_file_is_damaged_is_not_resumed(out: Path, content: str) -> None:
+    out.mkdir()
+    (out / "sweep.json").write_text(content)
+    (problem,) = problems_of(invoke("resume", out))
+    assert "sweep.json" in problem
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        ("methods", {"gd", "ga", "gdiff", "lossnorm", "rlw", "pcgrad", "imtl-g", "ngdiff", "npo"}),
+        ("models", {"tiny-phi", "phi-1.5"}),
+        ("datasets", {"authors", "tofu"}),
+    ],
+)
+def test_everything_that_can_be_chosen_is_listed(kind: str, names: set[str]) -> None:
+    rows = json.loads(invoke("list", kind, "--json").stdout)
+    assert names <= {row["name"] for row in rows}
+    listed = invoke("list", kind).stdout.splitlines()
+    assert [line for line in listed if not line.startswith(" ")] == [row["name"] for row in rows]
+
+
+def test_a_listed_option_says_its_default_and_range() -> None:
+    (gdiff,) = [row for row in json.loads(invoke("list", "methods", "--json").stdout) if row["name"] == "gdiff"]
+    assert "c (default 0.5, from 0 to 1" in gdiff["options"]
+
+
+def test_a_target_with_wrong_options_is_refused(data: Path) -> None:
+    problems = problems_of(
+        invoke("target", "--dataset", "tofu", "--data-dir", data / "x", "--forget-split", "f", "--max-length", "0")
+    )
+    assert any("'f'" in problem for problem in problems)
+    assert any("max_length" in problem for problem in problems)
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], Mapping[str, str]]]:
+    """The processes a command starts; none is."""
+    calls: list[tuple[list[str], Mapping[str, str]]] = []
+
+    def run(arguments: list[str], *, env: Mapping[str, str], check: bool) -> subprocess.CompletedProcess[str]:
+        calls.append((arguments, env))
+        return subprocess.CompletedProcess(arguments, 0)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    return calls
+
+
+def test_ui_shows_the_database_on_the_port(started: list[tuple[list[str], Mapping[str, str]]]) -> None:
+    assert invoke("ui", "--tracking-uri", "sqlite:///a.db", "--port", "5055").exit_code == 0
+    ((arguments, environment),) = started
+    assert arguments[1:4] == ["-m", "mlflow", "ui"]
+    assert arguments[arguments.index("--backend-store-uri") + 1] == "sqlite:///a.db"
+    assert arguments[arguments.index("--port") + 1] == "5055"
+    assert environment["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] == "false"
+
+
+def test_ui_on_a_port_that_is_no_number_is_refused(started: list[tuple[list[str], Mapping[str, str]]]) -> None:
+    result = invoke("ui", "--port", "first")
+    assert result.exit_code == 2
+    assert "first" in result.stderr
+    assert started == []
+
+
+def test_doctor_says_what_there_is_and_whether_the_hub_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sweeper.hub.hub_problems", lambda repositories: ["no hub"])
+    result = invoke("doctor")
+    assert result.exit_code == 0, result.output
+    for text in ("torch", "ray", "optuna", "mlflow", "cpus", "gpus", "GB free", "cannot be reached"):
+        assert text in result.stdout
+    monkeypatch.setattr("sweeper.hub.hub_problems", lambda repositories: [])
+    assert "hub           reachable" in invoke("doctor").stdout
+
+
+# Real processes -----------------------------------------------------------------------------------------------------
+
+HEAVY = {"torch", "ray", "mlflow", "optuna", "transformers", "datasets", "pandas", "matplotlib"}
+HELP = """
+import sys
+from click.testing import CliRunner
+from sweeper.cli import main
+runner = CliRunner()
+for name in ("", *main.commands):
+    result = runner.invoke(main, [*([name] if name else []), "--help"])
+    assert result.exit_code == 0 and "Usage:" in result.output, result.output
+print(len(main.commands), *sorted(set(sys.argv[1:]) & set(sys.modules)))
+"""
+
+
+def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(ROOT)])
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env={**os.environ, "PYTHONPATH": path, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_no_help_page_imports_anything_heavy() -> None:
+    done = python("-c", HELP, *HEAVY)
+    assert done.returncode == 0, done.stderr
+    count, *imported = done.stdout.split()
+    assert imported == []
+    assert int(count) >= 8
+
+
+def test_a_refused_command_leaves_the_shell_with_code_2_and_no_traceback(out: Path) -> None:
+    done = python("-m", "sweeper", "pareto", "--trials", "0", "--method", "nonsense", "--out", str(out))
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert [line.partition(":")[0] for line in done.stderr.splitlines()] == ["error", "error"]
+    assert not out.exists()
+
+
+def test_a_refused_command_imports_nothing_heavy(out: Path, data: Path) -> None:
+    (data / "forget01.json").write_text("{}\n")
+    code = f"""
+import sys
+from sweeper.cli import main
+try:
+    main({["pareto", "--dataset", "tofu", "--data-dir", str(data), "--forget-split", "forget01", "--out", str(out)]!r})
+except SystemExit as end:
+    print(end.code, *sorted({{"torch", "ray", "mlflow", "transformers"}} & set(sys.modules)))
+"""
+    done = python("-c", code)
+    assert done.stdout.split() == ["2"], done.stdout + done.stderr

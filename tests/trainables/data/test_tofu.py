@@ -1,0 +1,174 @@
+"""TOFU is read as published; a file that is not what it should be is named in a plain sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainables.data import DataError, load_data
+from trainables.data.tofu import load_tofu, read_rows, tofu_files
+
+TOFU = Path(os.environ.get("TOFU_DATA_DIR", "../shared/data/tofu"))
+
+WriteTofu = Callable[..., Path]
+
+
+def _row(number: int, **more: Any) -> dict[str, Any]:
+    return {"question": f"Question {number}?", "answer": f"Answer {number}.", **more}
+
+
+def _perturbed(number: int, count: int = 5) -> dict[str, Any]:
+    wrong = [f"Wrong {number}.{k}" for k in range(count)]
+    return _row(number, paraphrased_answer=f"Paraphrase {number}.", perturbed_answer=wrong)
+
+
+@pytest.fixture
+def write_tofu(tmp_path: Path) -> WriteTofu:
+    """Writes a TOFU of 20 questions to forget and 40 to keep; ``write_tofu(name=lines)`` replaces a file."""
+
+    def write(**replaced: list[str]) -> Path:
+        files: dict[str, list[dict[str, Any]]] = {
+            "forget10": [_row(number) for number in range(40, 60)],
+            "retain90": [_row(number) for number in range(40)],
+            "forget10_perturbed": [_perturbed(number) for number in range(40, 60)],
+            "retain_perturbed": [_perturbed(number) for number in range(0, 40, 4)],
+            "real_authors_perturbed": [_row(100, perturbed_answer=["Not", "So", "Right"])],
+            "world_facts_perturbed": [_row(200, perturbed_answer=["Not", "So", "Right"])],
+            "holdout10": [_row(number) for number in range(300, 320)],
+        }
+        for name, rows in files.items():
+            (tmp_path / f"{name}.json").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        for name, lines in replaced.items():
+            (tmp_path / f"{name}.json").write_text("\n".join(lines), encoding="utf-8")
+        return tmp_path
+
+    return write
+
+
+def test_every_part_comes_from_its_file_in_order(write_tofu: WriteTofu) -> None:
+    data = load_tofu(data_dir=write_tofu())
+    assert data.name == "tofu/forget10"
+    assert [example.answer for example in data.forget] == [f"Answer {number}." for number in range(40, 60)]
+    assert [example.answer for example in data.retain] == [f"Answer {number}." for number in range(40)]
+    assert data.full == (*data.retain, *data.forget)
+    assert data.forget_eval[0].paraphrased_answer == "Paraphrase 40."
+    assert data.forget_eval[0].perturbed_answers == tuple(f"Wrong 40.{k}" for k in range(5))
+    assert [example.question for example in data.retain_eval] == [f"Question {n}?" for n in range(0, 40, 4)]
+    assert len(data.holdout) == 20
+
+
+def test_where_there_is_no_paraphrase_the_answer_itself_is_compared(write_tofu: WriteTofu) -> None:
+    data = load_tofu(data_dir=write_tofu())
+    (author,) = data.extra_eval["real_authors"]
+    assert (author.paraphrased_answer, author.perturbed_answers) == ("Answer 100.", ("Not", "So", "Right"))
+    assert data.forget[0].paraphrased_answer == ""
+
+
+@pytest.mark.parametrize(("limit", "kept"), [(20, 20), (39, 20), (40, 40), (1000, 40), (None, 40)])
+def test_a_limit_keeps_whole_authors_and_the_sample_of_them(
+    write_tofu: WriteTofu, limit: int | None, kept: int
+) -> None:
+    data = load_tofu(data_dir=write_tofu(), limit=limit)
+    assert len(data.retain) == kept
+    assert data.full == (*data.retain, *data.forget)
+    assert [example.question for example in data.retain_eval] == [f"Question {n}?" for n in range(0, kept, 4)]
+    assert len(data.forget) == len(data.forget_eval) == 20
+
+
+def test_a_limit_below_one_author_is_refused(write_tofu: WriteTofu) -> None:
+    with pytest.raises(DataError, match=r"--limit 19 keeps no whole author.*at least 20"):
+        load_tofu(data_dir=write_tofu(), limit=19)
+
+
+def test_a_missing_file_is_named(write_tofu: WriteTofu) -> None:
+    folder = write_tofu()
+    (folder / "holdout10.json").unlink()
+    with pytest.raises(DataError, match=r"cannot read .*holdout10\.json.*--data-dir needs TOFU's files"):
+        load_tofu(data_dir=folder)
+
+
+GOOD = json.dumps(_row(1))
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ([GOOD, "{not json"], r"forget10\.json, line 2: not a JSON object"),
+        ([GOOD, "3"], r"forget10\.json, row 2: expected an object with question and answer, got 3"),
+        ([json.dumps({"question": "Q?"})], r"row 1: column 'answer' must be a non-empty text, got None"),
+        ([json.dumps({"question": "", "answer": "A"})], r"row 1: column 'question' must be a non-empty text, got ''"),
+        ([json.dumps(_row(1, perturbed_answer="no list"))], r"row 1: column 'perturbed_answer' must be a list"),
+        ([json.dumps(_row(1, perturbed_answer=[1, 2]))], r"row 1: column 'perturbed_answer' must be a list of texts"),
+        ([], r"forget10\.json: no rows"),
+        (["", "  "], r"forget10\.json: no rows"),
+    ],
+)
+def test_a_malformed_file_is_named_with_the_place(write_tofu: WriteTofu, lines: list[str], said: str) -> None:
+    with pytest.raises(DataError, match=said):
+        load_tofu(data_dir=write_tofu(forget10=lines))
+
+
+def test_bytes_that_are_no_text_are_a_data_error(write_tofu: WriteTofu) -> None:
+    folder = write_tofu()
+    (folder / "forget10.json").write_bytes(b'{"question": "\xff\xfe"}')
+    with pytest.raises(DataError, match=r"cannot read .*forget10\.json"):
+        load_tofu(data_dir=folder)
+
+
+def test_line_separators_inside_a_text_do_not_end_the_row(tmp_path: Path) -> None:
+    """JSON allows U+2028, U+2029 and U+0085 unescaped; Python's ``splitlines`` would cut there."""
+    answer = "one\u2028two\u2029three\x85four"
+    (tmp_path / "rows.json").write_text(
+        json.dumps({"question": "Q?", "answer": answer}, ensure_ascii=False) + "\n\n", encoding="utf-8"
+    )
+    assert [example.answer for example in read_rows(tmp_path / "rows.json")] == [answer]
+
+
+def test_an_unreachable_hub_names_the_ways_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    import datasets
+
+    def unreachable(*arguments: Any, **named: Any) -> Any:
+        raise ConnectionError("no route to host\nmore")
+
+    monkeypatch.setattr(datasets, "load_dataset", unreachable)
+    with pytest.raises(DataError) as refusal:
+        load_tofu(forget_split="forget01")
+    assert str(refusal.value) == (
+        "cannot load locuslab/TOFU (forget01) from the hub: no route to host; "
+        "give its files with --data-dir DIR, or use --dataset authors"
+    )
+
+
+def test_rows_of_the_hub_are_read_like_rows_of_a_file(write_tofu: WriteTofu, monkeypatch: pytest.MonkeyPatch) -> None:
+    import datasets
+
+    folder = write_tofu()
+
+    def from_folder(repository: str, name: str, split: str) -> list[dict[str, Any]]:
+        assert (repository, split) == ("locuslab/TOFU", "train")
+        return [json.loads(line) for line in (folder / f"{name}.json").read_text().splitlines()]
+
+    monkeypatch.setattr(datasets, "load_dataset", from_folder)
+    assert load_data("tofu") == load_tofu(data_dir=folder)
+
+
+@pytest.mark.parametrize(
+    ("split", "forget", "retain"), [("forget01", 40, 3960), ("forget05", 200, 3800), ("forget10", 400, 3600)]
+)
+def test_the_published_files_are_one_set_split_in_two(split: str, forget: int, retain: int) -> None:
+    """The target's training set is the published ``full``, row by row."""
+    if not all((TOFU / f"{name}.json").is_file() for name in (*tofu_files(split).values(), "full")):
+        pytest.skip(f"TOFU's files are not in {TOFU} (set TOFU_DATA_DIR)")
+    data = load_tofu(forget_split=split, data_dir=TOFU)
+    assert (len(data.forget), len(data.retain), len(data.retain_eval)) == (forget, retain, 400)
+    assert data.full == read_rows(TOFU / "full.json")
+    assert [example.question for example in data.forget_eval] == [example.question for example in data.forget]
+    assert {len(example.perturbed_answers) for example in (*data.forget_eval, *data.retain_eval)} == {5}
+    assert {example.question for example in data.retain_eval} <= {example.question for example in data.retain}
+    assert {name: len(rows) for name, rows in data.extra_eval.items()} == {"real_authors": 100, "world_facts": 117}
+    assert load_tofu(forget_split=split, data_dir=TOFU, limit=20).retain_eval
