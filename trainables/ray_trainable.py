@@ -64,19 +64,18 @@ class UnlearningTrainable(tune.Trainable):
 
     def step(self) -> dict[str, Any]:
         """One report of the run; the last one carries the trial's ``outcome``."""
+        result: dict[str, Any] = {}
         try:
             if self._run is None:
                 self._run = self._start()
             report = next(self._run)
-            result: dict[str, Any] = {"report": report.row()}
+            result["report"] = report.row()
             if report.status is not None:
                 checkpoint = self._save_model() if report.status is Status.FINISHED else None
                 result["outcome"] = self._outcome(report.outcome() | {"checkpoint": checkpoint})
         except Exception as error:
-            reason = f"{type(error).__name__}: {error}".strip().splitlines()[0]
-            # Where it happened belongs to the person who has to mend it; the table keeps one line.
-            print(traceback.format_exc(), flush=True)
-            result = {"outcome": self._outcome({"status": str(Status.FAILED), "error": reason[:500]})}
+            # A report made before the failure stays: a full disk must not cost the numbers of the last epoch.
+            result["outcome"] = self._outcome({"status": str(Status.FAILED), "error": self._explain(error)})
             self._run = None
         result[tune.result.DONE] = "outcome" in result
         result[SHOULD_CHECKPOINT] = "outcome" not in result and self._save_is_due()
@@ -113,6 +112,17 @@ class UnlearningTrainable(tune.Trainable):
             run.load_state_dict(state)
         self._first_step = time.time()
         return run
+
+    def _explain(self, error: Exception) -> str:
+        """One line for the table; the whole traceback goes to a file the line names."""
+        reason = f"{type(error).__name__}: {error}".strip().splitlines()[0][:400]
+        file = Path("ray") / f"{self._id}.traceback.txt"
+        try:
+            (self._out / file).parent.mkdir(parents=True, exist_ok=True)
+            (self._out / file).write_text(traceback.format_exc(), encoding="utf-8")
+        except OSError:
+            return reason
+        return f"{reason} (see {file})"
 
     def _save_is_due(self) -> bool:
         # A state of a large model takes long to write: saving may cost 2% of the time, and never more often than 15 s.

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import optuna
 import pytest
@@ -33,9 +32,15 @@ def _workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     monkeypatch.chdir(folder)
     os.environ["XDG_CACHE_HOME"] = str(tmp_path / "cache")
     os.environ.pop("MLFLOW_TRACKING_URI", None)
+    for work in ("sweeper.sweep.run", "sweeper.single_run.run_once", "sweeper.targets.prepare_with_progress"):
+        monkeypatch.setattr(work, refuse_to_work)
     yield
     os.environ.clear()
     os.environ.update(before)
+
+
+def refuse_to_work(*arguments: object, **given: object) -> None:
+    raise AssertionError("the command was not refused")
 
 
 @pytest.fixture

@@ -14,13 +14,12 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM, PhiForCausalLM
 
-import trainables.run
 from trainables.checkpoints import save_model
 from trainables.reports import Report, Status
 from trainables.run import UnlearningRun
 from trainables.spec import TrialSpec
 from trainables.target import Target
-from trainables.tokens import Tokens
+from trainables.tokens import Tokens, collate
 from trainables.workspace import Workspace
 
 MakeSpec = Callable[..., TrialSpec]
@@ -63,17 +62,25 @@ def _flat_gradient(loss: Tensor, model: torch.nn.Module) -> Tensor:
     return torch.cat([part.flatten() for part in torch.autograd.grad(loss, list(model.parameters()))])
 
 
+REFERENCES = tuple(0.5 * number for number in range(8))
+"""Not the target's own: those would make every margin of NPO 0, whichever example they were taken for."""
+
+
 @pytest.fixture(scope="module")
-def gradients_by_hand(
-    workspace: Workspace, known_network: PhiForCausalLM, target: Target, make_spec: MakeSpec
-) -> dict[str, Any]:
+def referred(target: Target) -> Workspace:
+    """The tiny problem with other reference likelihoods."""
+    return Workspace(replace(target, reference_nll=REFERENCES), device="cpu")
+
+
+@pytest.fixture(scope="module")
+def gradients_by_hand(referred: Workspace, known_network: PhiForCausalLM, make_spec: MakeSpec) -> dict[str, Any]:
     """float64: ``L_R``, ``L_F`` and the gradients of ``L_R``, ``-L_F`` and NPO(beta=0.5) over the whole sets."""
     model = copy.deepcopy(known_network).double().eval()
-    forget, retain = workspace.train_sets(make_spec())
+    forget, retain = referred.train_sets(make_spec())
     mean_r = torch.cat(_losses_by_hand(model, retain)).mean()
     mean_f = torch.cat(_losses_by_hand(model, forget)).mean()
     sums = torch.stack([nll.sum() for nll in _losses_by_hand(model, forget)])
-    margins = 0.5 * (sums - torch.tensor(target.reference_nll, dtype=torch.float64))
+    margins = 0.5 * (sums - torch.tensor(REFERENCES, dtype=torch.float64))
     npo = torch.log1p(torch.exp(-margins)).mean() * (2 / 0.5)
     return {
         "L_R": float(mean_r),
@@ -107,22 +114,22 @@ ONE_STEP = ("gd", "ga", "gdiff", "lossnorm", "ngdiff", "imtl-g", "pcgrad", "npo"
 
 @pytest.mark.parametrize("method", ONE_STEP)
 def test_one_sgd_step_over_both_whole_sets_is_the_hand_computed_one(
-    workspace: Workspace, make_spec: MakeSpec, gradients_by_hand: dict[str, Any], method: str
+    referred: Workspace, make_spec: MakeSpec, gradients_by_hand: dict[str, Any], method: str
 ) -> None:
     """``theta - lr (w_r g_r + w_f g_f)``."""
     options = {"c": 0.7} if method.endswith("gdiff") and not method.endswith("ngdiff") else {}
     options |= {"beta": 0.5} if method.startswith("npo") else {}
-    spec = make_spec(method=method, options=options, optimizer="sgd", lr=0.01, batch_size=8, epochs=1)
-    run = UnlearningRun(spec, workspace)
+    spec = make_spec(method=method, options=options, optimizer="sgd", lr=1.0, batch_size=8, epochs=1)
+    run = UnlearningRun(spec, referred)
     (report,) = finish(run)
     w_r, w_f = _weights(method, gradients_by_hand)
     forget = gradients_by_hand["npo" if method.startswith("npo") else "f"]
-    expected = -0.01 * (w_r * gradients_by_hand["r"] + w_f * forget)
+    expected = -(w_r * gradients_by_hand["r"] + w_f * forget)
     moved = torch.cat([value.flatten().double() for value in weights_of(run)]) - gradients_by_hand["start"]
     assert float((moved - expected).norm() / expected.norm()) < 1e-4
     assert report.step == 1
     assert report.training["c_t"] == pytest.approx(w_r / (w_r + w_f), rel=1e-4)
-    assert report.training["grad_norm"] == pytest.approx(float(expected.norm()) / 0.01, rel=1e-4)
+    assert report.training["grad_norm"] == pytest.approx(float(expected.norm()), rel=1e-4)
     if w_r:
         assert report.training["train_retain_loss"] == pytest.approx(gradients_by_hand["L_R"], rel=1e-5)
     if w_f and not method.startswith("npo"):
@@ -143,8 +150,8 @@ def test_weights_of_unit_scale_sum_to_one_along_the_same_direction(
     workspace: Workspace, make_spec: MakeSpec, gradients_by_hand: dict[str, Any]
 ) -> None:
     w_r, w_f = _weights("ngdiff", gradients_by_hand)
-    expected = -0.01 * (w_r * gradients_by_hand["r"] + w_f * gradients_by_hand["f"]) / (w_r + w_f)
-    spec = make_spec(method="ngdiff", weight_scale="unit", optimizer="sgd", lr=0.01, batch_size=8, epochs=1)
+    expected = -(w_r * gradients_by_hand["r"] + w_f * gradients_by_hand["f"]) / (w_r + w_f)
+    spec = make_spec(method="ngdiff", weight_scale="unit", optimizer="sgd", lr=1.0, batch_size=8, epochs=1)
     run = UnlearningRun(spec, workspace)
     finish(run)
     moved = torch.cat([value.flatten().double() for value in weights_of(run)]) - gradients_by_hand["start"]
@@ -164,13 +171,17 @@ def test_clipping_shortens_the_combined_direction(
 # AutoLR in a run -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("probe", ["same", "fresh"])
+@pytest.mark.parametrize(("probe", "dtype"), [("same", "fp32"), ("fresh", "fp32"), ("same", "bf16"), ("fresh", "bf16")])
 def test_an_auto_lr_step_is_the_adamw_step_at_the_rate_of_the_fitted_parabola(
-    workspace: Workspace, make_spec: MakeSpec, known_network: PhiForCausalLM, probe: str
+    workspace: Workspace, make_spec: MakeSpec, known_network: PhiForCausalLM, probe: str, dtype: str
 ) -> None:
-    """One batch is the whole retain set, so that both kinds of probe see the same."""
-    eta = 1e-3
-    spec = make_spec(method="gd", lr=eta, batch_size=8, epochs=1)
+    """One batch is the whole retain set, so that both kinds of probe see the same.
+
+    Under bf16 too the parabola is that of the float32 weights: bf16 does not resolve such a step, and autocast's
+    cached weights would not even show it.
+    """
+    eta = 3e-4
+    spec = make_spec(method="gd", lr=eta, batch_size=8, epochs=1, dtype=dtype)
     plain = UnlearningRun(spec, workspace)
     finish(plain)
     delta = [new - old for new, old in zip(weights_of(plain), known_network.parameters(), strict=True)]
@@ -194,18 +205,6 @@ def test_an_auto_lr_step_is_the_adamw_step_at_the_rate_of_the_fitted_parabola(
     ratio = report.training["lr"] / eta
     for new, old, step in zip(weights_of(run), known_network.parameters(), delta, strict=True):
         torch.testing.assert_close(new, old.detach() + ratio * step, rtol=1e-5, atol=1e-7)
-
-
-def test_under_bf16_the_parabola_is_still_that_of_the_float32_weights(
-    workspace: Workspace, make_spec: MakeSpec
-) -> None:
-    """bf16 does not resolve a step of 1e-4, and autocast's cached weights would not even show it."""
-    spec = make_spec(method="gd", lr=1e-4, batch_size=8, epochs=1, auto_lr="on", auto_lr_probe="same")
-    (exact,) = finish(UnlearningRun(spec, workspace))
-    (mixed,) = finish(UnlearningRun(replace(spec, dtype="bf16"), workspace))
-    assert exact.training["auto_lr_updates"] == mixed.training["auto_lr_updates"] == 1.0
-    assert mixed.training["auto_lr_slope"] == pytest.approx(exact.training["auto_lr_slope"], rel=0.1)
-    assert mixed.training["auto_lr_curvature"] == pytest.approx(exact.training["auto_lr_curvature"], rel=0.1)
 
 
 def test_auto_lr_is_due_as_asked_and_counts_what_it_did(workspace: Workspace, make_spec: MakeSpec) -> None:
@@ -303,14 +302,13 @@ def _batches_seen(
     """The forget batches and the retain batches of a run, in order."""
     forget, retain = workspace.train_sets(spec)
     seen: dict[int, list[tuple[int, ...]]] = {id(forget): [], id(retain): []}
-    collate = trainables.run.collate
 
     def recording(sequences: Any, indices: Any, **named: Any) -> Any:
         seen[id(sequences)].append(tuple(indices))
         return collate(sequences, indices, **named)
 
     with monkeypatch.context() as patched:
-        patched.setattr(trainables.run, "collate", recording)
+        patched.setattr("trainables.run.collate", recording)
         finish(UnlearningRun(spec, workspace))
     return seen[id(forget)], seen[id(retain)]
 

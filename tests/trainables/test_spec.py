@@ -162,8 +162,10 @@ def test_a_problem_is_told_with_what_was_given_and_expected(changes: dict[str, A
     ["epochs", "max_steps", "batch_size", "eval_batch_size", "limit", "lora_rank", "auto_lr_every", "auto_lr_start"],
 )
 def test_counts_start_at_one(name: str) -> None:
-    assert replace(BASE, **{name: 0}).problems() == [f"{name} must be at least 1, got 0"]
-    assert replace(BASE, **{name: 1}).problems() == []
+    none: dict[str, Any] = {name: 0}
+    one: dict[str, Any] = {name: 1}
+    assert replace(BASE, **none).problems() == [f"{name} must be at least 1, got 0"]
+    assert replace(BASE, **one).problems() == []
 
 
 def test_all_problems_are_told_at_once() -> None:

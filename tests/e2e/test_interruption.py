@@ -1,0 +1,187 @@
+"""A sweep that is stopped or killed, in any of its parts, ends as if nothing had happened.
+
+All of these run the grid of the reference sweep, and their tables must equal its tables: same trials, same numbers to
+the last bit, nothing missing, nothing twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+from collections import Counter
+from typing import Any
+
+Cli = Any  # conftest.py has the classes
+Reference = Any
+SweepFolder = Any
+
+
+def start_and_wait(cli: Cli, sweep: SweepFolder) -> subprocess.Popen[str]:
+    """The grid, running: at least one trial has finished and another has reported several epochs."""
+
+    def underway() -> bool:
+        unfinished = sweep.running()
+        reports = Counter(row["trial_id"] for row in sweep.history if row["trial_id"] in unfinished)
+        return bool(sweep.ended()) and max(reports.values(), default=0) >= 3
+
+    process: subprocess.Popen[str] = cli.start(*cli.pareto(sweep, *cli.grid))
+    cli.wait_until(underway, process)
+    return process
+
+
+def assert_equals(sweep: SweepFolder, reference: Reference) -> None:
+    undisturbed, _ = reference
+    trials, history = sweep.results()
+    expected_trials, expected_history = undisturbed.results()
+    assert trials == expected_trials
+    assert history == expected_history
+    for row in trials:
+        if row["checkpoint"]:
+            assert (sweep.out / row["checkpoint"] / "model.safetensors").read_bytes() == (
+                undisturbed.out / row["checkpoint"] / "model.safetensors"
+            ).read_bytes()
+
+
+def rows_by_id(sweep: SweepFolder) -> dict[str, str]:
+    """The lines of trials.csv as they are, by trial id."""
+    lines = (sweep.out / "trials.csv").read_text().splitlines()[1:]
+    return {line.partition(",")[0]: line for line in lines}
+
+
+def worker_processes(cli: Cli) -> dict[int, str]:
+    """The processes that run trials now."""
+    return {number: command for number, command in cli.processes().items() if "UnlearningTrainable" in command}
+
+
+def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(cli: Cli, reference: Reference) -> None:
+    sweep = cli.new("interrupted")
+    process = start_and_wait(cli, sweep)
+    process.send_signal(signal.SIGINT)
+    done = cli.finish(process, code=130)
+
+    kept = rows_by_id(sweep)
+    assert 0 < len(kept) < 6
+    assert {row["status"] for row in sweep.trials} <= {"finished", "diverged"}
+    assert json.loads(done.stdout) == {"out": str(sweep.out), "interrupted": True}
+    command = next(line.strip() for line in done.stderr.splitlines() if "sweeper resume" in line)
+    assert (sweep.out / "report.html").is_file()
+    assert cli.end_processes(patience=15) == {}
+
+    words = shlex.split(command)
+    assert words[:3] == ["python", "-m", "sweeper"]
+    summary = json.loads(cli.run(*words[3:], "--json").stdout)
+
+    assert summary["trials"] == 6
+    assert {trial_id: rows_by_id(sweep)[trial_id] for trial_id in kept} == kept
+    assert_equals(sweep, reference)
+
+
+def test_sigterm_is_as_good_as_ctrl_c(cli: Cli) -> None:
+    """Cluster managers and service supervisors send it; here during the start, before any trial."""
+    sweep = cli.new("terminated")
+    process = cli.start(*cli.pareto(sweep, *cli.grid))
+    cli.wait_until(lambda: (sweep.out / ".lock").exists(), process)
+    process.send_signal(signal.SIGTERM)
+    done = cli.finish(process, code=130)
+    assert "sweeper resume" in done.stderr
+    assert sweep.trials == []
+
+
+def test_after_kill_9_of_the_driver_finished_trials_stay_and_the_others_are_run(cli: Cli, reference: Reference) -> None:
+    sweep = cli.new("killed")
+    process = start_and_wait(cli, sweep)
+    second = cli.run("resume", sweep.out, code=2)
+    assert "running in another process" in second.stderr
+
+    process.kill()
+    process.wait()
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    process.stderr.close()
+    kept = rows_by_id(sweep)
+    assert cli.end_processes(patience=15) == {}, "Ray outlives its killed driver"
+    # What a kill can leave in the middle of a write.
+    for name in ("trials.csv", "history.csv", "optuna.log"):
+        with (sweep.out / name).open("a") as file:
+            file.write("00005,half a li")
+
+    summary = json.loads(cli.run("resume", sweep.out, "--json").stdout)
+
+    assert summary["trials"] == 6
+    assert 0 < len(kept) < 6
+    assert {trial_id: rows_by_id(sweep)[trial_id] for trial_id in kept} == kept
+    assert_equals(sweep, reference)
+    from mlflow import MlflowClient
+
+    client = MlflowClient(tracking_uri=cli.tracking_uri)
+    experiment = client.get_experiment_by_name("killed")
+    assert experiment is not None
+    runs = client.search_runs([experiment.experiment_id])
+    assert Counter(run.data.tags["trial_id"] for run in runs) == Counter(
+        ["sweep", *(row["trial_id"] for row in sweep.trials)]
+    )
+    assert {run.info.status for run in runs} == {"FINISHED", "FAILED"}
+    for run in runs:
+        points = client.get_metric_history(run.info.run_id, "forget_loss")
+        assert len({point.step for point in points}) == len(points), "a step is there twice"
+
+
+def test_after_kill_9_of_a_worker_its_trial_is_started_again_and_finishes(cli: Cli, reference: Reference) -> None:
+    sweep = cli.new("worker-killed")
+    process = cli.start(*cli.pareto(sweep, *cli.grid))
+    cli.wait_until(lambda: len(sweep.running()) == 2 and not sweep.trials, process)
+    victim = min(worker_processes(cli))
+    os.kill(victim, signal.SIGKILL)
+    summary = json.loads(cli.finish(process).stdout)
+    assert summary["status"] == {"finished": 4, "diverged": 2}
+    assert not any(row["worker"].endswith(f":{victim}") for row in sweep.trials)
+    assert_equals(sweep, reference)
+
+
+def test_a_running_trial_goes_on_from_its_saved_state(cli: Cli, reference: Reference) -> None:
+    """A state as the worker saves it every 15 s; that it was used shows in the seconds it counts."""
+    import torch
+
+    from trainables.ray_trainable import STATE_FILE
+    from trainables.run import UnlearningRun
+    from trainables.spec import TrialSpec
+    from trainables.target import prepare_target
+    from trainables.workspace import Workspace
+
+    sweep = cli.new("continued")
+    process = start_and_wait(cli, sweep)
+    trial_id = min(sweep.running())
+    process.kill()
+    process.communicate()
+    cli.end_processes(patience=15)
+    assert trial_id not in rows_by_id(sweep)
+
+    base = TrialSpec.from_dict(sweep.json("sweep.json")["settings"]["base"])
+    target = prepare_target(base, cache=cli.folder / "cache" / "sweeper", device="cpu")
+    (row,) = [row for row in reference[0].trials if row["trial_id"] == trial_id]
+    method = {"gdiff": (("c", 0.9),), "ngdiff": ()}[row["method"]]
+    spec = TrialSpec.from_dict(
+        base.to_dict()
+        | {"method": row["method"], "lr": float(row["lr"]), "options": dict(method), "target_key": target.key}
+    )
+    assert spec.spec_hash == row["spec_hash"]
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    run = UnlearningRun(spec, Workspace(target, device="cpu"))
+    next(run)
+    next(run)
+    torch.set_num_threads(threads)
+    folder = sweep.out / "ray" / "attempt-1" / trial_id / "checkpoint_000000"
+    folder.mkdir(parents=True, exist_ok=True)
+    torch.save({**run.state_dict(), "seconds": (5000.0, 0.0)}, folder / STATE_FILE)
+
+    cli.run("resume", sweep.out, "--json")
+
+    (continued,) = [row for row in sweep.trials if row["trial_id"] == trial_id]
+    assert float(continued["train_seconds"]) > 5000
+    assert_equals(sweep, reference)
+    assert not list(sweep.out.glob("ray/*/*/checkpoint_*")), "states of trials that are over stay behind"

@@ -1,0 +1,241 @@
+"""A sweep's folder: begun once, held by one driver, resumed from whatever is whole in it. Real sweeps: tests/e2e."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from search_spaces import default_space
+from sweeper.settings import SweepSettings
+from sweeper.study import Proposal
+from sweeper.sweep import Interrupted, SweepError, UsageError, _restorable, begin, read_settings, run
+from trainables.data import UnlearningData
+from trainables.spec import TrialSpec
+from trainables.target import Target
+
+SETTINGS = SweepSettings(
+    name="sweep",
+    base=TrialSpec(dataset="tofu", epochs=2),
+    space=default_space(methods={"gdiff": ("gdiff.c",)}),
+    trials=2,
+    tracking_uri="sqlite:////nowhere/mlflow.db",
+    command="python -m sweeper pareto",
+)
+NO_DATA = UnlearningData(name="none", forget=(), retain=(), full=(), forget_eval=(), retain_eval=())
+TARGET = Target(
+    key="key",
+    path="/nowhere",
+    data=NO_DATA,
+    vocabulary_size=100,
+    baseline={"forget_loss": 0.1, "retain_loss": 0.2, "utility": math.nan},
+    reference_nll=(),
+)
+CONSOLE = Console(quiet=True)
+
+HOLDER = """
+import fcntl, sys, time
+file = open(sys.argv[1], "a+")
+fcntl.flock(file, fcntl.LOCK_EX)
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    begin(SETTINGS, tmp_path / "out")
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def target(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The target is there at once."""
+    monkeypatch.setattr("sweeper.sweep.prepare_with_progress", lambda spec, *, console: TARGET)
+
+
+def stop_before_ray(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def refuse(*arguments: object, **given: object) -> None:
+        raise error
+
+    monkeypatch.setattr("sweeper.sweep._run", refuse)
+
+
+def description(out: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((out / "sweep.json").read_text())
+    return content
+
+
+# sweep.json ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_sweep_can_be_resumed_from_its_first_moment(out: Path) -> None:
+    assert read_settings(out) == SETTINGS
+    content = description(out)
+    assert content["format"] == 1
+    assert content["command"] == "python -m sweeper pareto"
+    assert {"torch", "ray", "optuna", "mlflow"} <= set(content["versions"])
+    assert content["baseline"] is None
+    assert (out / "checkpoints").is_dir()
+
+
+def test_what_the_target_knows_is_added_when_it_is_there(
+    out: Path, target: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    created = description(out)["created"]
+    stop_before_ray(monkeypatch, SweepError("enough"))
+    with pytest.raises(SweepError, match="enough"):
+        run(out, console=CONSOLE)
+    content = description(out)
+    assert content["created"] == created
+    assert content["vocabulary_size"] == 100
+    assert content["random_guess_loss"] == math.log(100)
+    assert content["baseline"] == {"forget_loss": 0.1, "retain_loss": 0.2, "utility": None}
+    assert content["target"]["key"] == "key"
+    assert [(item["column"], item["direction"], item["high"]) for item in content["objectives"]] == [
+        ("forget_loss_capped", "max", math.log(100)),
+        ("retain_loss", "min", math.log(100)),
+    ]
+    assert read_settings(out) == SETTINGS
+
+
+def test_beginning_where_a_sweep_is_overwrites_nothing(out: Path) -> None:
+    """Two commands started in the same second have the same default folder."""
+    before = (out / "sweep.json").read_bytes()
+    with pytest.raises((UsageError, FileExistsError)):
+        begin(replace(SETTINGS, name="another"), out)
+    assert (out / "sweep.json").read_bytes() == before
+
+
+def test_a_folder_without_a_sweep_is_said_to_hold_none(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"holds no sweep: there is no sweep\.json"):
+        read_settings(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text[: len(text) // 2],
+        lambda text: "[]",
+        lambda text: json.dumps({**json.loads(text), "settings": None}),
+        lambda text: text.replace('"trials": 2', '"trails": 2'),
+        lambda text: text.replace('"type": "float"', '"type": "real"'),
+    ],
+    ids=["torn", "a list", "no settings", "an unknown setting", "an unknown parameter type"],
+)
+def test_a_damaged_sweep_file_is_named(out: Path, damage: Any) -> None:
+    path = out / "sweep.json"
+    path.write_text(damage(path.read_text()))
+    with pytest.raises(UsageError) as caught:
+        read_settings(out)
+    assert str(path) in str(caught.value)
+
+
+def test_a_sweep_of_another_format_is_not_resumed(out: Path) -> None:
+    path = out / "sweep.json"
+    path.write_text(path.read_text().replace('"format": 1', '"format": 999'))
+    with pytest.raises(UsageError, match="999"):
+        read_settings(out)
+
+
+def test_a_sweep_is_not_resumed_on_another_target(out: Path, target: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The data or the model behind a path have changed: new trials could not be compared with the old ones."""
+    stop_before_ray(monkeypatch, SweepError("reached Ray"))
+    with pytest.raises(SweepError, match="reached Ray"):
+        run(out, console=CONSOLE)
+    before = (out / "sweep.json").read_bytes()
+
+    monkeypatch.setattr("sweeper.sweep.prepare_with_progress", lambda spec, *, console: replace(TARGET, key="changed"))
+    with pytest.raises(UsageError, match=r"(?i)target|data|model"):
+        run(out, console=CONSOLE)
+    assert (out / "sweep.json").read_bytes() == before
+
+
+# One driver at a time -----------------------------------------------------------------------------------------------
+
+
+def test_a_sweep_that_is_running_is_not_run_a_second_time(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stop_before_ray(monkeypatch, AssertionError("a second driver started"))
+    with (out / ".lock").open("a+") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(UsageError, match="running in another process"):
+            run(out, console=CONSOLE)
+
+
+def test_a_driver_that_failed_or_was_killed_does_not_hold_the_folder(
+    out: Path, target: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(out / ".lock")], stdout=subprocess.PIPE)
+    assert holder.stdout is not None
+    holder.stdout.readline()
+    stop_before_ray(monkeypatch, SweepError("reached"))
+    with pytest.raises(UsageError):
+        run(out, console=CONSOLE)
+    holder.kill()
+    holder.wait()
+    for _ in range(2):
+        with pytest.raises(SweepError, match="reached"):
+            run(out, console=CONSOLE)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+def test_a_signal_before_the_trials_begin_interrupts_and_gives_the_handlers_back(
+    out: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+
+    def prepare(spec: TrialSpec, *, console: Console) -> Target:
+        os.kill(os.getpid(), number)
+        time.sleep(5)
+        raise AssertionError("the signal was not heard")
+
+    monkeypatch.setattr("sweeper.sweep.prepare_with_progress", prepare)
+    with pytest.raises(Interrupted):
+        run(out, console=CONSOLE)
+    assert {each: signal.getsignal(each) for each in before} == before
+
+
+# What a resumed sweep goes on from ----------------------------------------------------------------------------------
+
+
+def save_state(storage: Path, where: str, *, step: int, age: float, torn: bool = False) -> Path:
+    import torch
+
+    folder = storage / where
+    folder.mkdir(parents=True)
+    torch.save({"step": step, "parameters": [torch.zeros(100)]}, folder / "state.pt")
+    if torn:
+        content = (folder / "state.pt").read_bytes()
+        (folder / "state.pt").write_bytes(content[: len(content) // 2])
+    os.utime(folder, (time.time() - age, time.time() - age))
+    return folder
+
+
+def test_a_trial_goes_on_from_its_newest_whole_state(tmp_path: Path) -> None:
+    storage = tmp_path / "ray"
+    save_state(storage, "attempt-1/00003/checkpoint_000000", step=10, age=300)
+    whole = save_state(storage, "attempt-2/00003/checkpoint_000000", step=20, age=200)
+    save_state(storage, "attempt-2/00003/checkpoint_000001", step=30, age=100, torn=True)
+    (storage / "attempt-2/00003/checkpoint_000002").mkdir()
+
+    found = _restorable(storage, [Proposal("00003", {}), Proposal("00004", {})])
+
+    assert found == {"00003": (str(whole.resolve()), 20)}
+
+
+def test_without_saved_states_trials_begin_anew(tmp_path: Path) -> None:
+    assert _restorable(tmp_path / "ray", [Proposal("00000", {})]) == {}
+    save_state(tmp_path / "ray", "attempt-1/00000/checkpoint_000000", step=5, age=0, torn=True)
+    assert _restorable(tmp_path / "ray", [Proposal("00000", {})]) == {}
+    assert _restorable(tmp_path / "ray", []) == {}
