@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from analysis.figures.callout import place_label
 from analysis.figures.pareto import AxisData, ParetoData, Point
 from analysis.figures.scales import apply_scale
 from analysis.figures.style import (
@@ -119,21 +120,44 @@ def _landmarks(axes: Axes, data: ParetoData, *, narrow: bool) -> None:
         [data.chosen.x], [data.chosen.y], s=260, facecolors="none", edgecolors=INK, linewidths=1.3, zorder=5,
         clip_on=False,
     )  # fmt: skip
-    # Towards the middle of the plot, where the text has room.
-    across, up = axes.transAxes.inverted().transform(axes.transData.transform((data.chosen.x, data.chosen.y)))
-    right, above = across < 0.5, up < 0.6
+    _call_out(axes, data, data.chosen, data.chosen_label.partition("\n")[0] if narrow else data.chosen_label)
+
+
+def _call_out(axes: Axes, data: ParetoData, point: Point, label: str) -> None:
+    """Name a point, where the label hides least."""
+
+    def places(positions: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+        if not positions:
+            return []
+        return [(float(x), float(y)) for x, y in (axes.transData - axes.transAxes).transform(positions)]
+
+    every = [(other.x, other.y) for series in data.methods + data.unfinished for other in series.points]
+    every += [data.baseline] if data.baseline else []
+    width, height = _label_size(axes, label)
+    (at,) = places([(point.x, point.y)])
+    box = place_label(at, width, height, points=places(every), line=places(data.staircase))
+    right = box.left >= at[0]
     axes.annotate(
-        data.chosen_label.partition("\n")[0] if narrow else data.chosen_label,
-        (data.chosen.x, data.chosen.y),
-        xytext=(26 if right else -26, 34 if above else -34),
-        textcoords="offset points",
+        label,
+        (point.x, point.y),
+        xytext=(box.left if right else box.right, (box.bottom + box.top) / 2),
+        textcoords="axes fraction",
         ha="left" if right else "right",
-        va="bottom" if above else "top",
+        va="center",
         fontsize=9,
         zorder=6,
         bbox={"boxstyle": "round,pad=0.35", "facecolor": PAPER, "edgecolor": MUTED, "linewidth": 0.7, "alpha": 0.92},
         arrowprops={"arrowstyle": "-", "color": INK, "linewidth": 0.8, "shrinkB": 8},
     )
+
+
+def _label_size(axes: Axes, label: str) -> tuple[float, float]:
+    """Roughly, as shares of the plot: a letter of 9 points is 0.08 inches wide, a line 0.17 high, plus the frame."""
+    lines = label.split("\n")
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    across, up = figure.get_size_inches()
+    return (0.08 * max(map(len, lines)) + 0.15) / (0.75 * across), (0.17 * len(lines) + 0.15) / (0.7 * up)
 
 
 def _words(figure: Figure, axes: Axes, data: ParetoData, *, narrow: bool) -> None:

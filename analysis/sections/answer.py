@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from analysis.frontier import Frontier
@@ -113,8 +114,23 @@ def _reasons(front: Frontier, recommended: Recommendation, sweep: SweepFile, tab
             f"Trial {other} adds most to the hypervolume ({front.contributions[recommended.largest]:.3f}): take it, or "
             "another point of the frontier, if one objective matters more to you than the other."
         )
+    yield from _thresholds(front, recommended, sweep)
     if _dominated_by_baseline(front, recommended, sweep):
         yield "Beware: the model before unlearning scores at least as well in every objective. Nothing was gained."
+
+
+def _thresholds(front: Frontier, recommended: Recommendation, sweep: SweepFile) -> Iterator[str]:
+    """Who meets the paper's thresholds, where the recommended trial does not."""
+    verdicts = [meets_all(row, sweep.baseline) for _, row in front.members.iterrows()]
+    if verdicts[recommended.nearest] is not False:
+        return
+    passing = [i for i, verdict in enumerate(verdicts) if verdict]
+    if passing:
+        nearest = min(passing, key=lambda i: float(np.linalg.norm(front.costs[i])))
+        other = front.trial_ids[nearest]
+        yield f"It misses a threshold of the paper (below); trial {other}, also on the frontier, meets them all."
+    else:
+        yield "It misses a threshold of the paper (below), and no trial on the frontier is known to meet them all."
 
 
 def _dominated_by_baseline(front: Frontier, recommended: Recommendation, sweep: SweepFile) -> bool:

@@ -189,6 +189,7 @@ def test_an_inline_figure_links_its_points_and_takes_the_colours_of_the_page(
     assert 'aria-label="a &quot;quoted&quot; &lt;b&gt;"' in svg
     assert "var(--ink)" in svg
     assert "xmlns" not in svg
+    assert "<!--" not in svg
     ids = set(re.findall(r'\bid="([^"]+)"', svg))
     assert all(name.startswith("wide-") for name in ids)
     assert set(re.findall(r"url\(#([^)]+)\)", svg)) <= ids

@@ -51,6 +51,31 @@ def test_the_answer_is_held_against_the_papers_thresholds(make_sweep: MakeSweep,
     assert judged.members[0].meets_criteria is True
 
 
+@pytest.mark.parametrize(("verbmem", "met"), [(0.099, True), (0.1, False), (0.5, False), (None, None)])
+def test_verbatim_memorisation_must_fall_below_a_tenth(
+    make_sweep: MakeSweep, trial: MakeRow, verbmem: float | None, met: bool | None
+) -> None:
+    found = _answer(make_sweep([trial("0", 7.0, 1.0, verbmem=verbmem)]))
+    (line,) = [line for line in found.metrics if line.criterion == "below 0.1"]
+    assert line.met is met
+
+
+def test_where_the_knee_misses_a_threshold_the_answer_names_a_trial_that_meets_them_all(
+    make_sweep: MakeSweep, trial: MakeRow
+) -> None:
+    baseline = {"verbmem": 0.9, "utility": 0.8, "truth_ratio": 0.5}
+    good = {"verbmem": 0.05, "utility": 0.8, "truth_ratio": 0.5}
+    knee = trial("0", 8.0, 1.0, **good | {"utility": 0.1})
+    rows = [knee, trial("1", 4.0, 0.5, **good), trial("2", 5.0, 0.7, **good), trial("3", 1.0, 0.1)]
+    found = _answer(make_sweep(rows, baseline=baseline))
+    assert found.trial_id == "0"
+    assert any("trial 2, also on the frontier, meets them all" in sentence for sentence in found.sentences)
+    alone = _answer(make_sweep([knee], baseline=baseline, name="alone"))
+    assert any("no trial on the frontier is known to meet them all" in sentence for sentence in alone.sentences)
+    meeting = _answer(make_sweep([trial("0", 8.0, 1.0, **good)], baseline=baseline, name="meeting"))
+    assert not any("threshold" in sentence for sentence in meeting.sentences)
+
+
 def test_an_answer_that_gained_nothing_says_so(make_sweep: MakeSweep, trial: MakeRow) -> None:
     worse = _answer(make_sweep([trial("0", 0.03, 0.9)]))
     assert any("Nothing was gained" in sentence for sentence in worse.sentences)

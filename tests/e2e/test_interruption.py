@@ -51,9 +51,42 @@ def rows_by_id(sweep: SweepFolder) -> dict[str, str]:
     return {line.partition(",")[0]: line for line in lines}
 
 
-def worker_processes(cli: Cli) -> dict[int, str]:
+def worker_processes(cli: Cli) -> list[int]:
     """The processes that run trials now."""
-    return {number: command for number, command in cli.processes().items() if "UnlearningTrainable" in command}
+    return sorted(number for number, command in cli.processes().items() if "Trainable" in command)
+
+
+def kill_9(cli: Cli, process: subprocess.Popen[str]) -> None:
+    """End the driver without a chance to clean up; what it started must end by itself."""
+    process.kill()
+    process.communicate()
+    assert cli.end_processes(patience=60) == {}, "Ray outlives its killed driver"
+
+
+def save_state(cli: Cli, sweep: SweepFolder, row: dict[str, str], *, epochs: int, seconds: float) -> None:
+    """A trial's state after some epochs, as its worker saves it every 15 s; ``seconds`` makes it known again."""
+    import torch
+
+    from trainables.ray_trainable import STATE_FILE
+    from trainables.run import UnlearningRun
+    from trainables.spec import TrialSpec
+    from trainables.target import prepare_target
+    from trainables.workspace import Workspace
+
+    base = TrialSpec.from_dict(sweep.json("sweep.json")["settings"]["base"])
+    target = prepare_target(base, cache=cli.folder / "cache" / "sweeper", device="cpu")
+    asked = {"method": row["method"], "lr": float(row["lr"]), "options": {"c": 0.9} if row["c"] else {}}
+    spec = TrialSpec.from_dict(base.to_dict() | asked | {"target_key": target.key})
+    assert spec.spec_hash == row["spec_hash"]
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    run = UnlearningRun(spec, Workspace(target, device="cpu"))
+    for _ in range(epochs):
+        next(run)
+    torch.set_num_threads(threads)
+    folder = sweep.out / "ray" / "attempt-1" / row["trial_id"] / "checkpoint_000000"
+    folder.mkdir(parents=True, exist_ok=True)
+    torch.save({**run.state_dict(), "seconds": (seconds, 0.0)}, folder / STATE_FILE)
 
 
 def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(cli: Cli, reference: Reference) -> None:
@@ -90,98 +123,56 @@ def test_sigterm_is_as_good_as_ctrl_c(cli: Cli) -> None:
     assert sweep.trials == []
 
 
-def test_after_kill_9_of_the_driver_finished_trials_stay_and_the_others_are_run(cli: Cli, reference: Reference) -> None:
+def test_after_kill_9_of_the_driver_finished_trials_stay_and_the_others_go_on(cli: Cli, reference: Reference) -> None:
     sweep = cli.new("killed")
     process = start_and_wait(cli, sweep)
     second = cli.run("resume", sweep.out, code=2)
     assert "running in another process" in second.stderr
 
-    process.kill()
-    process.wait()
-    assert process.stdout is not None
-    assert process.stderr is not None
-    process.stdout.close()
-    process.stderr.close()
+    kill_9(cli, process)
     kept = rows_by_id(sweep)
-    assert cli.end_processes(patience=15) == {}, "Ray outlives its killed driver"
+    assert 0 < len(kept) < 6
     # What a kill can leave in the middle of a write.
     for name in ("trials.csv", "history.csv", "optuna.log"):
         with (sweep.out / name).open("a") as file:
             file.write("00005,half a li")
+    (saved,) = [row for row in reference[0].trials if row["trial_id"] == min(sweep.running())]
+    save_state(cli, sweep, saved, epochs=2, seconds=5000)
 
     summary = json.loads(cli.run("resume", sweep.out, "--json").stdout)
 
     assert summary["trials"] == 6
-    assert 0 < len(kept) < 6
     assert {trial_id: rows_by_id(sweep)[trial_id] for trial_id in kept} == kept
     assert_equals(sweep, reference)
+    continued = {row["trial_id"] for row in sweep.trials if float(row["train_seconds"]) > 5000}
+    assert continued == {saved["trial_id"]}, "the saved state was not gone on from"
+    assert not list(sweep.out.glob("ray/*/*/checkpoint_*")), "states of trials that are over stay behind"
+    assert_whole_in_mlflow(cli, sweep)
+
+
+def assert_whole_in_mlflow(cli: Cli, sweep: SweepFolder) -> None:
+    """One run per trial, all ended, no step of a metric twice."""
     from mlflow import MlflowClient
 
     client = MlflowClient(tracking_uri=cli.tracking_uri)
-    experiment = client.get_experiment_by_name("killed")
+    experiment = client.get_experiment_by_name(sweep.out.name)
     assert experiment is not None
     runs = client.search_runs([experiment.experiment_id])
-    assert Counter(run.data.tags["trial_id"] for run in runs) == Counter(
-        ["sweep", *(row["trial_id"] for row in sweep.trials)]
-    )
+    trials = sorted(run.data.tags["trial_id"] for run in runs)
+    assert trials == [*(row["trial_id"] for row in sweep.trials), "sweep"]
     assert {run.info.status for run in runs} == {"FINISHED", "FAILED"}
     for run in runs:
         points = client.get_metric_history(run.info.run_id, "forget_loss")
-        assert len({point.step for point in points}) == len(points), "a step is there twice"
+        assert len({point.step for point in points}) == len(points)
 
 
 def test_after_kill_9_of_a_worker_its_trial_is_started_again_and_finishes(cli: Cli, reference: Reference) -> None:
     sweep = cli.new("worker-killed")
     process = cli.start(*cli.pareto(sweep, *cli.grid))
     cli.wait_until(lambda: len(sweep.running()) == 2 and not sweep.trials, process)
-    victim = min(worker_processes(cli))
+    victim = worker_processes(cli)[0]
     os.kill(victim, signal.SIGKILL)
     summary = json.loads(cli.finish(process).stdout)
     assert summary["status"] == {"finished": 4, "diverged": 2}
     assert not any(row["worker"].endswith(f":{victim}") for row in sweep.trials)
     assert_equals(sweep, reference)
-
-
-def test_a_running_trial_goes_on_from_its_saved_state(cli: Cli, reference: Reference) -> None:
-    """A state as the worker saves it every 15 s; that it was used shows in the seconds it counts."""
-    import torch
-
-    from trainables.ray_trainable import STATE_FILE
-    from trainables.run import UnlearningRun
-    from trainables.spec import TrialSpec
-    from trainables.target import prepare_target
-    from trainables.workspace import Workspace
-
-    sweep = cli.new("continued")
-    process = start_and_wait(cli, sweep)
-    trial_id = min(sweep.running())
-    process.kill()
-    process.communicate()
-    cli.end_processes(patience=15)
-    assert trial_id not in rows_by_id(sweep)
-
-    base = TrialSpec.from_dict(sweep.json("sweep.json")["settings"]["base"])
-    target = prepare_target(base, cache=cli.folder / "cache" / "sweeper", device="cpu")
-    (row,) = [row for row in reference[0].trials if row["trial_id"] == trial_id]
-    method = {"gdiff": (("c", 0.9),), "ngdiff": ()}[row["method"]]
-    spec = TrialSpec.from_dict(
-        base.to_dict()
-        | {"method": row["method"], "lr": float(row["lr"]), "options": dict(method), "target_key": target.key}
-    )
-    assert spec.spec_hash == row["spec_hash"]
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    run = UnlearningRun(spec, Workspace(target, device="cpu"))
-    next(run)
-    next(run)
-    torch.set_num_threads(threads)
-    folder = sweep.out / "ray" / "attempt-1" / trial_id / "checkpoint_000000"
-    folder.mkdir(parents=True, exist_ok=True)
-    torch.save({**run.state_dict(), "seconds": (5000.0, 0.0)}, folder / STATE_FILE)
-
-    cli.run("resume", sweep.out, "--json")
-
-    (continued,) = [row for row in sweep.trials if row["trial_id"] == trial_id]
-    assert float(continued["train_seconds"]) > 5000
-    assert_equals(sweep, reference)
-    assert not list(sweep.out.glob("ray/*/*/checkpoint_*")), "states of trials that are over stay behind"

@@ -7,6 +7,7 @@ and on sentencepiece-like tokenizers, with and without special tokens that the t
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import subprocess
@@ -239,6 +240,14 @@ def test_epochs_differ_in_order_and_in_who_shares_a_batch() -> None:
 
     first, second = (epoch_batches(LENGTHS, 8, f"forget:0:{epoch}") for epoch in (0.0, 1.0))
     assert len(together(first) & together(second)) <= 2
+
+
+def test_batches_come_in_no_order_of_length() -> None:
+    """Training on short ones first would be a curriculum."""
+    lengths = list(range(10, 330))
+    longest = [max(lengths[index] for index in batch) for batch in epoch_batches(lengths, 16, "a")]
+    rises = sum(one < following for one, following in itertools.pairwise(longest))
+    assert 5 <= rises <= 14
 
 
 def _padding_share(lengths: Sequence[int], batches: Sequence[Sequence[int]]) -> float:

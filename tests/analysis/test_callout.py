@@ -1,0 +1,32 @@
+"""Labels beside points."""
+
+from __future__ import annotations
+
+import pytest
+
+from analysis.figures.callout import Box, place_label
+
+
+@pytest.mark.parametrize("at", [(0.02, 0.02), (0.98, 0.02), (0.02, 0.98), (0.98, 0.98), (0.5, 0.5)])
+def test_a_label_stays_inside_the_plot_and_off_its_point(at: tuple[float, float]) -> None:
+    box = place_label(at, 0.2, 0.06, points=[at], line=[])
+    assert not box.sticks_out()
+    assert box.hides([at], []) == 0
+
+
+def test_a_label_goes_where_it_hides_nothing() -> None:
+    """Three quarters around the point are full of points; the upper left one is free."""
+    grid = [(x / 50, y / 50) for x in range(51) for y in range(51) if not (x < 25 and y > 25)]
+    box = place_label((0.5, 0.5), 0.2, 0.06, points=grid, line=[])
+    assert (box.right < 0.5, box.bottom > 0.5) == (True, True)
+
+
+def test_a_label_keeps_off_a_line() -> None:
+    line = [(0.9, 1.0), (0.9, 0.8), (0.6, 0.8), (0.6, 0.3), (0.0, 0.3)]
+    assert place_label((0.9, 0.8), 0.22, 0.06, points=[], line=line).hides([], line) == 0
+
+
+def test_a_box_counts_points_inside_and_segments_through_it() -> None:
+    box = Box(0.2, 0.2, 0.4, 0.3)
+    assert box.hides([(0.3, 0.25), (0.5, 0.25)], [(0.0, 0.25), (1.0, 0.25), (1.0, 1.0)]) == 2
+    assert Box(0.9, 0.2, 1.1, 0.3).sticks_out()
