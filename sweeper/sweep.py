@@ -78,6 +78,8 @@ class Summary:
 
 def begin(settings: SweepSettings, out: Path) -> None:
     """Make the folder of a new sweep, with the settings in it, so that it can be resumed from its first moment."""
+    if (out / "sweep.json").exists():
+        raise UsageError(f"{out} holds another sweep")
     out.mkdir(parents=True, exist_ok=True)
     (out / "checkpoints").mkdir(exist_ok=True)
     write_json(out / "sweep.json", _description(settings, {"created": _now()}))
@@ -94,6 +96,8 @@ def read_settings(out: Path) -> SweepSettings:
         raise UsageError(f"{out} holds no sweep: there is no sweep.json in it")
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
+        if content["format"] != FORMAT:
+            raise UsageError(f"{path} has format {content['format']}, this version reads format {FORMAT}")
         return SweepSettings.from_dict(content["settings"])
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(f"cannot read {path}: {error}") from None
@@ -110,6 +114,11 @@ def run(out: Path, *, console: Console) -> Summary:
     with _exclusive(out), _interruptible():
         target = prepare_with_progress(settings.base, console=console)
         content = json.loads((out / "sweep.json").read_text(encoding="utf-8"))
+        if content.get("target") and content["target"]["key"] != target.key:
+            raise UsageError(
+                f"the model or the data of the sweep in {out} have changed since it began (target {target.key}, not "
+                f"{content['target']['key']}): new trials could not be compared with the old ones; begin a new sweep"
+            )
         write_json(out / "sweep.json", _description(settings, content, target))
         return _run(settings, out, target, console)
 

@@ -170,6 +170,8 @@ def _number_problems(spec: TrialSpec) -> list[str]:
         value = getattr(spec, name)
         if value is not None and value < 1:
             found.append(f"{name} must be at least 1, got {value}")
+    if not 0 <= spec.seed < 2**32:
+        found.append(f"seed must be from 0 to {2**32 - 1}, got {spec.seed}")
     if spec.max_length < 8:
         found.append(f"max_length must be at least 8 tokens, got {spec.max_length}")
     return found

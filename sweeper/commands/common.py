@@ -73,8 +73,8 @@ def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str,
     return list(dict.fromkeys(found))
 
 
-def source_problems(spec: TrialSpec) -> list[str]:
-    """Problems with the files and the hub the spec needs; looks at local files before it asks the network."""
+def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
+    """Problems with the files and the hub the spec needs; the network is asked only if nothing else is wrong."""
     if spec.dataset not in DATASETS:
         return []
     found = []
@@ -83,7 +83,7 @@ def source_problems(spec: TrialSpec) -> list[str]:
         hub.append(("dataset", NEEDS_HUB[spec.dataset]))
     elif spec.data_dir is not None and spec.dataset not in NEEDS_HUB:
         found.append(f"--data-dir does not apply to data set {spec.dataset}, which is generated")
-    elif spec.forget_split is None or spec.forget_split in FORGET_SPLITS[spec.dataset]:
+    elif spec.forget_split in (None, *FORGET_SPLITS[spec.dataset]) and (spec.limit is None or spec.limit > 0):
         try:
             load_data(
                 spec.dataset,
@@ -96,7 +96,7 @@ def source_problems(spec: TrialSpec) -> list[str]:
     info = MODELS.get(spec.model)
     if spec.model_path is None and spec.target_path is None and info is not None and info.hub_id is not None:
         hub.append(("model", info.hub_id))
-    if hub and not found:
+    if hub and ask_hub and not found:
         from sweeper.hub import hub_problems
 
         found += hub_problems(hub)

@@ -42,6 +42,8 @@ def plain_errors(command: Callable[P, R]) -> Callable[P, R]:
             exit_with(error.problems, WRONG_USAGE)
         except KeyboardInterrupt:
             exit_with(["interrupted"], INTERRUPTED)
+        except OSError as error:
+            exit_with([f"{error.filename or 'the disk'}: {error.strerror or error}"], FAILED)
         except Exception as error:
             code = _code(error)
             if code is None:

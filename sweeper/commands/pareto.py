@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import json
 import sys
 from collections.abc import Mapping
@@ -74,7 +75,14 @@ def output_folder(given: str | None, *, name: str) -> Path:
     if given is not None:
         return Path(given)
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-    return Path("runs") / f"{name}-{stamp}"
+    for suffix in itertools.chain([""], map("-{}".format, itertools.count(2))):
+        folder = Path("runs") / f"{name}-{stamp}{suffix}"
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue  # another sweep began in this second
+        return folder
+    raise AssertionError("unreachable")
 
 
 def run_to_the_end(out: Path, *, as_json: bool) -> None:

@@ -7,28 +7,24 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 from search_spaces.space import Space
 from sweeper.commands.common import base_spec, given_problems, output_problems, source_problems, spec_problems
 from sweeper.commands.errors import Problems
 from sweeper.commands.options import read_method_options
+from sweeper.commands.spaces import grid_trials, is_space_file, sweep_space
 from sweeper.objectives import DEFAULT_OBJECTIVES, ObjectiveError, parse_objectives
 from sweeper.settings import SweepSettings
 from sweeper.study import SAMPLERS
 from sweeper.tracking.uri import absolute_uri, tracking_problem
-from trainables.methods import method_names, option_names, parse_method
+from trainables.methods import parse_method
 from trainables.models import MODELS, local_model
-from trainables.spec import SPEC_FIELDS, TrialSpec
+from trainables.spec import TrialSpec
 
 DEFAULT_METHODS = ("gdiff", "ngdiff")
 DEFAULT_TRIALS = 16
 DEFAULT_TRACKING = "sqlite:///mlflow.db"
-_SHARED_FIELDS = (
-    *("model", "model_path", "target_path", "dataset", "data_dir", "forget_split", "limit", "max_length"),
-    *("target_epochs", "target_lr", "target_batch_size", "target_key", "seed"),
-)
-"""Fields a space may not vary: all trials of a sweep share one target, and seeds have their own option."""
 
 
 def single_spec(given: Mapping[str, Any]) -> TrialSpec:
@@ -52,8 +48,7 @@ def single_spec(given: Mapping[str, Any]) -> TrialSpec:
     )
     method = given["method"]
     problems += spec_problems(spec, (method,), options)
-    if not problems:
-        problems += source_problems(spec)
+    problems += source_problems(spec, ask_hub=not problems)
     if problems:
         raise Problems(problems)
     chosen = parse_method(method).resolve({name: values[0] for name, values in options.items()})
@@ -76,7 +71,8 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
     ]
     if given["auto_lr"] not in ("off", "on", "both"):
         problems.append(f"unknown auto_lr '{given['auto_lr']}': expected off, on or both")
-    problems += spec_problems(base, () if _is_file(given["space"]) else methods, options)
+    from_file = is_space_file(given["space"])
+    problems += spec_problems(base, () if from_file else methods, options)
     problems += _number_problems(given)
     if given["sampler"] not in SAMPLERS:
         problems.append(f"unknown sampler '{given['sampler']}': expected one of {', '.join(SAMPLERS)}")
@@ -85,21 +81,19 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
     except ObjectiveError as error:
         problems.append(str(error))
     uri = given["tracking_uri"] or os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING
+    problems += [problem] if (problem := tracking_problem(uri)) else []
     space = None
-    if not problems:
-        space = _space(given, methods, base, options, rates, problems)
-    if not problems:
-        problems += source_problems(base)
-    if not problems:
-        problems += [problem] if (problem := tracking_problem(uri)) else []
+    if from_file or not problems:
+        space = sweep_space(given, methods, base, options, rates, problems)
+    problems += source_problems(base, ask_hub=not problems)
     trials = given["trials"]
-    if space is not None and given["sampler"] == "grid":
-        trials = _grid_trials(space, trials, given["seeds"] or 1, problems)
+    if not problems and space is not None and given["sampler"] == "grid":
+        trials = grid_trials(space, trials, given["seeds"] or 1, problems)
     if problems or space is None:
         raise Problems(problems)
     return SweepSettings(
         name="-".join(["pareto", *methods[:3], base.model, base.dataset]).replace("+", "_").replace("/", "_"),
-        base=base,
+        base=_with_what_the_space_leaves_open(base, space, given, rates),
         space=space,
         trials=trials or DEFAULT_TRIALS,
         sampler=given["sampler"],
@@ -118,12 +112,6 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
     )
 
 
-def _is_file(space: str | None) -> bool:
-    from search_spaces.named import SPACES
-
-    return space is not None and space not in SPACES
-
-
 def _method_options(given: Mapping[str, Any], c: Sequence[float], problems: list[str]) -> dict[str, list[float]]:
     options = read_method_options(given["option"], problems)
     if c:
@@ -131,127 +119,29 @@ def _method_options(given: Mapping[str, Any], c: Sequence[float], problems: list
     return options
 
 
-def _space(
-    given: Mapping[str, Any],
-    methods: Sequence[str],
-    base: TrialSpec,
-    options: Mapping[str, Sequence[float]],
-    rates: Sequence[float],
-    problems: list[str],
-) -> Space | None:
-    """The space ``--space`` names or describes; None and problems where it cannot be used."""
-    from search_spaces.errors import SpaceError
-    from search_spaces.named import SPACES, named_space
-
-    info = MODELS.get(base.model) or local_model(base.model)
-    keys = {
-        name: tuple(f"{owner}.{option.name}" for owner, option in parse_method(name).owned_options())
-        for name in methods
-    }
-    values = {key: tuple(options[key.rpartition(".")[2]]) for key in _all(keys) if key.rpartition(".")[2] in options}
-    chosen = given["space"] or "default"
-    try:
-        if chosen in SPACES:
-            space = named_space(
-                chosen,
-                methods=keys,
-                lr=tuple(rates),
-                auto_lr=given["auto_lr"],
-                options=values,
-                lr_range=info.lr_range,
-            )
-            # What was asked for on the command line wins over a named grid's own settings.
-            kept = {
-                name: value for name, value in space.constants.items() if given.get(name) in (None, (), "off", "on")
-            }
-            return replace(space, constants=kept)
-        return _user_space(given, base, problems)
-    except SpaceError as error:
-        problems += error.problems
-        return None
-
-
-def _user_space(given: Mapping[str, Any], base: TrialSpec, problems: list[str]) -> Space:
-    """A space file, checked against what a trial's spec accepts."""
-    from search_spaces.parameters import Choice
-    from search_spaces.user_yaml import load_space
-    from search_spaces.values import plain_name
-
-    path = Path(given["space"])
-    space = load_space(path, known=_searchable_names(), kinds=_kinds())
-    names = {parameter.name for parameter in space.parameters} | set(space.constants)
-    for name in ("method", "lr", "c", "option"):
-        if given[name] and name in names | {"option"}:
-            problems.append(f"--{name} and --space {path} exclude each other: put {name} into the file")
-    if "method" not in names:
-        problems.append(f"{path}: it must say which methods to search: method: [gdiff, ngdiff]")
-    tried = [(key, value) for key, value in space.constants.items()]
-    for parameter in space.parameters:
-        ends = parameter.values if isinstance(parameter, Choice) else (parameter.low, parameter.high)
-        tried += [(parameter.key, value) for value in ends]
-    methods = [str(value) for key, value in tried if key == "method"]
-    known = set(base.problems())
-    for key, value in tried:
-        name = plain_name(key)
-        if name == "method":
-            problems += [f"{path}: {problem}" for problem in spec_problems(base, (str(value),), {})]
-        elif name in option_names():
-            found = spec_problems(base, methods, {name: [float(value)]})  # type: ignore[arg-type]
-            problems += [f"{path}: {problem}" for problem in found]
-        else:
-            change: dict[str, Any] = {name: value}
-            changed = replace(base, **change)
-            problems += [f"{path}: {problem}" for problem in changed.problems() if problem not in known]
-    problems[:] = list(dict.fromkeys(problems))
-    return space
-
-
-def _searchable_names() -> set[str]:
-    """Names a space file may use: spec fields in which trials of one target can differ; options by name and key."""
-    return {*SPEC_FIELDS, *option_names(), *_owned_option_keys()} - set(_SHARED_FIELDS)
-
-
-def _owned_option_keys() -> set[str]:
-    return {f"{owner}.{option.name}" for name in method_names() for owner, option in parse_method(name).owned_options()}
-
-
-def _kinds() -> dict[str, tuple[type, ...]]:
-    """The types of the spec's fields, for a space file's reader."""
-    kinds: dict[str, tuple[type, ...]] = {}
-    for name, hint in get_type_hints(TrialSpec).items():
-        kinds[name] = tuple(get_args(hint)) or (hint,)
-    del kinds["options"]
-    return kinds | dict.fromkeys((*option_names(), *_owned_option_keys()), (float,))
-
-
-def _all(keys: Mapping[str, Sequence[str]]) -> list[str]:
-    return list(dict.fromkeys(key for applying in keys.values() for key in applying))
-
-
-def _grid_trials(space: Space, trials: int | None, seeds: int, problems: list[str]) -> int | None:
-    try:
-        size = len(space.grid()) * seeds
-    except ValueError as error:
-        problems.append(f"--sampler grid: {error}")
-        return None
-    if trials is not None and trials > size:
-        problems.append(f"--trials {trials} is more than the grid has: {size}")
-    return trials if trials is not None else size
-
-
 def _number_problems(given: Mapping[str, Any]) -> list[str]:
     found = []
     for name in ("trials", "seeds", "max_concurrent"):
         if given[name] is not None and given[name] < 1:
             found.append(f"{name.replace('_', '-')} must be at least 1, got {given[name]}")
-    if given["cpus_per_trial"] is not None and not given["cpus_per_trial"] > 0:
+    if given["cpus_per_trial"] is not None and not 0 < given["cpus_per_trial"] < math.inf:
         found.append(f"cpus-per-trial must be greater than 0, got {given['cpus_per_trial']:g}")
     gpus = given["gpus_per_trial"]
-    if gpus is not None and (gpus < 0 or (gpus > 1 and gpus != int(gpus))):
+    if gpus is not None and not (0 <= gpus < math.inf and (gpus <= 1 or gpus == int(gpus))):
         found.append(f"gpus-per-trial must be a fraction of one GPU or a whole number of GPUs, got {gpus:g}")
     if given["time_budget"] is not None and not given["time_budget"] > 0:
         found.append(f"time-budget must be greater than 0 seconds, got {given['time_budget']:g}")
+    if given["storage"] and Path(given["storage"]).exists() and not Path(given["storage"]).is_dir():
+        found.append(f"--storage {given['storage']}: this is a file, expected a folder")
     return found
+
+
+def _with_what_the_space_leaves_open(
+    base: TrialSpec, space: Space, given: Mapping[str, Any], rates: Sequence[float]
+) -> TrialSpec:
+    """The base spec with the learning rate and AutoLR of the command line; a space that has its own overrides them."""
+    lr = rates[0] if rates else (MODELS.get(base.model) or local_model(base.model)).lr
+    return replace(base, lr=lr, auto_lr="on" if given["auto_lr"] == "on" else "off")
 
 
 def _gpus(given: Mapping[str, Any]) -> float:

@@ -28,8 +28,7 @@ def target(**given: Any) -> None:
     problems += spec_problems(spec, (), {})
     problems += output_problems(given["out"])
     out = Path(given["out"]) if given["out"] else None
-    if not problems:
-        problems += source_problems(spec)
+    problems += source_problems(spec, ask_hub=not problems)
     if problems:
         raise Problems(problems)
 

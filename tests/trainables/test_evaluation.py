@@ -65,11 +65,13 @@ def test_the_forget_loss_is_capped_at_a_random_guess(
 def test_losses_that_are_not_finite_are_nan_and_never_the_cap(
     make_network: Any, tokenizer: Any, tiny_data: UnlearningData
 ) -> None:
-    for bad in (math.nan, math.inf):
-        broken = make_network()
-        with torch.no_grad():
-            broken.lm_head.weight.fill_(bad)
-        assert all(math.isnan(value) for value in _evaluator(tiny_data, tokenizer).losses(broken).values())
+    """NaN in the weights, and an answer token of probability zero."""
+    not_a_number, impossible = make_network(), make_network()
+    with torch.no_grad():
+        not_a_number.lm_head.weight.fill_(math.nan)
+        impossible.lm_head.bias[tokenizer.eos_token_id] = -math.inf
+    for model in (not_a_number, impossible):
+        assert all(math.isnan(value) for value in _evaluator(tiny_data, tokenizer).losses(model).values())
 
 
 def test_verbmem_and_utility_are_the_mean_rouge_of_greedy_answers(
