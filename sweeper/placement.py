@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,10 +62,12 @@ def ray_cluster(address: str | None, *, resources: Resources, shared: tuple[Path
         what = f"cannot join a Ray cluster at '{address}'" if address else "cannot start Ray on this machine"
         raise PlacementError(f"{what}: {reason}") from None
     try:
-        nodes = [node for node in ray.nodes() if node["Alive"]]
-        slots = _slots(nodes, resources)
-        _require_shared(nodes, shared)
-        yield slots
+        # Ray reports a dead worker on stdout, which belongs to what the user asked to have printed.
+        with contextlib.redirect_stdout(sys.stderr):
+            nodes = [node for node in ray.nodes() if node["Alive"]]
+            slots = _slots(nodes, resources)
+            _require_shared(nodes, shared)
+            yield slots
     finally:
         ray.shutdown()
 

@@ -60,7 +60,7 @@ def kill_9(cli: Cli, process: subprocess.Popen[str]) -> None:
     """End the driver without a chance to clean up; what it started must end by itself."""
     process.kill()
     process.communicate()
-    assert cli.end_processes(patience=60) == {}, "Ray outlives its killed driver"
+    assert cli.end_processes(patience=15) == {}, "Ray outlives its killed driver"
 
 
 def save_state(cli: Cli, sweep: SweepFolder, row: dict[str, str], *, epochs: int, seconds: float) -> None:

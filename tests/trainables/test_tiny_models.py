@@ -14,7 +14,7 @@ from trainables.data.examples import Example, UnlearningData
 from trainables.tiny_models import VOCABULARY, make_tiny_phi, train_tokenizer
 from trainables.tokens import encode_examples
 
-TEXTS = ["Where does Ada live?\nAda lives in Oslo", "naïve Łódź 東京 🦜\ttab", "  spaces  "]
+TEXTS = ["Where does Ada live?\nAda lives in Oslo", "naïve Łódź 東京 🦜\ttab", "  spaces  ", "He said , do n't . Who ?"]
 
 
 def test_the_tokenizer_is_a_function_of_its_texts(tiny_data: UnlearningData, tokenizer: Any) -> None:

@@ -1,0 +1,100 @@
+"""Placement with real Ray: refused where nothing fits, and on a running cluster with a GPU that exists in name only."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Cli = Any  # conftest.py has the class
+
+CLUSTER = """
+import sys
+from ray.cluster_utils import Cluster
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+cluster.add_node(num_cpus=2, num_gpus=1)
+cluster.wait_for_nodes()
+print(cluster.address, flush=True)
+sys.stdin.read()
+cluster.shutdown()
+"""
+JOIN = """
+import sys
+from pathlib import Path
+import ray
+from sweeper.placement import PlacementError, Resources, ray_cluster
+def join(gpus, folder):
+    try:
+        with ray_cluster(sys.argv[1], resources=Resources(cpus=1, gpus=gpus), shared=(Path(folder),)) as slots:
+            said = slots
+    except PlacementError as error:
+        said = error
+    print(said)
+    assert not ray.is_initialized()
+join(0, "/tmp")
+join(0.25, "/tmp")
+join(2, "/tmp")
+join(0, "/nowhere/at/all")
+"""
+
+
+@pytest.mark.skipif(Path("/dev/nvidia0").exists(), reason="this machine has a GPU")
+def test_a_gpu_that_is_not_there_is_refused_before_any_trial_and_the_command_can_be_repeated(cli: Cli) -> None:
+    sweep = cli.new("no-gpu")
+    arguments = cli.pareto(sweep, "--trials", "2", "--gpus-per-trial", "0.25")
+    for _ in range(2):
+        done = cli.run(*arguments, code=2)
+        (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+        assert "0.25 GPUs" in line
+        assert "0 GPUs" in line
+        assert "--gpus-per-trial" in line
+        assert sweep.trials == []
+
+
+def test_a_cluster_that_does_not_answer_is_refused_soon(cli: Cli) -> None:
+    """Ray itself would try for minutes, printing the same warning again and again."""
+    begin = time.monotonic()
+    done = cli.run(*cli.pareto(cli.new("no-cluster"), "--trials", "2", "--address", "127.0.0.1:9"), code=2)
+    assert time.monotonic() - begin < 30
+    assert "127.0.0.1:9" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_sweep_joins_a_running_cluster_and_shares_its_gpu(cli: Cli) -> None:
+    """The GPU is one in name only, so trials run on CPUs; who gets how much of it is up to Ray."""
+    cluster = subprocess.Popen(
+        [sys.executable, "-c", CLUSTER],
+        env={**cli.environment, "SWEEPER_TEST_MARK": "cluster"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert cluster.stdout is not None
+    try:
+        address = cluster.stdout.readline().strip()
+        joined = subprocess.run(
+            [sys.executable, "-c", JOIN, address],
+            env=cli.environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        everywhere, on_the_gpu, on_two_gpus, unseen = joined.stdout.splitlines()
+        assert (everywhere, on_the_gpu) == ("3", "2"), joined.stderr
+        assert "2 GPUs" in on_two_gpus
+        assert "does not see /nowhere/at/all" in unseen
+
+        sweep = cli.new("joined")
+        arguments = ("--trials", "2", "--epochs", "1", "--gpus-per-trial", "0.25", "--address", address, "--json")
+        done = cli.run(*cli.pareto(sweep, *arguments))
+        assert json.loads(done.stdout)["status"] == {"finished": 2}
+        assert cluster.poll() is None, "the cluster was shut down by the sweep"
+    finally:
+        cluster.communicate(timeout=60)

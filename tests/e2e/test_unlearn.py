@@ -1,0 +1,104 @@
+"""One run from the command line: equal to the update done by hand, and to the same trial inside a sweep."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    import torch
+
+Cli = Any  # conftest.py has the classes
+Reference = Any
+
+
+def examples(path: Path) -> list[dict[str, str]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def loss_by_hand(model: Any, tokenizer: Any, rows: list[dict[str, str]]) -> torch.Tensor:
+    """Mean cross-entropy over all answer tokens and EOS, one sequence at a time, so that nothing is padded."""
+    import torch
+
+    total, count = torch.zeros((), dtype=torch.float64), 0
+    for row in rows:
+        prompt = len(tokenizer(f"Question: {row['question']}\nAnswer:")["input_ids"])
+        ids = tokenizer(f"Question: {row['question']}\nAnswer: {row['answer']}")["input_ids"]
+        tokens = torch.tensor([[*ids, tokenizer.eos_token_id]])
+        log_p = model(tokens).logits[0, :-1].log_softmax(dim=-1)
+        nll = -log_p[torch.arange(tokens.shape[1] - 1), tokens[0, 1:]]
+        total = total + nll[prompt - 1 :].sum()
+        count += tokens.shape[1] - prompt
+    return total / count
+
+
+@pytest.mark.parametrize("weights", [(0.7, 0.3), (0.0, 1.0)], ids=["gdiff with c = 0.7", "ga"])
+def test_one_step_of_sgd_is_the_update_done_by_hand(
+    cli: Cli, data: Path, target: Path, tmp_path: Path, weights: tuple[float, float]
+) -> None:
+    """theta - lr (c grad L_R - (1 - c) grad L_F), both sets in one batch; in float64."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    lr, (c, forget_weight) = 0.5, weights
+    method = ["--method", "gdiff", "--c", str(c)] if c else ["--method", "ga"]
+    cli.run(
+        *("unlearn", *cli.problem, *method, "--optimizer", "sgd", "--lr", str(lr), "--max-steps", "1"),
+        *("--limit", "20", "--batch-size", "20", "--out", tmp_path / "run"),
+    )
+
+    tokenizer = AutoTokenizer.from_pretrained(target)
+    model = AutoModelForCausalLM.from_pretrained(target, dtype=torch.float32).double().train()
+    forget, retain = examples(data / "forget01.json"), examples(data / "retain99.json")[:20]
+    (c * loss_by_hand(model, tokenizer, retain) - forget_weight * loss_by_hand(model, tokenizer, forget)).backward()
+    expected = {name: value.detach() - lr * value.grad for name, value in model.named_parameters()}
+    moved = max(float(value.grad.abs().max()) for value in model.parameters())
+    assert lr * moved > 1e-3, "the step is too small to tell anything"
+
+    saved = AutoModelForCausalLM.from_pretrained(tmp_path / "run" / "checkpoint", dtype=torch.float32)
+    for name, value in saved.named_parameters():
+        torch.testing.assert_close(value.detach().double(), expected[name], rtol=0, atol=1e-6, msg=name)
+
+
+def test_a_run_equals_the_same_trial_of_a_sweep(cli: Cli, reference: Reference, tmp_path: Path) -> None:
+    sweep, _ = reference
+    (trial,) = [row for row in sweep.trials if (row["method"], float(row["lr"])) == ("gdiff", 0.1)]
+    reports = [row for row in sweep.history if row["trial_id"] == trial["trial_id"]]
+
+    done = cli.run(
+        *("unlearn", *cli.problem, "--method", "gdiff", "--c", "0.9", "--optimizer", "sgd", "--lr", "0.1"),
+        *("--epochs", "30", "--batch-size", "5", "--out", tmp_path / "run", "--json"),
+    )
+
+    row = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert json.loads(done.stdout) == row
+    assert row["spec_hash"] == trial["spec_hash"]
+    assert set(row) == set(trial)
+    for name in ("forget_loss", "retain_loss", "forget_loss_capped", "verbmem", "utility", "truth_ratio", "steps"):
+        assert float(row[name]) == float(trial[name]), name
+    with (tmp_path / "run" / "history.csv").open(newline="") as file:
+        history = list(csv.DictReader(file))
+    assert len(history) == len(reports) == 30
+    for mine, theirs in zip(history, reports, strict=True):
+        for name in mine.keys() - {"trial_id", "seconds"}:
+            assert mine[name] == theirs[name], f"{name} after step {mine['step']}"
+    saved, kept = tmp_path / "run" / "checkpoint", sweep.out / trial["checkpoint"]
+    assert (saved / "model.safetensors").read_bytes() == (kept / "model.safetensors").read_bytes()
+
+
+def test_a_run_that_diverges_ends_with_code_1_and_its_numbers(cli: Cli, tmp_path: Path) -> None:
+    done = cli.run(
+        *("unlearn", *cli.problem, "--optimizer", "sgd", "--lr", "1e9", "--batch-size", "5"),
+        *("--out", tmp_path / "run", "--json"),
+        code=1,
+    )
+    row = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert row["status"] == "diverged"
+    assert row["error"] in done.stderr
+    assert json.loads(done.stdout) == row
+    assert not (tmp_path / "run" / "checkpoint").exists()
+    assert row["verbmem"] is None
