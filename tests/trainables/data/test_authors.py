@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import subprocess
 import sys
@@ -23,8 +24,11 @@ print(hashlib.sha256(repr(authors(seed=3)).encode()).hexdigest())
 def name_of(example: Example) -> str:
     """The two capitalised words of the author's name, which every answer repeats from the question."""
     words = example.question.replace("?", "").replace(",", "").replace("'s", "").split()
-    pairs = zip(words, words[1:], strict=False)
-    return next(f"{a} {b}" for a, b in pairs if a[0].isupper() and b[0].isupper() and f"{a} {b}" in example.answer)
+    return next(
+        f"{a} {b}"
+        for a, b in itertools.pairwise(words)
+        if a[0].isupper() and b[0].isupper() and f"{a} {b}" in example.answer
+    )
 
 
 @pytest.fixture(scope="module")
