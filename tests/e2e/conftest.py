@@ -257,7 +257,7 @@ def cli(tmp_path_factory: pytest.TempPathFactory, data: Path, target: Path) -> I
 @pytest.fixture(autouse=True)
 def _nothing_left_running(cli: Cli) -> Iterator[None]:
     yield
-    left = cli.end_processes(patience=15)
+    left = cli.end_processes(patience=60)
     assert not left, f"left running: {left}"
 
 
