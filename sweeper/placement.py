@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import socket
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -37,6 +38,22 @@ class Resources:
     def as_ray(self) -> dict[str, float]:
         """As Ray Tune takes them."""
         return {"cpu": self.cpus, "gpu": self.gpus}
+
+
+def address_problem(address: str | None) -> str | None:
+    """Why no cluster can be joined at an address, in a few seconds; Ray itself tries a closed port for minutes."""
+    if address is None or address == "auto":
+        return None
+    if "://" in address:
+        return f"--address {address}: expected HOST:PORT or 'auto'; a sweep joins a cluster from one of its own nodes"
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():
+        return f"--address {address}: expected HOST:PORT or 'auto'"
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=5.0).close()
+    except (OSError, OverflowError) as error:
+        return f"--address {address}: no Ray cluster answers there ({error})"
+    return None
 
 
 @contextlib.contextmanager

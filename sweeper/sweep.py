@@ -26,7 +26,7 @@ from rich.console import Console
 
 from sweeper.display import Display
 from sweeper.ledger import Ledger, write_json
-from sweeper.placement import ray_cluster
+from sweeper.placement import PlacementError, address_problem, ray_cluster
 from sweeper.session import SweepSession, run_state_folders
 from sweeper.settings import SweepSettings
 from sweeper.study import Proposal, SweepStudy
@@ -171,6 +171,8 @@ def _tune(
     settings: SweepSettings, out: Path, target: Target, session: SweepSession, *, left: int, restore: Mapping[str, str]
 ) -> None:
     """Hand the trials that are left to Ray Tune and wait."""
+    if problem := address_problem(settings.address):
+        raise PlacementError(problem)
     deadline = None
     if settings.time_budget_seconds is not None:
         deadline = time.monotonic() + settings.time_budget_seconds

@@ -15,6 +15,7 @@ from sweeper.commands.errors import Problems
 from sweeper.commands.options import read_method_options
 from sweeper.commands.spaces import grid_trials, is_space_file, sweep_space
 from sweeper.objectives import DEFAULT_OBJECTIVES, ObjectiveError, parse_objectives
+from sweeper.placement import address_problem
 from sweeper.settings import SweepSettings
 from sweeper.study import SAMPLERS
 from sweeper.tracking.uri import absolute_uri, tracking_problem
@@ -81,7 +82,7 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
     except ObjectiveError as error:
         problems.append(str(error))
     uri = given["tracking_uri"] or os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING
-    problems += [problem] if (problem := tracking_problem(uri)) else []
+    problems += [problem for problem in (tracking_problem(uri), address_problem(given["address"])) if problem]
     space = None
     if from_file or not problems:
         space = sweep_space(given, methods, base, options, rates, problems)
