@@ -63,8 +63,7 @@ def ray_cluster(address: str | None, *, resources: Resources, shared: tuple[Path
     Raises:
         PlacementError: no cluster answers, no node has what a trial asks for, or a node does not see a shared folder.
     """
-    environment = RAY_ENVIRONMENT | ({"RAY_AUTH_MODE": "token"} if address and _has_token() else {})
-    os.environ.update({key: value for key, value in environment.items() if key not in os.environ})
+    os.environ.update({key: value for key, value in RAY_ENVIRONMENT.items() if key not in os.environ})
     import ray
 
     try:
@@ -76,8 +75,11 @@ def ray_cluster(address: str | None, *, resources: Resources, shared: tuple[Path
         )
     except (ConnectionError, OSError, ValueError, RuntimeError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        what = f"cannot join a Ray cluster at '{address}'" if address else "cannot start Ray on this machine"
-        raise PlacementError(f"{what}: {reason}") from None
+        if address is None:
+            raise PlacementError(f"cannot start Ray on this machine: {reason}") from None
+        # Ray shows a token of its own accord only to clusters found by 'auto', and a wrong guess fails every trial.
+        hint = "" if "RAY_AUTH_MODE" in os.environ else "; if the cluster asks for a token, set RAY_AUTH_MODE=token"
+        raise PlacementError(f"cannot join a Ray cluster at '{address}': {reason}{hint}") from None
     try:
         # Ray reports a dead worker on stdout, which belongs to what the user asked to have printed.
         with contextlib.redirect_stdout(sys.stderr):
@@ -92,12 +94,6 @@ def ray_cluster(address: str | None, *, resources: Resources, shared: tuple[Path
 def _times(part: float, whole: float) -> int:
     """How often ``part`` fits into ``whole``: 2 // 0.1 is 19 in floating point."""
     return int(whole / part + 1e-9)
-
-
-def _has_token() -> bool:
-    """Whether this user has a Ray token. Ray itself shows it to clusters found by ``auto``, but not at an address."""
-    named = any(os.environ.get(name) for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"))
-    return named or (Path.home() / ".ray" / "auth_token").is_file()
 
 
 def _slots(nodes: list[dict[str, object]], resources: Resources) -> int:

@@ -130,6 +130,10 @@ def _number_problems(given: Mapping[str, Any]) -> list[str]:
     gpus = given["gpus_per_trial"]
     if gpus is not None and not (0 <= gpus < math.inf and (gpus <= 1 or gpus == int(gpus))):
         found.append(f"gpus-per-trial must be a fraction of one GPU or a whole number of GPUs, got {gpus:g}")
+    elif gpus and not given["address"] and gpus > (present := len(list(Path("/dev").glob("nvidia[0-9]*")))):
+        found.append(
+            f"no trial that takes {gpus:g} GPUs fits on this machine with {present} GPUs: lower --gpus-per-trial"
+        )
     if given["time_budget"] is not None and not given["time_budget"] > 0:
         found.append(f"time-budget must be greater than 0 seconds, got {given['time_budget']:g}")
     if given["storage"] and Path(given["storage"]).exists() and not Path(given["storage"]).is_dir():

@@ -243,12 +243,15 @@ def cli(tmp_path_factory: pytest.TempPathFactory, data: Path, target: Path) -> I
         MARK: uuid.uuid4().hex,
         "XDG_CACHE_HOME": str(folder / "cache"),
         "PYTHONPATH": os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(ROOT)]),
+        # Ray keeps a token in the home folder.
+        "HOME": str(folder),
         # No network, and as many threads as a trial of one CPU has.
         "HF_ENDPOINT": "http://127.0.0.1:9",
         "HF_HUB_OFFLINE": "1",
         "OMP_NUM_THREADS": "1",
     }
-    environment.pop("MLFLOW_TRACKING_URI", None)
+    for name in ("MLFLOW_TRACKING_URI", "RAY_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        environment.pop(name, None)
     made = Cli(folder, tuple(map(str, (*problem, "--target-path", target))), environment)
     yield made
     made.end_processes(patience=0)

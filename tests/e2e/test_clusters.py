@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -65,36 +68,70 @@ def test_a_cluster_that_does_not_answer_is_refused_soon(cli: Cli) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_sweep_joins_a_running_cluster_and_shares_its_gpu(cli: Cli) -> None:
-    """The GPU is one in name only, so trials run on CPUs; who gets how much of it is up to Ray."""
-    cluster = subprocess.Popen(
+@contextmanager
+def running_cluster(environment: dict[str, str]) -> Iterator[str]:
+    """The address of a cluster of two nodes on this machine, one of them with a GPU in name."""
+    process = subprocess.Popen(
         [sys.executable, "-c", CLUSTER],
-        env={**cli.environment, "SWEEPER_TEST_MARK": "cluster"},
+        # Not with the mark: it outlives the commands that join it.
+        env={**environment, "SWEEPER_TEST_MARK": "cluster"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
     )
-    assert cluster.stdout is not None
+    assert process.stdout is not None
     try:
-        address = cluster.stdout.readline().strip()
-        joined = subprocess.run(
-            [sys.executable, "-c", JOIN, address],
-            env=cli.environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        everywhere, on_the_gpu, on_two_gpus, unseen = joined.stdout.splitlines()
-        assert (everywhere, on_the_gpu) == ("3", "2"), joined.stderr
+        yield process.stdout.readline().strip()
+        assert process.poll() is None, "the cluster was shut down by who joined it"
+    finally:
+        process.communicate(timeout=60)
+
+
+@pytest.fixture
+def with_token(cli: Cli, tmp_path: Path) -> dict[str, str]:
+    """The environment of a user who has a Ray token, as Ray makes one for the first cluster on a machine."""
+    token = tmp_path / "token"
+    token.write_text("0123456789abcdef" * 4)
+    return {**cli.environment, "RAY_AUTH_TOKEN_PATH": str(token)}
+
+
+def join(address: str, environment: dict[str, str]) -> list[str]:
+    """What joining the cluster with several wishes says."""
+    done = subprocess.run(
+        [sys.executable, "-c", JOIN, address],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_a_sweep_joins_a_running_cluster_and_shares_its_gpu(cli: Cli, with_token: dict[str, str]) -> None:
+    """The GPU is one in name only, so trials run on CPUs; who gets how much of it is up to Ray."""
+    with running_cluster({**with_token, "RAY_AUTH_MODE": "token"}) as address:
+        with_token = {**with_token, "RAY_AUTH_MODE": "token"}
+        everywhere, on_the_gpu, on_two_gpus, unseen = join(address, with_token)
+        assert (everywhere, on_the_gpu) == ("3", "2")
         assert "2 GPUs" in on_two_gpus
         assert "does not see /nowhere/at/all" in unseen
 
         sweep = cli.new("joined")
         arguments = ("--trials", "2", "--epochs", "1", "--gpus-per-trial", "0.25", "--address", address, "--json")
-        done = cli.run(*cli.pareto(sweep, *arguments))
+        done = dataclasses.replace(cli, environment=with_token).run(*cli.pareto(sweep, *arguments))
         assert json.loads(done.stdout)["status"] == {"finished": 2}
-        assert cluster.poll() is None, "the cluster was shut down by the sweep"
-    finally:
-        cluster.communicate(timeout=60)
+
+
+def test_a_token_the_cluster_does_not_ask_for_does_not_cost_the_trials(cli: Cli, with_token: dict[str, str]) -> None:
+    """To such a cluster a driver in token mode looks dead, and it cancels every worker."""
+    with running_cluster({**with_token, "RAY_AUTH_MODE": "disabled"}) as address:
+        sweep = cli.new("no-token")
+        arguments = ("--trials", "1", "--epochs", "1", "--address", address)
+        process = dataclasses.replace(cli, environment=with_token).start(*cli.pareto(sweep, *arguments))
+        _, stderr = process.communicate(timeout=150)
+        assert process.returncode == 0 or (process.returncode == 2 and "RAY_AUTH_MODE=disabled" in stderr), stderr
+        assert sweep.ended("failed") == set()
+        assert join(address, {**with_token, "RAY_AUTH_MODE": "disabled"})[0] == "3"

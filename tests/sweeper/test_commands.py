@@ -420,6 +420,12 @@ def test_a_space_file_that_is_not_there_is_named(pareto: Callable[..., Result]) 
     assert "papers" in problem
 
 
+def test_an_unknown_method_beside_a_space_file_is_refused_too(pareto: Callable[..., Result], tmp_path: Path) -> None:
+    path = tmp_path / "space.yaml"
+    path.write_text("method: [gdiff]\n")
+    assert problems_of(pareto("--space", path, "--method", "nonsense"))
+
+
 @pytest.mark.parametrize("arguments", [["--method", "gdiff"], ["--lr", "1e-4"], ["--c", "0.5"], ["--option", "c=0.5"]])
 def test_what_the_space_file_says_cannot_be_said_on_the_command_line_too(
     pareto: Callable[..., Result], tmp_path: Path, arguments: list[str]
@@ -523,12 +529,12 @@ def test_options_of_a_sweep_are_in_its_settings(
 ) -> None:
     accepted(
         *("--trials", "5", "--sampler", "nsga2", "--seeds", "2", "--seed", "3", "--max-concurrent", "4"),
-        *("--cpus-per-trial", "2", "--gpus-per-trial", "0.25", "--time-budget", "60", "--experiment", "e"),
+        *("--cpus-per-trial", "2", "--gpus-per-trial", "0", "--time-budget", "60", "--experiment", "e"),
         *("--objectives", "verbmem:min,utility:max", "--storage", "state", "--address", "auto"),
     )
     settings = read_settings(out)
     assert (settings.trials, settings.sampler, settings.all_seeds) == (5, "nsga2", (3, 4))
-    assert (settings.cpus_per_trial, settings.gpus_per_trial, settings.max_concurrent) == (2.0, 0.25, 4)
+    assert (settings.cpus_per_trial, settings.gpus_per_trial, settings.max_concurrent) == (2.0, 0.0, 4)
     assert (settings.time_budget_seconds, settings.experiment, settings.address) == (60.0, "e", "auto")
     assert [item.name for item in settings.parsed_objectives] == ["verbmem", "utility"]
     assert settings.storage == str(tmp_path / "cwd" / "state")

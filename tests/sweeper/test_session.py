@@ -228,6 +228,15 @@ def test_a_trial_that_failed_has_no_checkpoint_and_its_reason(session: SweepSess
     assert (row["error"], row["forget_loss"], row["steps"]) == ("RuntimeError: out of memory", "", "")
 
 
+def test_a_trial_whose_worker_never_started_is_in_mlflow_all_the_same(
+    session: SweepSession, tracker: RecordingTracker
+) -> None:
+    """MLflow takes nothing for a run that was not begun, and Tune begins a trial only when its worker is there."""
+    session.next_trial()
+    session.ended("00000", {"status": "failed", "error": "the worker died"})
+    assert [what for what, _, _ in tracker.calls] == ["started", "ended"]
+
+
 def test_steps_a_restarted_worker_reports_again_are_left_out(session: SweepSession, tracker: RecordingTracker) -> None:
     following = session.next_trial()
     assert following is not None
