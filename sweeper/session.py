@@ -41,6 +41,7 @@ class SweepSession:
         self.display = display
         self._make_spec = make_spec
         self._specs: dict[str, TrialSpec] = {}
+        self._started: set[str] = set()
         self._last_step: dict[str, int] = {}
         self._unwritten: list[Row] = []
         self._unwritten_history: list[Row] = []
@@ -66,6 +67,7 @@ class SweepSession:
         """A worker has taken the trial."""
         spec = self._specs[trial_id]
         row = {"spec_hash": spec.spec_hash, **spec.row()}
+        self._started.add(trial_id)
         self._track_start(trial_id, row)
         self.display.started(trial_id, row)
 
@@ -84,6 +86,8 @@ class SweepSession:
         """The trial is over, however it ended; ``outcome`` has at least ``status``."""
         spec = self._specs[trial_id]
         row: Row = {"trial_id": trial_id, "spec_hash": spec.spec_hash, **spec.row(), **outcome}
+        if trial_id not in self._started:
+            self._track_start(trial_id, row)  # its worker died before Tune called it started
         self._unwritten.append(row)
         self._write()
         try:

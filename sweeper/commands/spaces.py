@@ -40,15 +40,17 @@ def sweep_space(
     from search_spaces.errors import SpaceError
     from search_spaces.named import SPACES, named_space
 
-    info = MODELS.get(base.model) or local_model(base.model)
-    keys = {
-        name: tuple(f"{owner}.{option.name}" for owner, option in parse_method(name).owned_options())
-        for name in methods
-    }
-    values = {key: tuple(options[key.rpartition(".")[2]]) for key in _all(keys) if key.rpartition(".")[2] in options}
     chosen = given["space"] or "default"
     try:
         if chosen in SPACES:
+            info = MODELS.get(base.model) or local_model(base.model)
+            keys = {
+                name: tuple(f"{owner}.{option.name}" for owner, option in parse_method(name).owned_options())
+                for name in methods
+            }
+            values = {
+                key: tuple(options[key.rpartition(".")[2]]) for key in _all(keys) if key.rpartition(".")[2] in options
+            }
             space = named_space(
                 chosen,
                 methods=keys,
