@@ -45,6 +45,7 @@ def generate_greedy(
                 max_new_tokens=max_new_tokens,
                 do_sample=False,
                 num_beams=1,
+                repetition_penalty=1.0,  # some models ship another one in their generation config
                 use_cache=True,
                 pad_token_id=pad_id,
                 eos_token_id=tokenizer.eos_token_id,

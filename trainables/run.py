@@ -121,7 +121,7 @@ class UnlearningRun:
             "seconds": (self._train_seconds, self._eval_seconds),
             "done": self._done,
             "rng": torch.get_rng_state(),
-            "cuda_rng": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+            "cuda_rng": [torch.cuda.get_rng_state()] if torch.cuda.is_available() else [],
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -149,7 +149,7 @@ class UnlearningRun:
         self._done = state["done"]
         torch.set_rng_state(state["rng"])
         if state["cuda_rng"]:
-            torch.cuda.set_rng_state_all(state["cuda_rng"])
+            torch.cuda.set_rng_state(state["cuda_rng"][0])
 
     # One epoch -------------------------------------------------------------------------------------------------------
 
