@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,3 +104,26 @@ def test_a_run_that_diverges_ends_with_code_1_and_its_numbers(cli: Cli, tmp_path
     assert json.loads(done.stdout) == row
     assert not (tmp_path / "run" / "checkpoint").exists()
     assert row["verbmem"] is None
+
+
+def cut_weights(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:1000])
+
+
+def name_another_architecture(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"model_type": "vit", "architectures": ["ViTModel"]}))
+
+
+@pytest.mark.parametrize("spoil", [cut_weights, name_another_architecture])
+def test_a_target_that_cannot_be_loaded_is_named_without_a_traceback(
+    cli: Cli, target: Path, tmp_path: Path, spoil: Callable[[Path], None]
+) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(target, broken)
+    spoil(broken)
+    problem = [str(broken) if part == str(target) else part for part in cli.problem]
+    done = cli.run("unlearn", *problem, code=1)
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert str(broken) in line

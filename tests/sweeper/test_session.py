@@ -182,6 +182,16 @@ def test_the_row_is_on_disk_before_the_search_and_mlflow_are_told(
     assert order == [("study", {"00000"}), ("mlflow", {"00000"})]
 
 
+def test_the_row_is_on_disk_before_mlflow_hears_of_a_trial_that_never_started(
+    session: SweepSession, tracker: RecordingTracker, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    monkeypatch.setattr(tracker, "trial_started", lambda trial_id, **given: seen.append(Ledger(out).finished_ids()))
+    session.next_trial()
+    session.ended("00000", {"status": "failed", "error": "the worker died"})
+    assert seen == [{"00000"}]
+
+
 def test_history_is_on_disk_before_the_row(session: SweepSession, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a kill between the two would leave a finished trial without its last report for ever."""
     append = session.ledger.trials.append
