@@ -86,14 +86,14 @@ class SweepSession:
         """The trial is over, however it ended; ``outcome`` has at least ``status``."""
         spec = self._specs[trial_id]
         row: Row = {"trial_id": trial_id, "spec_hash": spec.spec_hash, **spec.row(), **outcome}
-        if trial_id not in self._started:
-            self._track_start(trial_id, row)  # its worker died before Tune called it started
         self._unwritten.append(row)
         self._write()
         try:
             self.study.tell(trial_id, row)
         finally:
             # A study that cannot be told now, its disk full, is put right from the row when the sweep is resumed.
+            if trial_id not in self._started:
+                self._track_start(trial_id, row)  # its worker died before Tune called it started
             self._track_end(row)
             self.display.ended(trial_id, row)
             remove_run_states(self._storage, trial_id)

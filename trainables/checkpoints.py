@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,15 +31,52 @@ def save_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folde
         shutil.rmtree(staging, ignore_errors=True)
 
 
+class LoadError(RuntimeError):
+    """A model, its configuration or its tokenizer cannot be loaded; the message is a plain sentence for the user."""
+
+
+@contextmanager
+def loading(source: Path | str) -> Iterator[None]:
+    """Turn whatever goes wrong inside, from torn files to unknown architectures, into one sentence naming ``source``.
+
+    Raises:
+        LoadError: always in place of the error.
+    """
+    try:
+        yield
+    except Exception as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+        raise LoadError(f"cannot load the model {source}: {reason}") from error
+
+
 def load_model(folder: Path | str) -> PreTrainedModel:
-    """A causal language model in float32 from safetensors; code from the folder or the hub never runs."""
+    """A causal language model in float32 from safetensors; code from the folder or the hub never runs.
+
+    Raises:
+        LoadError: there is no such model, or it is none of that kind.
+    """
     import torch
     from transformers import AutoModelForCausalLM
 
     _quiet()
-    return AutoModelForCausalLM.from_pretrained(
-        folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False
-    )
+    with loading(folder):
+        return AutoModelForCausalLM.from_pretrained(
+            folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False
+        )
+
+
+def load_tokenizer(folder: Path | str) -> PreTrainedTokenizerBase:
+    """A model's tokenizer, with a padding token.
+
+    Raises:
+        LoadError: there is none.
+    """
+    from transformers import AutoTokenizer
+
+    with loading(folder):
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    ensure_pad_token(tokenizer)
+    return tokenizer
 
 
 def ensure_pad_token(tokenizer: PreTrainedTokenizerBase) -> None:

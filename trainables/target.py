@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainables.checkpoints import ensure_pad_token, load_model, save_model
+from trainables.checkpoints import load_model, load_tokenizer, loading, save_model
 from trainables.data import UnlearningData, load_data
 from trainables.data.examples import Example
 from trainables.finetune import Progress, TargetError, finetune
@@ -93,7 +93,7 @@ def prepare_target(
         on_progress: called after every epoch.
 
     Raises:
-        DataError, TargetError: with a plain sentence.
+        DataError, TargetError, LoadError: with a plain sentence.
     """
     cache = cache or cache_folder()
     device = device or default_device()
@@ -190,10 +190,9 @@ def load_base(spec: TrialSpec, data: UnlearningData) -> tuple[PreTrainedModel, P
     """The model and tokenizer fine-tuning starts from.
 
     Raises:
-        TargetError: the model is unknown, or cannot be loaded.
+        TargetError: the model is unknown.
+        LoadError: it cannot be loaded.
     """
-    from transformers import AutoTokenizer
-
     if spec.model not in MODELS and spec.model_path is None:
         raise TargetError(f"unknown model '{spec.model}': expected one of {', '.join(MODELS)}, or a model_path")
     info = model_info(spec)
@@ -203,12 +202,7 @@ def load_base(spec: TrialSpec, data: UnlearningData) -> tuple[PreTrainedModel, P
 
         trained = train_tokenizer(data.full)
         return make_tiny_phi(trained), trained
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
-        ensure_pad_token(tokenizer)
-        return load_model(source), tokenizer
-    except Exception as error:
-        raise TargetError(f"cannot load the model {source}: {str(error).strip().splitlines()[0][:300]}") from error
+    return load_model(source), load_tokenizer(source)
 
 
 def _base_identity(spec: TrialSpec) -> str:
@@ -224,7 +218,9 @@ def _with_baseline(
     """The target with its own scores and forget-set log likelihoods, cached per model and data."""
     from transformers import AutoConfig
 
-    vocabulary_size = int(AutoConfig.from_pretrained(folder, trust_remote_code=False).get_text_config().vocab_size)
+    with loading(folder):
+        configuration = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+        vocabulary_size = int(configuration.get_text_config().vocab_size)
     problem = _digest(FORMAT, key, data, spec.max_length)
     stored = cache / "baselines" / f"{problem}.json"
     if not stored.is_file():

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainables.checkpoints import ensure_pad_token, load_model
+from trainables.checkpoints import load_model, load_tokenizer
 from trainables.evaluation import Evaluator
 from trainables.spec import TrialSpec
 from trainables.target import Target
@@ -27,12 +27,9 @@ class Workspace:
     """
 
     def __init__(self, target: Target, *, device: torch.device | str) -> None:
-        from transformers import AutoTokenizer
-
         self.target = target
         self.device = device
-        self.tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(target.path)
-        ensure_pad_token(self.tokenizer)
+        self.tokenizer: PreTrainedTokenizerBase = load_tokenizer(target.path)
         self._model: PreTrainedModel = load_model(Path(target.path)).to(device)
         self._pristine: dict[str, Tensor] = {
             name: tensor.detach().to("cpu", copy=True) for name, tensor in self._model.state_dict().items()

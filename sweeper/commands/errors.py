@@ -70,6 +70,7 @@ def _code(error: Exception) -> int | None:
         ("sweeper.placement", "PlacementError"): WRONG_USAGE,
         ("sweeper.sweep", "UsageError"): WRONG_USAGE,
         ("sweeper.sweep", "SweepError"): FAILED,
+        ("trainables.checkpoints", "LoadError"): FAILED,
         ("trainables.finetune", "TargetError"): FAILED,
         ("analysis.table", "AnalysisError"): WRONG_USAGE,
     }

@@ -27,7 +27,7 @@ MARK = "SWEEPER_TEST_MARK"
 GRID = (
     *("--sampler", "grid", "--method", "gdiff", "--method", "ngdiff", "--c", "0.9"),
     *("--optimizer", "sgd", "--lr", "0.05", "--lr", "0.1", "--lr", "1e9"),
-    *("--epochs", "30", "--batch-size", "5", "--json"),
+    *("--epochs", "30", "--batch-size", "5", "--gpus-per-trial", "0", "--json"),
 )
 """Six trials; the two at 1e9 diverge at once, the others take seconds."""
 MEASURED_TIMES = (
@@ -245,9 +245,10 @@ def cli(tmp_path_factory: pytest.TempPathFactory, data: Path, target: Path) -> I
         "PYTHONPATH": os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(ROOT)]),
         # Ray keeps a token in the home folder.
         "HOME": str(folder),
-        # No network, and as many threads as a trial of one CPU has.
+        # No network, no GPU, and as many threads as a trial of one CPU has.
         "HF_ENDPOINT": "http://127.0.0.1:9",
         "HF_HUB_OFFLINE": "1",
+        "CUDA_VISIBLE_DEVICES": "",
         "OMP_NUM_THREADS": "1",
     }
     for name in ("MLFLOW_TRACKING_URI", "RAY_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):

@@ -18,6 +18,7 @@ import trainables.tiny_models
 from trainables.checkpoints import load_model, save_model
 from trainables.data.examples import UnlearningData
 from trainables.evaluation import Evaluator
+from trainables.checkpoints import LoadError
 from trainables.finetune import Progress, TargetError
 from trainables.models import MODELS, TargetRecipe
 from trainables.spec import TrialSpec
@@ -219,7 +220,7 @@ def test_a_folder_that_is_not_there_is_named(prepare: Preparation, tmp_path: Pat
 def test_a_folder_that_is_no_model_is_named(prepare: Preparation, tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "config.json").write_text("{}")
-    with pytest.raises(TargetError, match=r"cannot load the model .*notes"):
+    with pytest.raises(LoadError, match=r"cannot load the model .*notes"):
         prepare(replace(SPEC, model="my-model", model_path=str(tmp_path / "notes")))
 
 
