@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from trainables.checkpoints import ensure_pad_token, load_model, save_model
+from trainables.checkpoints import LoadError, ensure_pad_token, load_model, save_model
 
 
 def _equal(one: Any, other: Any) -> bool:
@@ -64,7 +64,7 @@ def test_pickled_weights_are_not_loaded(tmp_path: Path, make_network: Any) -> No
     model = make_network()
     model.config.save_pretrained(tmp_path)
     torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
-    with pytest.raises(OSError, match="safetensors"):
+    with pytest.raises(LoadError, match="safetensors"):
         load_model(tmp_path)
 
 

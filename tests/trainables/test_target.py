@@ -15,10 +15,9 @@ from transformers import PhiForCausalLM
 
 import trainables.target
 import trainables.tiny_models
-from trainables.checkpoints import load_model, save_model
+from trainables.checkpoints import LoadError, load_model, save_model
 from trainables.data.examples import UnlearningData
 from trainables.evaluation import Evaluator
-from trainables.checkpoints import LoadError
 from trainables.finetune import Progress, TargetError
 from trainables.models import MODELS, TargetRecipe
 from trainables.spec import TrialSpec
