@@ -20,7 +20,10 @@ _NOT_HERE = ("space", "trials", "sampler", "auto_lr")
     "--lr", type=options.NUMBER, multiple=True, help="Learning rate; repeats.  [default: 5 over the model's range]"
 )
 @click.option(
-    "--c", type=options.NUMBER, multiple=True, help="gdiff's weight on the retain loss; repeats.  [default: .5, .9, .99]"
+    "--c",
+    type=options.NUMBER,
+    multiple=True,
+    help="gdiff's weight on the retain loss; repeats.  [default: .5, .9, .99]",
 )
 @click.option("--seeds", type=options.WHOLE, default=2, show_default=True, help="Runs per configuration.")
 @click.option(
