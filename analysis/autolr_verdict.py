@@ -21,8 +21,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from analysis.cells import Problem, Setting
 from analysis.frontier import hypervolume
-from analysis.lr_grid import LrGrid, Problem, Setting, Unit
+from analysis.lr_grid import LrGrid, Unit
 from analysis.paired import LEAST_PAIRS, PairedResult, holm, paired
 from analysis.tuning_curve import PROBE_CHARGE, TuningCurve, tuning_curve
 from analysis.words import counted

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.lr_grid import LrGrid, Problem, Unit
+from analysis.cells import Problem
+from analysis.lr_grid import LrGrid, Unit
 from analysis.words import counted
 
 WITHIN = 0.05
@@ -91,7 +92,7 @@ class Sensitivity:
         tried = counted(len(self.rates), "learning rate")
         reach = f"only lr {low:g}" if low == high else f"lr {low:g} to {high:g} ({self.decades:.1f} decades)"
         return (
-            f"{self.problem.method}: best at lr {self.best_lr:g}; within {WITHIN:.0%} of it: {reach}, of {tried} tried; "
+            f"{self.problem.method}: best at lr {self.best_lr:g}; within {WITHIN:.0%} of it: {reach}, of {tried}; "
             f"the hypervolume varies by {self.spread['hypervolume']:.3f} over them"
         )
 
