@@ -1,4 +1,4 @@
-"""What every trial of one or several sweeps stands for: its problem, its learning-rate policy, its setting, its seed."""
+"""What every trial of a sweep stands for: its problem, its learning-rate policy, its setting and its seed."""
 
 from __future__ import annotations
 
