@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from analysis.frontier import hypervolume, nondominated
 from analysis.objectives import Floats, Objective, costs_of, measured, values_of
@@ -42,7 +43,7 @@ def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> AnytimeC
     trials = table.trials
     if "ended_at" in trials.columns:
         trials = trials.sort_values("ended_at", kind="stable")
-    seconds = _seconds(table, trials.index.to_numpy())
+    seconds = _seconds(trials)
     usable = np.zeros(len(trials), dtype=bool)
     costs = np.empty((len(trials), len(objectives)))
     if objectives and len(trials):
@@ -62,8 +63,7 @@ def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> AnytimeC
     return AnytimeCurve(np.cumsum(np.nan_to_num(seconds)), volumes, tuple(trials["trial_id"]), untimed)
 
 
-def _seconds(table: TrialTable, index: Floats) -> Floats:
-    trials = table.trials.loc[index]
+def _seconds(trials: pd.DataFrame) -> Floats:
     missing = np.full(len(trials), np.nan)
     columns = {
         name: trials[name].to_numpy(dtype=np.float64) if name in trials.columns else missing

@@ -96,5 +96,5 @@ def _reached(expected: Sequence[float] | Floats, auto: float) -> float:
         return 1.0
     for n, (before, after) in enumerate(itertools.pairwise(expected), start=1):
         if after >= auto:
-            return n + (auto - before) / (after - before)
+            return float(n + (auto - before) / (after - before))
     return math.inf

@@ -21,6 +21,7 @@ def lr_study_space(
     lr: Sequence[float],
     smoothings: Sequence[str],
     probes: Sequence[str],
+    probe_batches: Sequence[int] = (1,),
     start_lr: Sequence[float] = (),
     options: Mapping[str, Sequence[float]] = MappingProxyType({}),
 ) -> Space:
@@ -31,6 +32,7 @@ def lr_study_space(
             :func:`search_spaces.builtin.default_space`.
         lr: the fixed learning rates.
         smoothings, probes: AutoLR's variants, each combination an arm of its own.
+        probe_batches: how many retain batches a fresh probe averages over, each an arm; other probes use one.
         start_lr: where AutoLR starts; by default at every fixed learning rate in turn.
         options: values of options by key; the others keep their defaults.
 
@@ -47,6 +49,7 @@ def lr_study_space(
         Choice("auto_lr", ("off", "on")),
         Choice("auto_lr_smoothing", tuple(dict.fromkeys(smoothings)), when=automatic),
         Choice("auto_lr_probe", tuple(dict.fromkeys(probes)), when=automatic),
+        *_batches(probes, probe_batches),
         Choice("lr", unique(lr), when={"auto_lr": ("off",)}),
         Choice("lr", unique(start_lr or lr), when=automatic, key=AUTO_START),
     ]
@@ -60,3 +63,10 @@ def lr_study_space(
     if problems:
         raise SpaceError(problems)
     return space
+
+
+def _batches(probes: Sequence[str], probe_batches: Sequence[int]) -> list[Parameter]:
+    if "fresh" not in probes or tuple(probe_batches) == (1,):
+        return []
+    fresh = {"auto_lr": ("on",), "auto_lr_probe": ("fresh",)}
+    return [Choice("auto_lr_probe_batches", tuple(dict.fromkeys(probe_batches)), when=fresh)]

@@ -34,6 +34,12 @@ _NOT_HERE = ("space", "trials", "sampler", "auto_lr")
 )
 @click.option("--auto-lr-probe", multiple=True, help="same or fresh; each an arm; repeats.  [default: fresh]")
 @click.option(
+    "--auto-lr-probe-batches",
+    type=options.WHOLE,
+    multiple=True,
+    help="Retain batches a fresh probe averages over; each an arm; repeats.  [default: 1]",
+)
+@click.option(
     "--from", "folders", type=click.Path(), multiple=True, help="Judge finished sweeps in these folders; runs nothing."
 )
 @plain_errors

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,7 +45,7 @@ def print_study(study: LrStudy) -> None:
     from analysis.words import number
 
     # No colour codes and no folding in a file or a pipe.
-    console = Console(width=None if click.get_text_stream("stdout").isatty() else 160, highlight=False)
+    console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
     for item in study.sensitivity:
         where = f"{item.problem.method} on {item.problem.model}, {item.problem.dataset}"
         table = Table(title=f"{where}: hypervolume by learning rate", title_justify="left")
@@ -54,8 +55,8 @@ def print_study(study: LrStudy) -> None:
         rows += [(f"AutoLR {place.variant} from {row.lr:g}", row) for place in item.auto for row in place.starts]
         for label, row in rows:
             shown = [row.metrics.get(name) for name in ("verbmem", "utility")]
-            cells = (number(row.hypervolume), number(row.deviation), str(row.seeds), str(row.diverged))
-            table.add_row(label, *cells, *map(number, shown))
+            numbers = (number(row.hypervolume), number(row.deviation), str(row.seeds), str(row.diverged))
+            table.add_row(label, *numbers, *map(number, shown))
         console.print(table)
         console.print(item.words())
         console.print()

@@ -35,6 +35,7 @@ def lr_study_settings(given: Mapping[str, Any], *, command: str) -> SweepSetting
     starts = tuple(rate for rate in given["auto_lr_start_lr"] if rate is not None)
     smoothings = tuple(given["auto_lr_smoothing"]) or (TrialSpec().auto_lr_smoothing,)
     probes = tuple(given["auto_lr_probe"]) or (TrialSpec().auto_lr_probe,)
+    batches = tuple(count for count in given["auto_lr_probe_batches"] if count is not None)
     own = [
         f"unknown {name} '{value}': expected one of {', '.join(allowed)}"
         for name, values, allowed in (
@@ -44,6 +45,9 @@ def lr_study_settings(given: Mapping[str, Any], *, command: str) -> SweepSetting
         for value in values
         if value not in allowed
     ]
+    own += [f"auto_lr_probe_batches must be at least 1, got {count}" for count in batches if count < 1]
+    if batches and "fresh" not in probes:
+        own.append(f"auto_lr_probe_batches applies to auto_lr_probe fresh only, got {', '.join(probes)}")
     own += [
         f"auto-lr-start-lr must be a finite number greater than 0, got {rate:g}"
         for rate in starts
@@ -51,7 +55,7 @@ def lr_study_settings(given: Mapping[str, Any], *, command: str) -> SweepSetting
     ]
     # The paper's grid is finite whatever the methods, so that everything else is checked as pareto checks it.
     shared: dict[str, Any] = {"space": "paper", "sampler": "grid", "trials": None, "auto_lr": "both"}
-    shared |= {"auto_lr_smoothing": None, "auto_lr_probe": None}
+    shared |= {"auto_lr_smoothing": None, "auto_lr_probe": None, "auto_lr_probe_batches": None}
     try:
         settings = sweep_settings({**given, **shared, "method": methods, "c": c, "lr": rates}, command=command)
     except Problems as error:
@@ -64,6 +68,7 @@ def lr_study_settings(given: Mapping[str, Any], *, command: str) -> SweepSetting
             lr=rates,
             smoothings=smoothings,
             probes=probes,
+            probe_batches=batches or (1,),
             start_lr=starts,
             options=_options_by_key(given, methods, c),
         )
