@@ -74,6 +74,8 @@ def _from_csv(path: Path, name: str) -> Part:
         "checkpoint": "",
         "error": "",
     }
+    if "trial_id" not in trials.columns:
+        trials["trial_id"] = [f"{index:05d}" for index in range(len(trials))]
     for column, value in defaults.items():
         if column not in trials.columns:
             trials[column] = value
