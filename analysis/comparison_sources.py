@@ -63,8 +63,7 @@ def _from_csv(path: Path, name: str) -> Part:
         if isinstance(value, (int, float)) and not pd.isna(value)
     }
     trials = frame[~is_baseline].reset_index(drop=True)
-    defaults: dict[str, object] = {
-        "trial_id": [f"{index:05d}" for index in range(len(trials))],
+    defaults: dict[str, str | float] = {
         "model": "",
         "dataset": "",
         "lr": float("nan"),
