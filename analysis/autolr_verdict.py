@@ -114,7 +114,9 @@ def words(verdict: Verdict) -> tuple[str, ...]:
     lines = []
     for opponent in verdict.opponents:
         result = opponent.result
-        against = opponent.name
+        if opponent.name == ORACLE and len(opponent.choice) < 2:
+            continue  # with one setting the oracle is the best single rate
+        against = f"the {opponent.name}"
         if opponent.name == SINGLE:
             against = f"the best single lr ({next(iter(opponent.choice.values())):g})"
         interval = ""
@@ -140,7 +142,7 @@ def words(verdict: Verdict) -> tuple[str, ...]:
 
 def curve_in_words(curve: TuningCurve) -> str:
     """``AutoLR, charged 1.03 runs, equals the best of 2.4 hand-picked learning rates``."""
-    cost = f"AutoLR, charged {curve.charge:.3g} runs,"
+    cost = f"AutoLR, charged {curve.charge:.2f} runs,"
     if math.isinf(curve.equals):
         return f"{cost} does not reach the best of all {len(curve.picks)} learning rates tried"
     if curve.expected[0] >= curve.auto:

@@ -130,7 +130,7 @@ def web_page(tables: Sequence[ComparisonTable]) -> str:
         "body{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:75rem;padding:0 1rem;color:#222}"
         ".scroll{overflow-x:auto}table{border-collapse:collapse}th,td{padding:.35rem .7rem;text-align:left;"
         "border-bottom:1px solid #ddd;vertical-align:top}td.n{text-align:right;white-space:nowrap}"
-        "th[scope=row]{white-space:nowrap}"
+        "th[scope=row]{white-space:nowrap}td:last-child{min-width:18rem}"
     )
     return (
         "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'><title>Comparison of methods</title>"

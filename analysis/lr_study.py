@@ -13,17 +13,19 @@ from analysis.files import write_whole
 from analysis.lr_grid import LrGrid, lr_grid
 from analysis.pareto_json import plain
 from analysis.sensitivity import AutoPlace, RateRow, Sensitivity, sensitivity_data
+from analysis.study_fronts import ArmFronts, arm_fronts
 from analysis.sweep_file import SweepFile
 from analysis.table import TrialTable
 
 
 @dataclass(frozen=True, slots=True)
 class LrStudy:
-    """Sensitivity of every method, and AutoLR's verdicts; ``notes`` say what was left out."""
+    """Sensitivity of every method, AutoLR's verdicts and the arms' fronts; ``notes`` say what was left out."""
 
     grid: LrGrid
     sensitivity: tuple[Sensitivity, ...]
     verdicts: tuple[Verdict, ...]
+    fronts: tuple[ArmFronts, ...]
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, object]:
@@ -32,6 +34,7 @@ class LrStudy:
             "settings": list(self.grid.setting_columns),
             "sensitivity": [_of_sensitivity(item) for item in self.sensitivity],
             "verdicts": [_of_verdict(item, self.grid.setting_columns) for item in self.verdicts],
+            "fronts": [_of_fronts(item) for item in self.fronts],
             "notes": list(self.notes),
         }
         found = plain(content)
@@ -53,7 +56,7 @@ def read_study(folders: Sequence[Path]) -> LrStudy:
         parts.append((TrialTable.read(folder, sweep=f"{index + 1}: {sweep.name}"), sweep.objectives))
     grid = lr_grid(parts)
     notes = [note for table, _ in parts for note in table.notes]
-    return LrStudy(grid, sensitivity_data(grid), verdicts_data(grid), (*notes, *grid.notes))
+    return LrStudy(grid, sensitivity_data(grid), verdicts_data(grid), arm_fronts(grid), (*notes, *grid.notes))
 
 
 def write_study(path: Path, study: LrStudy) -> None:
@@ -137,3 +140,23 @@ def _of_opponent(item: Opponent, columns: Sequence[str]) -> dict[str, object]:
 
 def _of_problem(item: Sensitivity | Verdict) -> dict[str, object]:
     return {"model": item.problem.model, "dataset": item.problem.dataset, "method": item.problem.method}
+
+
+def _of_fronts(item: ArmFronts) -> dict[str, object]:
+    places = item.sensitivity
+    return {
+        "model": item.model,
+        "dataset": item.dataset,
+        "references": places.references,
+        "order_stable": places.stable,
+        "arms": [
+            {
+                "name": name,
+                "hypervolume": found.hypervolume,
+                "igd_plus": found.igd_plus,
+                "epsilon": found.epsilon,
+                "hypervolume_by_reference": row.tolist(),
+            }
+            for (name, found), row in zip(item.indicators.items(), places.hypervolumes, strict=True)
+        ],
+    }

@@ -60,6 +60,17 @@ def print_study(study: LrStudy) -> None:
         console.print(table)
         console.print(item.words())
         console.print()
+    for fronts in study.fronts:
+        table = Table(title=f"{fronts.model}, {fronts.dataset}: all trials of an arm together", title_justify="left")
+        for name in ("arm", "hypervolume", "IGD+", "epsilon"):
+            table.add_column(name, justify="left" if name == "arm" else "right")
+        for arm, found in fronts.indicators.items():
+            table.add_row(arm, *map(number, (found.hypervolume, found.igd_plus, found.epsilon)))
+        console.print(table)
+        places = ", ".join(f"{place:g}" for place in fronts.sensitivity.references)
+        order = "is the same" if fronts.sensitivity.stable else "is NOT the same"
+        console.print(f"The arms' order by hypervolume {order} with the reference point at {places}.")
+        console.print()
     for verdict in study.verdicts:
         for line in words(verdict):
             console.print(f"- {line}")

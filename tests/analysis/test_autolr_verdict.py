@@ -14,6 +14,7 @@ from analysis.errors import AnalysisError
 from analysis.lr_grid import LrGrid, lr_grid
 from analysis.lr_study import read_study, write_study
 from analysis.sensitivity import sensitivity_data
+from analysis.study_fronts import arm_fronts, study_attainment
 from analysis.sweep_file import SweepFile
 from analysis.table import TrialTable
 
@@ -65,6 +66,7 @@ def test_the_verdict_follows_the_truth_also_against_autolr(
     assert (verdict.tuning, verdict.fresh) == ((0, 1, 2), tuple(range(3, 10)))
     single, oracle = verdict.opponents
     assert (single.name, oracle.name) == (SINGLE, ORACLE)
+    assert not any("oracle" in line for line in words(verdict)), "there is one c: the oracle is the best single lr"
     assert set(single.choice.values()) == {1e-4}
     assert single.outcome == oracle.outcome == outcome
     assert single.result.mean == pytest.approx(advantage, abs=0.01)
@@ -127,6 +129,8 @@ def test_the_oracle_takes_for_every_c_its_own_rate(grid: Grid, trial: Callable[.
     assert oracle.hand == pytest.approx([0.75] * 6)
     assert single.hand == pytest.approx([0.5] * 6)
     assert oracle.runs == 2
+    assert oracle.outcome == WORSE
+    assert "is worse than the per-c oracle" in words(verdict)[1]
 
 
 def test_a_diverged_trial_counts_with_zero_and_a_failed_one_takes_its_seed_out(
@@ -192,6 +196,20 @@ def test_the_range_within_5_percent_is_that_of_neighbours_of_the_best(grid: Grid
     assert found.spread["verbmem"] == pytest.approx(0.2)
     (place,) = found.auto
     assert (place.beats, place.share_of_best) == (2, pytest.approx(0.9))
+
+
+def test_arms_are_compared_as_fronts_and_seeds_as_attainment(grid: Grid, row: Callable[..., Row]) -> None:
+    found = grid(list(simulated(row, seeds=3, advantage=0.2, noise=0.0)))
+    (fronts,) = arm_fronts(found)
+    assert list(fronts.indicators) == ["gdiff, fixed lr", "gdiff, AutoLR clip/fresh"]
+    assert fronts.indicators["gdiff, AutoLR clip/fresh"].epsilon == 0.0
+    assert fronts.indicators["gdiff, fixed lr"].epsilon > 0.0  # type: ignore[operator]
+    assert fronts.sensitivity.stable
+    (verdict,) = verdicts_data(found)
+    attained = study_attainment(found, verdict)
+    assert attained.arms == ("AutoLR clip/fresh", "lr 0.0001")
+    assert [surface.of for surface in attained.surfaces[0]] == [2, 2]
+    assert attained.difference.differences.min() > 0
 
 
 def test_a_single_trial_and_an_empty_table_have_no_verdict(grid: Grid, row: Callable[..., Row]) -> None:

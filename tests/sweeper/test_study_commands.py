@@ -134,6 +134,7 @@ def test_a_study_ends_in_its_verdict_and_lr_study_json(monkeypatch: pytest.Monke
         assert text in result.stdout
     content = json.loads((out / "lr_study.json").read_text())
     assert [item["method"] for item in content["verdicts"]] == ["gdiff", "ngdiff"]
+    assert [arm["name"] for arm in content["fronts"][0]["arms"]][:2] == ["gdiff, fixed lr", "gdiff, AutoLR clip/fresh"]
     assert content["verdicts"][0]["opponents"][0]["outcome"] == "too few seeds"
     again = invoke("resume", out, "--json")
     assert json.loads(again.stdout)["lr_study"] == content
