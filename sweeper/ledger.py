@@ -28,6 +28,7 @@ _OUTCOME = (
     "epochs_done",
     *LOSSES,
     *FINAL_METRICS,
+    "padding",
     "train_seconds",
     "eval_seconds",
     "wall_seconds",
@@ -60,11 +61,21 @@ HISTORY_COLUMNS = (
     "auto_lr_not_finite",
     "auto_lr_no_descent",
     "auto_lr_no_curvature",
+    "padding",
     "seconds",
 )
 PARAMETERS = (*_LEADING[2:], *(name for name in SPEC_FIELDS if name not in _LEADING))
 """The columns that say what a trial was asked to do."""
-OUTCOME_METRICS = ("steps", "epochs_done", *LOSSES, *FINAL_METRICS, "train_seconds", "eval_seconds", "wall_seconds")
+OUTCOME_METRICS = (
+    "steps",
+    "epochs_done",
+    *LOSSES,
+    *FINAL_METRICS,
+    "padding",
+    "train_seconds",
+    "eval_seconds",
+    "wall_seconds",
+)
 """The numeric columns that say how a trial ended."""
 HISTORY_METRICS = tuple(name for name in HISTORY_COLUMNS if name not in ("trial_id", "step"))
 
