@@ -47,7 +47,7 @@ class PromptedSet:
         A prompt that would not fit the model's context with its continuation loses its beginning.
         """
         context = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-        room = context - self.max_new_tokens if context is not None else None
+        room = max(1, context - self.max_new_tokens) if context is not None else None
         said = generate_greedy(
             model,
             tokenizer,

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainables.data.errors import DataError, shortened
+from trainables.data.errors import DataError
 
 ENDINGS = (".json", ".jsonl", ".parquet", ".csv")
 _PARTS = ("{}-[0-9]*-of-[0-9]*.parquet", "{}/train-[0-9]*-of-[0-9]*.parquet", "{}/train/[0-9]*.parquet")
@@ -21,10 +21,14 @@ _PARTS = ("{}-[0-9]*-of-[0-9]*.parquet", "{}/train-[0-9]*-of-[0-9]*.parquet", "{
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row as it was read; ``place`` names its file and line (or row, where lines mean nothing)."""
+    """One row as it was read; ``place`` names its file and line (or row, where lines mean nothing).
+
+    ``problem`` says why it could not be read, so that it is told together with what is wrong with the other rows.
+    """
 
     place: str
     value: object
+    problem: str = ""
 
 
 def find_files(folder: Path, name: str) -> tuple[Path, ...]:
@@ -71,7 +75,7 @@ def read_file(path: Path) -> list[Row]:
     """All rows of a file, by its ending. A byte-order mark and Windows line ends do no harm.
 
     Raises:
-        DataError: the file cannot be read, has no rows, or lines of it are no JSON or no UTF-8; up to 20 are named.
+        DataError: the file cannot be read, or has no rows. A line that is no JSON or no UTF-8 is a row with a problem.
     """
     try:
         if path.suffix == ".parquet":
@@ -95,18 +99,16 @@ def _json(path: Path, content: bytes) -> list[Row]:
             raise DataError(f"{path}, line {error.lineno}: not a JSON array ({error.msg})") from None
         return [Row(f"{path}, row {number}", value) for number, value in enumerate(values, start=1)]
     rows: list[Row] = []
-    problems: list[str] = []
     # Cut at newlines only: JSON may hold U+2028 and its like, where splitlines() would cut, inside a text.
     for number, line in enumerate(content.split(b"\n"), start=1):
+        place = f"{path}, line {number}"
         try:
             if text := _text(path, line, number).strip():
-                rows.append(Row(f"{path}, line {number}", json.loads(text)))
-        except DataError as error:
-            problems += error.problems
+                rows.append(Row(place, json.loads(text)))
         except json.JSONDecodeError as error:
-            problems.append(f"{path}, line {number}: not a JSON object ({error.msg})")
-    if problems:
-        raise DataError(*shortened(problems, str(path)))
+            rows.append(Row(place, None, f"{place}: not a JSON object ({error.msg})"))
+        except DataError as error:
+            rows.append(Row(place, None, str(error)))
     return rows
 
 

@@ -44,9 +44,7 @@ def load_muse(
         DataError: a file is missing or malformed, or the hub cannot be reached.
     """
     if forget_split != "forget" and name == "muse-books" and data_dir is None:
-        raise DataError(
-            f"{HUB_IDS[name]} on the hub has no {forget_split}: only muse-news has scal and sust; use forget"
-        )
+        raise DataError(f"{HUB_IDS[name]} has no {forget_split} on the hub: only muse-news has scal and sust there")
     forget = "raw/forget" if forget_split == "forget" else f"{forget_split[:4]}/forget_{forget_split[5:]}"
     has_train = data_dir is None or all(find_files(data_dir, table) for table in _TRAIN)
     learned = _TRAIN if has_train else (forget, "raw/retain1", "raw/retain2")

@@ -66,6 +66,8 @@ def passage(row: Row) -> Example:
 
 
 def _columns(row: Row, expected: str) -> Mapping[str, object]:
+    if row.problem:
+        raise DataError(row.problem)
     if not isinstance(row.value, Mapping):
         raise DataError(f"{row.place}: expected an object with {expected}, got {row.value!r:.60}")
     return row.value
@@ -75,4 +77,6 @@ def _filled(row: Row, column: str) -> str:
     value = _columns(row, column).get(column)
     if not isinstance(value, str) or not value.strip():
         raise DataError(f"{row.place}: column '{column}' must be a non-empty text, got {value!r:.60}")
+    if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+        raise DataError(f"{row.place}: column '{column}' has half a surrogate pair, which is no character")
     return value
