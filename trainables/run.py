@@ -24,7 +24,7 @@ from trainables.objectives import ForgetBatch, Reference
 from trainables.optimizers import make_optimizer
 from trainables.reports import Report, Status
 from trainables.spec import TrialSpec
-from trainables.tokens import Batch, Tokens, collate, epoch_batches
+from trainables.tokens import Batch, Tokens, collate, epoch_batches, padded_positions
 from trainables.weightings import Losses, Needs, Weights
 from trainables.workspace import Workspace
 
@@ -67,6 +67,7 @@ class UnlearningRun:
         self._train_seconds = 0.0
         self._eval_seconds = 0.0
         self._done = False
+        self._padded, self._positions = 0, 0
         self._retain_pass: tuple[str, list[list[int]]] = ("", [])
 
     def __iter__(self) -> Iterator[Report]:
@@ -123,6 +124,7 @@ class UnlearningRun:
             "last_fit": None if self._last_fit is None else asdict(self._last_fit),
             "last_losses": dict(self._last_losses),
             "seconds": (self._train_seconds, self._eval_seconds),
+            "padding": (self._padded, self._positions),
             "done": self._done,
             "rng": torch.get_rng_state(),
             "cuda_rng": [torch.cuda.get_rng_state()] if torch.cuda.is_available() else [],
@@ -150,6 +152,7 @@ class UnlearningRun:
         self._last_fit = None if state["last_fit"] is None else Fit(**state["last_fit"])
         self._last_losses = state["last_losses"]
         self._train_seconds, self._eval_seconds = state["seconds"]
+        self._padded, self._positions = state.get("padding", (0, 0))  # not in states of before it was counted
         self._done = state["done"]
         torch.set_rng_state(state["rng"])
         if state["cuda_rng"]:
@@ -166,7 +169,9 @@ class UnlearningRun:
         seen: list[dict[str, float]] = []
         items = 0
         for indices in batches:
-            seen.append(self._train_step(indices, self._retain_batch("retain", self.step)))
+            retain_indices = self._retain_batch("retain", self.step)
+            seen.append(self._train_step(indices, retain_indices))
+            self._count_padding(indices, retain_indices)
             items += len(indices)
         self.epoch += items / len(self._forget)
         if math.isclose(self.epoch, round(self.epoch), abs_tol=1e-9):
@@ -309,6 +314,16 @@ class UnlearningRun:
         device = torch.device(self._workspace.device).type
         return torch.autocast(device, dtype=torch.bfloat16, enabled=self.spec.dtype == "bf16")
 
+    def _count_padding(self, forget_indices: Sequence[int], retain_indices: Sequence[int]) -> None:
+        """Add a step's positions; a batch that the weighting has no use for was never made."""
+        needs = self._weighting.needs
+        batches = [(self._forget, forget_indices)] if needs is not Needs.RETAIN_ONLY else []
+        batches += [(self._retain, retain_indices)] if needs is not Needs.FORGET_ONLY else []
+        for sequences, indices in batches:
+            padded, positions = padded_positions([len(sequences[index]) for index in indices])
+            self._padded += padded
+            self._positions += positions
+
     # Bookkeeping -----------------------------------------------------------------------------------------------------
 
     def _clip(self) -> None:
@@ -360,6 +375,7 @@ class UnlearningRun:
             losses=losses,
             train_seconds=self._train_seconds,
             eval_seconds=self._eval_seconds,
+            padding=self._padded / self._positions if self._positions else None,
             final=final or {},
             status=status,
             error=error,

@@ -260,7 +260,9 @@ def _score(target: Target, spec: TrialSpec, device: torch.device | str) -> dict[
 
 def _digest(*parts: object) -> str:
     def plain(value: object) -> object:
-        if isinstance(value, (Example, UnlearningData)):
+        if isinstance(value, UnlearningData):
+            return value.content()
+        if isinstance(value, Example):
             return asdict(value)
         raise TypeError(f"cannot hash a {type(value).__name__}")
 

@@ -12,7 +12,7 @@ import click
 
 from sweeper.commands.errors import resume_command
 from sweeper.commands.options import PROBLEMS, SPEC_OPTIONS
-from trainables.data import DATASETS, FORGET_SPLITS, NEEDS_HUB, DataError, load_data
+from trainables.data import DATASETS, FORGET_SPLITS, MAX_LENGTHS, NEEDS_FOLDER, NEEDS_HUB, DataError, load_data
 from trainables.methods import MethodError, method_names, parse_method
 from trainables.models import MODELS, ModelInfo, local_model
 from trainables.spec import TrialSpec
@@ -45,6 +45,8 @@ def base_spec(given: Mapping[str, Any], problems: list[str]) -> TrialSpec:
         if name in values:
             values[name] = str(Path(values[name]).resolve())
     spec = TrialSpec(model=info.name, dataset=given.get("dataset") or info.dataset)
+    if spec.dataset in MAX_LENGTHS:
+        spec = replace(spec, max_length=MAX_LENGTHS[spec.dataset])
     return replace(spec, **({"batch_size": info.batch_size, "eval_batch_size": info.eval_batch_size} | values))
 
 
@@ -81,7 +83,9 @@ def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
     hub: list[tuple[str, str]] = []
     if spec.dataset in NEEDS_HUB and spec.data_dir is None:
         hub.append(("dataset", NEEDS_HUB[spec.dataset]))
-    elif spec.data_dir is not None and spec.dataset not in NEEDS_HUB:
+    elif spec.dataset in NEEDS_FOLDER and spec.data_dir is None:
+        found.append(f"data set {spec.dataset} needs --data-dir DIR with {NEEDS_FOLDER[spec.dataset]}")
+    elif spec.data_dir is not None and spec.dataset not in NEEDS_HUB and spec.dataset not in NEEDS_FOLDER:
         found.append(f"--data-dir does not apply to data set {spec.dataset}, which is generated")
     elif spec.forget_split in (None, *FORGET_SPLITS[spec.dataset]) and (spec.limit is None or spec.limit > 0):
         try:
@@ -92,7 +96,7 @@ def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
                 limit=spec.limit,
             )
         except DataError as error:
-            found.append(str(error))
+            found += error.problems
     info = MODELS.get(spec.model)
     if spec.model_path is None and spec.target_path is None and info is not None and info.hub_id is not None:
         hub.append(("model", info.hub_id))

@@ -66,6 +66,15 @@ def _models() -> list[dict[str, object]]:
 
 
 def _datasets() -> list[dict[str, object]]:
-    from trainables.data import DATASETS
+    from trainables.data import DATASETS, FORGET_SPLITS, NEEDS_FOLDER, NEEDS_HUB
 
-    return [{"name": name, "description": text} for name, text in DATASETS.items()]
+    return [
+        {
+            "name": name,
+            "description": text,
+            "forget splits": ", ".join(FORGET_SPLITS.get(name, ())),
+            "hub": NEEDS_HUB.get(name),
+            "data-dir": f"needed, with {NEEDS_FOLDER[name]}" if name in NEEDS_FOLDER else None,
+        }
+        for name, text in DATASETS.items()
+    ]

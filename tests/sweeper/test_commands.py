@@ -266,13 +266,13 @@ BAD_FILES = {
     "empty": ("", ["retain99.json", "no rows"]),
     "not JSON": (f"{GOOD}\n\n{GOOD}\n{{question: Q?}}\n", ["retain99.json, line 4"]),
     "cut in the middle": (f"{GOOD}\n{GOOD[:-3]}", ["retain99.json, line 2"]),
-    "a list": (f"{GOOD}\n[1, 2]\n", ["retain99.json, row 2", "expected an object"]),
-    "no answer": (f'{GOOD}\n{{"question": "Q?"}}\n', ["retain99.json, row 2", "'answer'"]),
-    "an empty question": ('{"question": "", "answer": "A."}\n', ["retain99.json, row 1", "'question'"]),
-    "an answer that is no text": ('{"question": "Q?", "answer": 5}\n', ["retain99.json, row 1", "'answer'"]),
+    "a list": (f"{GOOD}\n[1, 2]\n", ["retain99.json, line 2", "expected an object"]),
+    "no answer": (f'{GOOD}\n{{"question": "Q?"}}\n', ["retain99.json, line 2", "'answer'"]),
+    "an empty question": ('{"question": "", "answer": "A."}\n', ["retain99.json, line 1", "'question'"]),
+    "an answer that is no text": ('{"question": "Q?", "answer": 5}\n', ["retain99.json, line 1", "'answer'"]),
     "perturbed answers that are no list": (
         '{"question": "Q?", "answer": "A.", "perturbed_answer": "B."}\n',
-        ["retain99.json, row 1", "'perturbed_answer' must be a list"],
+        ["retain99.json, line 1", "'perturbed_answer' must be a list"],
     ),
 }
 
