@@ -20,7 +20,7 @@ Setting = tuple[object, ...]
 _VARIANT = ("auto_lr_smoothing", "auto_lr_probe", "auto_lr_probe_batches", "auto_lr_every", "auto_lr_start")
 _NO_SETTING = frozenset(
     {"model", "dataset", "method", "lr", "auto_lr", "seed", "target_key", "model_path", "target_path", "data_dir"}
-    | {"target_epochs", "target_lr", "target_batch_size", "eval_batch_size", "metrics_every"}
+    | {"target_epochs", "target_lr", "target_batch_size", "eval_batch_size", "metrics", "metrics_every"}
     | {"auto_lr_log_forget", *_VARIANT}
 )
 
