@@ -30,6 +30,7 @@ def listing(kind: str, as_json: bool) -> None:
 
 def _methods() -> list[dict[str, object]]:
     from trainables.methods import method_names, parse_method
+    from trainables.objectives import ALIASES
     from trainables.weightings import Needs
 
     rows: list[dict[str, object]] = []
@@ -39,6 +40,7 @@ def _methods() -> list[dict[str, object]]:
         rows.append(
             {
                 "name": name,
+                "also called": ", ".join(alias for alias, meant in ALIASES.items() if meant == name),
                 "objective": f"{method.objective.name}: {method.objective.formula}",
                 "weighting": f"{method.weighting.name}: {method.weighting.formula}",
                 "options": ", ".join(

@@ -10,10 +10,7 @@ from trainables.objectives.base import ForgetBatch, ForgetObjective, HiddenBatch
 from trainables.objectives.retain import RETAIN_OBJECTIVES
 
 OBJECTIVES: Mapping[str, ForgetObjective] = MappingProxyType(
-    {
-        module.OBJECTIVE.name: module.OBJECTIVE
-        for module in (ascent, npo, simnpo, dpo, wga, satimp, undial, ce_u, rmu)
-    }
+    {module.OBJECTIVE.name: module.OBJECTIVE for module in (ascent, npo, simnpo, dpo, wga, satimp, undial, ce_u, rmu)}
 )
 
 ALIASES: Mapping[str, str] = MappingProxyType({"idk-dpo": "dpo"})

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def dpo_loss(batch: ForgetBatch, options: Mapping[str, float]) -> Tensor:
-    """``mean_i -(2/beta) log sigmoid(beta [(NLL_ref - NLL)_refusal - (NLL_ref - NLL)_forget])``, NLL summed per sequence.
+    """``mean_i -(2/beta) log sigmoid(beta [(NLL_ref - NLL)_refusal - (NLL_ref - NLL)_forget])``, NLL per sequence.
 
     Unlearning by DPO needs a preferred answer, and the field takes a refusal (TOFU's "DPO" is this idk-DPO), so that
     the two names mean one objective. Each question keeps one refusal throughout, and both NLL_ref are precomputed; a

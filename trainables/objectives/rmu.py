@@ -26,6 +26,13 @@ def rmu_loss(batch: HiddenBatch, options: Mapping[str, float]) -> Tensor:
     return gap.square().sum(dim=1).mean()
 
 
+def layer_problem(layer: float, *, depth: int) -> str | None:
+    """Why a model of ``depth`` decoder blocks has no such layer, in a plain sentence, or None."""
+    if layer == AUTOMATIC or 0 <= layer < depth:
+        return None
+    return f"layer must be from 0 to {depth - 1} in a model of {depth} decoder blocks, got {layer:g}"
+
+
 def layer_index(layer: float, *, depth: int) -> int:
     """The decoder block whose output is meant, counted from 0.
 
@@ -34,11 +41,9 @@ def layer_index(layer: float, *, depth: int) -> int:
     Raises:
         ValueError: the model has no such block.
     """
-    if layer == AUTOMATIC:
-        return min(_PUBLISHED_LAYER, depth // 3)
-    if not 0 <= layer < depth:
-        raise ValueError(f"layer must be from 0 to {depth - 1} in a model of {depth} decoder blocks, got {layer:g}")
-    return int(layer)
+    if problem := layer_problem(layer, depth=depth):
+        raise ValueError(problem)
+    return min(_PUBLISHED_LAYER, depth // 3) if layer == AUTOMATIC else int(layer)
 
 
 OBJECTIVE = ForgetObjective(
