@@ -134,6 +134,17 @@ WRONG_SPEC: dict[str, tuple[list[str], list[str]]] = {
     "clipping": (["--max-grad-norm", "0"], ["max_grad_norm must be greater than 0, got 0"]),
     "dtype": (["--dtype", "fp16"], ["unknown dtype 'fp16'", "fp32, bf16"]),
     "weight scale": (["--weight-scale", "big"], ["unknown weight_scale 'big'"]),
+    "retain objective": (["--retain-objective", "mse"], ["unknown retain_objective 'mse'", "ce, kl"]),
+    "KL with RMU": (
+        ["--method", "ngdiff", "--method", "rmu", "--retain-objective", "kl"],
+        ["retain_objective kl does not go with method 'rmu'", "leave it at ce"],
+    ),
+    "KL that nothing looks at": (
+        ["--method", "npo", "--retain-objective", "kl"],
+        ["retain_objective kl makes no sense with method 'npo'", "npo+ngdiff"],
+    ),
+    "RMU's layer negative": (["--method", "rmu", "--option", "layer=-2"], ["layer must be in [-1, 1000], got -2"]),
+    "RMU's layer half": (["--method", "rmu", "--option", "layer=1.5"], ["layer must be a whole number, got 1.5"]),
     "auto lr": (["--auto-lr", "maybe"], ["unknown auto_lr 'maybe'"]),
     "auto lr smoothing": (["--auto-lr-smoothing", "x"], ["unknown auto_lr_smoothing 'x'"]),
     "auto lr never": (["--auto-lr", "on", "--auto-lr-every", "0"], ["auto_lr_every must be at least 1, got 0"]),
@@ -504,6 +515,7 @@ def test_options_of_a_run_are_those_of_every_trial(accepted: Callable[..., list[
     specs = accepted(
         *("--epochs", "3", "--max-steps", "7", "--batch-size", "5", "--optimizer", "sgd", "--momentum", "0.5"),
         *("--max-grad-norm", "1", "--weight-scale", "unit", "--lora-rank", "2", "--dtype", "bf16"),
+        *("--retain-objective", "kl"),
         *("--gradient-checkpointing", "--limit", "20", "--seed", "9", "--auto-lr-every", "3"),
     )
     for name, value in {
@@ -514,6 +526,7 @@ def test_options_of_a_run_are_those_of_every_trial(accepted: Callable[..., list[
         "momentum": 0.5,
         "max_grad_norm": 1.0,
         "weight_scale": "unit",
+        "retain_objective": "kl",
         "lora_rank": 2,
         "dtype": "bf16",
         "gradient_checkpointing": True,

@@ -29,8 +29,8 @@ def _batch(logits: Tensor, reference: Tensor | None = REFERENCE) -> ForgetBatch:
         token_nll=_token_nll(logits),
         supervised=SUPERVISED,
         reference_nll=reference,
-        # The refusals' likelihood moves with the logits, too: the same labels read off them in another order.
-        refusal_nll=_token_nll(logits.flip(2)).sum(dim=1),
+        # The refusals' likelihood moves with the logits, too.
+        refusal_nll=_token_nll(0.5 * logits).sum(dim=1),
         reference_refusal_nll=REFUSALS_REFERENCE,
         reference_logits=TARGET_LOGITS,
     )
