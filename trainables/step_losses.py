@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trainables.hidden import block_output, decoder_blocks, unit_direction
-from trainables.losses import Predictions, mean_loss, predict, token_nll
+from trainables.losses import Predictions, mean_loss, predict
 from trainables.methods import retain_objective_problem
 from trainables.objectives import ForgetBatch, HiddenBatch, Reference
 from trainables.objectives.retain import hidden_distance, kl_to_target
@@ -74,12 +74,11 @@ class StepLosses:
                 hidden = block_output(self._model, batch, self._layer)
             return hidden_distance(hidden, reference, batch.attention_mask.bool())
         if self._spec.retain_objective == "kl":
-            target_logits = self._target_predictions(batch).logits
+            target_logits = self._target_logits(batch)
             predicted = self._predictions(batch)
             return kl_to_target(predicted.logits, target_logits, predicted.supervised)
-        with self._autocast():
-            nll, supervised = token_nll(self._model, batch)
-        return mean_loss(nll, supervised)
+        predicted = self._predictions(batch)
+        return mean_loss(predicted.nll, predicted.supervised)
 
     def forget(self, indices: Sequence[int]) -> Tensor:
         """The forget objective on a batch of the forget set."""
@@ -92,7 +91,7 @@ class StepLosses:
             )
         assert objective.loss is not None, f"{objective.name} has a loss on logits or on hidden states"
         needs = objective.reference
-        target_logits = self._target_predictions(batch).logits if needs is Reference.LOGITS else None
+        target_logits = self._target_logits(batch) if needs is Reference.LOGITS else None
         predicted = self._predictions(batch)
         refusal_nll = None
         if needs is Reference.PAIR_NLL:
@@ -117,10 +116,10 @@ class StepLosses:
         with self._autocast():
             return predict(self._model, batch)
 
-    def _target_predictions(self, batch: Batch) -> Predictions:
+    def _target_logits(self, batch: Batch) -> Tensor:
         # In an autocast context of its own: weights cached in it without gradients must not serve the model's pass.
         with self._workspace.frozen_target() as target, self._autocast():
-            return predict(target, batch)
+            return predict(target, batch).logits
 
     def _batch(self, sequences: Sequence[Tokens], indices: Sequence[int]) -> Batch:
         return collate(sequences, indices, pad_id=self._workspace.pad_id, device=self._workspace.device)

@@ -269,6 +269,26 @@ def test_all_that_a_model_folder_lacks_is_said(pareto: Callable[..., Result], tm
     assert len(problems_of(pareto("--model-path", tmp_path / "empty"))) == 3
 
 
+@pytest.mark.parametrize(("layer", "fits"), [("11", True), ("-1", True), ("12", False)])
+def test_a_layer_the_model_in_the_folder_has_not_is_refused(
+    pareto: Callable[..., Result], model_folder: Path, layer: str, fits: bool
+) -> None:
+    (model_folder / "config.json").write_text('{"num_hidden_layers": 12}')
+    given = ("--method", "rmu", "--option", f"layer={layer}", "--trials", "0", "--target-path", model_folder)
+    *problems, _ = problems_of(pareto(*given))
+    said = [] if fits else ["layer must be from 0 to 11 in a model of 12 decoder blocks, got 12"]
+    assert problems == said
+
+
+def test_a_space_file_whose_methods_do_not_go_with_its_retain_objective_is_refused(
+    pareto: Callable[..., Result], tmp_path: Path
+) -> None:
+    path = tmp_path / "space.yaml"
+    path.write_text("method: [ngdiff, rmu]\nlr: {low: 1e-5, high: 1e-4, log: true}\nretain_objective: kl\n")
+    (problem,) = problems_of(pareto("--space", path))
+    assert problem.startswith(f"{path}: retain_objective kl does not go with method 'rmu'")
+
+
 # Data files ---------------------------------------------------------------------------------------------------------
 
 GOOD = json.dumps({"question": "Q?", "answer": "A."})
