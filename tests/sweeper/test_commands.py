@@ -785,6 +785,18 @@ def test_a_listed_option_says_its_default_and_range() -> None:
     assert "c (default 0.5, from 0 to 1" in gdiff["options"]
 
 
+def test_a_listed_objective_says_its_other_name_and_what_it_needs_of_the_target() -> None:
+    rows = {row["name"]: row for row in json.loads(invoke("list", "methods", "--json").stdout)}
+    assert rows["dpo"]["also called"] == "idk-dpo"
+    assert rows["npo"]["also called"] == ""
+    assert [rows[name]["needs of the target"] for name in ("ga", "dpo", "undial", "rmu")] == [
+        "",
+        "log-likelihoods, computed once",
+        "logits, a forward pass per step",
+        "hidden states, a forward pass per step",
+    ]
+
+
 def test_a_target_with_wrong_options_is_refused(data: Path) -> None:
     problems = problems_of(
         invoke("target", "--dataset", "tofu", "--data-dir", data / "x", "--forget-split", "f", "--max-length", "0")
