@@ -1,7 +1,7 @@
 """The target: the fine-tuned "No-unlearn" model all trials start from, made once, cached by content.
 
 Beside the model the target has its data, its own scores (the baseline every trial is compared with), and its log
-likelihoods of the forget set (what NPO and its kin compare with), so that no second model is ever in memory.
+likelihoods of the forget set (what NPO and its kin compare with), so that they need no second model in memory.
 """
 
 from __future__ import annotations

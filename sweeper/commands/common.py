@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,8 +14,10 @@ import click
 from sweeper.commands.errors import resume_command
 from sweeper.commands.options import PROBLEMS, SPEC_OPTIONS
 from trainables.data import DATASETS, FORGET_SPLITS, MAX_LENGTHS, NEEDS_FOLDER, NEEDS_HUB, DataError, load_data
-from trainables.methods import MethodError, method_names, parse_method
+from trainables.methods import MethodError, method_names, parse_method, retain_objective_problem
 from trainables.models import MODELS, ModelInfo, local_model
+from trainables.objectives import RETAIN_OBJECTIVES
+from trainables.objectives.rmu import layer_problem
 from trainables.spec import TrialSpec
 
 
@@ -70,9 +73,24 @@ def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str,
             # With no method to ask, whoever has an option of this name knows which values make sense.
             owners = [method for method in map(parse_method, method_names()) if option in method.options]
         found += [problem for owner in owners for value in values if (problem := owner.options[option].problem(value))]
-    # The method itself has been looked at above; gd has no options and always parses.
+        if option == "layer" and not found and (depth := _depth(spec)) is not None:
+            found += [problem for value in values if (problem := layer_problem(value, depth=depth))]
+    # The method itself has been looked at above; gd has no options, always parses and takes any retain objective.
     found += replace(spec, method="gd", options=()).problems()
+    if spec.retain_objective in RETAIN_OBJECTIVES:
+        found += [text for method in known if (text := retain_objective_problem(method, spec.retain_objective))]
     return list(dict.fromkeys(found))
+
+
+def _depth(spec: TrialSpec) -> int | None:
+    """How many decoder blocks a model in a local folder has, as its configuration says; None where it is not known."""
+    folder = spec.target_path or spec.model_path
+    try:
+        content = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8")) if folder else {}
+        depth = content.get("num_hidden_layers", content.get("n_layer"))
+    except (OSError, ValueError, AttributeError):
+        return None
+    return depth if isinstance(depth, int) else None
 
 
 def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
