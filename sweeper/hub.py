@@ -74,9 +74,11 @@ def _model_reason(name: str) -> str | None:
         # The hub's client takes a file that has its name for the file, so asking again would not mend it.
         return f"its files in the local cache are damaged ({cut}); delete {folder} and what it links to, and try again"
     try:
-        listing = HfApi().model_info(name, timeout=TIMEOUT_SECONDS - 1)
+        hub = HfApi()
+        listing = hub.model_info(name, timeout=TIMEOUT_SECONDS - 1)
         # Anybody may see a gated model's listing; its files say whether they may be read.
-        get_hf_file_metadata(hf_hub_url(name, "config.json"), timeout=TIMEOUT_SECONDS - 1)
+        config = hf_hub_url(name, "config.json", endpoint=hub.endpoint)
+        get_hf_file_metadata(config, timeout=TIMEOUT_SECONDS - 1, endpoint=hub.endpoint)
     except Exception as error:
         partly = f"only a part of it is in the local cache ({missing}), and " if missing else ""
         return partly + _refusal(error)
