@@ -1,10 +1,10 @@
 """A hub of one's own on the loopback address, for tests: ``python tests/hub_server.py FOLDER`` prints its address.
 
 It serves ``FOLDER/models/ORG/NAME`` and ``FOLDER/datasets/ORG/NAME`` by the Hugging Face hub's protocol, as far as
-``huggingface_hub``, ``transformers`` and ``datasets`` use it to read: repository information, file trees, and files with
-their commit and etag. A repository's commit is a hash of its files, so a changed file is a new commit. A repository with
-a file named ``.gated`` refuses its files as the hub does where the terms are not accepted. It answers until its standard
-input is closed.
+``huggingface_hub``, ``transformers`` and ``datasets`` use it to read: repository information, file trees, files with
+their commit and etag. A repository's commit is a hash of its files, so a changed file is a new commit. A repository
+with a file named ``.gated`` refuses its files, with the status written there, as the hub does with 401 or 403 where the
+terms are not accepted. It answers until its standard input is closed.
 """
 
 from __future__ import annotations
@@ -129,8 +129,9 @@ class Handler(BaseHTTPRequestHandler):
         raise Refused(404, "NotFound", f"no such page: {rest}")
 
     def _file(self, repository: Repository, revision: str, file: str) -> None:
-        if (repository.folder / GATED).exists():
-            raise Refused(403, "GatedRepo", f"Access to {repository.name} is restricted: its terms are not accepted")
+        if (gate := repository.folder / GATED).exists():
+            status = int(gate.read_text())
+            raise Refused(status, "GatedRepo", f"Access to {repository.name} is restricted: its terms are not accepted")
         repository.check(revision)
         commit = {"X-Repo-Commit": repository.commit}
         if file not in repository.files:

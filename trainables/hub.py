@@ -26,12 +26,15 @@ def fetch_model(hub_id: str) -> Path:
     """
     from huggingface_hub import snapshot_download
 
+    commit = hub_commit(hub_id)
+    cached = cached_snapshot(hub_id)
+    if cached is not None and cached.name == commit and not folder_problems(cached):
+        return cached
     with loading(hub_id):
-        folder = Path(
-            snapshot_download(
-                hub_id, revision=hub_commit(hub_id), allow_patterns=list(FILES), ignore_patterns=list(NOT_FILES)
-            )
-        )
+        # By branch, not by commit: only then is it noted in the cache what main is, which the next process reads.
+        folder = Path(snapshot_download(hub_id, allow_patterns=list(FILES), ignore_patterns=list(NOT_FILES)))
+        if folder.name != commit:
+            raise ValueError("the hub got a newer commit just now; try again")
         if problems := weights_problems(folder):
             raise ValueError("; ".join(problems))
     return folder

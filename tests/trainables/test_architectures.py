@@ -165,14 +165,13 @@ def test_a_generation_is_the_argmax_of_the_forward_passes_without_a_cache(twin: 
 @pytest.mark.parametrize(
     "changes",
     [
-        {},
         {"auto_lr": "on", "auto_lr_every": 1},
         {"gradient_checkpointing": True},
         {"lora_rank": 2},
         {"lora_rank": 2, "gradient_checkpointing": True, "dtype": "bf16", "auto_lr": "on"},
         {"dtype": "bf16"},
     ],
-    ids=["plain", "AutoLR", "checkpointing", "LoRA", "LoRA checkpointing bf16 AutoLR", "bf16"],
+    ids=["AutoLR", "checkpointing", "LoRA", "LoRA checkpointing bf16 AutoLR", "bf16"],
 )
 def test_it_forgets(twin: Twin, make_spec: Any, changes: dict[str, Any]) -> None:
     """Ascent on the forget set alone: two steps raise its loss, whatever they are computed in."""
@@ -229,7 +228,7 @@ def test_a_target_fine_tuned_through_lora_is_a_whole_model_that_knows_more(
     model = load_model(target.path)
     assert type(model) is CLASSES[twin.name]
     assert not list(Path(target.path).glob("adapter*"))
-    assert target.baseline["forget_loss"] < math.log(VOCABULARY) - 1.0
+    assert target.baseline["forget_loss"] < math.log(VOCABULARY) - 0.5
     moved = [
         name
         for (name, mine), theirs in zip(model.named_parameters(), twin.model.parameters(), strict=True)
@@ -324,7 +323,13 @@ def test_mistral_shares_keys_among_heads_and_looks_back_no_further_than_its_wind
 def test_falcon_has_alibi_and_no_rotary_positions(twin: Twin) -> None:
     config = twin.model.config
     assert (config.alibi, config.multi_query, config.parallel_attn, config.bias) == (True, False, False, True)
-    assert not [name for name, _ in twin.model.named_modules() if "rotary" in name]
+    ids = torch.tensor([twin.sequences[0].ids])
+    with torch.no_grad():
+        before = twin.model(input_ids=ids).logits
+        # Rotary positions would move with these; a bias on distances does not.
+        shifted = twin.model(input_ids=ids, position_ids=torch.arange(7, 7 + ids.shape[1])[None, :]).logits
+        assert torch.equal(shifted, before)
+        assert not torch.allclose(twin.model(input_ids=ids.flip(1)).logits[0, -1], before[0, -1], atol=1e-3)
 
 
 @pytest.mark.parametrize("twin", ["tiny-gpt2"], indirect=True)
@@ -354,7 +359,7 @@ def test_their_tokenizer_is_laid_out_as_llamas(name: str, tiny_data: UnlearningD
 class _AllLogits(transformers.PhiForCausalLM):
     """An architecture that knows no ``logits_to_keep``."""
 
-    def forward(self, input_ids: Any, attention_mask: Any, use_cache: bool) -> Any:  # type: ignore[override]
+    def forward(self, input_ids: Any, attention_mask: Any, use_cache: bool, **ignored: Any) -> Any:
         return super().forward(input_ids=input_ids, attention_mask=attention_mask, use_cache=use_cache)
 
 
