@@ -43,6 +43,7 @@ OTHER_VALUES: dict[str, Any] = {
     "lora_rank": 8,
     "dtype": "bf16",
     "gradient_checkpointing": True,
+    "auto_lr_probe_batches": 4,
     "seed": 1,
     "target_key": "fedcba9876543210",
 }
@@ -53,6 +54,7 @@ NOT_DECIDING: dict[str, Any] = {
     "target_epochs": 3,
     "target_lr": 1e-2,
     "target_batch_size": 3,
+    "auto_lr_log_forget": False,
 }
 
 
