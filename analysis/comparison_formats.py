@@ -26,6 +26,7 @@ _LATEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
+    "|": r"\textbar{}",
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "±": r"$\pm$",
@@ -52,34 +53,40 @@ def markdown(tables: Sequence[ComparisonTable]) -> str:
 
 
 def latex(tables: Sequence[ComparisonTable]) -> str:
-    """A table environment for every model and data set; needs ``\\usepackage{booktabs}``."""
+    """A table environment for every model and data set, as wide as the text; the configurations are in the caption.
+
+    Needs ``\\usepackage{booktabs,graphicx}``.
+    """
     blocks = []
     for table in tables:
-        header = ["Method", *map(_header, table.metrics), "Configuration"]
+        header = ["Method", *map(_header, table.metrics)]
         lines = []
         for label, without, with_auto in _entries(table):
             cells = [_cell(table, name, without, with_auto, _tex, r"\textbf{{{}}}".format) for name in table.metrics]
-            lines.append(" & ".join([_tex(label), *cells, _tex(_chosen(without, with_auto))]) + r" \\")
+            lines.append(" & ".join([_tex(label), *cells]) + r" \\")
             if without is table.baseline and without is not None:
                 lines.append(r"\midrule")
+        chosen = "; ".join(f"{row.method}: {_chosen(row.without, row.with_auto)}" for row in table.rows)
+        caption = f"{table.model} on {table.dataset}. {_note()} Configurations: {chosen}."
         blocks.append(
             "\n".join(
                 [
                     r"\begin{table}[t]",
                     r"\centering\small",
-                    rf"\caption{{{_tex(f'{table.model} on {table.dataset}. {_note()}')}}}",
-                    rf"\begin{{tabular}}{{l{'r' * len(table.metrics)}l}}",
+                    rf"\caption{{{_tex(caption)}}}",
+                    r"\resizebox{\textwidth}{!}{%",
+                    rf"\begin{{tabular}}{{l{'r' * len(table.metrics)}}}",
                     r"\toprule",
                     " & ".join(map(_tex, header)) + r" \\",
                     r"\midrule",
                     *lines,
                     r"\bottomrule",
-                    r"\end{tabular}",
+                    r"\end{tabular}}",
                     r"\end{table}",
                 ]
             )
         )
-    return "% needs \\usepackage{booktabs}\n" + "\n\n".join(blocks) + "\n"
+    return "% needs \\usepackage{booktabs,graphicx}\n" + "\n\n".join(blocks) + "\n"
 
 
 def comma_separated(tables: Sequence[ComparisonTable]) -> str:
