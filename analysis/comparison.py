@@ -26,7 +26,8 @@ RULE = (
     "Each method is shown at one configuration (learning rate and options), without AutoLR and with it: the one with "
     "the largest share of seeds that meet the paper's thresholds (verbmem below 0.1; utility and truth ratio at least "
     "70% of No-unlearn), of those the one whose mean objectives dominate the largest share of the box. Choice and "
-    "numbers are from the same seeds. Bold: the mean meets the metric's threshold. ± is the standard deviation over seeds."
+    "numbers are from the same seeds. Bold: the mean meets the metric's threshold. ± is the standard "
+    "deviation over seeds."
 )
 
 
