@@ -25,7 +25,7 @@ _NOT_HASHED = (
 )
 """Where things lie on this machine; how the target was made (``target_key`` hashes what came of it); what is logged."""
 
-_HASHED_UNLESS_DEFAULT = ("auto_lr_probe_batches", "retain_objective")
+_HASHED_UNLESS_DEFAULT = ("retain_objective",)
 """Fields younger than the first sweeps: at their default they leave the hash as it was."""
 
 _REAL = ("lr", "weight_decay", "momentum", "max_grad_norm")
@@ -61,11 +61,11 @@ class TrialSpec:
     retain_objective: str = "ce"
     lr: float = 1e-4
     auto_lr: str = "off"
-    auto_lr_smoothing: str = "clip"
+    auto_lr_smoothing: str = "search"
     auto_lr_probe: str = "fresh"
     auto_lr_every: int = 10
     auto_lr_start: int = 1
-    auto_lr_probe_batches: int = 1
+    auto_lr_probe_batches: int = 4
     auto_lr_log_forget: bool = True
     optimizer: str = "adamw"
     weight_decay: float = 0.0
@@ -182,11 +182,6 @@ def _number_problems(spec: TrialSpec) -> list[str]:
     for name in ("weight_decay", "momentum"):
         if not (math.isfinite(getattr(spec, name)) and getattr(spec, name) >= 0):
             found.append(f"{name} must be a finite number, at least 0, got {getattr(spec, name):g}")
-    if spec.auto_lr_probe_batches > 1 and spec.auto_lr_probe != "fresh":
-        found.append(
-            f"auto_lr_probe_batches {spec.auto_lr_probe_batches} needs auto_lr_probe fresh: "
-            "the step itself has one retain batch"
-        )
     if spec.momentum and spec.optimizer != "sgd":
         found.append(f"momentum applies to optimizer sgd only, got {spec.optimizer}")
     if spec.max_grad_norm is not None and not spec.max_grad_norm > 0:
