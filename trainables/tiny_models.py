@@ -26,7 +26,7 @@ UNKNOWN, BOS, EOS = "<unk>", "<s>", "</s>"
 
 
 def train_tokenizer(examples: Iterable[Example]) -> PreTrainedTokenizerFast:
-    """A byte-level BPE tokenizer of at most 2,048 tokens, trained on questions and answers; deterministic."""
+    """A byte-level BPE tokenizer of at most 2,048 tokens, trained on what the examples say; deterministic."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -82,7 +82,10 @@ def train_metaspace_tokenizer(examples: Iterable[Example]) -> PreTrainedTokenize
 
 
 def _texts(examples: Iterable[Example]) -> Iterable[str]:
-    return (f"Question: {example.question}\nAnswer: {example.answer}" for example in examples)
+    return (
+        example.answer if example.is_text else f"Question: {example.question}\nAnswer: {example.answer}"
+        for example in examples
+    )
 
 
 def _phi(ends: Mapping[str, int]) -> PreTrainedModel:
