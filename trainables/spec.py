@@ -10,8 +10,9 @@ from dataclasses import asdict, dataclass, fields
 
 from trainables.data import DATASETS, FORGET_SPLITS
 from trainables.methods import Method, MethodError, option_names, parse_method
+from trainables.optimizers import LR_FREE, OPTIMIZERS
+from trainables.weightings import Needs
 
-OPTIMIZERS = ("adamw", "sgd")
 AUTO_LR_SMOOTHINGS = ("paper", "clip", "official", "search")
 AUTO_LR_PROBES = ("same", "fresh")
 WEIGHT_SCALES = ("raw", "unit")
@@ -23,10 +24,10 @@ _NOT_HASHED = (
 )
 """Where things lie on this machine; how the target was made (``target_key`` hashes what came of it); what is logged."""
 
-_HASHED_UNLESS_DEFAULT = ("auto_lr_probe_batches",)
+_HASHED_UNLESS_DEFAULT = ("auto_lr_probe_batches", "d_growth")
 """Fields younger than the first sweeps: at their default they leave the hash as it was."""
 
-_REAL = ("lr", "weight_decay", "momentum", "max_grad_norm")
+_REAL = ("lr", "weight_decay", "momentum", "max_grad_norm", "d_growth")
 """Fields that a whole number may stand in for: a file says ``lr: 1`` where a search says 1.0."""
 
 
@@ -35,6 +36,7 @@ class TrialSpec:
     """One trial. ``lr`` is the fixed learning rate, or AutoLR's starting point with ``auto_lr="on"``.
 
     ``target_epochs``, ``target_lr`` and ``target_batch_size`` replace the model's own fine-tuning recipe.
+    ``d_growth`` caps the factor by which a learning-rate-free optimizer's distance grows a step; None is 1.2.
     ``options`` are the method's own options (``c``, ``beta``, ...) as sorted pairs, defaults filled in.
     ``target_key`` is the content hash of the target model and its data, empty until the target is known.
     """
@@ -63,6 +65,7 @@ class TrialSpec:
     optimizer: str = "adamw"
     weight_decay: float = 0.0
     momentum: float = 0.0
+    d_growth: float | None = None
     max_grad_norm: float | None = None
     epochs: int = 15
     max_steps: int | None = None
@@ -93,7 +96,7 @@ class TrialSpec:
         for name in _HASHED_UNLESS_DEFAULT:
             if content[name] == defaults[name]:
                 del content[name]
-        content |= {key: float(content[key]) for key in _REAL if content[key] is not None}
+        content |= {key: float(content[key]) for key in _REAL if content.get(key) is not None}
         content["options"] = sorted((name, float(value)) for name, value in self.option_values.items())
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -122,6 +125,10 @@ class TrialSpec:
             method = self.parsed_method
         except MethodError as error:
             return [str(error), *found]
+        if method.weighting.needs is Needs.GRADIENTS and self.weight_scale != "raw":
+            found.append(
+                f"weight_scale {self.weight_scale} does not go with {method.weighting.name}: it has no weights"
+            )
         for name, value in self.options:
             option = method.options.get(name)
             if option is None:
@@ -171,6 +178,15 @@ def _number_problems(spec: TrialSpec) -> list[str]:
         )
     if spec.momentum and spec.optimizer != "sgd":
         found.append(f"momentum applies to optimizer sgd only, got {spec.optimizer}")
+    if spec.d_growth is not None and spec.optimizer not in LR_FREE:
+        found.append(f"d_growth (--growth-rate) applies to {', '.join(LR_FREE)} only, got optimizer {spec.optimizer}")
+    if spec.d_growth is not None and not (math.isfinite(spec.d_growth) and spec.d_growth >= 1):
+        found.append(f"d_growth (--growth-rate) must be a finite number, at least 1, got {spec.d_growth:g}")
+    if spec.auto_lr == "on" and spec.optimizer in LR_FREE:
+        found.append(
+            f"AutoLR does not go with optimizer {spec.optimizer}: it chooses its own step length, and its update is not "
+            "linear in lr; use adamw or sgd, or --auto-lr off"
+        )
     if spec.max_grad_norm is not None and not spec.max_grad_norm > 0:
         found.append(f"max_grad_norm must be greater than 0, got {spec.max_grad_norm:g}")
     steps = (

@@ -69,7 +69,8 @@ def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str,
             owners = [method for method in map(parse_method, method_names()) if option in method.options]
         found += [problem for owner in owners for value in values if (problem := owner.options[option].problem(value))]
     # The method itself has been looked at above; gd has no options and always parses.
-    found += replace(spec, method="gd", options=()).problems()
+    for name in ("gd", *(method.name for method in known)):
+        found += replace(spec, method=name, options=()).problems()
     return list(dict.fromkeys(found))
 
 
