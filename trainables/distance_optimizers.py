@@ -93,12 +93,14 @@ def make_distance_optimizer(
         return made
     adam = CappedProdigy if name == "prodigy" else DAdaptAdam
     with contextlib.redirect_stdout(io.StringIO()):  # the packages print that decay is decoupled
-        made = adam(parameters, lr=lr, weight_decay=weight_decay, decouple=True, growth_rate=growth)
-    return made
+        capped: torch.optim.Optimizer = adam(
+            parameters, lr=lr, weight_decay=weight_decay, decouple=True, growth_rate=growth
+        )
+    return capped
 
 
 def distance_columns(optimizer: torch.optim.Optimizer) -> dict[str, float]:
-    """``distance``, the estimate now, and ``effective_lr``, what multiplies the direction; empty before a first step."""
+    """``distance``, and ``effective_lr``, which multiplies the direction; empty before a first step."""
     group = optimizer.param_groups[0]
     if "d" in group:
         return {"distance": float(group["d"]), "effective_lr": float(group["d"] * group["lr"])}

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from trainables.spec import TrialSpec
 
 DEFAULT_GROWTH = 1.2
-"""Largest growth of a distance estimate in one step: a hundredfold in 26 steps, and no leap from one step to the next."""
+"""Largest growth of a distance estimate in one step: a hundredfold in 26 steps, with no leaps."""
 
 LR_FREE_LR = 1.0
 LR_FREE_RANGE = (0.1, 10.0)

@@ -184,8 +184,8 @@ def _number_problems(spec: TrialSpec) -> list[str]:
         found.append(f"d_growth (--growth-rate) must be a finite number, at least 1, got {spec.d_growth:g}")
     if spec.auto_lr == "on" and spec.optimizer in LR_FREE:
         found.append(
-            f"AutoLR does not go with optimizer {spec.optimizer}: it chooses its own step length, and its update is not "
-            "linear in lr; use adamw or sgd, or --auto-lr off"
+            f"AutoLR does not go with optimizer {spec.optimizer}: it chooses its own step length, and its "
+            "update is not linear in lr; use adamw or sgd, or --auto-lr off"
         )
     if spec.max_grad_norm is not None and not spec.max_grad_norm > 0:
         found.append(f"max_grad_norm must be greater than 0, got {spec.max_grad_norm:g}")

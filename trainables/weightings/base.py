@@ -116,8 +116,8 @@ class Weighting:
 
     ``weigh(losses, gramian, state, options) -> (weights, new_state)`` is pure: same arguments, same result.
     ``gramian`` is given exactly when ``needs`` is ``GRAMIAN``. ``options`` has a value for every declared option.
-    ``combine(retain, forget, state, options) -> (direction, new_state)`` is there exactly when ``needs`` is ``GRADIENTS``;
-    it may reuse the gradients' memory, and ``weigh`` then raises ValueError.
+    ``combine(retain, forget, state, options) -> (direction, new_state)`` is there exactly when ``needs`` is
+    ``GRADIENTS``; it may reuse the gradients' memory, and ``weigh`` then raises ValueError.
     ``init(seed)`` makes the first state.
     """
 
