@@ -64,7 +64,8 @@ class CappedDoG(DoG):
 
     def _rate(self, group: dict[str, Any], squared: torch.Tensor) -> torch.Tensor:
         group["G"] = group["G"] + squared
-        return group["rbar"] / torch.sqrt(group["G"])
+        rate: torch.Tensor = group["rbar"] / torch.sqrt(group["G"])
+        return rate
 
 
 class CappedDoWG(CappedDoG):
@@ -112,12 +113,12 @@ def distance_columns(optimizer: torch.optim.Optimizer) -> dict[str, float]:
 def run_away(optimizer: torch.optim.Optimizer) -> str | None:
     """Why the distance estimate counts as run away, or None.
 
-    Limits: 1 for prodigy and dadapt-adam, whose every step then moves each weight by about 1; ten times ``1 + |x_0|``
+    Limits: 10 for prodigy and dadapt-adam, whose every step then moves each weight by about 10; ten times ``1 + |x_0|``
     for dog and dowg, whose estimate is a distance from the start.
     """
     group = optimizer.param_groups[0]
     distance = distance_columns(optimizer).get("distance", 0.0)
-    limit = 1.0 if "d" in group else 10.0 * _start_length(group)
+    limit = 10.0 if "d" in group else 10.0 * _start_length(group)
     if math.isfinite(distance) and distance <= limit:
         return None
     return f"the optimizer's distance estimate ran away: {distance:g}, over {limit:g}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +15,7 @@ from dog import DoG
 from prodigyopt import Prodigy
 from torch import Tensor, nn
 
-from trainables.distance_optimizers import distance_columns, make_distance_optimizer
+from trainables.distance_optimizers import distance_columns, make_distance_optimizer, run_away
 from trainables.optimizers import LR_FREE, OPTIMIZER_INFO
 from trainables.reports import Status
 from trainables.run import UnlearningRun
@@ -57,12 +58,13 @@ def test_uncapped_it_is_the_packages_own(name: str, decay: float) -> None:
 def test_dowg_is_algorithm_1() -> None:
     x, start = START.double(), START.double()
     far, v = 1e-6 * (1.0 + float(start.norm())), 0.0
-    for found in quadratic(made("dowg"), 60):
+    ours = make_distance_optimizer("dowg", [nn.Parameter(x.clone())], lr=1.0, weight_decay=0.0, growth=UNCAPPED)
+    for found in quadratic(ours, 60):
         g = x - 1.0
         far = max(far, float((x - start).norm()))
         v += far**2 * float(g @ g)
         x = x - far**2 / math.sqrt(v) * g
-        torch.testing.assert_close(found.double(), x, rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(found, x, rtol=1e-12, atol=0.0)
 
 
 @pytest.mark.parametrize("name", LR_FREE)
@@ -74,7 +76,7 @@ def test_the_distance_never_grows_faster_than_the_cap(name: str, sign: float) ->
         quadratic(optimizer, 1, sign=sign)
         distances.append(distance_columns(optimizer)["distance"])
     assert distances[-1] > distances[0]
-    assert all(b <= 1.1 * a * (1 + 1e-6) for a, b in zip(distances, distances[1:], strict=False))
+    assert all(b <= 1.1 * a * (1 + 1e-6) for a, b in itertools.pairwise(distances))
 
 
 @pytest.mark.parametrize("name", LR_FREE)
@@ -119,14 +121,26 @@ def test_a_run_resumes_bit_for_bit_and_reports_its_distance(
 
 
 @pytest.mark.parametrize("name", LR_FREE)
-def test_ascent_that_runs_away_ends_the_run_with_its_reason(name: str, workspace: Workspace, make_spec: Any) -> None:
+def test_ascent_of_a_quadratic_runs_away_and_descent_does_not(name: str) -> None:
+    down, up = made(name, growth=1.5), made(name, growth=1.5)
+    quadratic(down, 300)
+    assert run_away(down) is None
+    steps = 0
+    while run_away(up) is None and steps < 2000:
+        quadratic(up, 1, sign=-1.0)
+        steps += 1
+    assert "ran away" in str(run_away(up))
+
+
+@pytest.mark.parametrize("name", LR_FREE)
+def test_a_run_whose_distance_ran_away_ends_with_its_reason(name: str, workspace: Workspace, make_spec: Any) -> None:
     spec = make_spec(method="ga", optimizer=name, lr=1.0, epochs=400, d_growth=10.0)
-    # A model a little past its target already: every step away from the start lengthens the next.
+    # An estimate that has grown past its limit, as the ascent above ends.
     reports = []
     run = UnlearningRun(spec, workspace)
     for group in run.optimizer.param_groups:
         if "d" in group:
-            group["d"] = 2.0
+            group["d"] = group["d_max"] = 20.0
         else:
             group["reps_rel"] = 20.0
     reports.append(next(run))

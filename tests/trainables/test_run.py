@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from transformers import PhiForCausalLM
 
+from trainables.methods import method_names
 from trainables.reports import Report, Status
 from trainables.run import UnlearningRun
 from trainables.spec import TrialSpec
@@ -22,7 +23,7 @@ from trainables.workspace import Workspace
 
 MakeSpec = Callable[..., TrialSpec]
 
-METHODS = ("gd", "ga", "gdiff", "lossnorm", "rlw", "pcgrad", "imtl-g", "ngdiff", "npo", "npo+ngdiff")
+METHODS = (*method_names(), "npo+ngdiff")
 
 
 def finish(run: UnlearningRun) -> list[Report]:

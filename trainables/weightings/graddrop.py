@@ -23,12 +23,14 @@ def drop_signs(g_r: Tensor, g_f: Tensor, draws: Tensor, leak: float) -> Tensor:
     ``P = (1 + (g_r + g_f)/(|g_r| + |g_f|))/2`` is the purity of the positive sign, ``draws`` is uniform in [0, 1[, and
     ``M_i`` is 1 where ``P > draws`` and ``g_i > 0``, or ``P < draws`` and ``g_i < 0``. Both elements zero: zero.
     """
+    import torch
+
     purity = (1.0 + (g_r + g_f) / (g_r.abs() + g_f.abs())) / 2.0
     positive, negative = purity > draws, purity < draws
 
     def kept(gradient: Tensor) -> Tensor:
         mask = (positive & (gradient > 0)) | (negative & (gradient < 0))
-        return gradient * (leak + (1.0 - leak) * mask)
+        return torch.where(mask, gradient, leak * gradient)
 
     return kept(g_r) + kept(g_f)
 
