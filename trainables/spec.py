@@ -9,9 +9,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 
 from trainables.data import DATASETS, FORGET_SPLITS
-from trainables.methods import Method, MethodError, option_names, parse_method
+from trainables.methods import (
+    Method,
+    MethodError,
+    option_names,
+    parse_method,
+    retain_objective_problem,
+    weight_scale_problem,
+)
+from trainables.objectives import RETAIN_OBJECTIVES
 from trainables.optimizers import LR_FREE, OPTIMIZERS
-from trainables.weightings import Needs
 
 AUTO_LR_SMOOTHINGS = ("paper", "clip", "official", "search")
 AUTO_LR_PROBES = ("same", "fresh")
@@ -24,7 +31,7 @@ _NOT_HASHED = (
 )
 """Where things lie on this machine; how the target was made (``target_key`` hashes what came of it); what is logged."""
 
-_HASHED_UNLESS_DEFAULT = ("auto_lr_probe_batches", "d_growth")
+_HASHED_UNLESS_DEFAULT = ("auto_lr_probe_batches", "d_growth", "retain_objective")
 """Fields younger than the first sweeps: at their default they leave the hash as it was."""
 
 _REAL = ("lr", "weight_decay", "momentum", "max_grad_norm", "d_growth")
@@ -37,6 +44,8 @@ class TrialSpec:
 
     ``target_epochs``, ``target_lr`` and ``target_batch_size`` replace the model's own fine-tuning recipe.
     ``d_growth`` caps the factor by which a learning-rate-free optimizer's distance grows a step; None is 1.2.
+    ``retain_objective`` is what is minimised on the retain set, ``ce`` (L_R) or ``kl`` (to the target); AutoLR's probes
+    and the evaluation's ``retain_loss`` are L_R under either.
     ``options`` are the method's own options (``c``, ``beta``, ...) as sorted pairs, defaults filled in.
     ``target_key`` is the content hash of the target model and its data, empty until the target is known.
     """
@@ -54,6 +63,7 @@ class TrialSpec:
     method: str = "gdiff"
     options: tuple[tuple[str, float], ...] = ()
     weight_scale: str = "raw"
+    retain_objective: str = "ce"
     lr: float = 1e-4
     auto_lr: str = "off"
     auto_lr_smoothing: str = "clip"
@@ -89,6 +99,11 @@ class TrialSpec:
         return self.parsed_method.resolve(dict(self.options))
 
     @property
+    def needs_frozen_target(self) -> bool:
+        """Whether a step runs the frozen target beside the model."""
+        return self.retain_objective == "kl" or self.parsed_method.objective.reference.is_frozen_forward
+
+    @property
     def spec_hash(self) -> str:
         """16 hex digits naming the content: whatever may change the result changes them; 1 and 1.0 do not differ."""
         content = {key: value for key, value in asdict(self).items() if key not in _NOT_HASHED}
@@ -97,6 +112,7 @@ class TrialSpec:
             if content[name] == defaults[name]:
                 del content[name]
         content |= {key: float(content[key]) for key in _REAL if content.get(key) is not None}
+        content["method"] = self.parsed_method.name
         content["options"] = sorted((name, float(value)) for name, value in self.option_values.items())
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -125,10 +141,12 @@ class TrialSpec:
             method = self.parsed_method
         except MethodError as error:
             return [str(error), *found]
-        if method.weighting.needs is Needs.GRADIENTS and self.weight_scale != "raw":
-            found.append(
-                f"weight_scale {self.weight_scale} does not go with {method.weighting.name}: it has no weights"
-            )
+        if (problem := weight_scale_problem(method, self.weight_scale)) is not None:
+            found.append(problem)
+        if self.retain_objective in RETAIN_OBJECTIVES and (
+            problem := retain_objective_problem(method, self.retain_objective)
+        ):
+            found.append(problem)
         for name, value in self.options:
             option = method.options.get(name)
             if option is None:
@@ -147,6 +165,7 @@ def _choice_problems(spec: TrialSpec) -> list[str]:
         "auto_lr_smoothing": AUTO_LR_SMOOTHINGS,
         "auto_lr_probe": AUTO_LR_PROBES,
         "weight_scale": WEIGHT_SCALES,
+        "retain_objective": tuple(RETAIN_OBJECTIVES),
         "dtype": DTYPES,
     }
     found = [
