@@ -117,7 +117,10 @@ def run_away(optimizer: torch.optim.Optimizer) -> str | None:
     for dog and dowg, whose estimate is a distance from the start.
     """
     group = optimizer.param_groups[0]
-    distance = distance_columns(optimizer).get("distance", 0.0)
+    columns = distance_columns(optimizer)
+    if not columns:
+        return None
+    distance = columns["distance"]
     limit = 10.0 if "d" in group else 10.0 * _start_length(group)
     if math.isfinite(distance) and distance <= limit:
         return None
@@ -126,5 +129,5 @@ def run_away(optimizer: torch.optim.Optimizer) -> str | None:
 
 def _start_length(group: dict[str, Any]) -> float:
     if "start_length" not in group:
-        group["start_length"] = 1.0 + float(torch.stack([x.norm() for x in group.get("init_buffer", [])]).norm())
+        group["start_length"] = 1.0 + float(torch.stack([x.norm() for x in group["init_buffer"]]).norm())
     return float(group["start_length"])
