@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainables.checkpoints import load_model, load_tokenizer
+from trainables.data.examples import Example
 from trainables.data.refusals import refusal
 from trainables.evaluation import Evaluator
 from trainables.losses import sequence_nll
@@ -127,7 +128,7 @@ class Workspace:
         if key in self._refusals:
             return
         refused = [replace(example, answer=refusal(example.question)) for example in self.target.data.forget]
-        sequences = encode_examples(self.tokenizer, refused, max_length=spec.max_length)
+        sequences = encode_examples(self.tokenizer, refused, max_length=spec.max_length, template=self.target.template)
         totals, _ = sequence_nll(
             self._model, sequences, pad_id=self.pad_id, batch_size=spec.eval_batch_size, device=self.device
         )
@@ -138,10 +139,13 @@ class Workspace:
         if spec.max_length not in self._train_sets:
             data = self.target.data
             self._train_sets[spec.max_length] = (
-                encode_examples(self.tokenizer, data.forget, max_length=spec.max_length),
-                encode_examples(self.tokenizer, data.retain, max_length=spec.max_length),
+                self._encoded(data.forget, spec),
+                self._encoded(data.retain, spec),
             )
         return self._train_sets[spec.max_length]
+
+    def _encoded(self, examples: Sequence[Example], spec: TrialSpec) -> tuple[Tokens, ...]:
+        return encode_examples(self.tokenizer, examples, max_length=spec.max_length, template=self.target.template)
 
     def evaluator(self, spec: TrialSpec) -> Evaluator:
         """The evaluator for the spec's maximum length and evaluation batch size."""
@@ -154,6 +158,7 @@ class Workspace:
                 max_length=spec.max_length,
                 batch_size=spec.eval_batch_size,
                 device=self.device,
+                template=self.target.template,
             )
         return self._evaluators[key]
 
