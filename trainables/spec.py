@@ -9,10 +9,17 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 
 from trainables.data import DATASETS, FORGET_SPLITS
-from trainables.methods import Method, MethodError, option_names, parse_method, retain_objective_problem
+from trainables.methods import (
+    Method,
+    MethodError,
+    option_names,
+    parse_method,
+    retain_objective_problem,
+    weight_scale_problem,
+)
 from trainables.objectives import RETAIN_OBJECTIVES
+from trainables.optimizers import LR_FREE, OPTIMIZERS
 
-OPTIMIZERS = ("adamw", "sgd")
 AUTO_LR_SMOOTHINGS = ("paper", "clip", "official", "search")
 AUTO_LR_PROBES = ("same", "fresh")
 WEIGHT_SCALES = ("raw", "unit")
@@ -25,10 +32,10 @@ _NOT_HASHED = (
 )
 """Where things lie on this machine; how the target was made (``target_key`` hashes what came of it); what is logged."""
 
-_HASHED_UNLESS_DEFAULT = ("retain_objective",)
+_HASHED_UNLESS_DEFAULT = ("d_growth", "retain_objective")
 """Fields younger than the first sweeps: at their default they leave the hash as it was."""
 
-_REAL = ("lr", "weight_decay", "momentum", "max_grad_norm")
+_REAL = ("lr", "weight_decay", "momentum", "max_grad_norm", "d_growth")
 """Fields that a whole number may stand in for: a file says ``lr: 1`` where a search says 1.0."""
 
 
@@ -38,6 +45,7 @@ class TrialSpec:
 
     ``target_epochs``, ``target_lr``, ``target_batch_size`` and ``target_lora_rank`` (0: all weights) replace what the
     model's own fine-tuning recipe says. ``lora_rank`` None trains all weights.
+    ``d_growth`` caps the factor by which a learning-rate-free optimizer's distance grows a step; None is 1.2.
     ``retain_objective`` is what is minimised on the retain set, ``ce`` (L_R) or ``kl`` (to the target); AutoLR's probes
     and the evaluation's ``retain_loss`` are L_R under either.
     ``options`` are the method's own options (``c``, ``beta``, ...) as sorted pairs, defaults filled in.
@@ -70,6 +78,7 @@ class TrialSpec:
     optimizer: str = "adamw"
     weight_decay: float = 0.0
     momentum: float = 0.0
+    d_growth: float | None = None
     max_grad_norm: float | None = None
     epochs: int = 15
     max_steps: int | None = None
@@ -105,7 +114,7 @@ class TrialSpec:
         for name in _HASHED_UNLESS_DEFAULT:
             if content[name] == defaults[name]:
                 del content[name]
-        content |= {key: float(content[key]) for key in _REAL if content[key] is not None}
+        content |= {key: float(content[key]) for key in _REAL if content.get(key) is not None}
         content["method"] = self.parsed_method.name
         content["options"] = sorted((name, float(value)) for name, value in self.option_values.items())
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
@@ -135,6 +144,8 @@ class TrialSpec:
             method = self.parsed_method
         except MethodError as error:
             return [str(error), *found]
+        if (problem := weight_scale_problem(method, self.weight_scale)) is not None:
+            found.append(problem)
         if self.retain_objective in RETAIN_OBJECTIVES and (
             problem := retain_objective_problem(method, self.retain_objective)
         ):
@@ -184,6 +195,15 @@ def _number_problems(spec: TrialSpec) -> list[str]:
             found.append(f"{name} must be a finite number, at least 0, got {getattr(spec, name):g}")
     if spec.momentum and spec.optimizer != "sgd":
         found.append(f"momentum applies to optimizer sgd only, got {spec.optimizer}")
+    if spec.d_growth is not None and spec.optimizer not in LR_FREE:
+        found.append(f"d_growth (--growth-rate) applies to {', '.join(LR_FREE)} only, got optimizer {spec.optimizer}")
+    if spec.d_growth is not None and not (math.isfinite(spec.d_growth) and spec.d_growth >= 1):
+        found.append(f"d_growth (--growth-rate) must be a finite number, at least 1, got {spec.d_growth:g}")
+    if spec.auto_lr == "on" and spec.optimizer in LR_FREE:
+        found.append(
+            f"AutoLR does not go with optimizer {spec.optimizer}: it chooses its own step length, and its "
+            "update is not linear in lr; use adamw or sgd, or --auto-lr off"
+        )
     if spec.max_grad_norm is not None and not spec.max_grad_norm > 0:
         found.append(f"max_grad_norm must be greater than 0, got {spec.max_grad_norm:g}")
     steps = (

@@ -35,6 +35,7 @@ OTHER_VALUES: dict[str, Any] = {
     "optimizer": "sgd",
     "weight_decay": 0.01,
     "momentum": 0.9,
+    "d_growth": 1.5,
     "max_grad_norm": 1.0,
     "epochs": 16,
     "max_steps": 7,
