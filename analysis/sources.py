@@ -68,10 +68,11 @@ def read_run(out: Path) -> Sources:
     known = {name: ("" if value is None and name not in ("lr", "seed") else value) for name, value in row.items()}
     frame = pd.DataFrame([{name: known.get(name, "") for name in REQUIRED} | known])
     numeric = frame.replace("", float("nan")).infer_objects()
-    text = {name: frame[name].astype(str) for name in (*REQUIRED, "auto_lr") if name in frame and name not in ("lr", "seed")}
+    text = {name: frame[name].map(str) for name in (*REQUIRED, "auto_lr") if name in frame and name not in ("lr", "seed")}
     trials = numeric.assign(**text)
     trials.insert(0, "sweep", out.name)
-    spec = tuple(name for name in ("model", "dataset", "method", "c", "lr", "auto_lr", "seed") if name in trials)
+    before_status = list(row)[: list(row).index("status")] if "status" in row else ["method"]
+    spec = tuple(name for name in before_status if name not in ("trial_id", "spec_hash"))
     table = TrialTable(trials, read_history(out / "history.csv", out.name), spec)
     nothing = SweepFile(
         name=out.name, created="", command="", versions={}, settings={}, objectives=(), random_guess_loss=None, baseline={}

@@ -132,7 +132,7 @@ def _paired(rows: pd.DataFrame, table: TrialTable, metric: str, method: str) -> 
         return None
     arms = pd.DataFrame({"on": auto_lr_on(kept), "value": values[np.isfinite(values)]})
     # A missing setting is a setting too: two trials without a c agree in it.
-    keys = kept[same].astype(str).agg("|".join, axis=1) if same else pd.Series("", index=kept.index)
+    keys = kept[same].map(str).agg("|".join, axis=1) if same else pd.Series("", index=kept.index)
     means = arms.groupby([keys, "on"])["value"].mean().unstack("on")
     if not {True, False} <= set(means.columns):
         return None

@@ -15,7 +15,7 @@ from analysis.table import TrialTable
 from analysis.words import number
 
 _MOST_TRIALS = 6
-_MOST_STEPS = 6
+_MOST_STEPS = 3
 _REASONS = ("no descent", "no curvature", "not finite", "not bracketed")
 _MARKERS = ("x", "s", "^", "v", "P", "D")
 
@@ -61,14 +61,16 @@ def landscape_data(landscape: pd.DataFrame) -> PanelFigure | None:
     rows = landscape[landscape["trial_id"] == landscape["trial_id"].iloc[0]]
     steps = sorted(step for step in set(numbers(rows, "step")) if np.isfinite(step))
     places = np.unique(np.linspace(0, len(steps) - 1, min(len(steps), _MOST_STEPS)).round().astype(int))
-    panels = [panel for place in places if (panel := _landscape(rows[numbers(rows, "step") == steps[place]]))]
+    at = [rows[numbers(rows, "step") == steps[place]] for place in places]
+    # The forget loss rises so much faster that beside it the retain loss would be a flat line.
+    panels = [panel for loss in ("retain", "forget") for part in at if (panel := _landscape(part, loss))]
     if not panels:
         return None
     return PanelFigure(
         name="loss_landscape",
-        title="The retain loss along the update direction",
+        title="Losses along the update direction",
         caption="Losses of the model theta - x d, with the parabola AutoLR fits to the retain loss (same batch), the "
-        "learning rate eta in use, and the minimiser eta*.",
+        "learning rate eta of the probe, and the minimiser eta*; x is measured in learning rates.",
         panels=tuple(panels),
         columns=3,
     )
@@ -80,7 +82,7 @@ def _only(table: TrialTable, trials: pd.DataFrame) -> TrialTable:
 
 def _rates(rows: pd.DataFrame, title: str) -> Panel | None:
     steps, eta, best = (numbers(rows, name) for name in ("step", "eta", "eta_star"))
-    fallback = rows["fallback"].astype(str) if "fallback" in rows.columns else pd.Series("", index=rows.index)
+    fallback = rows["fallback"].map(str) if "fallback" in rows.columns else pd.Series("", index=rows.index)
     scale = scale_for([value for value in [*eta, *best] if value > 0])
     lines: list[Line] = []
     for name, values, colour, look, marker in (
@@ -104,10 +106,10 @@ def _rates(rows: pd.DataFrame, title: str) -> Panel | None:
     return Panel(title, "step", label, tuple(lines), y_scale=scale)
 
 
-def _landscape(rows: pd.DataFrame) -> Panel | None:
+def _landscape(rows: pd.DataFrame, loss: str) -> Panel | None:
     rows = rows.assign(x=numbers(rows, "x")).sort_values("x", kind="stable")
     x = rows["x"]
-    lines = list(_curves(rows))
+    lines = list(_curves(rows, loss))
     if not lines:
         return None
     first = rows.iloc[0]
@@ -116,17 +118,19 @@ def _landscape(rows: pd.DataFrame) -> Panel | None:
         value = float(numbers(rows, name).iloc[0])
         if np.isfinite(value) and x.min() <= value <= x.max():
             guides.append(Guide("x", value, label))
-    title = f"step {number(int(first['step']))}"
-    return Panel(title, "x, in units of the learning rate", "loss (nats per token)", tuple(lines), guides=tuple(guides))
+    title = f"{loss} loss, step {number(int(first['step']))}"
+    return Panel(title, "x (learning rate)", "nats per token", tuple(lines), guides=tuple(guides))
 
 
-def _curves(rows: pd.DataFrame) -> Iterator[Line]:
+def _curves(rows: pd.DataFrame, loss: str) -> Iterator[Line]:
     x = rows["x"].to_numpy()
-    measured = (
-        finite_line("retain loss", x, numbers(rows, "retain_loss"), OKABE_ITO[0], look="dots"),
-        finite_line("forget loss", x, numbers(rows, "forget_loss"), OKABE_ITO[1], look="dots", marker="s"),
-    )
-    yield from (line for line in measured if line)
+    look = (OKABE_ITO[0], "o") if loss == "retain" else (OKABE_ITO[1], "s")
+    measured = finite_line(f"{loss} loss", x, numbers(rows, f"{loss}_loss"), look[0], look="dots", marker=look[1])
+    if measured is None:
+        return
+    yield measured
+    if loss != "retain":
+        return
     zero, slope, curvature = (float(numbers(rows, name).iloc[0]) for name in ("loss_zero", "slope", "curvature"))
     known = x[np.isfinite(x)]
     if np.isfinite([zero, slope, curvature]).all() and len(known) > 1:

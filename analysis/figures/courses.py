@@ -55,7 +55,8 @@ def gradients_data(table: TrialTable, sweep: SweepFile) -> PanelFigure | None:
 def _panels(
     table: TrialTable, trials: pd.DataFrame, columns: Sequence[str], *, baseline: dict[str, float], guess: float | None
 ) -> Iterator[Panel]:
-    colours = colours_of([str(trial_id) for trial_id in trials["trial_id"]])
+    # By method in the order of the frontier figure, so that a method has one colour everywhere.
+    colours = colours_of(sorted({str(method) for method in table.trials["method"]}))
     for column in columns:
         courses = [(row, _course(table, str(row["trial_id"]), column)) for _, row in trials.iterrows()]
         courses = [(row, (steps, values)) for row, (steps, values) in courses if np.isfinite(values).any()]
@@ -69,7 +70,7 @@ def _panels(
         for row, (steps, values) in courses:
             if start is not None and steps[0] > 0:
                 steps, values = np.insert(steps, 0, 0.0), np.insert(values, 0, start)
-            colour, marker = colours[str(row["trial_id"])]
+            colour, marker = colours[str(row["method"])]
             line = finite_line(
                 trial_name(row), steps, values, colour, look="dots", marker=marker, positive=scale == "log"
             )

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analysis.figures.panels import GRADES, Gradation, Line, Panel, PanelFigure
+from analysis.figures.panels import GRADES, Gradation, Guide, Line, Panel, PanelFigure
 from analysis.figures.scales import apply_scale, limits_of
 from analysis.figures.style import INK, MUTED, PAPER, house_style, png_bytes, svg_text
 from analysis.files import write_whole
@@ -57,8 +57,8 @@ def _panel(axes: Axes, panel: Panel) -> None:
         axes.fill_between(band.xs, band.lows, band.highs, color=band.colour, alpha=0.18, linewidth=0, zorder=1)
     for line in panel.lines:
         _line(axes, line)
-    for guide in panel.guides:
-        _guide(axes, panel, guide)
+    for i, guide in enumerate(panel.guides):
+        _guide(axes, guide, i)
     xs = [x for line in panel.lines for x in line.xs]
     ys = [y for line in panel.lines for y in line.ys]
     ys += [y for band in panel.bands for y in (*band.lows, *band.highs)]
@@ -66,6 +66,10 @@ def _panel(axes: Axes, panel: Panel) -> None:
     xs += [guide.value for guide in panel.guides if guide.axis == "x"]
     apply_scale(axes, "x", panel.x_scale, *limits_of(panel.x_scale, xs))
     apply_scale(axes, "y", panel.y_scale, *(panel.y_limits or limits_of(panel.y_scale, ys)))
+    for which, scale in (("x", panel.x_scale), ("y", panel.y_scale)):
+        if scale == "linear":
+            axes.locator_params(axis=which, nbins=5)
+            axes.ticklabel_format(axis=which, style="sci", scilimits=(-2, 5))
     if panel.x_scale == "linear" and panel.x_label == "step":
         axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_title(panel.title, loc="left", fontsize=10.5)
@@ -89,7 +93,7 @@ def _line(axes: Axes, line: Line) -> None:
     )  # fmt: skip
 
 
-def _guide(axes: Axes, panel: Panel, guide: Guide) -> None:
+def _guide(axes: Axes, guide: Guide, place_number: int) -> None:
     draw = axes.axvline if guide.axis == "x" else axes.axhline
     draw(guide.value, color=MUTED, linestyle=(0, (5, 4)), linewidth=1.0, zorder=2)
     if guide.axis == "y":
@@ -97,7 +101,7 @@ def _guide(axes: Axes, panel: Panel, guide: Guide) -> None:
         at, off = (0.99, guide.value), (0, 2)
     else:
         place = {"xycoords": ("data", "axes fraction"), "ha": "left", "va": "top"}
-        at, off = (guide.value, 0.99), (3, 0)
+        at, off = (guide.value, 1.0), (3, -11 * (place_number % 3))
     # A white rim keeps the words readable where a curve passes behind them.
     axes.annotate(
         guide.label, at, xytext=off, textcoords="offset points", color=MUTED, fontsize=8.5, zorder=4,

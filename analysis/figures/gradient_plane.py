@@ -107,7 +107,7 @@ def draw_gradient_plane(data: GradientPlaneData) -> Figure:
 
         columns = min(3, len(data.planes))
         rows = -(-len(data.planes) // columns)
-        figure = Figure(figsize=(max(3.3 * columns, 4.8), 3.7 * rows + 0.9), layout="constrained")
+        figure = Figure(figsize=(max(3.3 * columns, 6.4), 3.7 * rows + 0.9), layout="constrained")
         grid = figure.subplots(rows, columns, squeeze=False).flatten().tolist()
         for axes, item in zip(grid, data.planes, strict=False):
             _plane(axes, item)

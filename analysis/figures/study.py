@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from analysis.figures.panels import Band, Guide, Line, Panel, PanelFigure
-from analysis.figures.style import INK, MUTED, OKABE_ITO, house_style
-from analysis.objectives import Floats, Objective
+from analysis.figures.panels import Band, Guide, Line, Panel, PanelFigure, finite_line
+from analysis.figures.style import MUTED, OKABE_ITO, house_style
+from analysis.objectives import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,63 +18,48 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Surface:
+    """The edge of what at least ``runs`` of an arm's runs attain: ``points`` (k, 2), costs in [0, 1]; k may be 0."""
+
+    runs: int
+    points: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class AttainmentData:
     """Empirical attainment of two arms over seeds, as costs in [0, 1], smaller better.
 
-    ``surfaces`` per arm: rows (cost 1, cost 2, percentile) as ``moocore.eaf`` returns them. ``differences``: rows
-    (left, bottom, right, top, difference) as ``moocore.eafdiff(rectangles=True)`` returns them, the difference in
-    sets of the first arm minus sets of the second; shape (0, 5) if there is none. ``sets``: seeds per arm.
+    ``surfaces`` per arm, from the one that a single run attains to the one that all do. ``boxes``, shape (k, 4), are
+    (left, bottom, right, top); ``differences``, shape (k,), the share of the first arm's runs that attain a box minus
+    the share of the second's, in [-1, 1].
     """
 
-    name: str
     title: str
-    caption: str
-    objectives: tuple[Objective, Objective]
-    arms: tuple[str, str]
-    surfaces: Mapping[str, Floats]
+    axes: tuple[str, str]
+    surfaces: Mapping[str, Sequence[Surface]]
+    boxes: Floats
     differences: Floats
-    sets: int
+    name: str = "attainment"
+    caption: str = (
+        "Thick: attained by half of the seeds; dashed: by one, and by all. Colour: the arm that attains a place in more "
+        "of its seeds, the stronger the more of them."
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class AnytimeCurve:
-    """The hypervolume reached by an arm after so many trial-seconds; each of length n, seconds not falling."""
-
-    arm: str
-    seconds: Sequence[float]
-    hypervolumes: Sequence[float]
-
-
-@dataclass(frozen=True, slots=True)
-class TuningCurve:
-    """The expected hypervolume of the best of ``runs`` hand-picked rates, its band, and AutoLR charged its runs.
-
-    ``equals_best_of`` is the number of rates at which the curve reaches AutoLR, None if it never does.
-    """
-
-    runs: Sequence[float]
-    expected: Sequence[float]
-    low: Sequence[float]
-    high: Sequence[float]
-    auto_lr: float
-    auto_lr_runs: float
-    equals_best_of: float | None = None
-
-
-def anytime_data(curves: Sequence[AnytimeCurve]) -> PanelFigure | None:
-    """Hypervolume over compute spent, one line of steps per arm; None without a point."""
+def anytime_figure(curves: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> PanelFigure | None:
+    """Hypervolume over compute, a line of steps per arm, each (seconds, hypervolumes); None without a point."""
     lines = []
-    for i, curve in enumerate(curves):
-        pairs = [(float(s), float(h)) for s, h in zip(curve.seconds, curve.hypervolumes, strict=True)]
+    for i, (arm, (times, volumes)) in enumerate(curves.items()):
+        pairs = [(float(s), float(h)) for s, h in zip(times, volumes, strict=True)]
         pairs = [pair for pair in pairs if np.isfinite(pair).all()]
         if not pairs:
             continue
-        # Between two trials the hypervolume stays what it was.
-        stairs = [pairs[0]]
-        for seconds, volume in pairs[1:]:
+        # Nothing is attained before the first trial ends; between two trials the hypervolume stays what it was.
+        stairs = [(0.0, 0.0)]
+        for seconds, volume in pairs:
             stairs += [(seconds, stairs[-1][1]), (seconds, volume)]
         xs, ys = zip(*stairs, strict=True)
-        lines.append(Line(curve.arm, xs, ys, OKABE_ITO[i % len(OKABE_ITO)]))
+        lines.append(Line(arm, xs, ys, OKABE_ITO[i % len(OKABE_ITO)]))
     if not lines:
         return None
     panel = Panel("", "compute spent (trial-seconds)", "hypervolume (share of the box)", tuple(lines))
@@ -82,21 +67,30 @@ def anytime_data(curves: Sequence[AnytimeCurve]) -> PanelFigure | None:
     return PanelFigure("anytime_hypervolume", "Hypervolume over compute spent", caption, (panel,), columns=1)
 
 
-def tuning_data(curve: TuningCurve) -> PanelFigure:
-    """The tuning curve with its band, and AutoLR as a line across and a mark at what it is charged."""
-    xs = tuple(map(float, curve.runs))
-    ends = (min(1.0, *xs), max(curve.auto_lr_runs, *xs)) if len(xs) else (1.0, curve.auto_lr_runs)
+def tuning_figure(
+    picks: Sequence[float], expected: Sequence[float], *, auto: float, charge: float, equals: float,
+    band: tuple[Sequence[float], Sequence[float]] | None = None,
+) -> PanelFigure:  # fmt: skip
+    """The expected hypervolume of the best of n rates, its band if known, and AutoLR, charged ``charge`` runs.
+
+    ``equals`` is the n at which the curve reaches AutoLR; where it never does it is infinite and no line is drawn.
+    """
+    xs, ys = tuple(map(float, picks)), tuple(map(float, expected))
+    ends = (min(xs, default=1.0), max([charge, *xs]))
+    line = finite_line("best of n fixed rates, expected", xs, ys, OKABE_ITO[0], look="dots")
     lines = (
-        Line("best of n fixed rates, expected", xs, tuple(map(float, curve.expected)), OKABE_ITO[0], "dots"),
-        Line("AutoLR", ends, (curve.auto_lr, curve.auto_lr), OKABE_ITO[1], "dashed"),
-        Line("AutoLR, at what it is charged", (curve.auto_lr_runs,), (curve.auto_lr,), OKABE_ITO[1], "marks", "D"),
+        *((line,) if line else ()),
+        Line("AutoLR", ends, (auto, auto), OKABE_ITO[1], "dashed"),
+        Line("AutoLR, at what it is charged", (charge,), (auto,), OKABE_ITO[1], "marks", "D"),
     )
-    band = Band("band of the fixed rates", xs, tuple(map(float, curve.low)), tuple(map(float, curve.high)), OKABE_ITO[0])
-    known = curve.equals_best_of is not None and np.isfinite(curve.equals_best_of)
-    guides = (Guide("x", float(curve.equals_best_of or 0.0), "AutoLR equals the best of this many"),) if known else ()
-    panel = Panel("", "n, learning rates tried (runs)", "hypervolume (share of the box)", lines, (band,), guides)
-    caption = "Exact expectation over all subsets of n of the rates tried. AutoLR is charged for its probes."
-    return PanelFigure("tuning_curve", "How many rates a person must try to equal AutoLR", caption, (panel,), columns=1)
+    bands = ()
+    if band is not None:
+        low, high = (tuple(map(float, edge)) for edge in band)
+        bands = (Band("band of the fixed rates", xs, low, high, OKABE_ITO[0]),)
+    guides = (Guide("x", equals, f"n* = {equals:.3g}"),) if np.isfinite(equals) else ()
+    panel = Panel("", "n, learning rates tried (runs)", "hypervolume (share of the box)", lines, bands, guides)
+    caption = "Exact expectation over all subsets of n of the rates tried; AutoLR is charged for its probes."
+    return PanelFigure("tuning_curve", "How many rates must a person try to equal AutoLR?", caption, (panel,), columns=1)
 
 
 def draw_attainment(data: AttainmentData) -> Figure:
@@ -104,54 +98,54 @@ def draw_attainment(data: AttainmentData) -> Figure:
     with house_style():
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(9.6, 4.6), layout="constrained")
+        figure = Figure(figsize=(9.6, 5.2), layout="constrained")
         left, right = figure.subplots(1, 2).tolist()
-        for i, arm in enumerate(data.arms):
-            _surfaces(left, data, arm, OKABE_ITO[i])
-        left.set_title("attained by the best, half and all seeds", loc="left", fontsize=10.5)
+        for i, (arm, surfaces) in enumerate(data.surfaces.items()):
+            _surfaces(left, arm, surfaces, OKABE_ITO[i])
+        left.set_title("attained by one, half and all seeds", loc="left", fontsize=10.5)
         _differences(right, data)
-        right.set_title("attained more often by", loc="left", fontsize=10.5)
+        right.set_title("attained in more seeds by", loc="left", fontsize=10.5)
         for axes in (left, right):
             axes.set_xlim(0, 1)
             axes.set_ylim(0, 1)
             axes.set_aspect("equal")
-            axes.set_xlabel(f"\u2190 better    cost: {data.objectives[0].name.replace('_', ' ')} (0 best, 1 worst)")
-            axes.set_ylabel(f"\u2190 better    cost: {data.objectives[1].name.replace('_', ' ')} (0 best, 1 worst)")
-            axes.legend(loc="upper right", fontsize=8.5)
+            axes.set_xlabel(f"\u2190 better    {data.axes[0]}, cost from 0 to 1")
+            axes.set_ylabel(f"\u2190 better    {data.axes[1]}, cost from 0 to 1")
+        handles, names = right.get_legend_handles_labels()
+        figure.legend(handles, names, loc="outside lower left", ncols=2)
         figure.suptitle(data.title, x=0.01, ha="left", fontsize=13, fontweight="bold")
         return figure
 
 
-def _surfaces(axes: Axes, data: AttainmentData, arm: str, colour: str) -> None:
-    """The attainment surfaces nearest to the best seed's, the median and all seeds'."""
-    rows = np.asarray(data.surfaces[arm], dtype=np.float64).reshape(-1, 3)
-    levels = sorted(set(rows[:, 2].tolist()))
-    if not levels:
-        return
-    middle = min(levels, key=lambda level: abs(level - 50.0))
-    for level, name, width in ((levels[0], "", 0.8), (middle, arm, 2.0), (levels[-1], "", 0.8)):
-        points = rows[rows[:, 2] == level][:, :2]
-        points = points[np.argsort(points[:, 0], kind="stable")]
-        xs = np.concatenate([[points[0, 0]], points[:, 0], [1.0]])
-        ys = np.concatenate([[1.0], points[:, 1], [points[-1, 1]]])
-        look = "-" if name else (0, (3, 2))
-        axes.step(xs, ys, where="post", color=colour, linewidth=width, linestyle=look, label=name or None)
+def _surfaces(axes: Axes, arm: str, surfaces: Sequence[Surface], colour: str) -> None:
+    """The first, the middle and the last surface that there is."""
+    known = [surface for surface in surfaces if len(surface.points)]
+    middle = (max((surface.runs for surface in surfaces), default=0) + 1) // 2
+    for surface in {item.runs: item for item in (known[:1] + known[-1:])}.values():
+        _stairs(axes, surface, colour, 0.9, (0, (3, 2)))
+    for surface in known:
+        if surface.runs == middle:
+            _stairs(axes, surface, colour, 2.0, "-")
+
+
+def _stairs(axes: Axes, surface: Surface, colour: str, width: float, look: Any) -> None:
+    points = surface.points[np.argsort(surface.points[:, 0], kind="stable")]
+    xs = np.concatenate([[points[0, 0]], points[:, 0], [1.0]])
+    ys = np.concatenate([[1.0], points[:, 1], [points[-1, 1]]])
+    axes.step(xs, ys, where="post", color=colour, linewidth=width, linestyle=look)
 
 
 def _differences(axes: Axes, data: AttainmentData) -> None:
     from matplotlib.patches import Rectangle
 
-    for i, arm in enumerate(data.arms):
+    for i, arm in enumerate(data.surfaces):
         axes.add_patch(Rectangle((2, 2), 0, 0, color=OKABE_ITO[i], label=arm))
-    rows = np.asarray(data.differences, dtype=np.float64).reshape(-1, 5)
-    for x, y, u, v, difference in rows.tolist():
-        if difference == 0:
-            continue
-        left, bottom, right, top = (float(np.clip(value, 0.0, 1.0)) for value in (x, y, u, v))
-        colour = OKABE_ITO[0 if difference > 0 else 1]
-        strength = 0.15 + 0.75 * min(abs(difference) / max(data.sets, 1), 1.0)
-        size = (max(right - left, 0.0), max(top - bottom, 0.0))
-        axes.add_patch(Rectangle((left, bottom), *size, facecolor=colour, alpha=strength, linewidth=0))
-    if not rows[:, 4].any():
+    boxes = np.asarray(data.boxes, dtype=np.float64).reshape(-1, 4).clip(0.0, 1.0)
+    for (left, bottom, right, top), difference in zip(boxes.tolist(), data.differences.tolist(), strict=True):
+        if difference:
+            colour = OKABE_ITO[0 if difference > 0 else 1]
+            strength = 0.1 + 0.8 * min(abs(difference), 1.0)
+            size = (right - left, top - bottom)
+            axes.add_patch(Rectangle((left, bottom), *size, facecolor=colour, alpha=strength, linewidth=0))
+    if not np.any(data.differences):
         axes.text(0.5, 0.5, "no difference", ha="center", color=MUTED)
-    axes.plot([], [], color=INK, linewidth=0, label=f"full colour: all {data.sets} seeds")
