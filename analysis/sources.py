@@ -75,7 +75,14 @@ def read_run(out: Path) -> Sources:
     spec = tuple(name for name in before_status if name not in ("trial_id", "spec_hash"))
     table = TrialTable(trials, read_history(out / "history.csv", out.name), spec)
     nothing = SweepFile(
-        name=out.name, created="", command="", versions={}, settings={}, objectives=(), random_guess_loss=None, baseline={}
+        name=out.name,
+        created="",
+        command="",
+        versions={},
+        settings={},
+        objectives=(),
+        random_guess_loss=None,
+        baseline={},
     )
     return Sources(table, nothing, (), *_logs(out))
 
@@ -152,7 +159,8 @@ def _shared(files: Sequence[SweepFile], paths: Sequence[Path]) -> SweepFile:
     known = [(file, path) for file, path in zip(files, paths, strict=True) if file.objectives]
     objectives: list[Objective] = list(known[0][0].objectives) if known else []
     for file, path in known[1:]:
-        kinds = [[(item.name, item.column, item.direction) for item in items] for items in (objectives, file.objectives)]
+        pair = (objectives, file.objectives)
+        kinds = [[(item.name, item.column, item.direction) for item in items] for items in pair]
         if kinds[0] != kinds[1]:
             said = [", ".join(f"{name}:{direction}" for name, _, direction in kind) for kind in kinds]
             raise AnalysisError(
@@ -186,14 +194,15 @@ def _differences(files: Sequence[SweepFile]) -> list[str]:
     if any(file.objectives != known[0].objectives for file in known):
         found.append("the sweeps have other bounds of the objectives: the widest count for all")
     if any(file.baseline != known[0].baseline for file in known):
-        found.append("the sweeps have other No-unlearn models: none is shown, and no threshold that needs one is judged")
+        found.append("the sweeps have other No-unlearn models: none is shown, and thresholds that need one are open")
     if len(known) < len(files):
         found.append("a sweep is still making its target model")
     return found
 
 
 def _logs(out: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    return _log(out / "auto_lr.csv", _UPDATES, {"trial_id", "fallback"}), _log(out / "landscape.csv", _LANDSCAPE, {"trial_id"})
+    updates = _log(out / "auto_lr.csv", _UPDATES, {"trial_id", "fallback"})
+    return updates, _log(out / "landscape.csv", _LANDSCAPE, {"trial_id"})
 
 
 def _log(path: Path, numeric: Sequence[str], text: set[str]) -> pd.DataFrame:

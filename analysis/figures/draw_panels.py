@@ -45,14 +45,18 @@ def draw_panels(data: PanelFigure) -> Figure:
         return figure
 
 
-def save_figure(figure: Figure, folder: Path, name: str) -> None:
-    """Write ``name``.png and ``name``.svg into ``folder``, which is made if it is not there."""
+def save_figure(figure: Figure, folder: Path, name: str) -> str:
+    """Write ``name``.png and ``name``.svg into ``folder``, which is made if it is not there; the SVG document."""
     folder.mkdir(parents=True, exist_ok=True)
+    document = svg_text(figure)
     write_whole(folder / f"{name}.png", png_bytes(figure))
-    write_whole(folder / f"{name}.svg", svg_text(figure))
+    write_whole(folder / f"{name}.svg", document)
+    return document
 
 
 def _panel(axes: Axes, panel: Panel) -> None:
+    from matplotlib.ticker import MaxNLocator, ScalarFormatter
+
     for band in panel.bands:
         axes.fill_between(band.xs, band.lows, band.highs, color=band.colour, alpha=0.18, linewidth=0, zorder=1)
     for line in panel.lines:
@@ -66,12 +70,15 @@ def _panel(axes: Axes, panel: Panel) -> None:
     xs += [guide.value for guide in panel.guides if guide.axis == "x"]
     apply_scale(axes, "x", panel.x_scale, *limits_of(panel.x_scale, xs))
     apply_scale(axes, "y", panel.y_scale, *(panel.y_limits or limits_of(panel.y_scale, ys)))
-    for which, scale in (("x", panel.x_scale), ("y", panel.y_scale)):
+    for axis, scale, whole in (
+        (axes.xaxis, panel.x_scale, panel.x_label == "step"),
+        (axes.yaxis, panel.y_scale, False),
+    ):
         if scale == "linear":
-            axes.locator_params(axis=which, nbins=5)
-            axes.ticklabel_format(axis=which, style="sci", scilimits=(-2, 5))
-    if panel.x_scale == "linear" and panel.x_label == "step":
-        axes.xaxis.get_major_locator().set_params(integer=True)
+            axis.set_major_locator(MaxNLocator(5, integer=whole, steps=[1, 2, 2.5, 5, 10]))
+            ticks = ScalarFormatter()
+            ticks.set_powerlimits((-2, 5))
+            axis.set_major_formatter(ticks)
     axes.set_title(panel.title, loc="left", fontsize=10.5)
     axes.set_xlabel(panel.x_label)
     axes.set_ylabel(panel.y_label)

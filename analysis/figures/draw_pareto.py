@@ -122,10 +122,10 @@ def _trials(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None:
         axes.scatter([], [], marker="o", s=50, color=MUTED, label="filled: AutoLR")
         axes.scatter([], [], marker="o", s=50, facecolors=PAPER, edgecolors=MUTED, label="hollow: fixed lr")
     for i, line in enumerate(data.sweeps_over_c):
-        xs, ys = zip(*line, strict=True)
+        across, up = zip(*line, strict=True)
         place = next((k for k, series in enumerate(data.methods) if series.name == "gdiff"), 0)
         colour = OKABE_ITO[place % len(OKABE_ITO)]
-        axes.plot(xs, ys, color=colour, linewidth=1.2, alpha=0.75, zorder=3, label="gdiff over c" if i == 0 else None)
+        axes.plot(across, up, color=colour, linewidth=1.2, alpha=0.75, zorder=3, label="gdiff over c" if i == 0 else None)
 
 
 def _landmarks(axes: Axes, data: ParetoData, *, narrow: bool) -> None:

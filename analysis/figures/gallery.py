@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.figures.ablation import ablation_data, draw_ablation
 from analysis.figures.auto_lr import auto_lr_data, landscape_data
 from analysis.figures.courses import gradients_data, metrics_data
-from analysis.figures.draw_panels import draw_panels, save_figure
+from analysis.figures.draw_panels import draw_panels
 from analysis.figures.gradient_plane import draw_gradient_plane, gradient_plane_data
 from analysis.figures.sensitivity import rate_courses_data, sensitivity_data
 from analysis.sources import Sources
@@ -19,13 +18,8 @@ from analysis.sources import Sources
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SECTIONS = {
-    "sensitivity": "How much does the learning rate matter?",
-    "auto_lr": "Does AutoLR help?",
-    "courses": "How did training go?",
-    "gradients": "What did the gradients do?",
-}
-"""The headings, by the section a figure belongs to."""
+
+_SECTIONS = ("sensitivity", "auto_lr", "courses", "gradients")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +57,6 @@ def gallery(sources: Sources) -> Iterator[GalleryFigure]:
     if plane is not None:
         draw = partial(draw_gradient_plane, plane)
         found.append(GalleryFigure("gradients", plane.name, plane.title, plane.caption, draw))
-    order = list(SECTIONS)
+    order = list(_SECTIONS)
     # The verdict before its details.
     yield from sorted(found, key=lambda item: (order.index(item.section), item.name != "auto_lr_ablation"))
-
-
-def save_gallery(sources: Sources, folder: Path) -> dict[str, Figure]:
-    """Draw every figure that the tables allow into ``folder`` as PNG and SVG; the drawn figures by name.
-
-    Raises:
-        OSError: the folder cannot be written.
-    """
-    drawn = {}
-    for item in gallery(sources):
-        figure = item.draw()
-        save_figure(figure, folder, item.name)
-        drawn[item.name] = figure
-    return drawn

@@ -24,6 +24,8 @@ from analysis.table import TrialTable
 
 _MOST_POINTS = 200
 _MOST_METHODS = 12
+_BUDGET = 4000
+"""Points of a panel: more would not be seen, and make the page heavy."""
 
 
 def sensitivity_data(table: TrialTable, sweep: SweepFile) -> PanelFigure | None:
@@ -129,7 +131,7 @@ def _alike(rows: pd.DataFrame) -> bool:
 def _courses(
     table: TrialTable, rows: pd.DataFrame, method: str, metric: str, low: float, high: float
 ) -> Panel | None:  # fmt: skip
-    drawn = list(_runs(table, rows, metric))
+    drawn = list(_runs(table, rows, metric, points=max(12, min(_MOST_POINTS, _BUDGET // max(1, len(rows))))))
     every = [value for _, _, _, values in drawn for value in values]
     scale = scale_for(every) if metric.endswith("loss") else "linear"
     lines = []
@@ -150,12 +152,14 @@ def _courses(
     )
 
 
-def _runs(table: TrialTable, rows: pd.DataFrame, metric: str) -> Iterator[tuple[float, bool, list[float], list[float]]]:
+def _runs(
+    table: TrialTable, rows: pd.DataFrame, metric: str, *, points: int
+) -> Iterator[tuple[float, bool, list[float], list[float]]]:
     """(learning rate, whether AutoLR set it, steps, values) of each trial that reported the metric twice or more."""
     for (_, row), automatic in zip(rows.iterrows(), auto_lr_on(rows), strict=True):
         history = table.history_of(str(row["trial_id"]))
-        if len(history) > _MOST_POINTS:
-            history = history.iloc[np.linspace(0, len(history) - 1, _MOST_POINTS).round().astype(int)]
+        if len(history) > points:
+            history = history.iloc[np.linspace(0, len(history) - 1, points).round().astype(int)]
         values = numbers(history, metric)
         if np.isfinite(values).sum() >= 2:
             yield float(row["lr"]), bool(automatic), numbers(history, "step").tolist(), values.tolist()

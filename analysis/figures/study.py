@@ -83,7 +83,7 @@ def tuning_figure(
         Line("AutoLR", ends, (auto, auto), OKABE_ITO[1], "dashed"),
         Line("AutoLR, at what it is charged", (charge,), (auto,), OKABE_ITO[1], "marks", "D"),
     )
-    bands = ()
+    bands: tuple[Band, ...] = ()
     if band is not None:
         low, high = (tuple(map(float, edge)) for edge in band)
         bands = (Band("band of the fixed rates", xs, low, high, OKABE_ITO[0]),)
