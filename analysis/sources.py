@@ -68,7 +68,9 @@ def read_run(out: Path) -> Sources:
     known = {name: ("" if value is None and name not in ("lr", "seed") else value) for name, value in row.items()}
     frame = pd.DataFrame([{name: known.get(name, "") for name in REQUIRED} | known])
     numeric = frame.replace("", float("nan")).infer_objects()
-    text = {name: frame[name].map(str) for name in (*REQUIRED, "auto_lr") if name in frame and name not in ("lr", "seed")}
+    text = {
+        name: frame[name].map(str) for name in (*REQUIRED, "auto_lr") if name in frame and name not in ("lr", "seed")
+    }
     trials = numeric.assign(**text)
     trials.insert(0, "sweep", out.name)
     before_status = list(row)[: list(row).index("status")] if "status" in row else ["method"]

@@ -62,7 +62,9 @@ def settings_in_words(row: pd.Series, varying: Sequence[str]) -> str:
         for name in varying
         if name not in ("method", "lr", *_AUTO_LR) and _given(row[name])
     ]
-    return ", ".join([*parts, learning_rate_in_words(row)])
+    if _given(row["lr"]):
+        parts.append(learning_rate_in_words(row))
+    return ", ".join(parts)
 
 
 def learning_rate_in_words(row: pd.Series) -> str:

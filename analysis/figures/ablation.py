@@ -10,7 +10,7 @@ import pandas as pd
 
 from analysis.figures.panels import scale_for
 from analysis.figures.scales import apply_scale, limits_of
-from analysis.figures.selection import METRICS, auto_lr_on, label_of, numbers, selected
+from analysis.figures.selection import METRICS, auto_lr_on, label_of, numbers, selected, swept
 from analysis.figures.style import MUTED, OKABE_ITO, PAPER, house_style
 from analysis.sweep_file import SweepFile
 from analysis.table import TrialTable
@@ -61,7 +61,7 @@ def ablation_data(table: TrialTable, sweep: SweepFile) -> AblationData | None:
     Trials that agree in every setting but AutoLR's own are pairs, and a method's values are means over its pairs.
     A method without pairs is shown by the trial of each arm nearest to the ideal corner.
     """
-    finished = table.finished
+    finished = swept(table.finished)
     on = auto_lr_on(finished)
     panels = []
     for metric in METRICS:
@@ -81,8 +81,8 @@ def ablation_data(table: TrialTable, sweep: SweepFile) -> AblationData | None:
     how = (
         "Means over pairs of trials that differ in the learning-rate policy alone (their number in brackets)."
         if paired
-        else "(n): means over n pairs of trials that differ in the learning-rate policy alone. Without a number: no such "
-        "pair, so the trial of each arm nearest to the ideal corner, which also differ in other settings."
+        else "(n): means over n pairs of trials that differ in the learning-rate policy alone. Without a number: no "
+        "such pair, so the trial of each arm nearest to the ideal corner; the two also differ in other settings."
     )
     return AblationData("auto_lr_ablation", "Without and with AutoLR", how, tuple(panels))
 

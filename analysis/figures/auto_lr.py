@@ -135,5 +135,7 @@ def _curves(rows: pd.DataFrame, loss: str) -> Iterator[Line]:
     known = x[np.isfinite(x)]
     if np.isfinite([zero, slope, curvature]).all() and len(known) > 1:
         grid = np.linspace(known.min(), known.max(), 60)
-        fitted = finite_line("fitted parabola", grid, zero - slope * grid + curvature * grid**2 / 2, MUTED, look="dashed")
+        fitted = finite_line(
+            "fitted parabola", grid, zero - slope * grid + curvature * grid**2 / 2, MUTED, look="dashed"
+        )
         yield from ([fitted] if fitted else [])

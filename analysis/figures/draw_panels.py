@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _PANEL = (4.6, 3.0)
+_GRADES = 40
 _MARKED = 60
 """A line with more points than this is drawn without a mark on each."""
 
@@ -123,8 +124,10 @@ def _colour_bar(figure: Figure, axes: list[Axes], gradation: Gradation) -> None:
 
     # Equal ends have no scale between them.
     low, high = gradation.low, gradation.high if gradation.high > gradation.low else 1.01 * gradation.low
-    colours = ScalarMappable(LogNorm(low, high), LinearSegmentedColormap.from_list("grades", list(GRADES)))
+    colours = ScalarMappable(LogNorm(low, high), LinearSegmentedColormap.from_list("grades", list(GRADES), N=_GRADES))
     bar = figure.colorbar(colours, ax=axes, label=gradation.label, aspect=30, pad=0.015)
+    # As shapes, not as an embedded picture, which a page that loads nothing may not show.
+    bar.solids.set_rasterized(False)
     bar.set_ticks([low, math.sqrt(low * high), high])
     bar.ax.yaxis.set_minor_locator(NullLocator())
     bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.1e}".replace("e-0", "e-")))

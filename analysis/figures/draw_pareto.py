@@ -100,7 +100,16 @@ def _trials(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None:
         if series.elsewhere:
             xs, ys = _coordinates(series.points)
             drawn = axes.scatter(
-                xs, ys, marker=(4, 1, 0), s=110, color=colour, edgecolors=INK, linewidths=0.7, zorder=4, clip_on=False, label=series.name
+                xs,
+                ys,
+                marker=(4, 1, 0),
+                s=110,
+                color=colour,
+                edgecolors=INK,
+                linewidths=0.7,
+                zorder=4,
+                clip_on=False,
+                label=series.name,
             )
             _link(drawn, series.points, links)
             continue
@@ -125,7 +134,9 @@ def _trials(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None:
         across, up = zip(*line, strict=True)
         place = next((k for k, series in enumerate(data.methods) if series.name == "gdiff"), 0)
         colour = OKABE_ITO[place % len(OKABE_ITO)]
-        axes.plot(across, up, color=colour, linewidth=1.2, alpha=0.75, zorder=3, label="gdiff over c" if i == 0 else None)
+        axes.plot(
+            across, up, color=colour, linewidth=1.2, alpha=0.75, zorder=3, label="gdiff over c" if i == 0 else None
+        )
 
 
 def _landmarks(axes: Axes, data: ParetoData, *, narrow: bool) -> None:
@@ -141,7 +152,12 @@ def _landmarks(axes: Axes, data: ParetoData, *, narrow: bool) -> None:
         [data.chosen.x], [data.chosen.y], s=260, facecolors="none", edgecolors=INK, linewidths=1.3, zorder=5,
         clip_on=False,
     )  # fmt: skip
-    _call_out(axes, data, data.chosen, data.chosen_label.partition("\n")[0] if narrow else data.chosen_label)
+    _call_out(
+        axes,
+        data,
+        data.chosen,
+        data.chosen_label.partition("\n")[0].replace(": ", ":\n", 1) if narrow else data.chosen_label,
+    )
 
 
 def _call_out(axes: Axes, data: ParetoData, point: Point, label: str) -> None:
@@ -158,7 +174,7 @@ def _call_out(axes: Axes, data: ParetoData, point: Point, label: str) -> None:
     (at,) = places([(point.x, point.y)])
     box = place_label(at, width, height, points=places(every), line=places(data.staircase))
     right = box.left >= at[0]
-    axes.annotate(
+    note = axes.annotate(
         label,
         (point.x, point.y),
         xytext=(box.left if right else box.right, (box.bottom + box.top) / 2),
@@ -170,6 +186,8 @@ def _call_out(axes: Axes, data: ParetoData, point: Point, label: str) -> None:
         bbox={"boxstyle": "round,pad=0.35", "facecolor": PAPER, "edgecolor": MUTED, "linewidth": 0.7, "alpha": 0.92},
         arrowprops={"arrowstyle": "-", "color": INK, "linewidth": 0.8, "shrinkB": 8},
     )
+    # A long label must not squeeze the plot.
+    note.set_in_layout(False)
 
 
 def _label_size(axes: Axes, label: str) -> tuple[float, float]:

@@ -39,6 +39,13 @@ def auto_lr_on(trials: pd.DataFrame) -> pd.Series:
     return trials["auto_lr"].map(lambda policy: str(policy) not in ("off", "", "nan", "False", "None")).astype(bool)
 
 
+def swept(trials: pd.DataFrame) -> pd.DataFrame:
+    """The trials of sweeps and runs, without the rows of tables from elsewhere."""
+    if "elsewhere" not in trials.columns:
+        return trials
+    return trials[~trials["elsewhere"].astype(bool)]
+
+
 def numbers(rows: pd.DataFrame, column: str) -> pd.Series:
     """A column as floats; all NaN where it is missing or holds text."""
     if column not in rows.columns or not pd.api.types.is_numeric_dtype(rows[column]):

@@ -41,8 +41,8 @@ class AttainmentData:
     differences: Floats
     name: str = "attainment"
     caption: str = (
-        "Thick: attained by half of the seeds; dashed: by one, and by all. Colour: the arm that attains a place in more "
-        "of its seeds, the stronger the more of them."
+        "Thick: attained by half of the seeds; dashed: by one, and by all. Colour: the arm that attains a place in "
+        "more of its seeds, the stronger the more of them."
     )
 
 
@@ -90,7 +90,9 @@ def tuning_figure(
     guides = (Guide("x", equals, f"n* = {equals:.3g}"),) if np.isfinite(equals) else ()
     panel = Panel("", "n, learning rates tried (runs)", "hypervolume (share of the box)", lines, bands, guides)
     caption = "Exact expectation over all subsets of n of the rates tried; AutoLR is charged for its probes."
-    return PanelFigure("tuning_curve", "How many rates must a person try to equal AutoLR?", caption, (panel,), columns=1)
+    return PanelFigure(
+        "tuning_curve", "How many rates must a person try to equal AutoLR?", caption, (panel,), columns=1
+    )
 
 
 def draw_attainment(data: AttainmentData) -> Figure:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from analysis.figures.ablation import AblationData, ablation_data
-from analysis.figures.selection import auto_lr_on
+from analysis.figures.selection import auto_lr_on, swept
 from analysis.frontier import frontier
 from analysis.sources import Sources
 from analysis.table import TrialTable
@@ -65,18 +65,19 @@ def _auto_lr(sources: Sources) -> tuple[tuple[str, ...], tuple[DataTable, ...]]:
     data = ablation_data(sources.table, sources.sweep)
     if data is None:
         return (), ()
-    on = auto_lr_on(sources.table.trials)
+    trials = swept(sources.table.trials)
+    on = auto_lr_on(trials)
     arms = []
-    for name, rows in (("AutoLR", sources.table.trials[on]), ("a fixed rate", sources.table.trials[~on])):
+    for name, rows in (("AutoLR", trials[on]), ("a fixed rate", trials[~on])):
         part = TrialTable(rows, sources.table.history, sources.table.spec_columns)
         count = counted(len(part.finished), "finished trial")
         arms.append(f"{frontier(part, sources.sweep.objectives).hypervolume:.4f} with {name} ({count})")
-    seeds = sources.table.finished["seed"].nunique()
+    seeds = trials["seed"].nunique()
     sentences = (
         f"Hypervolume {' and '.join(arms)}.",
-        f"This is a description, not a test: it rests on {counted(seeds, 'seed')}, the arms may have had unequal numbers "
-        "of trials, and a learning rate picked and reported on the same trials looks better than it is. A paired "
-        "comparison over six seeds or more, which the command lr-study runs, gives a verdict.",
+        f"This is a description, not a test: it rests on {counted(seeds, 'seed')}, the arms may have had unequal "
+        "numbers of trials, and a learning rate picked and reported on the same trials looks better than it is. A "
+        "paired comparison over six seeds or more, which the command lr-study runs, gives a verdict.",
     )
     return sentences, (_changes(data),)
 

@@ -41,9 +41,8 @@ def report(sources: tuple[str, ...], out: str | None, as_json: bool) -> None:
 def _check(paths: list[Path], out: str | None) -> None:
     problems = []
     for path in paths:
-        if not path.exists():
-            problems.append(f"{path} holds no sweep: there is no sweep.json in it")
-        elif path.is_dir() and not (path / "sweep.json").is_file() and not _is_run(path):
+        told = path.is_file() or (path / "sweep.json").is_file() or _is_run(path)
+        if not told:
             problems.append(f"{path} holds no sweep: there is no sweep.json in it")
     if len(paths) > 1 and out is None:
         problems.append("a report of several sources needs --out FOLDER, the folder to write it to")

@@ -76,8 +76,8 @@ def folder(make_sweep: MakeSweep, trial: MakeRow, report: MakeRow) -> Path:
     return out
 
 
-def test_all_four_files_are_written_and_nothing_else(folder: Path) -> None:
-    assert {path.name for path in folder.iterdir()} == {"sweep.json", "trials.csv", "history.csv", *WRITTEN}
+def test_four_files_and_the_figures_are_written_and_nothing_else(folder: Path) -> None:
+    assert {path.name for path in folder.iterdir()} == {"sweep.json", "trials.csv", "history.csv", "figures", *WRITTEN}
 
 
 def test_the_page_opens_with_the_answer_and_tells_the_rest(folder: Path) -> None:
