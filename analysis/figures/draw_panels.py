@@ -50,6 +50,8 @@ def save_figure(figure: Figure, folder: Path, name: str) -> str:
     """Write ``name``.png and ``name``.svg into ``folder``, which is made if it is not there; the SVG document."""
     folder.mkdir(parents=True, exist_ok=True)
     document = svg_text(figure)
+    # The layout, most of the work, is in shares of the figure: it holds for both files.
+    figure.set_layout_engine("none")
     write_whole(folder / f"{name}.png", png_bytes(figure))
     write_whole(folder / f"{name}.svg", document)
     return document

@@ -81,7 +81,7 @@ def test_sweeps_with_other_objectives_are_refused(make_sweep: MakeSweep, trial: 
     two = make_sweep([trial("0", 1.0, 1.0)], name="two", objectives=other)
     with pytest.raises(AnalysisError, match="other objectives"):
         read_sources([one, two], out=tmp_path)
-    with pytest.raises(AnalysisError, match="no sweep.json"):
+    with pytest.raises(AnalysisError, match=r"no sweep\.json"):
         read_sources([tmp_path], out=tmp_path)
 
 
