@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 
 from trainables.data import DATASETS, FORGET_SPLITS
-from trainables.methods import Method, MethodError, option_names, parse_method
+from trainables.methods import Method, MethodError, option_names, parse_method, retain_objective_problem
+from trainables.objectives import RETAIN_OBJECTIVES
 
 OPTIMIZERS = ("adamw", "sgd")
 AUTO_LR_SMOOTHINGS = ("paper", "clip", "official", "search")
@@ -19,11 +20,12 @@ DTYPES = ("fp32", "bf16")
 
 _NOT_HASHED = (
     *("model_path", "target_path", "data_dir", "target_epochs", "target_lr", "target_batch_size"),
+    "target_lora_rank",
     "auto_lr_log_forget",
 )
 """Where things lie on this machine; how the target was made (``target_key`` hashes what came of it); what is logged."""
 
-_HASHED_UNLESS_DEFAULT = ("auto_lr_probe_batches",)
+_HASHED_UNLESS_DEFAULT = ("auto_lr_probe_batches", "retain_objective")
 """Fields younger than the first sweeps: at their default they leave the hash as it was."""
 
 _REAL = ("lr", "weight_decay", "momentum", "max_grad_norm")
@@ -34,7 +36,10 @@ _REAL = ("lr", "weight_decay", "momentum", "max_grad_norm")
 class TrialSpec:
     """One trial. ``lr`` is the fixed learning rate, or AutoLR's starting point with ``auto_lr="on"``.
 
-    ``target_epochs``, ``target_lr`` and ``target_batch_size`` replace the model's own fine-tuning recipe.
+    ``target_epochs``, ``target_lr``, ``target_batch_size`` and ``target_lora_rank`` (0: all weights) replace what the
+    model's own fine-tuning recipe says. ``lora_rank`` None trains all weights.
+    ``retain_objective`` is what is minimised on the retain set, ``ce`` (L_R) or ``kl`` (to the target); AutoLR's probes
+    and the evaluation's ``retain_loss`` are L_R under either.
     ``options`` are the method's own options (``c``, ``beta``, ...) as sorted pairs, defaults filled in.
     ``target_key`` is the content hash of the target model and its data, empty until the target is known.
     """
@@ -49,9 +54,11 @@ class TrialSpec:
     target_epochs: int | None = None
     target_lr: float | None = None
     target_batch_size: int | None = None
+    target_lora_rank: int | None = None
     method: str = "gdiff"
     options: tuple[tuple[str, float], ...] = ()
     weight_scale: str = "raw"
+    retain_objective: str = "ce"
     lr: float = 1e-4
     auto_lr: str = "off"
     auto_lr_smoothing: str = "clip"
@@ -86,6 +93,11 @@ class TrialSpec:
         return self.parsed_method.resolve(dict(self.options))
 
     @property
+    def needs_frozen_target(self) -> bool:
+        """Whether a step runs the frozen target beside the model."""
+        return self.retain_objective == "kl" or self.parsed_method.objective.reference.is_frozen_forward
+
+    @property
     def spec_hash(self) -> str:
         """16 hex digits naming the content: whatever may change the result changes them; 1 and 1.0 do not differ."""
         content = {key: value for key, value in asdict(self).items() if key not in _NOT_HASHED}
@@ -94,6 +106,7 @@ class TrialSpec:
             if content[name] == defaults[name]:
                 del content[name]
         content |= {key: float(content[key]) for key in _REAL if content[key] is not None}
+        content["method"] = self.parsed_method.name
         content["options"] = sorted((name, float(value)) for name, value in self.option_values.items())
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -122,6 +135,10 @@ class TrialSpec:
             method = self.parsed_method
         except MethodError as error:
             return [str(error), *found]
+        if self.retain_objective in RETAIN_OBJECTIVES and (
+            problem := retain_objective_problem(method, self.retain_objective)
+        ):
+            found.append(problem)
         for name, value in self.options:
             option = method.options.get(name)
             if option is None:
@@ -140,6 +157,7 @@ def _choice_problems(spec: TrialSpec) -> list[str]:
         "auto_lr_smoothing": AUTO_LR_SMOOTHINGS,
         "auto_lr_probe": AUTO_LR_PROBES,
         "weight_scale": WEIGHT_SCALES,
+        "retain_objective": tuple(RETAIN_OBJECTIVES),
         "dtype": DTYPES,
     }
     found = [
@@ -188,6 +206,8 @@ def _number_problems(spec: TrialSpec) -> list[str]:
         value = getattr(spec, name)
         if value is not None and value < 1:
             found.append(f"{name} must be at least 1, got {value}")
+    if spec.target_lora_rank is not None and spec.target_lora_rank < 0:
+        found.append(f"target_lora_rank must be at least 0 (0 trains all weights), got {spec.target_lora_rank}")
     if not 0 <= spec.seed < 2**32:
         found.append(f"seed must be from 0 to {2**32 - 1}, got {spec.seed}")
     if spec.max_length < 8:

@@ -1,7 +1,7 @@
 """The target: the fine-tuned "No-unlearn" model all trials start from, made once, cached by content.
 
 Beside the model the target has its data, its own scores (the baseline every trial is compared with), and its log
-likelihoods of the forget set (what NPO and its kin compare with), so that no second model is ever in memory.
+likelihoods of the forget set (what NPO and its kin compare with), so that they need no second model in memory.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainables.checkpoints import load_model, load_tokenizer, loading, save_model
+from trainables.checkpoints import ensure_pad_token, load_model, load_tokenizer, loading, save_model
 from trainables.data import UnlearningData, load_data
 from trainables.data.examples import Example
 from trainables.finetune import Progress, TargetError, finetune
-from trainables.models import MODELS, ModelInfo, TargetRecipe, local_model
+from trainables.hub import fetch_model, hub_commit
+from trainables.models import MODELS, ModelInfo, TargetRecipe, find_model, is_hub_id
 from trainables.spec import TrialSpec
-from trainables.tokens import encode_examples
+from trainables.tokens import QUESTION_ANSWER, encode_examples
 
 if TYPE_CHECKING:
     import torch
@@ -43,6 +44,7 @@ class Target:
         vocabulary_size: ``|V|``, the model's number of output classes.
         baseline: the target's own metrics.
         reference_nll: the target's summed NLL of each forget example, in the order of ``data.forget``.
+        template: how the model is asked, with the places ``{question}`` and ``{answer}``.
     """
 
     key: str
@@ -51,6 +53,7 @@ class Target:
     vocabulary_size: int
     baseline: dict[str, float]
     reference_nll: tuple[float, ...]
+    template: str = QUESTION_ANSWER
 
 
 def cache_folder() -> Path:
@@ -59,8 +62,8 @@ def cache_folder() -> Path:
 
 
 def model_info(spec: TrialSpec) -> ModelInfo:
-    """The registry's entry for the spec's model, or one made up for a local folder."""
-    return MODELS.get(spec.model) or local_model(spec.model)
+    """The registry's entry for the spec's model, or one made up for a hub id or a local folder."""
+    return find_model(spec.model)
 
 
 def target_recipe(spec: TrialSpec) -> TargetRecipe:
@@ -72,6 +75,8 @@ def target_recipe(spec: TrialSpec) -> TargetRecipe:
         recipe = replace(recipe, lr=spec.target_lr)
     if spec.target_batch_size is not None:
         recipe = replace(recipe, batch_size=spec.target_batch_size)
+    if spec.target_lora_rank is not None:
+        recipe = replace(recipe, lora_rank=spec.target_lora_rank or None)
     return recipe
 
 
@@ -108,7 +113,7 @@ def prepare_target(
         folder = Path(spec.target_path)
         key = folder_digest(folder)
     else:
-        key = _digest(FORMAT, _base_identity(spec), asdict(recipe), data.full, spec.max_length)
+        key = _digest(FORMAT, _base_identity(spec), _content(recipe), data.full, spec.max_length, *_asked(spec))
         folder = cache / "targets" / key
         if not (folder / "target.json").is_file():
             _make_target(spec, data, recipe, folder, device=device, on_progress=on_progress)
@@ -153,6 +158,10 @@ def _make_target(
 
     model, tokenizer = load_base(spec, data)
     model.to(device)
+    if recipe.lora_rank is not None:
+        from trainables.workspace import add_adapter
+
+        model = add_adapter(model, rank=recipe.lora_rank, seed=0)
     evaluator = Evaluator(
         data,
         tokenizer,
@@ -160,10 +169,11 @@ def _make_target(
         max_length=spec.max_length,
         batch_size=spec.eval_batch_size,
         device=device,
+        template=model_info(spec).template,
     )
     epochs = finetune(
         model,
-        encode_examples(tokenizer, data.full, max_length=spec.max_length),
+        encode_examples(tokenizer, data.full, max_length=spec.max_length, template=model_info(spec).template),
         recipe=recipe,
         pad_id=int(tokenizer.pad_token_id),
         device=device,
@@ -171,10 +181,18 @@ def _make_target(
         memorised=lambda trained: evaluator.verbmem(trained) > 0.95,
         on_progress=on_progress,
     )
+    if recipe.lora_rank is not None:
+        model = model.merge_and_unload()
     staging = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:8]}")
     try:
         save_model(model, tokenizer, staging)
-        description = {"model": spec.model, "data": data.name, "recipe": asdict(recipe), "epochs": epochs}
+        description = {
+            "model": spec.model,
+            "base": _base_identity(spec),
+            "data": data.name,
+            "recipe": asdict(recipe),
+            "epochs": epochs,
+        }
         (staging / "target.json").write_text(json.dumps(description, indent=2))
         try:
             staging.rename(folder)
@@ -193,23 +211,43 @@ def load_base(spec: TrialSpec, data: UnlearningData) -> tuple[PreTrainedModel, P
         TargetError: the model is unknown.
         LoadError: it cannot be loaded.
     """
-    if spec.model not in MODELS and spec.model_path is None:
-        raise TargetError(f"unknown model '{spec.model}': expected one of {', '.join(MODELS)}, or a model_path")
-    info = model_info(spec)
-    source = spec.model_path or info.hub_id
-    if source is None:
-        from trainables.tiny_models import make_tiny_phi, train_tokenizer
+    if spec.model_path is not None:
+        return load_model(spec.model_path), load_tokenizer(spec.model_path)
+    if spec.model not in MODELS and not is_hub_id(spec.model):
+        raise TargetError(
+            f"unknown model '{spec.model}': expected one of {', '.join(MODELS)}, a hub id ORGANISATION/NAME, "
+            "or a model_path"
+        )
+    hub_id = model_info(spec).hub_id
+    if hub_id is not None:
+        folder = fetch_model(hub_id)
+        return load_model(folder), load_tokenizer(folder)
+    from trainables.tiny_models import make_tiny, tokenizer_for
 
-        trained = train_tokenizer(data.full)
-        return make_tiny_phi(trained), trained
-    return load_model(source), load_tokenizer(source)
+    tokenizer = tokenizer_for(spec.model, data.full)
+    ensure_pad_token(tokenizer)
+    return make_tiny(spec.model, tokenizer), tokenizer
 
 
 def _base_identity(spec: TrialSpec) -> str:
+    """What the base model is, whatever it is called: its files' digest, its commit, or the name of one made here."""
     if spec.model_path is not None:
         return folder_digest(Path(spec.model_path))
     info = model_info(spec)
+    if info.hub_id is not None:
+        return f"{info.hub_id}@{hub_commit(info.hub_id)}"
     return f"{info.name}:{info.hub_id}"
+
+
+def _content(recipe: TargetRecipe) -> dict[str, object]:
+    """The recipe as part of a key; training all weights is not mentioned, as in keys made before there was a choice."""
+    return {name: value for name, value in asdict(recipe).items() if not (name == "lora_rank" and value is None)}
+
+
+def _asked(spec: TrialSpec) -> tuple[str, ...]:
+    """The model's template as part of a key, where it is not the usual one."""
+    template = model_info(spec).template
+    return () if template == QUESTION_ANSWER else (template,)
 
 
 def _with_baseline(
@@ -221,10 +259,11 @@ def _with_baseline(
     with loading(folder):
         configuration = AutoConfig.from_pretrained(folder, trust_remote_code=False)
         vocabulary_size = int(configuration.get_text_config().vocab_size)
-    problem = _digest(FORMAT, key, data, spec.max_length)
+    template = model_info(spec).template
+    problem = _digest(FORMAT, key, data, spec.max_length, *_asked(spec))
     stored = cache / "baselines" / f"{problem}.json"
     if not stored.is_file():
-        bare = Target(problem, str(folder), data, vocabulary_size, {}, ())
+        bare = Target(problem, str(folder), data, vocabulary_size, {}, (), template)
         values = _score(bare, spec, device)
         stored.parent.mkdir(parents=True, exist_ok=True)
         staging = stored.with_suffix(f".{uuid.uuid4().hex[:8]}")
@@ -238,6 +277,7 @@ def _with_baseline(
         vocabulary_size=vocabulary_size,
         baseline=values["baseline"],
         reference_nll=tuple(values["reference_nll"]),
+        template=template,
     )
 
 
@@ -260,7 +300,9 @@ def _score(target: Target, spec: TrialSpec, device: torch.device | str) -> dict[
 
 def _digest(*parts: object) -> str:
     def plain(value: object) -> object:
-        if isinstance(value, (Example, UnlearningData)):
+        if isinstance(value, UnlearningData):
+            return value.content()
+        if isinstance(value, Example):
             return asdict(value)
         raise TypeError(f"cannot hash a {type(value).__name__}")
 

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainables.checkpoints import load_model, load_tokenizer
+from trainables.data.examples import Example
+from trainables.data.refusals import refusal
 from trainables.evaluation import Evaluator
+from trainables.losses import sequence_nll
+from trainables.objectives import Reference
 from trainables.spec import TrialSpec
 from trainables.target import Target
 from trainables.tokens import Tokens, encode_examples
@@ -35,6 +42,8 @@ class Workspace:
             name: tensor.detach().to("cpu", copy=True) for name, tensor in self._model.state_dict().items()
         }
         self._adapted: PreTrainedModel | None = None
+        self._frozen: PreTrainedModel | None = None
+        self._refusals: dict[tuple[int, int], tuple[tuple[Tokens, ...], tuple[float, ...]]] = {}
         self._checkpointing = False
         self._evaluators: dict[tuple[int, int], Evaluator] = {}
         self._train_sets: dict[int, tuple[tuple[Tokens, ...], tuple[Tokens, ...]]] = {}
@@ -60,6 +69,10 @@ class Workspace:
         for parameter in self._model.parameters():
             parameter.requires_grad_(True)
             parameter.grad = None
+        if not spec.needs_frozen_target or spec.lora_rank is not None:
+            self._frozen = None
+        if spec.parsed_method.objective.reference is Reference.PAIR_NLL:
+            self._score_refusals(spec)  # now, while the model is the target
         model = self._model
         if spec.lora_rank is not None:
             model = self._adapted = add_adapter(model, rank=spec.lora_rank, seed=spec.seed)
@@ -75,15 +88,64 @@ class Workspace:
             model.enable_input_require_grads()
         return model.train()
 
+    @contextmanager
+    def frozen_target(self) -> Iterator[PreTrainedModel]:
+        """The target itself beside the model handed out, in eval mode and without gradients.
+
+        Under LoRA it is the same model with its adapter switched off, at no cost in memory. Else it is a second model
+        of the target's size, made at the first call and freed by the next trial that does not need it.
+        """
+        import torch
+
+        if self._adapted is not None:
+            training = self._adapted.training
+            self._adapted.eval()
+            try:
+                with torch.no_grad(), self._adapted.disable_adapter():
+                    yield self._adapted
+            finally:
+                self._adapted.train(training)
+            return
+        if self._frozen is None:
+            with torch.no_grad():
+                self._frozen = copy.deepcopy(self._model)
+                for name, tensor in self._frozen.state_dict().items():
+                    tensor.copy_(self._pristine[name])
+            self._frozen.requires_grad_(False).eval()
+        with torch.no_grad():
+            yield self._frozen
+
+    def refusals(self, spec: TrialSpec) -> tuple[tuple[Tokens, ...], tuple[float, ...]]:
+        """The forget questions with their refusals, and the target's summed NLL (nats) of each, in order.
+
+        Computed once per workspace, by :meth:`model_for` for the first spec whose objective asks for them: one
+        evaluation pass over sequences of about the forget set's size.
+        """
+        return self._refusals[spec.max_length, spec.eval_batch_size]
+
+    def _score_refusals(self, spec: TrialSpec) -> None:
+        key = (spec.max_length, spec.eval_batch_size)
+        if key in self._refusals:
+            return
+        refused = [replace(example, answer=refusal(example.question)) for example in self.target.data.forget]
+        sequences = encode_examples(self.tokenizer, refused, max_length=spec.max_length)
+        totals, _ = sequence_nll(
+            self._model, sequences, pad_id=self.pad_id, batch_size=spec.eval_batch_size, device=self.device
+        )
+        self._refusals[key] = (sequences, tuple(totals))
+
     def train_sets(self, spec: TrialSpec) -> tuple[tuple[Tokens, ...], tuple[Tokens, ...]]:
         """The tokenised forget set and retain set."""
         if spec.max_length not in self._train_sets:
             data = self.target.data
             self._train_sets[spec.max_length] = (
-                encode_examples(self.tokenizer, data.forget, max_length=spec.max_length),
-                encode_examples(self.tokenizer, data.retain, max_length=spec.max_length),
+                self._encoded(data.forget, spec),
+                self._encoded(data.retain, spec),
             )
         return self._train_sets[spec.max_length]
+
+    def _encoded(self, examples: Sequence[Example], spec: TrialSpec) -> tuple[Tokens, ...]:
+        return encode_examples(self.tokenizer, examples, max_length=spec.max_length, template=self.target.template)
 
     def evaluator(self, spec: TrialSpec) -> Evaluator:
         """The evaluator for the spec's maximum length and evaluation batch size."""
@@ -96,6 +158,7 @@ class Workspace:
                 max_length=spec.max_length,
                 batch_size=spec.eval_batch_size,
                 device=self.device,
+                template=self.target.template,
             )
         return self._evaluators[key]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,9 +13,12 @@ import click
 
 from sweeper.commands.errors import resume_command
 from sweeper.commands.options import PROBLEMS, SPEC_OPTIONS
-from trainables.data import DATASETS, FORGET_SPLITS, NEEDS_HUB, DataError, load_data
-from trainables.methods import MethodError, method_names, parse_method
-from trainables.models import MODELS, ModelInfo, local_model
+from trainables.data import DATASETS, FORGET_SPLITS, MAX_LENGTHS, NEEDS_FOLDER, NEEDS_HUB, DataError, load_data
+from trainables.hub import folder_problems
+from trainables.methods import MethodError, method_names, parse_method, retain_objective_problem
+from trainables.models import MODELS, ModelInfo, find_model, is_hub_id, local_model
+from trainables.objectives import RETAIN_OBJECTIVES
+from trainables.objectives.rmu import layer_problem
 from trainables.spec import TrialSpec
 
 
@@ -28,11 +32,16 @@ def base_spec(given: Mapping[str, Any], problems: list[str]) -> TrialSpec:
     model = given.get("model")
     path = given.get("model_path") or given.get("target_path")
     info: ModelInfo
-    if model is not None and model not in MODELS:
-        problems.append(f"unknown model '{model}': expected one of {', '.join(MODELS)}; or --model-path DIR")
-        info = MODELS["tiny-phi"]
+    if model is not None and (model in MODELS or is_hub_id(model)):
+        info = find_model(model)
+        if model not in MODELS and not path and Path(model).is_dir():
+            problems.append(f"--model {model}: this is a folder; give it with --model-path {model}")
     elif model is not None:
-        info = MODELS[model]
+        problems.append(
+            f"unknown model '{model}': expected one of {', '.join(MODELS)}; a hub id ORGANISATION/NAME; "
+            "or --model-path DIR"
+        )
+        info = MODELS["tiny-phi"]
     else:
         info = local_model(Path(path).name) if path else MODELS["tiny-phi"]
     if given.get("model_path") and given.get("target_path"):
@@ -45,7 +54,13 @@ def base_spec(given: Mapping[str, Any], problems: list[str]) -> TrialSpec:
         if name in values:
             values[name] = str(Path(values[name]).resolve())
     spec = TrialSpec(model=info.name, dataset=given.get("dataset") or info.dataset)
-    return replace(spec, **({"batch_size": info.batch_size, "eval_batch_size": info.eval_batch_size} | values))
+    if spec.dataset in MAX_LENGTHS:
+        spec = replace(spec, max_length=MAX_LENGTHS[spec.dataset])
+    own = {"batch_size": info.batch_size, "eval_batch_size": info.eval_batch_size, "lora_rank": info.lora_rank}
+    # "none" and 0 switch off the adapter a model is trained through by default.
+    if values.get("lora_rank") == 0:
+        values["lora_rank"] = None
+    return replace(spec, **(own | values))
 
 
 def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str, Sequence[float]]) -> list[str]:
@@ -68,9 +83,24 @@ def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str,
             # With no method to ask, whoever has an option of this name knows which values make sense.
             owners = [method for method in map(parse_method, method_names()) if option in method.options]
         found += [problem for owner in owners for value in values if (problem := owner.options[option].problem(value))]
-    # The method itself has been looked at above; gd has no options and always parses.
+        if option == "layer" and not found and (depth := _depth(spec)) is not None:
+            found += [problem for value in values if (problem := layer_problem(value, depth=depth))]
+    # The method itself has been looked at above; gd has no options, always parses and takes any retain objective.
     found += replace(spec, method="gd", options=()).problems()
+    if spec.retain_objective in RETAIN_OBJECTIVES:
+        found += [text for method in known if (text := retain_objective_problem(method, spec.retain_objective))]
     return list(dict.fromkeys(found))
+
+
+def _depth(spec: TrialSpec) -> int | None:
+    """How many decoder blocks a model in a local folder has, as its configuration says; None where it is not known."""
+    folder = spec.target_path or spec.model_path
+    try:
+        content = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8")) if folder else {}
+        depth = content.get("num_hidden_layers", content.get("n_layer"))
+    except (OSError, ValueError, AttributeError):
+        return None
+    return depth if isinstance(depth, int) else None
 
 
 def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
@@ -81,7 +111,9 @@ def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
     hub: list[tuple[str, str]] = []
     if spec.dataset in NEEDS_HUB and spec.data_dir is None:
         hub.append(("dataset", NEEDS_HUB[spec.dataset]))
-    elif spec.data_dir is not None and spec.dataset not in NEEDS_HUB:
+    elif spec.dataset in NEEDS_FOLDER and spec.data_dir is None:
+        found.append(f"data set {spec.dataset} needs --data-dir DIR with {NEEDS_FOLDER[spec.dataset]}")
+    elif spec.data_dir is not None and spec.dataset not in NEEDS_HUB and spec.dataset not in NEEDS_FOLDER:
         found.append(f"--data-dir does not apply to data set {spec.dataset}, which is generated")
     elif spec.forget_split in (None, *FORGET_SPLITS[spec.dataset]) and (spec.limit is None or spec.limit > 0):
         try:
@@ -92,10 +124,10 @@ def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
                 limit=spec.limit,
             )
         except DataError as error:
-            found.append(str(error))
-    info = MODELS.get(spec.model)
-    if spec.model_path is None and spec.target_path is None and info is not None and info.hub_id is not None:
-        hub.append(("model", info.hub_id))
+            found += error.problems
+    hub_id = find_model(spec.model).hub_id
+    if spec.model_path is None and spec.target_path is None and hub_id is not None:
+        hub.append(("model", hub_id))
     if hub and ask_hub and not found:
         from sweeper.hub import hub_problems
 
@@ -129,13 +161,4 @@ def model_folder_problems(folder: Path, *, flag: str) -> list[str]:
         return [
             f"{flag} {folder}: no such folder; expected a model folder with config.json, safetensors and a tokenizer"
         ]
-    found = []
-    if not (folder / "config.json").is_file():
-        found.append(f"{flag} {folder}: there is no config.json in it")
-    if not list(folder.glob("*.safetensors")):
-        others = [path.name for pattern in ("*.bin", "*.pt", "*.gguf") for path in folder.glob(pattern)]
-        hint = f" (found {', '.join(others[:3])}; convert it to safetensors first)" if others else ""
-        found.append(f"{flag} {folder}: there are no *.safetensors weights in it{hint}")
-    if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer.model", "vocab.json")):
-        found.append(f"{flag} {folder}: there is no tokenizer in it")
-    return found
+    return [f"{flag} {folder}: {problem}" for problem in folder_problems(folder)]

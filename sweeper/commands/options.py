@@ -33,6 +33,17 @@ NUMBER = Lenient(float, "number")
 WHOLE = Lenient(int, "whole number")
 
 
+class Rank(Lenient):
+    """The rank of an adapter; ``none`` is 0."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The rank, or None and a problem in ``ctx.meta``."""
+        return 0 if value == "none" else super().convert(value, param, ctx)
+
+
+RANK = Rank(int, "rank")
+
+
 def apply(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """One decorator from several, listed in the order of the help page."""
 
@@ -45,16 +56,24 @@ def apply(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 model_options = apply(
-    click.option("--model", default=None, help="Model by name (see 'list models').  [default: tiny-phi]"),
+    click.option("--model", default=None, help="Model by name, or its hub id ORG/NAME.  [default: tiny-phi]"),
     click.option("--model-path", type=click.Path(), help="Folder of a causal LM to fine-tune the target from."),
     click.option("--target-path", type=click.Path(), help="Folder of a causal LM that already is the target."),
     click.option("--dataset", default=None, help="Data set by name (see 'list datasets').  [default: the model's]"),
     click.option("--data-dir", type=click.Path(), help="Folder with the data set's files, instead of the hub."),
-    click.option("--forget-split", help="TOFU: forget01, forget05 or forget10.  [default: forget10]"),
-    click.option("--limit", type=WHOLE, help="Keep at most this many retain examples, whole authors."),
+    click.option(
+        "--forget-split",
+        help="What to forget of the data set (see 'list datasets').  [default: TOFU forget10, MUSE forget]",
+    ),
+    click.option("--limit", type=WHOLE, help="Keep at most this many retain examples (authors, tofu: whole authors)."),
     click.option("--target-epochs", type=WHOLE, help="Epochs of the target's fine-tuning.  [default: the model's]"),
     click.option("--target-lr", type=NUMBER, help="Learning rate of the target's fine-tuning."),
     click.option("--target-batch-size", type=WHOLE, help="Batch size of the target's fine-tuning."),
+    click.option(
+        "--target-lora-rank",
+        type=RANK,
+        help="Fine-tune the target through LoRA, merged afterwards; 0 or none trains all weights.",
+    ),
 )
 
 training_options = apply(
@@ -62,13 +81,18 @@ training_options = apply(
     click.option("--max-steps", type=WHOLE, help="Stop after this many optimizer steps."),
     click.option("--batch-size", type=WHOLE, help="Forget and retain examples per step.  [default: the model's]"),
     click.option("--eval-batch-size", type=WHOLE, help="Sequences per evaluation batch.  [default: the model's]"),
-    click.option("--max-length", type=WHOLE, help="Cut sequences after this many tokens.  [default: 512]"),
+    click.option("--max-length", type=WHOLE, help="Cut sequences after this many tokens.  [default: 512; MUSE 2048]"),
     click.option("--optimizer", help="adamw or sgd.  [default: adamw]"),
     click.option("--weight-decay", type=NUMBER, help="Decoupled for adamw.  [default: 0]"),
     click.option("--momentum", type=NUMBER, help="For sgd.  [default: 0]"),
     click.option("--max-grad-norm", type=NUMBER, help="Clip the combined gradient.  [default: off]"),
     click.option("--weight-scale", help="Weights raw as published, or unit, summing to 1.  [default: raw]"),
-    click.option("--lora-rank", type=WHOLE, help="Train a LoRA adapter of this rank instead of all weights."),
+    click.option("--retain-objective", help="ce, or kl: KL to the target model, on the retain set.  [default: ce]"),
+    click.option(
+        "--lora-rank",
+        type=RANK,
+        help="Train a LoRA adapter of this rank; 0 or none trains all weights.  [default: the model's]",
+    ),
     click.option("--dtype", help="fp32, or bf16 autocast over fp32 weights.  [default: fp32]"),
     click.option("--gradient-checkpointing", is_flag=True, default=None, help="Trade time for memory."),
     click.option("--auto-lr-smoothing", help="paper, clip, official or search.  [default: clip]"),
@@ -93,6 +117,7 @@ SPEC_OPTIONS = (
     "target_epochs",
     "target_lr",
     "target_batch_size",
+    "target_lora_rank",
     "epochs",
     "max_steps",
     "batch_size",
@@ -103,6 +128,7 @@ SPEC_OPTIONS = (
     "momentum",
     "max_grad_norm",
     "weight_scale",
+    "retain_objective",
     "lora_rank",
     "dtype",
     "gradient_checkpointing",

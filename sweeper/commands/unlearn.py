@@ -46,7 +46,7 @@ def unlearn(**given: Any) -> None:
     if given["as_json"]:
         click.echo(json.dumps(row))
     else:
-        for name in ("status", "steps", "forget_loss", "retain_loss", "verbmem", "utility", "truth_ratio"):
+        for name in ("status", "steps", "forget_loss", "retain_loss", "verbmem", "knowmem", "utility", "truth_ratio"):
             if row.get(name) is not None:
                 click.echo(f"{name:<12} {row[name]}")
         if out is not None:

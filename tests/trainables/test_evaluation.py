@@ -119,7 +119,7 @@ def test_truth_ratios_compare_the_paraphrase_with_the_wrong_answers(
         ]
 
     found = _evaluator(tiny_data, tokenizer).final(half_known)
-    assert tuple(found) == FINAL_METRICS
+    assert tuple(found) == tuple(name for name in FINAL_METRICS if name != "knowmem")
     on_retain, on_forget = ratios(tiny_data.retain_eval), ratios(tiny_data.forget_eval)
     assert found["truth_ratio"] == pytest.approx(sum(max(0.0, 1 - r) for r in on_retain) / 8, rel=1e-4)
     assert found["forget_truth_ratio"] == pytest.approx(sum(min(r, 1 / r) for r in on_forget) / 8, rel=1e-4)

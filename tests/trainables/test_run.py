@@ -242,7 +242,8 @@ def _batches_seen(
         return collate(sequences, indices, **named)
 
     with monkeypatch.context() as patched:
-        patched.setattr("trainables.run.collate", recording)
+        for module in ("run", "step_losses"):  # probes, and the losses of the steps
+            patched.setattr(f"trainables.{module}.collate", recording)
         finish(UnlearningRun(spec, workspace))
     return seen[id(forget)], seen[id(retain)]
 

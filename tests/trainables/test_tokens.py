@@ -8,6 +8,7 @@ and on sentencepiece-like tokenizers, with and without special tokens that the t
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import random
 import subprocess
@@ -20,16 +21,30 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
 from trainables.data import DataError
+from trainables.data.authors import authors
 from trainables.data.examples import Example, UnlearningData
-from trainables.tiny_models import train_tokenizer
-from trainables.tokens import IGNORED, Tokens, collate, encode, encode_examples, epoch_batches, sorted_batches
+from trainables.losses import sequence_nll
+from trainables.tiny_models import train_metaspace_tokenizer, train_tokenizer
+from trainables.tokens import (
+    IGNORED,
+    Tokens,
+    collate,
+    encode,
+    encode_examples,
+    encode_text,
+    epoch_batches,
+    padded_positions,
+    sorted_batches,
+)
 
 BOS, EOS, PAD = "<s>", "</s>", "<pad>"
 TEXTS = [f"Question: Where is {town}?\nAnswer: {town} is in Peru" for town in ("Lima", "Oslo", "Is A", "Paris")] * 5
+
+_EXAMPLES = [Example("Where is Lima?", "Lima is in Peru"), Example("Is Oslo in Peru?", "is")] * 5
 
 TOFU = Path(os.environ.get("TOFU_DATA_DIR", "../shared/data/tofu"))
 
@@ -66,6 +81,29 @@ def _unigram_with_lone_space() -> Tokenizer:
     return raw
 
 
+def _llama_like() -> Tokenizer:
+    """As Llama-2's tokenizer.json: ``▁`` put before the text and for spaces by a normalizer, unknown text as bytes."""
+    learned = json.loads(_metaspace_bpe().to_str())["model"]
+    vocabulary = dict(learned["vocab"])
+    for byte in range(256):
+        vocabulary[f"<0x{byte:02X}>"] = len(vocabulary)
+    raw = Tokenizer(
+        models.BPE(
+            vocabulary,
+            [tuple(pair) for pair in learned["merges"]],
+            unk_token="<unk>",
+            fuse_unk=True,
+            byte_fallback=True,
+        )
+    )
+    raw.add_special_tokens(["<unk>", BOS, EOS, PAD])
+    raw.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    raw.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    return raw
+
+
 def _adding(raw: Tokenizer, template: str) -> Tokenizer:
     added = processors.TemplateProcessing(
         single=template, special_tokens=[(name, raw.token_to_id(name)) for name in (BOS, EOS)]
@@ -89,6 +127,8 @@ TOKENIZERS = {
     "byte level, adds EOS": lambda: _fast(_adding(_byte_level(trim_offsets=False), f"$A {EOS}"), bos=False),
     "metaspace BPE": lambda: _fast(_metaspace_bpe(), bos=False),
     "metaspace BPE, adds BOS and EOS": lambda: _fast(_adding(_metaspace_bpe(), f"{BOS} $A {EOS}"), bos=True),
+    "Llama's normalizer, adds BOS": lambda: _fast(_adding(_llama_like(), f"{BOS} $A"), bos=True),
+    "tiny-llama's": lambda: train_metaspace_tokenizer(_EXAMPLES),
     "lone space token": lambda: _fast(_unigram_with_lone_space(), bos=False),
     "lone space token, adds BOS": lambda: _fast(_adding(_unigram_with_lone_space(), f"{BOS} $A"), bos=True),
 }
@@ -120,6 +160,35 @@ def test_the_first_supervised_token_begins_with_the_space(any_tokenizer: Any, qu
     tokens = encode(any_tokenizer, question, answer, max_length=200)
     first = any_tokenizer.convert_ids_to_tokens(tokens.ids[tokens.prompt_length])
     assert first.startswith(("Ġ", "▁"))
+
+
+@pytest.mark.parametrize(("question", "answer"), CASES)
+def test_no_token_of_the_prompt_is_supervised_and_none_of_the_answer_is_not(
+    any_tokenizer: Any, question: str, answer: str
+) -> None:
+    """The two public errors at once, on the labels a loss is taken of: characters, by the tokenizer's own offsets."""
+    prompt, text = f"Question: {question}\nAnswer:", f"Question: {question}\nAnswer: {answer}"
+    tokens = encode(any_tokenizer, question, answer, max_length=200)
+    batch = collate([tokens], [0], pad_id=any_tokenizer.pad_token_id or 0, device="cpu")
+    offsets = any_tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
+    labelled = {
+        place
+        for (first, last), label in zip(offsets, batch.labels[0].tolist(), strict=False)
+        for place in range(first, last)
+        if label != IGNORED
+    }
+    assert not labelled & set(range(len(prompt)))
+    assert labelled >= {place for place in range(len(prompt), len(text)) if text[place] != " "}
+
+
+@pytest.mark.parametrize("template", ["Q: {question}\nA: {answer}", "{question}{answer}", "[{question}] > {answer} <"])
+def test_another_template_is_split_where_its_answer_begins(tokenizer: Any, template: str) -> None:
+    question, answer = "Where {is} Lima?", "in {question} Peru"
+    tokens = encode(tokenizer, question, answer, max_length=200, template=template)
+    before, after = template.replace("{question}", question, 1).split("{answer}")
+    assert tokenizer.decode(tokens.prompt) == before.rstrip(" ")
+    space = " " if before.endswith(" ") else ""
+    assert tokenizer.decode(tokens.ids[tokens.prompt_length : -1]) == f"{space}{answer}{after}"
 
 
 def test_special_tokens_come_once_each_at_their_ends(any_tokenizer: Any) -> None:
@@ -174,6 +243,62 @@ def test_examples_are_encoded_in_order(tokenizer: Any) -> None:
     examples = [Example(question, answer) for question, answer in pairs]
     assert encode_examples(tokenizer, examples, max_length=50) == tuple(
         encode(tokenizer, question, answer, max_length=50) for question, answer in pairs
+    )
+
+
+# Plain text -----------------------------------------------------------------------------------------------------------
+
+PROSE = "Lima is in Peru. Oslo is not.\n\n  Paris, Ünïcödé 東京 and so on: " + "one two three " * 30
+
+
+def _content(tokenizer: Any, windows: Sequence[Tokens]) -> list[int]:
+    return [token for window in windows for token in window.ids[window.prompt_length :]]
+
+
+@pytest.mark.parametrize("max_length", [8, 9, 10, 64, 10_000])
+def test_the_windows_of_a_text_are_its_token_stream_cut(any_tokenizer: Any, max_length: int) -> None:
+    """Decoding a window and encoding it again would merge other tokens at its ends."""
+    windows = encode_text(any_tokenizer, PROSE, max_length=max_length)
+    stream = any_tokenizer(PROSE, add_special_tokens=False).input_ids
+    assert _content(any_tokenizer, windows) == [*stream, any_tokenizer.eos_token_id]
+    assert all(2 <= len(window) <= max_length for window in windows)
+    assert all(len(window) >= max_length - 1 for window in windows[:-1])
+
+
+def test_a_tokenizer_that_begins_with_bos_begins_every_window_so(any_tokenizer: Any) -> None:
+    windows = encode_text(any_tokenizer, PROSE, max_length=16)
+    begins = any_tokenizer("x").input_ids[0] == any_tokenizer.convert_tokens_to_ids(BOS)
+    expected = (any_tokenizer.bos_token_id,) if begins else ()
+    assert {window.prompt for window in windows} == {expected}
+
+
+def test_no_window_is_a_single_token(tokenizer: Any) -> None:
+    """Nothing of it would be predicted: a batch of such windows has the loss 0/0."""
+    length = len(tokenizer("Ada lives in Oslo" * 9).input_ids) + 1
+    for max_length in range(8, length + 2):
+        windows = encode_text(tokenizer, "Ada lives in Oslo" * 9, max_length=max_length)
+        assert sum(map(len, windows)) == length
+        assert min(map(len, windows)) >= 2
+        assert len(windows) == -(-length // max_length)
+
+
+def test_all_of_a_text_but_the_first_token_of_a_window_is_learned(
+    tokenizer: Any, make_network: Any, exact_nll: Any
+) -> None:
+    windows = encode_text(tokenizer, "Ada lives in Oslo and eats plums", max_length=8)
+    network = make_network()
+    totals, counts = sequence_nll(network, windows, pad_id=tokenizer.pad_token_id, batch_size=9, device="cpu")
+    assert counts == [len(window) - 1 for window in windows]
+    for window, total in zip(windows, totals, strict=True):
+        whole = exact_nll(network, Tokens(window.ids, 1))
+        assert total == pytest.approx(float(whole.sum()), rel=1e-5)
+
+
+def test_questions_and_texts_are_encoded_side_by_side(tokenizer: Any) -> None:
+    text, asked = Example("", "Ada lives in Oslo and eats plums"), Example("Who?", "Ada")
+    assert encode_examples(tokenizer, [text, asked], max_length=12) == (
+        *encode_text(tokenizer, text.answer, max_length=12),
+        encode(tokenizer, "Who?", "Ada", max_length=12),
     )
 
 
@@ -255,6 +380,11 @@ def _padding_share(lengths: Sequence[int], batches: Sequence[Sequence[int]]) -> 
     return 1.0 - sum(lengths) / widths
 
 
+def test_padded_positions_are_those_the_attention_mask_leaves_out() -> None:
+    batch = collate([SHORT, LONG, MIDDLE], [0, 1, 2], pad_id=0, device="cpu")
+    assert padded_positions([3, 5, 4]) == (int((batch.attention_mask == 0).sum()), batch.input_ids.numel()) == (3, 15)
+
+
 def test_padding_is_below_a_tenth_where_unsorted_batches_waste_a_third() -> None:
     """Lengths as in TOFU: 60 tokens on average, a third of it either way."""
     rng = random.Random(0)
@@ -282,3 +412,11 @@ def test_padding_on_tofu_is_below_a_tenth_at_batches_of_32(tofu: UnlearningData)
         lengths = [len(item) for item in encode_examples(trained, examples, max_length=512)]
         for key in ("a", "b", "c"):
             assert _padding_share(lengths, epoch_batches(lengths, 32, key)) < 0.10
+
+
+def test_padding_on_authors_is_below_a_tenth_at_batches_of_32() -> None:
+    data = authors(authors=40)
+    trained = train_tokenizer(data.full)
+    lengths = [len(item) for item in encode_examples(trained, data.full, max_length=512)]
+    for key in ("a", "b", "c"):
+        assert _padding_share(lengths, epoch_batches(lengths, 32, key)) < 0.10

@@ -4,15 +4,29 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from trainables.data import muse
 from trainables.data.errors import DataError
 from trainables.data.examples import Example, UnlearningData, keep_retain
 
 DATASETS = {
     "authors": "200 questions about 20 fictitious authors, generated; the forget set is the last two authors",
     "tofu": "TOFU (locuslab/TOFU): 4,000 questions about 200 fictitious authors; forget01, forget05 or forget10",
+    "muse-news": "MUSE-News (muse-bench/MUSE-News): news articles as running text; forget, scal_1-4 or sust_1-4",
+    "muse-books": "MUSE-Books (muse-bench/MUSE-Books): the Harry Potter books as running text",
+    "jsonl": "your own forget.jsonl and retain.jsonl in --data-dir: questions with answers, or texts",
 }
-FORGET_SPLITS = {"authors": (), "tofu": ("forget01", "forget05", "forget10")}
-NEEDS_HUB = {"tofu": "locuslab/TOFU"}
+FORGET_SPLITS = {
+    "authors": (),
+    "tofu": ("forget01", "forget05", "forget10"),
+    "muse-news": muse.FORGET_SPLITS,
+    "muse-books": muse.FORGET_SPLITS,
+    "jsonl": (),
+}
+NEEDS_HUB = {"tofu": "locuslab/TOFU", **muse.HUB_IDS}
+NEEDS_FOLDER = {"jsonl": "forget.jsonl and retain.jsonl"}
+"""Data sets that are in --data-dir or nowhere, and what it must hold."""
+MAX_LENGTHS = dict.fromkeys(muse.HUB_IDS, muse.MAX_LENGTH)
+"""Tokens per training sequence where a data set has its own default."""
 
 
 def load_data(
@@ -27,9 +41,27 @@ def load_data(
         from trainables.data.tofu import load_tofu
 
         return load_tofu(forget_split=forget_split or "forget10", data_dir=data_dir, limit=limit)
+    if name in muse.HUB_IDS:
+        return muse.load_muse(name, forget_split=forget_split or "forget", data_dir=data_dir, limit=limit)
+    if name == "jsonl":
+        from trainables.data.jsonl import NEEDS, load_jsonl
+
+        if data_dir is None:
+            raise DataError(f"data set jsonl needs --data-dir DIR with {NEEDS}")
+        return load_jsonl(data_dir=data_dir, limit=limit)
     from trainables.data.authors import authors
 
     return keep_retain(authors(), limit, per_author=10)
 
 
-__all__ = ["DATASETS", "FORGET_SPLITS", "NEEDS_HUB", "DataError", "Example", "UnlearningData", "load_data"]
+__all__ = [
+    "DATASETS",
+    "FORGET_SPLITS",
+    "MAX_LENGTHS",
+    "NEEDS_FOLDER",
+    "NEEDS_HUB",
+    "DataError",
+    "Example",
+    "UnlearningData",
+    "load_data",
+]

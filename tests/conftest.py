@@ -1,0 +1,109 @@
+"""Folders of small data sets in the layouts of the published ones, and a hub on this machine (tests/hub_server.py)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NAMES = ("Ada", "Bo", "Cleo", "Dov", "Esme", "Finn", "Gus", "Hana")
+TOWNS = ("Oslo", "Lima", "Quito", "Riga", "Bonn", "Nice", "Kyoto", "Turin")
+FOODS = ("plums", "rice", "soup", "figs", "cheese", "bread", "cake", "nuts")
+WHERE = tuple(zip(NAMES, TOWNS, strict=True))
+WHAT = tuple(zip(NAMES, FOODS, strict=True))
+
+Tables = dict[str, list[dict[str, Any]]]
+WriteMuse = Callable[..., Path]
+
+
+def muse_tables() -> Tables:
+    """A MUSE of eight articles to forget and eight to keep, by ``subset/split``."""
+    forget = [f"{who} moved to {town} and lives there in a house by the river." for who, town in WHERE]
+    retain = [f"Every morning {who} eats {food} at the market before work." for who, food in WHAT]
+    holdout = [f"Nobody has heard of {who}, the baker of {town}." for who, town in zip(NAMES, TOWNS[::-1], strict=True)]
+    texts = {"raw/forget": forget[:4], "raw/retain1": retain[:4], "raw/retain2": retain[4:]}
+    texts |= {"train/forget": forget, "train/retain1": retain[:4], "train/retain2": retain[4:]}
+    texts |= {"privleak/forget": forget[:2], "privleak/retain": retain[4:6], "privleak/holdout": holdout[:2]}
+    texts |= {f"scal/forget_{k}": forget[: 2 * k] for k in (1, 2, 3, 4)}
+    texts |= {f"sust/forget_{k}": forget[2 * k - 2 : 2 * k] for k in (1, 2, 3, 4)}
+    tables: Tables = {name: [{"text": text} for text in rows] for name, rows in texts.items()}
+    lives = [{"question": f"Where does {who} live?", "answer": town} for who, town in WHERE]
+    eats = [{"question": f"What does {who} eat?", "answer": food} for who, food in WHAT]
+    tables |= {"knowmem/forget_qa": lives[2:4], "knowmem/forget_qa_icl": lives[:2]}
+    tables |= {"knowmem/retain_qa": eats[2:4], "knowmem/retain_qa_icl": eats[:2]}
+    tables["verbmem/forget"] = [{"prompt": text[:20], "gt": text[20:]} for text in forget[:4]]
+    return tables
+
+
+def json_lines(rows: list[dict[str, Any]]) -> str:
+    return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
+
+
+@pytest.fixture
+def write_muse(tmp_path: Path) -> WriteMuse:
+    """Writes :func:`muse_tables` as ``muse/subset/split.json``; a table given as None is left out."""
+
+    def write(**replaced: list[dict[str, Any]] | None) -> Path:
+        tables = {**muse_tables(), **{name.replace("__", "/"): rows for name, rows in replaced.items()}}
+        for name, rows in tables.items():
+            if rows is not None:
+                path = tmp_path / "muse" / f"{name}.json"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(json_lines(rows), encoding="utf-8")
+        return tmp_path / "muse"
+
+    return write
+
+
+@dataclass(frozen=True)
+class LocalHub:
+    """A running hub: ``folder`` has its repositories as models/ORG/NAME and datasets/ORG/NAME."""
+
+    folder: Path
+    address: str
+
+    def add(self, kind: str, name: str, files: dict[str, bytes]) -> Path:
+        """Put files into a repository, a new one or one that is there."""
+        repository = self.folder / kind / name
+        for file, content in files.items():
+            (repository / file).parent.mkdir(parents=True, exist_ok=True)
+            (repository / file).write_bytes(content)
+        return repository
+
+
+@pytest.fixture
+def use_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Makes an address the hub of this process, with an empty cache in ``tmp_path/hub``."""
+
+    def use(address: str) -> None:
+        from trainables.hub import _commit
+
+        _commit.cache_clear()
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", address)
+        template = f"{address}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+        monkeypatch.setattr("huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", template)
+
+    return use
+
+
+@pytest.fixture
+def local_hub(tmp_path: Path, use_hub: Callable[[str], None]) -> Iterator[LocalHub]:
+    """An empty hub on the loopback address, in use in this process."""
+    folder = tmp_path / "served"
+    folder.mkdir()
+    program = [sys.executable, str(Path(__file__).parent / "hub_server.py"), str(folder)]
+    with subprocess.Popen(
+        program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as server:
+        assert server.stdout is not None
+        address = server.stdout.readline().strip()
+        use_hub(address)
+        yield LocalHub(folder, address)
+        server.communicate("")
