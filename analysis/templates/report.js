@@ -93,7 +93,7 @@
     }
     if (varies(course.lr)) add("Learning rate", x, [{ name: "lr", y: course.lr }], { xName });
     if (varies(course.c_t)) add("Weight of the retain gradient", x, [{ name: "c_t", y: course.c_t }], { log: false, xName });
-    const scores = [["verbmem", "verbmem"], ["utility", "utility"]].filter((pair) => course[pair[0]]);
+    const scores = [["verbmem", "verbmem"], ["utility", "utility"]].filter((pair) => varies(course[pair[0]]));
     if (scores.length) add("ROUGE-L recall", x, scores.map(([key, name]) => ({ name, y: course[key] })), { log: false, xName });
     if (course.grad_cosine) add("Cosine of the gradients", x, [{ name: "cosine", y: course.grad_cosine }], { log: false, xName });
     const norms = [["grad_norm_forget", "forget"], ["grad_norm_retain", "retain"]].filter((pair) => course[pair[0]]);

@@ -194,7 +194,9 @@ def full(make_sweep_once: MakeSweep, trial: MakeRow, report: MakeRow) -> Path:
         trial("2", 6.0, 0.5, lr=1e-4, auto_lr="on", verbmem=0.1, utility=0.9),
         trial("3", None, None, status="failed", error="out of memory", wall_seconds=10.0),
     ]
-    out = make_sweep_once(rows, [report(str(i), step, step / 10, 0.1) for i in range(3) for step in (10, 20)])
+    out = make_sweep_once(
+        rows, [report(str(i), step, step / 10, 0.1) for i in range(3) for step in (10, 20)], name="full"
+    )
     write_report(out)
     return out
 
