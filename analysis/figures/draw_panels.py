@@ -129,7 +129,8 @@ def _colour_bar(figure: Figure, axes: list[Axes], gradation: Gradation) -> None:
     colours = ScalarMappable(LogNorm(low, high), LinearSegmentedColormap.from_list("grades", list(GRADES), N=_GRADES))
     bar = figure.colorbar(colours, ax=axes, label=gradation.label, aspect=30, pad=0.015)
     # As shapes, not as an embedded picture, which a page that loads nothing may not show.
-    bar.solids.set_rasterized(False)
+    if bar.solids is not None:
+        bar.solids.set_rasterized(False)
     bar.set_ticks([low, math.sqrt(low * high), high])
     bar.ax.yaxis.set_minor_locator(NullLocator())
     bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.1e}".replace("e-0", "e-")))
