@@ -128,7 +128,7 @@ class Workspace:
         if key in self._refusals:
             return
         refused = [replace(example, answer=refusal(example.question)) for example in self.target.data.forget]
-        sequences = encode_examples(self.tokenizer, refused, max_length=spec.max_length)
+        sequences = encode_examples(self.tokenizer, refused, max_length=spec.max_length, template=self.target.template)
         totals, _ = sequence_nll(
             self._model, sequences, pad_id=self.pad_id, batch_size=spec.eval_batch_size, device=self.device
         )
