@@ -49,12 +49,19 @@ def markdown(table: pd.DataFrame) -> str:
     overall = table.groupby("rule").agg(
         mean=("mean", "mean"), worst=("min", "min"), spread=("spread", "mean"), regret=("regret", "mean")
     )
-    lines = ["| rule | mean value | worst start | spread over starts | regret to the best fixed lr |", "|---|---|---|---|---|"]
+    lines = [
+        "| rule | mean value | worst start | spread over starts | regret to the best fixed lr |",
+        "|---|---|---|---|---|",
+    ]
     for rule, row in overall.sort_values("regret").iterrows():
         lines.append(
             f"| {rule} | {row['mean']:.3f} | {row['worst']:.3f} | {row['spread']:.3f} | {row['regret']:+.3f} |"
         )
-    lines += ["", "| size | method | best fixed lr | " + " | ".join(SHOWN) + " |", "|---|---|---|" + "---|" * len(SHOWN)]
+    lines += [
+        "",
+        "| size | method | best fixed lr | " + " | ".join(SHOWN) + " |",
+        "|---|---|---|" + "---|" * len(SHOWN),
+    ]
     for (size, method), group in table.groupby(level=["size", "method"], sort=False):
         cells = []
         for rule in SHOWN:
