@@ -33,7 +33,7 @@ def values(path: Path) -> pd.DataFrame:
 
 
 def summary(rows: pd.DataFrame) -> pd.DataFrame:
-    """Per size, method and rule: mean over seeds, then mean, worst and spread over starts, and the best fixed rate's."""
+    """Per size, method and rule: the mean over seeds; of it mean, worst and spread over starts; the best fixed rate."""
     per_rate = rows.groupby(["size", "method", "rule", "lr"])["value"].mean()
     fixed = per_rate.xs("fixed", level="rule").groupby(["size", "method"]).max().rename("best fixed")
     rules = per_rate.drop("fixed", level="rule").groupby(["size", "method", "rule"]).agg(["mean", "min", "max"])
