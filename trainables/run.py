@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 from trainables.auto_lr import AutoLRCounts, Fit, auto_lr_step, is_due
 from trainables.gradients import combine_, gramian, norm, take_gradient
-from trainables.losses import mean_loss, predict, token_nll
+from trainables.losses import mean_loss
 from trainables.objectives import ForgetBatch, Reference
 from trainables.optimizers import make_optimizer
 from trainables.reports import Report, Status
 from trainables.spec import TrialSpec
-from trainables.tokens import Batch, Tokens, collate, epoch_batches
+from trainables.tokens import epoch_batches
 from trainables.weightings import Losses, Needs, Weights
 from trainables.workspace import Workspace
 
@@ -53,6 +53,7 @@ class UnlearningRun:
         self.counts = AutoLRCounts()
         self._workspace = workspace
         self._forget, self._retain = workspace.train_sets(spec)
+        self._forget_lengths, self._retain_lengths = map(workspace.modality.lengths, (self._forget, self._retain))
         self._evaluator = workspace.evaluator(spec)
         self._objective = method.objective
         self._weighting = method.weighting
@@ -156,7 +157,7 @@ class UnlearningRun:
     def _train_epoch(self) -> dict[str, float]:
         """One pass over the forget set, with a retain batch of the same size at each step; returns the means."""
         spec = self.spec
-        batches = epoch_batches(list(map(len, self._forget)), spec.batch_size, f"forget:{spec.seed}:{self.epoch}")
+        batches = epoch_batches(self._forget_lengths, spec.batch_size, f"forget:{spec.seed}:{self.epoch}")
         if spec.max_steps is not None:
             batches = batches[: spec.max_steps - self.step]
         seen: list[dict[str, float]] = []
@@ -164,7 +165,7 @@ class UnlearningRun:
         for indices in batches:
             seen.append(self._train_step(indices, self._retain_batch("retain", self.step)))
             items += len(indices)
-        self.epoch += items / len(self._forget)
+        self.epoch += items / len(self._forget_lengths)
         if math.isclose(self.epoch, round(self.epoch), abs_tol=1e-9):
             self.epoch = float(round(self.epoch))
         return _means(seen) | self._learning_rate_columns()
@@ -226,15 +227,16 @@ class UnlearningRun:
     def _auto_lr_step(self, retain_indices: Sequence[int], retain_loss: float | None) -> None:
         spec = self.spec
         fresh = spec.auto_lr_probe == "fresh"
-        probe = self._batch(self._retain, self._retain_batch("probe", self.step) if fresh else retain_indices)
+        indices = self._retain_batch("probe", self.step) if fresh else retain_indices
+        probe = self._workspace.batch(self._retain, indices)
         same_numbers = spec.dtype == "fp32" and self._workspace.train_mode_is_eval_mode
         known = retain_loss if not fresh and same_numbers else None
 
         def probe_loss() -> float:
             # In float32 also under bf16: a step of 1e-5 is below bf16's resolution, so a parabola would fit its
             # rounding; and within one autocast context the cached bf16 weights would hide the step altogether.
-            nll, supervised = token_nll(self.model, probe)
-            return float(mean_loss(nll.double(), supervised))
+            predicted = self._workspace.predict(self.model, probe)
+            return float(mean_loss(predicted.nll.double(), predicted.supervised))
 
         self.model.eval()
         fit = auto_lr_step(
@@ -252,14 +254,14 @@ class UnlearningRun:
 
     def _retain_loss(self, indices: Sequence[int]) -> Tensor:
         with self._autocast():
-            nll, supervised = token_nll(self.model, self._batch(self._retain, indices))
-        return mean_loss(nll, supervised)
+            predicted = self._workspace.predict(self.model, self._workspace.batch(self._retain, indices))
+        return mean_loss(predicted.nll, predicted.supervised)
 
     def _forget_loss(self, indices: Sequence[int]) -> Tensor:
         import torch
 
         with self._autocast():
-            predicted = predict(self.model, self._batch(self._forget, indices))
+            predicted = self._workspace.predict(self.model, self._workspace.batch(self._forget, indices))
         nll, reference = predicted.nll, None
         if self._objective.reference is Reference.SEQUENCE_NLL:
             known = self._workspace.target.reference_nll
@@ -268,17 +270,14 @@ class UnlearningRun:
             ForgetBatch(predicted.logits, predicted.labels, nll, predicted.supervised, reference), self._options
         )
 
-    def _batch(self, sequences: Sequence[Tokens], indices: Sequence[int]) -> Batch:
-        return collate(sequences, indices, pad_id=self._workspace.pad_id, device=self._workspace.device)
-
     def _retain_batch(self, stream: str, number: int) -> list[int]:
         """The ``number``-th batch of endless passes over the retain set; a pure function of seed, stream and number."""
-        per_pass = -(-len(self._retain) // self.spec.batch_size)
+        per_pass = -(-len(self._retain_lengths) // self.spec.batch_size)
         key = f"{stream}:{self.spec.seed}:{number // per_pass}"
         if stream == "probe":
-            return epoch_batches(list(map(len, self._retain)), self.spec.batch_size, key)[number % per_pass]
+            return epoch_batches(self._retain_lengths, self.spec.batch_size, key)[number % per_pass]
         if self._retain_pass[0] != key:
-            self._retain_pass = (key, epoch_batches(list(map(len, self._retain)), self.spec.batch_size, key))
+            self._retain_pass = (key, epoch_batches(self._retain_lengths, self.spec.batch_size, key))
         return self._retain_pass[1][number % per_pass]
 
     def _autocast(self) -> Any:

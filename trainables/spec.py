@@ -17,8 +17,16 @@ AUTO_LR_PROBES = ("same", "fresh")
 WEIGHT_SCALES = ("raw", "unit")
 DTYPES = ("fp32", "bf16")
 
-_NOT_HASHED = ("model_path", "target_path", "data_dir", "target_epochs", "target_lr", "target_batch_size")
-"""Where things lie on this machine and how the target was made; ``target_key`` hashes what came of it."""
+_NOT_HASHED = (
+    "model_path",
+    "target_path",
+    "data_dir",
+    "forget_class",
+    "target_epochs",
+    "target_lr",
+    "target_batch_size",
+)
+"""Where things lie on this machine, which class is forgotten, how the target was made: ``target_key`` hashes that."""
 
 _REAL = ("lr", "weight_decay", "momentum", "max_grad_norm")
 """Fields that a whole number may stand in for: a file says ``lr: 1`` where a search says 1.0."""
@@ -39,6 +47,7 @@ class TrialSpec:
     dataset: str = "authors"
     data_dir: str | None = None
     forget_split: str | None = None
+    forget_class: str | None = None
     limit: int | None = None
     target_epochs: int | None = None
     target_lr: float | None = None

@@ -17,7 +17,7 @@ from trainables.reports import Report, Status
 from trainables.run import UnlearningRun
 from trainables.spec import TrialSpec
 from trainables.target import Target
-from trainables.tokens import Tokens, collate
+from trainables.tokens import Tokens
 from trainables.workspace import Workspace
 
 MakeSpec = Callable[..., TrialSpec]
@@ -237,12 +237,14 @@ def _batches_seen(
     forget, retain = workspace.train_sets(spec)
     seen: dict[int, list[tuple[int, ...]]] = {id(forget): [], id(retain): []}
 
-    def recording(sequences: Any, indices: Any, **named: Any) -> Any:
-        seen[id(sequences)].append(tuple(indices))
-        return collate(sequences, indices, **named)
+    make_batch = workspace.batch
+
+    def recording(items: Any, indices: Any) -> Any:
+        seen[id(items)].append(tuple(indices))
+        return make_batch(items, indices)
 
     with monkeypatch.context() as patched:
-        patched.setattr("trainables.run.collate", recording)
+        patched.setattr(workspace, "batch", recording)
         finish(UnlearningRun(spec, workspace))
     return seen[id(forget)], seen[id(retain)]
 

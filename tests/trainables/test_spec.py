@@ -50,6 +50,7 @@ NOT_DECIDING: dict[str, Any] = {
     "model_path": "elsewhere",
     "target_path": "elsewhere",
     "data_dir": "elsewhere",
+    "forget_class": "cat",
     "target_epochs": 3,
     "target_lr": 1e-2,
     "target_batch_size": 3,
