@@ -1,4 +1,4 @@
-"""The record of a sweep on disk: trials.csv and history.csv, appended as things happen, and sweep.json.
+"""The record of a sweep on disk: trials.csv, history.csv and auto_lr.csv, appended as things happen, and sweep.json.
 
 trials.csv is the truth about which trials are done: a row is written and synced before anyone is told, so that after
 ``kill -9`` a resumed sweep keeps exactly the trials that have a row. A line torn by the kill is dropped.
@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from trainables.auto_lr import UPDATE_COLUMNS
 from trainables.evaluation import FINAL_METRICS, LOSSES
 from trainables.methods import option_names
 from trainables.spec import SPEC_FIELDS
@@ -60,7 +61,13 @@ HISTORY_COLUMNS = (
     "auto_lr_not_finite",
     "auto_lr_no_descent",
     "auto_lr_no_curvature",
+    "auto_lr_not_bracketed",
+    "auto_lr_clipped",
     "seconds",
+)
+AUTO_LR_COLUMNS = ("trial_id", "step", *UPDATE_COLUMNS)
+LANDSCAPE_COLUMNS = (
+    *("trial_id", "step", "eta", "x", "retain_loss", "forget_loss", "slope", "curvature", "loss_zero", "eta_star"),
 )
 PARAMETERS = (*_LEADING[2:], *(name for name in SPEC_FIELDS if name not in _LEADING))
 """The columns that say what a trial was asked to do."""
@@ -129,13 +136,14 @@ class Ledger:
         self.out = out
         self.trials = CsvLog(out / "trials.csv", TRIAL_COLUMNS, sync=True)
         self.history = CsvLog(out / "history.csv", HISTORY_COLUMNS, sync=False)
+        self.auto_lr = CsvLog(out / "auto_lr.csv", AUTO_LR_COLUMNS, sync=False)
 
     def finished_ids(self) -> set[str]:
         """The trials that have a row, however they ended."""
         return {row["trial_id"] for row in self.trials.read()}
 
     def mend(self, restored_steps: Mapping[str, int]) -> None:
-        """Make both files whole before a resumed sweep appends to them.
+        """Make the files whole before a resumed sweep appends to them.
 
         Torn lines go, and so does the history that an unfinished trial will write again: everything after the step
         in ``restored_steps`` it goes on from, or all of it where it starts anew.
@@ -145,22 +153,25 @@ class Ledger:
             done.setdefault(row["trial_id"], row)
         if self.trials.path.is_file():
             self.trials.rewrite(done.values())
-        if self.history.path.is_file():
-            kept = [
-                row
-                for row in self.history.read()
-                if row["trial_id"] in done or int(row["step"]) <= restored_steps.get(row["trial_id"], -1)
-            ]
-            self.history.rewrite(kept)
+        for log in (self.history, self.auto_lr):
+            if log.path.is_file():
+                kept = [
+                    row
+                    for row in log.read()
+                    if row["trial_id"] in done or int(row["step"]) <= restored_steps.get(row["trial_id"], -1)
+                ]
+                log.rewrite(kept)
 
     def sort(self) -> None:
-        """Put trials.csv in the order of trial ids and history.csv in that of (trial id, step)."""
+        """Put trials.csv in the order of trial ids and the logs in that of (trial id, step)."""
         trials = self.trials.read()
         trials.sort(key=lambda row: row["trial_id"])
         self.trials.rewrite(trials)
-        reports = self.history.read()
-        reports.sort(key=lambda row: (row["trial_id"], int(row["step"])))
-        self.history.rewrite(reports)
+        for log in (self.history, self.auto_lr):
+            if log.path.is_file():
+                rows = log.read()
+                rows.sort(key=lambda row: (row["trial_id"], int(row["step"])))
+                log.rewrite(rows)
 
 
 def write_json(path: Path, content: object) -> None:

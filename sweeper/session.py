@@ -45,6 +45,7 @@ class SweepSession:
         self._last_step: dict[str, int] = {}
         self._unwritten: list[Row] = []
         self._unwritten_history: list[Row] = []
+        self._unwritten_updates: list[Row] = []
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
         return (object, ())
@@ -78,6 +79,7 @@ class SweepSession:
             return
         self._last_step[trial_id] = step
         self._unwritten_history.append({"trial_id": trial_id, **report})
+        self._unwritten_updates += [{"trial_id": trial_id, **update} for update in report.get("auto_lr", ())]
         self._write()
         self._track_report(trial_id, report)
         self.display.reported(trial_id, report)
@@ -132,6 +134,9 @@ class SweepSession:
             if self._unwritten_history:
                 self.ledger.history.append(self._unwritten_history)
                 self._unwritten_history.clear()
+            if self._unwritten_updates:
+                self.ledger.auto_lr.append(self._unwritten_updates)
+                self._unwritten_updates.clear()
             if self._unwritten:
                 self.ledger.trials.append(self._unwritten)
                 self._unwritten.clear()

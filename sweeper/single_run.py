@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from sweeper.ledger import HISTORY_COLUMNS, TRIAL_COLUMNS, CsvLog, Row, write_json
+from sweeper.ledger import LANDSCAPE_COLUMNS, TRIAL_COLUMNS, CsvLog, Ledger, Row, write_json
 from sweeper.targets import prepare_with_progress
 from trainables.checkpoints import save_model
 from trainables.reports import Status
@@ -19,20 +19,21 @@ from trainables.target import default_device
 from trainables.workspace import Workspace
 
 
-def run_once(spec: TrialSpec, *, out: Path | None, console: Console, started: float) -> Row:
+def run_once(spec: TrialSpec, *, out: Path | None, console: Console, started: float, landscape_points: int = 0) -> Row:
     """Run ``spec`` and return its row of a table of trials.
 
-    With ``out``: ``history.csv`` grows by a row per report, ``metrics.json`` is the returned row, and ``checkpoint/``
-    the unlearned model (of a finished run).
+    With ``out``: ``history.csv`` grows by a row per report, ``auto_lr.csv`` by a row per AutoLR update and
+    ``landscape.csv`` by ``landscape_points`` losses along its step; ``metrics.json`` is the returned row, and
+    ``checkpoint/`` the unlearned model (of a finished run).
     """
     target = prepare_with_progress(spec, console=console)
     spec = replace(spec, target_key=target.key)
     workspace = Workspace(target, device=default_device())
-    run = UnlearningRun(spec, workspace)
-    history = None
+    run = UnlearningRun(spec, workspace, landscape_points=landscape_points if out is not None else 0)
+    ledger = None
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-        history = CsvLog(out / "history.csv", HISTORY_COLUMNS, sync=False)
+        ledger = Ledger(out)
     first_step = time.time()
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -40,8 +41,13 @@ def run_once(spec: TrialSpec, *, out: Path | None, console: Console, started: fl
         for report in run:
             losses = {name: round(value, 4) for name, value in report.losses.items()}
             bar.update(task, completed=report.epoch, description=f"{spec.method} {losses}")
-            if history is not None:
-                history.append([{"trial_id": spec.spec_hash, **report.row()}])
+            if ledger is not None:
+                ledger.history.append([{"trial_id": spec.spec_hash, **report.row()}])
+                if report.auto_lr:
+                    ledger.auto_lr.append({"trial_id": spec.spec_hash, **update} for update in report.auto_lr)
+    if out is not None and run.landscape:
+        points = ({"trial_id": spec.spec_hash, **point} for point in run.landscape)
+        CsvLog(out / "landscape.csv", LANDSCAPE_COLUMNS, sync=False).append(points)
     checkpoint = None
     if out is not None and report.status is Status.FINISHED:
         save_model(run.model, workspace.tokenizer, out / "checkpoint")

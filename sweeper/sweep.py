@@ -237,7 +237,8 @@ def _conclude(settings: SweepSettings, out: Path, session: SweepSession, console
     front: dict[str, Any] = {}
     if (out / "pareto.json").is_file():
         front = json.loads((out / "pareto.json").read_text(encoding="utf-8"))
-    names = ("sweep.json", "trials.csv", "history.csv", "pareto.json", "pareto.png", "pareto.svg", "report.html")
+    tables = ("sweep.json", "trials.csv", "history.csv", "auto_lr.csv")
+    names = (*tables, "pareto.json", "pareto.png", "pareto.svg", "report.html")
     metrics = {"hypervolume": front["hypervolume"]} if front.get("hypervolume") is not None else {}
     session.tracker.sweep_ended(
         status="interrupted" if interrupted else "finished",

@@ -69,7 +69,7 @@ class UnlearningTrainable(tune.Trainable):
             if self._run is None:
                 self._run = self._start()
             report = next(self._run)
-            result["report"] = report.row()
+            result["report"] = report.row() | ({"auto_lr": list(report.auto_lr)} if report.auto_lr else {})
             if report.status is not None:
                 checkpoint = self._save_model() if report.status is Status.FINISHED else None
                 result["outcome"] = self._outcome(report.outcome() | {"checkpoint": checkpoint})

@@ -27,6 +27,7 @@ class Report:
         final: verbmem, utility, truth ratios; only in the last report of a finished run.
         status: None while the run goes on.
         error: what happened, for a run that diverged.
+        auto_lr: AutoLR's updates since the report before, each a row of auto_lr.csv without the trial's id.
     """
 
     step: int
@@ -38,6 +39,7 @@ class Report:
     final: Mapping[str, float] = field(default_factory=dict)
     status: Status | None = None
     error: str | None = None
+    auto_lr: tuple[Mapping[str, object], ...] = ()
 
     def row(self) -> dict[str, object]:
         """The columns of history.csv, without the trial's id."""

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from trainables.auto_lr import AutoLRCounts, Fit, auto_lr_step, is_due
+from trainables.auto_lr import AutoLRCounts, Fit, Update, auto_lr_step, is_due
 from trainables.gradients import combine_, gramian, norm, take_gradient
 from trainables.losses import mean_loss
 from trainables.objectives import ForgetBatch, Reference
@@ -39,7 +39,8 @@ class Diverged(Exception):
 class UnlearningRun:
     """One trial as an iterator of reports. It owns the workspace's model until the next run takes it."""
 
-    def __init__(self, spec: TrialSpec, workspace: Workspace) -> None:
+    def __init__(self, spec: TrialSpec, workspace: Workspace, *, landscape_points: int = 0) -> None:
+        """``landscape_points``: at each AutoLR update, evaluate so many points along the step into ``landscape``."""
         import torch
 
         torch.manual_seed(spec.seed)
@@ -51,6 +52,9 @@ class UnlearningRun:
         self.step = 0
         self.epoch = 0.0
         self.counts = AutoLRCounts()
+        self.landscape: list[dict[str, float | None]] = []
+        self._landscape_points = landscape_points
+        self._updates: list[tuple[int, Update]] = []
         self._workspace = workspace
         self._forget, self._retain = workspace.train_sets(spec)
         self._forget_lengths, self._retain_lengths = map(workspace.modality.lengths, (self._forget, self._retain))
@@ -177,7 +181,7 @@ class UnlearningRun:
         self._clip()
         spec = self.spec
         if spec.auto_lr == "on" and is_due(self.step, every=spec.auto_lr_every, start=spec.auto_lr_start):
-            self._auto_lr_step(retain_indices, measured.get("train_retain_loss"))
+            self._auto_lr_step(forget_indices, retain_indices, measured.get("train_retain_loss"))
         else:
             self.optimizer.step()
         for parameter in self.parameters:
@@ -224,31 +228,48 @@ class UnlearningRun:
         weights, self._weighting_state = self._weighting.weigh(losses, inner, self._weighting_state, self._options)
         return weights.unit() if self.spec.weight_scale == "unit" else weights
 
-    def _auto_lr_step(self, retain_indices: Sequence[int], retain_loss: float | None) -> None:
+    def _auto_lr_step(
+        self, forget_indices: Sequence[int], retain_indices: Sequence[int], retain_loss: float | None
+    ) -> None:
         spec = self.spec
         fresh = spec.auto_lr_probe == "fresh"
-        indices = self._retain_batch("probe", self.step) if fresh else retain_indices
-        probe = self._workspace.batch(self._retain, indices)
+        numbers = range(self.step * spec.auto_lr_probe_batches, (self.step + 1) * spec.auto_lr_probe_batches)
+        chosen = [self._retain_batch("probe", number) for number in numbers] if fresh else [retain_indices]
+        probes = [self._workspace.batch(self._retain, indices) for indices in chosen]
+        forgotten = [self._workspace.batch(self._forget, forget_indices)]
         same_numbers = spec.dtype == "fp32" and self._workspace.train_mode_is_eval_mode
         known = retain_loss if not fresh and same_numbers else None
 
-        def probe_loss() -> float:
+        def loss_on(batches: Sequence[Any]) -> float:
             # In float32 also under bf16: a step of 1e-5 is below bf16's resolution, so a parabola would fit its
             # rounding; and within one autocast context the cached bf16 weights would hide the step altogether.
-            predicted = self._workspace.predict(self.model, probe)
-            return float(mean_loss(predicted.nll.double(), predicted.supervised))
+            terms = [self._workspace.predict(self.model, batch) for batch in batches]
+            return float(sum(item.nll.double().sum() for item in terms) / sum(item.supervised.sum() for item in terms))
+
+        def record(go: Callable[[float], None], fit: Fit) -> None:
+            rates = [fit.eta] if fit.eta_star is None else [fit.eta, fit.eta_star]
+            for x in _landscape_grid(max(rates), points=self._landscape_points):
+                go(x)
+                self.landscape.append(
+                    {"step": self.step, "x": x, "retain_loss": loss_on(probes), "forget_loss": loss_on(forgotten)}
+                    | {"eta": fit.eta, "eta_star": fit.eta_star, "slope": fit.slope, "curvature": fit.curvature}
+                    | {"loss_zero": fit.loss_zero}
+                )
 
         self.model.eval()
-        fit = auto_lr_step(
+        update = auto_lr_step(
             self.optimizer,
             [*self.parameters, *self.model.buffers()],
-            probe_loss,
+            lambda: loss_on(probes),
             smoothing=spec.auto_lr_smoothing,
             loss_zero=known,
+            forget_loss=(lambda: loss_on(forgotten)) if spec.auto_lr_log_forget else None,
+            observe=record if self._landscape_points else None,
         )
         self.model.train()
-        self.counts.record(fit)
-        self._last_fit = fit
+        self.counts.record(update)
+        self._last_fit = update.fit
+        self._updates.append((self.step, update))
 
     # Losses and batches ----------------------------------------------------------------------------------------------
 
@@ -329,6 +350,7 @@ class UnlearningRun:
         status: Status | None = None,
         error: str | None = None,
     ) -> Report:
+        updates, self._updates = self._updates, []
         return Report(
             step=self.step,
             epoch=self.epoch,
@@ -339,7 +361,13 @@ class UnlearningRun:
             final=final or {},
             status=status,
             error=error,
+            auto_lr=tuple({"step": step, **update.row()} for step, update in updates),
         )
+
+
+def _landscape_grid(rate: float, *, points: int) -> list[float]:
+    """``points`` distances from ``-1.5 rate`` to ``2.5 rate``, evenly spaced."""
+    return [rate * (-1.5 + 4.0 * index / max(1, points - 1)) for index in range(points)]
 
 
 def _host_copies(values: Any) -> Any:

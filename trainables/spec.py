@@ -12,21 +12,19 @@ from trainables.data import DATASETS, FORGET_SPLITS
 from trainables.methods import Method, MethodError, option_names, parse_method
 
 OPTIMIZERS = ("adamw", "sgd")
-AUTO_LR_SMOOTHINGS = ("paper", "clip", "official")
+AUTO_LR_SMOOTHINGS = ("paper", "clip", "official", "search")
 AUTO_LR_PROBES = ("same", "fresh")
 WEIGHT_SCALES = ("raw", "unit")
 DTYPES = ("fp32", "bf16")
 
 _NOT_HASHED = (
-    "model_path",
-    "target_path",
-    "data_dir",
-    "forget_class",
-    "target_epochs",
-    "target_lr",
-    "target_batch_size",
+    *("model_path", "target_path", "data_dir", "target_epochs", "target_lr", "target_batch_size"),
+    "auto_lr_log_forget",
 )
-"""Where things lie on this machine, which class is forgotten, how the target was made: ``target_key`` hashes that."""
+"""Where things lie on this machine; how the target was made (``target_key`` hashes what came of it); what is logged."""
+
+_HASHED_UNLESS_DEFAULT = ("auto_lr_probe_batches", "forget_class")
+"""Fields younger than the first sweeps: at their default they leave the hash as it was."""
 
 _REAL = ("lr", "weight_decay", "momentum", "max_grad_norm")
 """Fields that a whole number may stand in for: a file says ``lr: 1`` where a search says 1.0."""
@@ -61,6 +59,8 @@ class TrialSpec:
     auto_lr_probe: str = "fresh"
     auto_lr_every: int = 10
     auto_lr_start: int = 1
+    auto_lr_probe_batches: int = 1
+    auto_lr_log_forget: bool = True
     optimizer: str = "adamw"
     weight_decay: float = 0.0
     momentum: float = 0.0
@@ -90,6 +90,10 @@ class TrialSpec:
     def spec_hash(self) -> str:
         """16 hex digits naming the content: whatever may change the result changes them; 1 and 1.0 do not differ."""
         content = {key: value for key, value in asdict(self).items() if key not in _NOT_HASHED}
+        defaults = {field.name: field.default for field in fields(self)}
+        for name in _HASHED_UNLESS_DEFAULT:
+            if content[name] == defaults[name]:
+                del content[name]
         content |= {key: float(content[key]) for key in _REAL if content[key] is not None}
         content["options"] = sorted((name, float(value)) for name, value in self.option_values.items())
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
@@ -161,6 +165,11 @@ def _number_problems(spec: TrialSpec) -> list[str]:
     for name in ("weight_decay", "momentum"):
         if not (math.isfinite(getattr(spec, name)) and getattr(spec, name) >= 0):
             found.append(f"{name} must be a finite number, at least 0, got {getattr(spec, name):g}")
+    if spec.auto_lr_probe_batches > 1 and spec.auto_lr_probe != "fresh":
+        found.append(
+            f"auto_lr_probe_batches {spec.auto_lr_probe_batches} needs auto_lr_probe fresh: "
+            "the step itself has one retain batch"
+        )
     if spec.momentum and spec.optimizer != "sgd":
         found.append(f"momentum applies to optimizer sgd only, got {spec.optimizer}")
     if spec.max_grad_norm is not None and not spec.max_grad_norm > 0:
@@ -172,6 +181,7 @@ def _number_problems(spec: TrialSpec) -> list[str]:
         "eval_batch_size",
         "auto_lr_every",
         "auto_lr_start",
+        "auto_lr_probe_batches",
         "target_epochs",
         "target_batch_size",
     )

@@ -71,10 +71,16 @@ training_options = apply(
     click.option("--lora-rank", type=WHOLE, help="Train a LoRA adapter of this rank instead of all weights."),
     click.option("--dtype", help="fp32, or bf16 autocast over fp32 weights.  [default: fp32]"),
     click.option("--gradient-checkpointing", is_flag=True, default=None, help="Trade time for memory."),
-    click.option("--auto-lr-smoothing", help="paper, clip or official.  [default: clip]"),
+    click.option("--auto-lr-smoothing", help="paper, clip, official or search.  [default: clip]"),
     click.option("--auto-lr-probe", help="same or fresh retain batch.  [default: fresh]"),
     click.option("--auto-lr-every", type=WHOLE, help="Steps between AutoLR updates.  [default: 10]"),
     click.option("--auto-lr-start", type=WHOLE, help="First step AutoLR updates at.  [default: 1]"),
+    click.option("--auto-lr-probe-batches", type=WHOLE, help="Fresh retain batches AutoLR probes on.  [default: 1]"),
+    click.option(
+        "--auto-lr-log-forget/--no-auto-lr-log-forget",
+        default=None,
+        help="Log the forget loss at AutoLR's probes, too.  [default: yes]",
+    ),
     click.option("--option", "option", multiple=True, metavar="NAME=VALUE", help="A method's own option; repeats."),
 )
 
@@ -104,6 +110,8 @@ SPEC_OPTIONS = (
     "auto_lr_probe",
     "auto_lr_every",
     "auto_lr_start",
+    "auto_lr_probe_batches",
+    "auto_lr_log_forget",
 )
 """The options above that are fields of a trial's spec under the same name."""
 

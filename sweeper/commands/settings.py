@@ -35,6 +35,11 @@ def single_spec(given: Mapping[str, Any]) -> TrialSpec:
         Problems: everything that is wrong with the options, the model and the data.
     """
     problems = given_problems() + output_problems(given["out"])
+    if given.get("landscape") is not None:
+        if given["landscape"] < 3:
+            problems.append(f"--landscape must be at least 3 points, got {given['landscape']}")
+        if given["auto_lr"] != "on" or given["out"] is None:
+            problems.append("--landscape needs --auto-lr on, whose steps it follows, and --out DIR for landscape.csv")
     options = _method_options(given, [] if given.get("c") is None else [given["c"]], problems)
     for name, values in options.items():
         if len(values) > 1:

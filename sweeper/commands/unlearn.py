@@ -21,6 +21,12 @@ from sweeper.commands.errors import FAILED, exit_with, plain_errors
 @click.option("--auto-lr", default="off", show_default=True, help="on or off.")
 @options.training_options
 @click.option("--seed", type=options.WHOLE, default=0, show_default=True, help="Order of batches, random weights.")
+@click.option(
+    "--landscape",
+    type=options.WHOLE,
+    metavar="POINTS",
+    help="With --auto-lr on and --out: evaluate both losses at so many points along each of AutoLR's steps.",
+)
 @click.option("--out", type=click.Path(), help="Write checkpoint/, history.csv and metrics.json here.")
 @click.option("--json", "as_json", is_flag=True, help="Print metrics.json on stdout.")
 @plain_errors
@@ -35,7 +41,8 @@ def unlearn(**given: Any) -> None:
 
     from sweeper.single_run import run_once
 
-    row = run_once(spec, out=out, console=Console(stderr=True), started=time.time())
+    points = given["landscape"] or 0
+    row = run_once(spec, out=out, console=Console(stderr=True), started=time.time(), landscape_points=points)
     if given["as_json"]:
         click.echo(json.dumps(row))
     else:

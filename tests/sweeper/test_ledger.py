@@ -213,6 +213,16 @@ def test_mending_drops_the_history_that_will_be_written_again(ledger: Ledger) ->
     assert [step for trial_id, step in steps(ledger) if trial_id == "00002"] == []
 
 
+def test_the_log_of_auto_lr_is_mended_and_sorted_as_the_history_is(ledger: Ledger) -> None:
+    ledger.trials.append([{"trial_id": "00001", "status": "finished"}])
+    for step in (11, 1):
+        ledger.auto_lr.append({"trial_id": trial_id, "step": step, "eta": 1e-4} for trial_id in ("00001", "00000"))
+    ledger.mend({"00000": 5})
+    ledger.sort()
+    kept = [(row["trial_id"], row["step"]) for row in ledger.auto_lr.read()]
+    assert kept == [("00000", "1"), ("00001", "1"), ("00001", "11")]
+
+
 def test_mending_drops_the_report_a_trial_made_before_its_first_step(ledger: Ledger) -> None:
     """A trial that diverges at once reports step 0; killed before its row, it starts anew and reports it again."""
     ledger.history.append([report("00000", 0)])

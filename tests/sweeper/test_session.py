@@ -182,6 +182,20 @@ def test_the_row_is_on_disk_before_the_search_and_mlflow_are_told(
     assert order == [("study", {"00000"}), ("mlflow", {"00000"})]
 
 
+def test_auto_lrs_updates_are_logged_once_even_if_a_restarted_worker_reports_them_again(
+    session: SweepSession, out: Path
+) -> None:
+    session.next_trial()
+    for step in (3, 6, 3, 6):
+        update = {"step": step - 1, "eta": 1e-4, "eta_new": 2e-4, "fallback": None, "clipped": True}
+        session.reported("00000", {"step": step, "epoch": 1.0, "auto_lr": [update]})
+    rows = Ledger(out).auto_lr.read()
+    assert [(row["trial_id"], row["step"], row["eta_new"]) for row in rows] == [
+        ("00000", "2", "0.0002"),
+        ("00000", "5", "0.0002"),
+    ]
+
+
 def test_the_row_is_on_disk_before_mlflow_hears_of_a_trial_that_never_started(
     session: SweepSession, tracker: RecordingTracker, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

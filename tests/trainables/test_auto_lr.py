@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from trainables.auto_lr import AutoLRCounts, Fit, auto_lr_step, fit_parabola, is_due, smooth
+from trainables.auto_lr import AutoLRCounts, Fit, Update, auto_lr_step, fit_parabola, is_due, smooth
 
 CURVATURE = torch.diag(torch.tensor([1.0, 4.0, 0.25], dtype=torch.float64))
 CURVATURE[0, 1] = CURVATURE[1, 0] = 0.5
@@ -64,7 +64,7 @@ def test_on_a_quadratic_the_fitted_rate_is_exact_wherever_it_starts(make: Make, 
     problem = Quadratic()
     direction = (START - plain_step(make, lr)) / lr
     optimizer = make(problem, lr)
-    fit = auto_lr_step(optimizer, [problem.theta], problem.loss, smoothing="paper")
+    fit = auto_lr_step(optimizer, [problem.theta], problem.loss, smoothing="paper").fit
     best = problem.best_rate(direction)
     assert fit.fallback is None
     assert fit.eta_star == pytest.approx(best, rel=1e-6)
@@ -79,7 +79,7 @@ def test_on_a_quadratic_the_fitted_rate_is_exact_wherever_it_starts(make: Make, 
 def test_the_step_goes_downhill_and_beats_both_probes(make: Make) -> None:
     """The paper's Algorithm 1 has the probes the wrong way round and would step uphill."""
     problem = Quadratic()
-    fit = auto_lr_step(make(problem, 1e-2), [problem.theta], problem.loss, smoothing="paper")
+    fit = auto_lr_step(make(problem, 1e-2), [problem.theta], problem.loss, smoothing="paper").fit
     assert fit.loss_plus < fit.loss_zero < fit.loss_minus
     assert problem.loss() < fit.loss_plus
 
@@ -104,7 +104,7 @@ def test_the_final_step_starts_from_the_exact_parameters() -> None:
     parameter = nn.Parameter(start.clone())
     parameter.grad = gradient.clone()
     optimizer = torch.optim.SGD([parameter], lr=0.1)
-    fit = auto_lr_step(optimizer, [parameter], lambda: next(losses), smoothing="paper")
+    fit = auto_lr_step(optimizer, [parameter], lambda: next(losses), smoothing="paper").fit
     delta = start.add(gradient, alpha=-0.1) - start
     assert not torch.equal(start + delta - delta, start)
     assert fit.eta_star is not None
@@ -116,7 +116,7 @@ def test_a_loss_known_beforehand_is_not_probed_again() -> None:
     problem = Quadratic()
     known = problem.loss()
     problem.seen.clear()
-    fit = auto_lr_step(sgd(problem, 0.01), [problem.theta], problem.loss, smoothing="paper", loss_zero=known)
+    fit = auto_lr_step(sgd(problem, 0.01), [problem.theta], problem.loss, smoothing="paper", loss_zero=known).fit
     assert len(problem.seen) == 2
     assert fit.eta_star == pytest.approx(problem.best_rate(CURVATURE @ START), rel=1e-6)
 
@@ -146,7 +146,7 @@ def _probe(values: list[float]) -> Callable[[], float]:
 def test_a_refused_fit_is_a_plain_step_at_the_old_rate(make: Make, losses: list[float], reason: str) -> None:
     problem = Quadratic()
     optimizer = make(problem, 0.01)
-    fit = auto_lr_step(optimizer, [problem.theta], _probe(losses), smoothing="paper")
+    fit = auto_lr_step(optimizer, [problem.theta], _probe(losses), smoothing="paper").fit
     assert (fit.fallback, fit.eta_star) == (reason, None)
     assert optimizer.param_groups[0]["lr"] == 0.01
     torch.testing.assert_close(problem.theta.detach(), plain_step(make, 0.01), rtol=1e-6, atol=1e-12)
@@ -155,7 +155,7 @@ def test_a_refused_fit_is_a_plain_step_at_the_old_rate(make: Make, losses: list[
 @OPTIMIZERS
 def test_a_step_that_climbs_is_refused_for_no_descent(make: Make) -> None:
     problem = Quadratic(ascend=True)
-    fit = auto_lr_step(make(problem, 0.01), [problem.theta], problem.loss, smoothing="paper")
+    fit = auto_lr_step(make(problem, 0.01), [problem.theta], problem.loss, smoothing="paper").fit
     assert fit.fallback == "no descent"
     torch.testing.assert_close(problem.theta.detach(), plain_step(make, 0.01, ascend=True), rtol=1e-6, atol=1e-12)
 
@@ -164,7 +164,7 @@ def test_a_step_that_climbs_is_refused_for_no_descent(make: Make) -> None:
 def test_a_concave_loss_is_refused_for_no_curvature(make: Make) -> None:
     """Descent without end: ``G/H`` would be negative and step back uphill."""
     problem = Quadratic(curvature=-CURVATURE)
-    fit = auto_lr_step(make(problem, 0.01), [problem.theta], problem.loss, smoothing="paper")
+    fit = auto_lr_step(make(problem, 0.01), [problem.theta], problem.loss, smoothing="paper").fit
     assert fit.slope > 0
     assert fit.fallback == "no curvature"
     expected = plain_step(make, 0.01, curvature=-CURVATURE)
@@ -241,7 +241,7 @@ def test_all_parameter_groups_scale_alike() -> None:
 
     fast.grad, slow.grad = start[0].clone(), 3 * start[1]
     optimizer = torch.optim.SGD([{"params": [fast], "lr": 1e-2}, {"params": [slow], "lr": 1e-3}])
-    fit = auto_lr_step(optimizer, [fast, slow], loss, smoothing="paper")
+    fit = auto_lr_step(optimizer, [fast, slow], loss, smoothing="paper").fit
     # d = (g_fast, g_slow / 10) at the first group's rate: eta* = g'd / d'Hd.
     best = (20.0 + 81 / 10) / (20.0 + 3 * 0.81)
     assert fit.eta_star == pytest.approx(best, rel=1e-6)
@@ -255,7 +255,7 @@ def test_buffers_come_back_as_they_were_counters_and_masks_included() -> None:
     problem = Quadratic()
     buffers = [torch.tensor([3, 4]), torch.tensor([True, False]), torch.tensor([0.5, 0.25])]
     before = [buffer.clone() for buffer in buffers]
-    fit = auto_lr_step(sgd(problem, 0.01), [problem.theta, *buffers], problem.loss, smoothing="paper")
+    fit = auto_lr_step(sgd(problem, 0.01), [problem.theta, *buffers], problem.loss, smoothing="paper").fit
     assert fit.fallback is None
     assert all(torch.equal(buffer, old) for buffer, old in zip(buffers, before, strict=True))
 
@@ -295,5 +295,9 @@ def test_when_a_rate_is_fitted(every: int, start: int, due: list[int]) -> None:
 def test_updates_and_fallbacks_are_counted_by_reason() -> None:
     counts = AutoLRCounts()
     for fallback in (None, "no descent", None, "not finite", "no curvature", "no descent"):
-        counts.record(Fit(0.1, 1.0, 1.0, 1.0, 0.0, 0.0, None, fallback))
-    assert counts.to_dict() == {"updates": 2, "not_finite": 1, "no_descent": 2, "no_curvature": 1}
+        fit = Fit(0.1, 1.0, 1.0, 1.0, 0.0, 0.0, None, fallback)
+        counts.record(Update(0.1, 0.1, fit, fallback, clipped=fallback == "no curvature", probes=2))
+    assert counts.to_dict() == {"updates": 2, "not_finite": 1, "no_descent": 2, "no_curvature": 1} | {
+        "not_bracketed": 0,
+        "clipped": 1,
+    }

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from transformers import PhiForCausalLM
 
+from trainables.auto_lr import UPDATE_COLUMNS, fit_parabola
 from trainables.checkpoints import save_model
 from trainables.run import UnlearningRun
 from trainables.spec import TrialSpec
@@ -100,3 +103,80 @@ def test_auto_lr_forgets_a_rate_that_is_far_too_small(workspace: Workspace, make
     adapted = finish(UnlearningRun(spec, workspace))[-1]
     assert adapted.training["lr"] > 50 * slow.training["lr"]
     assert adapted.losses["retain_loss"] < slow.losses["retain_loss"]
+
+
+def test_every_update_is_reported_once_with_the_losses_it_saw(workspace: Workspace, make_spec: MakeSpec) -> None:
+    spec = make_spec(auto_lr="on", auto_lr_every=2, auto_lr_probe="same", epochs=3, batch_size=2, lr=1e-4)
+    run = UnlearningRun(spec, workspace)
+    reports = finish(run)
+    updates = [update for report in reports for update in report.auto_lr]
+    assert [update["step"] for update in updates] == list(range(1, run.step + 1, 2))
+    assert tuple(updates[0]) == ("step", *UPDATE_COLUMNS)
+    first = updates[0]
+    expected = fit_parabola(first["eta"], first["loss_zero"], first["loss_plus"], first["loss_minus"])
+    assert (first["slope"], first["curvature"], first["eta_star"]) == (
+        expected.slope,
+        expected.curvature,
+        expected.eta_star,
+    )
+    for before, after in itertools.pairwise(updates):
+        assert after["eta"] == before["eta_new"]
+    assert sum(update["fallback"] is not None for update in updates) == len(updates) - run.counts.updates
+
+
+def test_the_forget_loss_at_the_probes_is_that_of_the_moved_weights_and_only_logged(
+    workspace: Workspace, make_spec: MakeSpec, exact_nll: Any
+) -> None:
+    spec = make_spec(auto_lr="on", auto_lr_smoothing="official", max_steps=1, batch_size=8, optimizer="sgd", lr=1e-2)
+    run, silent = UnlearningRun(spec, workspace), None
+    start = copy.deepcopy(run.model)
+    (report,) = finish(run)
+    (update,) = report.auto_lr
+    after = copy.deepcopy(run.model)
+    for scale, name in ((1.0, "forget_plus"), (-1.0, "forget_minus")):
+        moved = copy.deepcopy(start).double()
+        with torch.no_grad():
+            for parameter, old, new in zip(moved.parameters(), start.parameters(), after.parameters(), strict=True):
+                share = update["eta"] / update["eta_new"]
+                parameter.copy_(old.double() + scale * share * (new.double() - old.double()))
+        losses = torch.cat([exact_nll(moved, item) for item in workspace.train_sets(spec)[0]])
+        assert update[name] == pytest.approx(float(losses.mean()), rel=1e-4)
+    silent = UnlearningRun(replace(spec, auto_lr_log_forget=False), workspace)
+    (report,) = finish(silent)
+    assert report.auto_lr[0]["forget_plus"] is None
+    assert all(map(torch.equal, weights_of(silent), [value.detach() for value in after.parameters()]))
+
+
+def test_looking_along_the_step_changes_nothing_and_sees_the_probed_losses(
+    workspace: Workspace, make_spec: MakeSpec
+) -> None:
+    spec = make_spec(auto_lr="on", auto_lr_every=2, auto_lr_probe="fresh", epochs=2, batch_size=2, lr=1e-4)
+    plain = UnlearningRun(spec, workspace)
+    finish(plain)
+    expected = weights_of(plain)
+    looking = UnlearningRun(spec, workspace, landscape_points=9)
+    updates = [update for report in finish(looking) for update in report.auto_lr]
+    assert all(map(torch.equal, weights_of(looking), expected))
+    assert len(looking.landscape) == 9 * len(updates)
+    for number, update in enumerate(updates):
+        points = looking.landscape[9 * number : 9 * (number + 1)]
+        xs = [point["x"] for point in points]
+        assert xs == sorted(xs)
+        assert xs[0] < 0.0 < xs[-1]
+        near = np.interp([0.0, update["eta"], -update["eta"]], xs, [point["retain_loss"] for point in points])
+        assert near[0] == pytest.approx(update["loss_zero"], rel=0.2)
+        assert {point["step"] for point in points} == {update["step"]}
+
+
+def test_a_probe_on_several_batches_is_the_mean_over_all_their_tokens(
+    workspace: Workspace, make_spec: MakeSpec, exact_nll: Any
+) -> None:
+    """Batches of one: four of them are four retain sequences, of which at least two differ."""
+    spec = make_spec(auto_lr="on", max_steps=1, batch_size=1, auto_lr_probe_batches=4)
+    run = UnlearningRun(spec, workspace)
+    start = copy.deepcopy(run.model).double()
+    (report,) = finish(run)
+    chosen = [run._retain_batch("probe", number)[0] for number in range(4, 8)]
+    assert len(set(chosen)) > 1
+    losses = torch.cat([exact_nll(start, workspace.train_sets(spec)[1][index]) for index in chosen])
+    assert report.auto_lr[0]["loss_zero"] == pytest.approx(float(losses.mean()), rel=1e-5)

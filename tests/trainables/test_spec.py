@@ -21,6 +21,7 @@ OTHER_VALUES: dict[str, Any] = {
     "model": "phi-1.5",
     "dataset": "tofu",
     "forget_split": "forget05",
+    "forget_class": "cat",
     "limit": 40,
     "method": "npo+ngdiff",
     "options": (("c", 0.123),),
@@ -43,6 +44,7 @@ OTHER_VALUES: dict[str, Any] = {
     "lora_rank": 8,
     "dtype": "bf16",
     "gradient_checkpointing": True,
+    "auto_lr_probe_batches": 4,
     "seed": 1,
     "target_key": "fedcba9876543210",
 }
@@ -50,10 +52,10 @@ NOT_DECIDING: dict[str, Any] = {
     "model_path": "elsewhere",
     "target_path": "elsewhere",
     "data_dir": "elsewhere",
-    "forget_class": "cat",
     "target_epochs": 3,
     "target_lr": 1e-2,
     "target_batch_size": 3,
+    "auto_lr_log_forget": False,
 }
 
 

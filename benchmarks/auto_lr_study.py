@@ -1,0 +1,143 @@
+"""Which AutoLR rule forgets its start, and which comes closest to the best fixed learning rate?
+
+    python benchmarks/auto_lr_study.py --rows runs/auto_lr_study.csv
+
+Runs methods x (fixed rates, AutoLR rules x starting rates) x seeds on two model sizes of the default data, and appends
+a row per run; started again it goes on where it was. ``benchmarks/auto_lr_study_table.py`` reads the rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import itertools
+import multiprocessing
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
+from pathlib import Path
+
+from trainables.models import TINY_RECIPE, TargetRecipe
+from trainables.spec import TrialSpec
+
+METHODS = (("gdiff", (("c", 0.95),)), ("ngdiff", ()), ("lossnorm", ()), ("npo+ngdiff", ()))
+FIXED = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
+STARTS = (1e-5, 1e-4, 1e-3, 1e-2)
+RULES = (
+    *((smoothing, probe, 1) for probe in ("same", "fresh") for smoothing in ("paper", "clip", "official", "search")),
+    ("clip", "fresh", 4),
+    ("search", "fresh", 4),
+)
+SIZES = ("tiny-phi", "small-phi")
+COLUMNS = (
+    *("size", "method", "rule", "lr", "seed", "status", "forget_loss", "forget_loss_capped", "retain_loss"),
+    *("steps", "last_lr", "updates", "kept", "train_seconds"),
+)
+
+
+def recipe(size: str) -> TargetRecipe:
+    """How a size's target is fine-tuned, until it has memorised the data."""
+    return TINY_RECIPE if size == "tiny-phi" else replace(TINY_RECIPE, lr=1e-3)
+
+
+def base(size: str, folder: Path) -> TrialSpec:
+    """What all runs of one model size share."""
+    spec = TrialSpec(batch_size=4, epochs=15, auto_lr_log_forget=False)
+    return spec if size == "tiny-phi" else replace(spec, model=size, model_path=str(folder))
+
+
+def make_small_phi(folder: Path) -> None:
+    """A Phi of about 7M parameters, randomly initialised, with tiny-phi's tokenizer."""
+    import torch
+    from transformers import PhiForCausalLM
+
+    from trainables.checkpoints import save_model
+    from trainables.data import load_data
+    from trainables.tiny_models import make_tiny_phi, train_tokenizer
+
+    tokenizer = train_tokenizer(load_data("authors").full)
+    config = make_tiny_phi(tokenizer).config
+    config.hidden_size, config.intermediate_size, config.num_hidden_layers = 256, 1024, 8
+    torch.manual_seed(0)
+    save_model(PhiForCausalLM(config), tokenizer, folder)
+
+
+def jobs(sizes: tuple[str, ...], seeds: int) -> Iterator[tuple[str, str, str, float, int]]:
+    """``(size, method, rule, lr, seed)``; whole seeds first, so that a study cut short is balanced."""
+    rules = [("fixed", FIXED), *((f"{a}/{b}" + (f"x{n}" if n > 1 else ""), STARTS) for a, b, n in RULES)]
+    for seed, size in itertools.product(range(seeds), sizes):
+        for (rule, rates), (method, _) in itertools.product(rules, METHODS):
+            for lr in rates:
+                yield size, method, rule, lr, seed
+
+
+def run(job: tuple[str, str, str, float, int], folder: str) -> dict[str, object]:
+    """One run; its row."""
+    import torch
+
+    from trainables.ray_trainable import worker_workspace
+    from trainables.run import UnlearningRun
+    from trainables.target import prepare_target
+
+    torch.set_num_threads(1)
+    size, method, rule, lr, seed = job
+    spec = replace(base(size, Path(folder)), method=method, options=dict(METHODS)[method], lr=lr, seed=seed)
+    if rule != "fixed":
+        smoothing, _, probe = rule.partition("/")
+        probe, _, batches = probe.partition("x")
+        spec = replace(spec, auto_lr="on", auto_lr_smoothing=smoothing, auto_lr_probe=probe)
+        spec = replace(spec, auto_lr_probe_batches=int(batches or 1))
+    target = prepare_target(spec, recipe=recipe(size))
+    unlearning = UnlearningRun(replace(spec, target_key=target.key), worker_workspace(target, "cpu"))
+    unlearning._evaluator.final = lambda model: {}
+    report = list(unlearning)[-1]
+    counts = unlearning.counts
+    return {
+        **dict(zip(("size", "method", "rule", "lr", "seed"), job, strict=True)),
+        **{name: report.losses.get(name) for name in ("forget_loss", "forget_loss_capped", "retain_loss")},
+        "status": str(report.status),
+        "steps": report.step,
+        "last_lr": unlearning.optimizer.param_groups[0]["lr"],
+        "updates": counts.updates,
+        "kept": sum(counts.to_dict().values()) - counts.updates - counts.clipped,
+        "train_seconds": report.train_seconds,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=Path, default=Path("runs/auto_lr_study.csv"))
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--sizes", nargs="+", default=SIZES, choices=SIZES)
+    parser.add_argument("--workers", type=int, default=2)
+    given = parser.parse_args()
+    given.rows.parent.mkdir(parents=True, exist_ok=True)
+    folder = given.rows.parent / "small-phi"
+    if "small-phi" in given.sizes and not folder.exists():
+        make_small_phi(folder)
+    from trainables.target import prepare_target
+
+    for size in given.sizes:
+        prepare_target(base(size, folder), recipe=recipe(size))
+    done = set()
+    if given.rows.is_file():
+        with given.rows.open(newline="") as file:
+            done = {(r["size"], r["method"], r["rule"], float(r["lr"]), int(r["seed"])) for r in csv.DictReader(file)}
+    todo = [job for job in jobs(tuple(given.sizes), given.seeds) if job not in done]
+    context = multiprocessing.get_context("spawn")
+    with given.rows.open("a", newline="") as file, ProcessPoolExecutor(given.workers, context) as pool:
+        writer = csv.DictWriter(file, COLUMNS)
+        if not done:
+            writer.writeheader()
+        started = time.time()
+        waiting = [pool.submit(run, job, str(folder)) for job in todo]
+        for number, future in enumerate(as_completed(waiting), start=1):
+            writer.writerow(future.result())
+            file.flush()
+            left = (time.time() - started) / number * (len(todo) - number)
+            print(f"{number}/{len(todo)}, {left / 60:.0f} min left", end="\r", flush=True)
+
+
+if __name__ == "__main__":
+    main()
