@@ -8,8 +8,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 
-from trainables.data import DATASETS, FORGET_SPLITS
+from trainables.data import DATASETS, FORGET_SPLITS, IMAGE_DATASETS
 from trainables.methods import Method, MethodError, option_names, parse_method
+from trainables.models import MODELS
 
 OPTIMIZERS = ("adamw", "sgd")
 AUTO_LR_SMOOTHINGS = ("paper", "clip", "official", "search")
@@ -118,7 +119,7 @@ class TrialSpec:
 
     def problems(self) -> list[str]:
         """Everything wrong with this spec, in plain sentences; empty when it can run."""
-        found = _choice_problems(self) + _number_problems(self)
+        found = _choice_problems(self) + _modality_problems(self) + _number_problems(self)
         try:
             method = self.parsed_method
         except MethodError as error:
@@ -153,6 +154,31 @@ def _choice_problems(spec: TrialSpec) -> list[str]:
         if spec.forget_split not in splits:
             expected = f"expected one of {', '.join(splits)}" if splits else "this data set has no such choice"
             found.append(f"forget split '{spec.forget_split}' does not fit data set {spec.dataset}: {expected}")
+    return found
+
+
+def _modality_problems(spec: TrialSpec) -> list[str]:
+    """What does not go together: a model and data of another kind, and options only one kind of model has."""
+    found = []
+    images = spec.dataset in IMAGE_DATASETS
+    kind = "vision" if images else "language"
+    expected = MODELS[spec.model].modality if spec.model in MODELS else None
+    if expected is not None and expected != kind and spec.dataset in DATASETS:
+        fitting = [name for name in DATASETS if (name in IMAGE_DATASETS) == (expected == "vision")]
+        found.append(
+            f"model {spec.model} and data set {spec.dataset} do not go together: a {expected} model takes one of "
+            f"{', '.join(fitting)}"
+        )
+    if spec.forget_class is not None and not images:
+        found.append(f"forget_class applies to {', '.join(IMAGE_DATASETS)} only, not to {spec.dataset}")
+    if not images:
+        return found
+    if spec.lora_rank is not None:
+        found.append("lora_rank does not apply to image classifiers: all their weights are trained, convolutions too")
+    if spec.gradient_checkpointing:
+        found.append("gradient_checkpointing does not apply to image classifiers: a ResNet does not have it")
+    if spec.max_length != _DEFAULT_MAX_LENGTH:
+        found.append(f"max_length does not apply to images, got {spec.max_length}")
     return found
 
 
@@ -196,4 +222,5 @@ def _number_problems(spec: TrialSpec) -> list[str]:
     return found
 
 
+_DEFAULT_MAX_LENGTH = next(field.default for field in fields(TrialSpec) if field.name == "max_length")
 SPEC_FIELDS = tuple(field.name for field in fields(TrialSpec) if field.name != "options")

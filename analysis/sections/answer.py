@@ -22,6 +22,9 @@ _LABELS = {
     "utility": "utility on the retain set (ROUGE-L recall)",
     "truth_ratio": "truth ratio on the retain set",
     "forget_truth_ratio": "truth ratio on the forget set",
+    "forget_accuracy": "accuracy on the forget set",
+    "retain_accuracy": "accuracy on the retain set",
+    "test_accuracy": "accuracy on held-out images of the retained classes",
 }
 
 

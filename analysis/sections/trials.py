@@ -16,7 +16,10 @@ from analysis.words import number, settings_in_words, varying_columns
 _MOST_POINTS = 300
 _COURSES = ("epoch", "lr", "c_t", "grad_norm_retain", "grad_norm_forget", "forget_loss", "retain_loss")
 _HIDDEN_SPEC = ("model_path", "target_path", "data_dir", "target_key")
-_METRICS = ("forget_loss", "retain_loss", "verbmem", "utility", "truth_ratio", "forget_truth_ratio", "wall_seconds")
+_METRICS = (
+    *("forget_loss", "retain_loss", "verbmem", "utility", "truth_ratio", "forget_truth_ratio"),
+    *("forget_accuracy", "retain_accuracy", "test_accuracy", "wall_seconds"),
+)
 _HEADINGS = {"trial_id": "trial", "wall_seconds": "seconds", "on_front": "frontier"}
 
 

@@ -12,7 +12,7 @@ import click
 
 from sweeper.commands.errors import resume_command
 from sweeper.commands.options import PROBLEMS, SPEC_OPTIONS
-from trainables.data import DATASETS, FORGET_SPLITS, NEEDS_HUB, DataError, load_data
+from trainables.data import DATASETS, FORGET_SPLITS, IMAGE_DATASETS, NEEDS_HUB, DataError, load_data
 from trainables.methods import MethodError, method_names, parse_method
 from trainables.models import MODELS, ModelInfo, local_model
 from trainables.spec import TrialSpec
@@ -34,12 +34,18 @@ def base_spec(given: Mapping[str, Any], problems: list[str]) -> TrialSpec:
     elif model is not None:
         info = MODELS[model]
     else:
-        info = local_model(Path(path).name) if path else MODELS["tiny-phi"]
+        tiny = "tiny-resnet" if given.get("dataset") in IMAGE_DATASETS else "tiny-phi"
+        info = local_model(Path(path).name) if path else MODELS[tiny]
     if given.get("model_path") and given.get("target_path"):
         problems.append("--model-path and --target-path exclude each other: a target needs no base model")
     for name in ("model_path", "target_path"):
         if given.get(name):
-            problems += model_folder_problems(Path(given[name]), flag=f"--{name.replace('_', '-')}")
+            problems += model_folder_problems(
+                Path(given[name]),
+                flag=f"--{name.replace('_', '-')}",
+                images=(given.get("dataset") or info.dataset) in IMAGE_DATASETS,
+                processor=name == "target_path",
+            )
     values = {name: given[name] for name in SPEC_OPTIONS if given.get(name) is not None}
     for name in ("model_path", "target_path", "data_dir"):
         if name in values:
@@ -82,12 +88,13 @@ def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
     if spec.dataset in NEEDS_HUB and spec.data_dir is None:
         hub.append(("dataset", NEEDS_HUB[spec.dataset]))
     elif spec.data_dir is not None and spec.dataset not in NEEDS_HUB:
-        found.append(f"--data-dir does not apply to data set {spec.dataset}, which is generated")
+        found.append(f"--data-dir does not apply to data set {spec.dataset}, which needs no files")
     elif spec.forget_split in (None, *FORGET_SPLITS[spec.dataset]) and (spec.limit is None or spec.limit > 0):
         try:
             load_data(
                 spec.dataset,
                 forget_split=spec.forget_split,
+                forget_class=spec.forget_class,
                 data_dir=Path(spec.data_dir) if spec.data_dir else None,
                 limit=spec.limit,
             )
@@ -123,8 +130,11 @@ def output_problems(given: str | None) -> list[str]:
     return []
 
 
-def model_folder_problems(folder: Path, *, flag: str) -> list[str]:
-    """Why a folder is no causal language model in safetensors with a tokenizer; empty when it is one."""
+def model_folder_problems(folder: Path, *, flag: str, images: bool = False, processor: bool = True) -> list[str]:
+    """Why a folder is no causal language model in safetensors with a tokenizer; empty when it is one.
+
+    With ``images`` it is to be an image classifier, with an image processor if ``processor`` says so.
+    """
     if not folder.is_dir():
         return [
             f"{flag} {folder}: no such folder; expected a model folder with config.json, safetensors and a tokenizer"
@@ -136,6 +146,9 @@ def model_folder_problems(folder: Path, *, flag: str) -> list[str]:
         others = [path.name for pattern in ("*.bin", "*.pt", "*.gguf") for path in folder.glob(pattern)]
         hint = f" (found {', '.join(others[:3])}; convert it to safetensors first)" if others else ""
         found.append(f"{flag} {folder}: there are no *.safetensors weights in it{hint}")
-    if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer.model", "vocab.json")):
+    if images:
+        if processor and not (folder / "preprocessor_config.json").is_file():
+            found.append(f"{flag} {folder}: there is no preprocessor_config.json in it")
+    elif not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer.model", "vocab.json")):
         found.append(f"{flag} {folder}: there is no tokenizer in it")
     return found

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
 
+ACCURACIES = ("forget_accuracy", "retain_accuracy", "test_accuracy")
+"""On the forget set, on the sample of the retain set, and on held-out images of the retained classes."""
+
 
 class ClassificationEvaluator:
     """Scores classifiers on one unlearning problem; ``random_guess`` is ``ln K``, the loss of a uniform guess."""
@@ -40,13 +43,8 @@ class ClassificationEvaluator:
 
     def final(self, model: PreTrainedModel) -> dict[str, float]:
         """Accuracies on the forget set, the retain sample, and held-out images of the retained classes if any."""
-        metrics = {
-            "forget_accuracy": self.accuracy(model, self._data.forget_eval),
-            "retain_accuracy": self.accuracy(model, self._data.retain_eval),
-        }
-        if len(self._data.holdout):
-            metrics["test_accuracy"] = self.accuracy(model, self._data.holdout)
-        return metrics
+        sets = (self._data.forget_eval, self._data.retain_eval, self._data.holdout)
+        return {name: self.accuracy(model, part) for name, part in zip(ACCURACIES, sets, strict=True) if len(part)}
 
     def accuracy(self, model: PreTrainedModel, items: ImageSet) -> float:
         """The share of images whose most probable label is theirs."""
