@@ -174,3 +174,11 @@ def test_without_the_hub_a_sweep_says_the_ways_on_within_ten_seconds_and_exits(
         assert way in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_without_the_hub_the_way_on_with_images_is_a_data_set_of_images(
+    closed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_hub(monkeypatch, closed)
+    (sentence,) = hub_problems([("dataset", "uoft-cs/cifar10")])
+    assert "use --dataset digits with --model tiny-resnet, which needs no network" in sentence
