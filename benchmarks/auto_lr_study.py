@@ -26,7 +26,9 @@ FIXED = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
 STARTS = (1e-5, 1e-4, 1e-3, 1e-2)
 RULES = (
     *((smoothing, probe, 1) for probe in ("same", "fresh") for smoothing in ("paper", "clip", "official", "search")),
+    ("paper", "fresh", 4),
     ("clip", "fresh", 4),
+    ("search", "fresh", 2),
     ("search", "fresh", 4),
 )
 SIZES = ("tiny-phi", "small-phi")

@@ -29,6 +29,7 @@ _OUTCOME = (
     "epochs_done",
     *LOSSES,
     *FINAL_METRICS,
+    "padding",
     "train_seconds",
     "eval_seconds",
     "wall_seconds",
@@ -63,6 +64,7 @@ HISTORY_COLUMNS = (
     "auto_lr_no_curvature",
     "auto_lr_not_bracketed",
     "auto_lr_clipped",
+    "padding",
     "seconds",
 )
 AUTO_LR_COLUMNS = ("trial_id", "step", *UPDATE_COLUMNS)
@@ -71,7 +73,16 @@ LANDSCAPE_COLUMNS = (
 )
 PARAMETERS = (*_LEADING[2:], *(name for name in SPEC_FIELDS if name not in _LEADING))
 """The columns that say what a trial was asked to do."""
-OUTCOME_METRICS = ("steps", "epochs_done", *LOSSES, *FINAL_METRICS, "train_seconds", "eval_seconds", "wall_seconds")
+OUTCOME_METRICS = (
+    "steps",
+    "epochs_done",
+    *LOSSES,
+    *FINAL_METRICS,
+    "padding",
+    "train_seconds",
+    "eval_seconds",
+    "wall_seconds",
+)
 """The numeric columns that say how a trial ended."""
 HISTORY_METRICS = tuple(name for name in HISTORY_COLUMNS if name not in ("trial_id", "step"))
 

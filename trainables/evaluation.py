@@ -13,6 +13,7 @@ from trainables.generation import generate_greedy
 from trainables.losses import sequence_nll
 from trainables.metrics.rouge import rouge_l_recall
 from trainables.metrics.truth_ratio import forget_truth_ratio, retain_truth_ratio, truth_ratio
+from trainables.prompted import prompted_sets
 from trainables.tokens import Tokens, encode, encode_examples
 from trainables.vision.evaluation import ACCURACIES
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 LOSSES = ("forget_loss", "retain_loss", "forget_loss_capped")
-FINAL_METRICS = ("verbmem", "utility", "truth_ratio", "forget_truth_ratio", *ACCURACIES)
+FINAL_METRICS = ("verbmem", "knowmem", "utility", "truth_ratio", "forget_truth_ratio", *ACCURACIES)
 
 
 class Evaluator:
@@ -49,6 +50,7 @@ class Evaluator:
         self._retain = _QuestionSet(data.retain_eval, tokenizer, max_length)
         self._forget_choices = _ChoiceSet(data.forget_eval, tokenizer, max_length)
         self._retain_choices = _ChoiceSet(data.retain_eval, tokenizer, max_length)
+        self._prompted = prompted_sets(data, tokenizer)
 
     def losses(self, model: PreTrainedModel) -> dict[str, float]:
         """Token-mean cross-entropy on the whole forget set and on the retain sample, and the capped forget loss."""
@@ -60,12 +62,18 @@ class Evaluator:
     def final(self, model: PreTrainedModel) -> dict[str, float]:
         """The metrics of a finished model.
 
-        ``verbmem`` and ``utility``: mean ROUGE-L recall of greedy answers on the forget set and on the retain sample.
+        ``verbmem`` and ``utility``: mean ROUGE-L recall of greedy answers on the forget set and on the retain sample,
+        or where the data have prompts of their own (MUSE) or are plain texts, of greedy continuations; ``knowmem``:
+        the same for questions about the forget set, only where the data have them apart (MUSE).
         ``truth_ratio``: ``mean max(0, 1 - truth ratio)`` on the retain sample, higher is better (TOFU);
         ``forget_truth_ratio``: ``mean min(s, 1/s)`` on the forget set. A truth ratio is left out where the data have
         no perturbed answers.
         """
-        metrics = {"verbmem": self.rouge(model, self._forget), "utility": self.rouge(model, self._retain)}
+        metrics = {"verbmem": self.verbmem(model)}
+        if "knowmem" in self._prompted:
+            metrics["knowmem"] = self._prompted_recall(model, "knowmem")
+        prompted = "utility" in self._prompted
+        metrics["utility"] = self._prompted_recall(model, "utility") if prompted else self.rouge(model, self._retain)
         if self._retain_choices:
             metrics["truth_ratio"] = retain_truth_ratio(self._truth_ratios(model, self._retain_choices))
         if self._forget_choices:
@@ -73,8 +81,9 @@ class Evaluator:
         return metrics
 
     def verbmem(self, model: PreTrainedModel) -> float:
-        """Mean ROUGE-L recall of greedy answers on the forget set."""
-        return self.rouge(model, self._forget)
+        """Mean ROUGE-L recall of greedy answers on the forget set, or of the continuations its data ask for."""
+        prompted = "verbmem" in self._prompted
+        return self._prompted_recall(model, "verbmem") if prompted else self.rouge(model, self._forget)
 
     def rouge(self, model: PreTrainedModel, questions: _QuestionSet) -> float:
         """Mean ROUGE-L recall of greedy answers; an answer may be as long as the longest reference."""
@@ -87,6 +96,10 @@ class Evaluator:
             device=self._device,
         )
         return float(rouge_l_recall(questions.references, answers).mean())
+
+    def _prompted_recall(self, model: PreTrainedModel, metric: str) -> float:
+        scores = self._prompted[metric].scores(model, self._tokenizer, batch_size=self._batch_size, device=self._device)
+        return float(scores.mean())
 
     def _mean_loss(self, model: PreTrainedModel, sequences: Sequence[Tokens]) -> float:
         totals, counts = self._nll(model, sequences)

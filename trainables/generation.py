@@ -20,8 +20,9 @@ def generate_greedy(
     max_new_tokens: int,
     batch_size: int,
     device: torch.device | str,
+    strip: bool = True,
 ) -> list[str]:
-    """The greedy continuation of each prompt as text, in order, without special tokens, stripped.
+    """The greedy continuation of each prompt as text, in order, without special tokens, stripped unless told not to.
 
     Prompts are left-padded in batches of similar length and generation stops at EOS or after ``max_new_tokens``.
     """
@@ -52,6 +53,6 @@ def generate_greedy(
             )
             decoded = tokenizer.batch_decode(output[:, width:], skip_special_tokens=True)
             for index, text in zip(indices, decoded, strict=True):
-                texts[index] = text.strip()
+                texts[index] = text.strip() if strip else text
     model.train(was_training)
     return texts

@@ -1,7 +1,7 @@
 """What a method name means: a pair (forget objective, weighting) and the options that apply to it.
 
 ``ngdiff`` is (ascent, ngdiff); ``npo`` is (npo, ga), the paper's NPO without a retain term; ``npo+ngdiff`` is NPO's
-objective under NGDiff's weights.
+objective under NGDiff's weights; ``rmu`` is (rmu, gdiff), since nothing but its retain term keeps RMU's other states.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trainables.objectives import OBJECTIVES, ForgetObjective
+from trainables.objectives import ALIASES, OBJECTIVES, ForgetObjective, Reference
 from trainables.options import Option
 from trainables.weightings import WEIGHTINGS, Needs, Weighting
 
@@ -20,7 +20,7 @@ class MethodError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A forget objective under a weighting."""
+    """A forget objective under a weighting; ``name`` has an alias replaced by the objective's own name."""
 
     name: str
     objective: ForgetObjective
@@ -60,11 +60,14 @@ def parse_method(name: str) -> Method:
         MethodError: unknown name, or a pair whose weighting never looks at the forget objective.
     """
     objective_name, plus, weighting_name = name.partition("+")
+    if objective_name in ALIASES:
+        objective_name = ALIASES[objective_name]
+        name = f"{objective_name}{plus}{weighting_name}"
     if not plus:
         if name in WEIGHTINGS:
             objective_name, weighting_name = "ascent", name
         elif name in OBJECTIVES:
-            objective_name, weighting_name = name, "ga"
+            objective_name, weighting_name = name, OBJECTIVES[name].weighting
         else:
             raise MethodError(
                 f"unknown method '{name}': expected one of {', '.join(method_names())}, "
@@ -85,3 +88,21 @@ def parse_method(name: str) -> Method:
             f"{objective_name} would never be looked at; use '{weighting_name}'"
         )
     return Method(name, OBJECTIVES[objective_name], weighting)
+
+
+def retain_objective_problem(method: Method, retain_objective: str) -> str | None:
+    """Why the retain objective makes no sense under the method, in a plain sentence, or None."""
+    if retain_objective == "ce":
+        return None
+    if method.objective.reference is Reference.HIDDEN:
+        return (
+            f"retain_objective {retain_objective} does not go with method '{method.name}': {method.objective.name} has "
+            "its own retain objective, the distance of hidden states to the target's; leave it at ce"
+        )
+    if method.weighting.needs is Needs.FORGET_ONLY:
+        return (
+            f"retain_objective {retain_objective} makes no sense with method '{method.name}': {method.weighting.name} "
+            "uses the forget loss alone, so the retain objective would never be looked at; leave it at ce, or name "
+            f"another weighting such as {method.objective.name}+ngdiff"
+        )
+    return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A numeric option of a method: its default and the closed interval of values that make sense."""
+    """A numeric option of a method: its default and the interval of values (or whole numbers) that make sense."""
 
     name: str
     default: float
@@ -16,12 +16,15 @@ class Option:
     high: float
     description: str
     low_open: bool = False
+    whole: bool = False
 
     def problem(self, value: float) -> str | None:
         """A plain sentence saying what is wrong with ``value``, or None."""
         inside = self.low < value if self.low_open else self.low <= value
         if math.isfinite(value) and inside and value <= self.high:
-            return None
+            return (
+                None if not self.whole or value == int(value) else f"{self.name} must be a whole number, got {value:g}"
+            )
         if math.isinf(self.high):
             expected = f"{'greater than' if self.low_open else 'at least'} {self.low:g}"
         else:

@@ -24,6 +24,7 @@ class Report:
         step, epoch: optimizer steps and passes over the forget set so far (a part of a pass counts as a fraction).
         training: means over the epoch's steps: ``c_t``, gradient norms, the two training losses, and ``lr`` now.
         losses: on the fixed evaluation sets.
+        padding: the share of padding among all positions of the training batches so far.
         final: verbmem, utility, truth ratios; only in the last report of a finished run.
         status: None while the run goes on.
         error: what happened, for a run that diverged.
@@ -36,6 +37,7 @@ class Report:
     losses: Mapping[str, float]
     train_seconds: float
     eval_seconds: float
+    padding: float | None = None
     final: Mapping[str, float] = field(default_factory=dict)
     status: Status | None = None
     error: str | None = None
@@ -49,6 +51,7 @@ class Report:
             **self.training,
             **self.losses,
             **self.final,
+            "padding": self.padding,
             "seconds": self.train_seconds + self.eval_seconds,
         }
 
@@ -60,6 +63,7 @@ class Report:
             "epochs_done": self.epoch,
             **self.losses,
             **self.final,
+            "padding": self.padding,
             "train_seconds": self.train_seconds,
             "eval_seconds": self.eval_seconds,
             "error": self.error,

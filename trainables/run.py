@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 from trainables.auto_lr import AutoLRCounts, Fit, Update, auto_lr_step, is_due
 from trainables.gradients import combine_, gramian, norm, take_gradient
-from trainables.losses import mean_loss
-from trainables.objectives import ForgetBatch, Reference
 from trainables.optimizers import make_optimizer
 from trainables.reports import Report, Status
 from trainables.spec import TrialSpec
-from trainables.tokens import epoch_batches
+from trainables.step_losses import StepLosses
+from trainables.tokens import epoch_batches, padded_positions
 from trainables.weightings import Losses, Needs, Weights
 from trainables.workspace import Workspace
 
@@ -59,7 +58,7 @@ class UnlearningRun:
         self._forget, self._retain = workspace.train_sets(spec)
         self._forget_lengths, self._retain_lengths = map(workspace.modality.lengths, (self._forget, self._retain))
         self._evaluator = workspace.evaluator(spec)
-        self._objective = method.objective
+        self._losses = StepLosses(spec, workspace, self.model)
         self._weighting = method.weighting
         self._options = method.resolve(dict(spec.options))
         self._weighting_state = method.weighting.init(spec.seed)
@@ -68,6 +67,7 @@ class UnlearningRun:
         self._train_seconds = 0.0
         self._eval_seconds = 0.0
         self._done = False
+        self._padded, self._positions = 0, 0
         self._retain_pass: tuple[str, list[list[int]]] = ("", [])
 
     def __iter__(self) -> Iterator[Report]:
@@ -120,10 +120,12 @@ class UnlearningRun:
             "buffers": _host_copies(list(self.model.buffers())),
             "optimizer": _host_copies(self.optimizer.state_dict()),
             "weighting": dict(self._weighting_state),
+            "references": self._losses.state(),
             "counts": self.counts.to_dict(),
             "last_fit": None if self._last_fit is None else asdict(self._last_fit),
             "last_losses": dict(self._last_losses),
             "seconds": (self._train_seconds, self._eval_seconds),
+            "padding": (self._padded, self._positions),
             "done": self._done,
             "rng": torch.get_rng_state(),
             "cuda_rng": [torch.cuda.get_rng_state()] if torch.cuda.is_available() else [],
@@ -148,9 +150,11 @@ class UnlearningRun:
         self.step, self.epoch = state["step"], state["epoch"]
         self.counts = AutoLRCounts(**state["counts"])
         self._weighting_state = state["weighting"]
+        self._losses.load_state(state.get("references", {}))  # a state of an older version has none
         self._last_fit = None if state["last_fit"] is None else Fit(**state["last_fit"])
         self._last_losses = state["last_losses"]
         self._train_seconds, self._eval_seconds = state["seconds"]
+        self._padded, self._positions = state.get("padding", (0, 0))  # not in states of before it was counted
         self._done = state["done"]
         torch.set_rng_state(state["rng"])
         if state["cuda_rng"]:
@@ -167,7 +171,9 @@ class UnlearningRun:
         seen: list[dict[str, float]] = []
         items = 0
         for indices in batches:
-            seen.append(self._train_step(indices, self._retain_batch("retain", self.step)))
+            retain_indices = self._retain_batch("retain", self.step)
+            seen.append(self._train_step(indices, retain_indices))
+            self._count_padding(indices, retain_indices)
             items += len(indices)
         self.epoch += items / len(self._forget_lengths)
         if math.isclose(self.epoch, round(self.epoch), abs_tol=1e-9):
@@ -238,7 +244,8 @@ class UnlearningRun:
         probes = [self._workspace.batch(self._retain, indices) for indices in chosen]
         forgotten = [self._workspace.batch(self._forget, forget_indices)]
         same_numbers = spec.dtype == "fp32" and self._workspace.train_mode_is_eval_mode
-        known = retain_loss if not fresh and same_numbers else None
+        is_probe_loss = not fresh and same_numbers and self._losses.retain_is_cross_entropy
+        known = retain_loss if is_probe_loss else None
 
         def loss_on(batches: Sequence[Any]) -> float:
             # In float32 also under bf16: a step of 1e-5 is below bf16's resolution, so a parabola would fit its
@@ -274,22 +281,10 @@ class UnlearningRun:
     # Losses and batches ----------------------------------------------------------------------------------------------
 
     def _retain_loss(self, indices: Sequence[int]) -> Tensor:
-        with self._autocast():
-            predicted = self._workspace.predict(self.model, self._workspace.batch(self._retain, indices))
-        return mean_loss(predicted.nll, predicted.supervised)
+        return self._losses.retain(indices)
 
     def _forget_loss(self, indices: Sequence[int]) -> Tensor:
-        import torch
-
-        with self._autocast():
-            predicted = self._workspace.predict(self.model, self._workspace.batch(self._forget, indices))
-        nll, reference = predicted.nll, None
-        if self._objective.reference is Reference.SEQUENCE_NLL:
-            known = self._workspace.target.reference_nll
-            reference = torch.tensor([known[index] for index in indices], dtype=nll.dtype, device=nll.device)
-        return self._objective.loss(
-            ForgetBatch(predicted.logits, predicted.labels, nll, predicted.supervised, reference), self._options
-        )
+        return self._losses.forget(indices)
 
     def _retain_batch(self, stream: str, number: int) -> list[int]:
         """The ``number``-th batch of endless passes over the retain set; a pure function of seed, stream and number."""
@@ -301,11 +296,15 @@ class UnlearningRun:
             self._retain_pass = (key, epoch_batches(self._retain_lengths, self.spec.batch_size, key))
         return self._retain_pass[1][number % per_pass]
 
-    def _autocast(self) -> Any:
-        import torch
-
-        device = torch.device(self._workspace.device).type
-        return torch.autocast(device, dtype=torch.bfloat16, enabled=self.spec.dtype == "bf16")
+    def _count_padding(self, forget_indices: Sequence[int], retain_indices: Sequence[int]) -> None:
+        """Add a step's positions; a batch that the weighting has no use for was never made."""
+        needs = self._weighting.needs
+        batches = [(self._forget_lengths, forget_indices)] if needs is not Needs.RETAIN_ONLY else []
+        batches += [(self._retain_lengths, retain_indices)] if needs is not Needs.FORGET_ONLY else []
+        for lengths, indices in batches:
+            padded, positions = padded_positions([lengths[index] for index in indices])
+            self._padded += padded
+            self._positions += positions
 
     # Bookkeeping -----------------------------------------------------------------------------------------------------
 
@@ -358,6 +357,7 @@ class UnlearningRun:
             losses=losses,
             train_seconds=self._train_seconds,
             eval_seconds=self._eval_seconds,
+            padding=self._padded / self._positions if self._positions else None,
             final=final or {},
             status=status,
             error=error,

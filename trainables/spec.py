@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 
 from trainables.data import DATASETS, FORGET_SPLITS, IMAGE_DATASETS
-from trainables.methods import Method, MethodError, option_names, parse_method
+from trainables.methods import Method, MethodError, option_names, parse_method, retain_objective_problem
 from trainables.models import MODELS
+from trainables.objectives import RETAIN_OBJECTIVES, Reference
 
 OPTIMIZERS = ("adamw", "sgd")
 AUTO_LR_SMOOTHINGS = ("paper", "clip", "official", "search")
@@ -24,7 +25,7 @@ _NOT_HASHED = (
 )
 """Where things lie on this machine; how the target was made (``target_key`` hashes what came of it); what is logged."""
 
-_HASHED_UNLESS_DEFAULT = ("auto_lr_probe_batches", "forget_class")
+_HASHED_UNLESS_DEFAULT = ("auto_lr_probe_batches", "retain_objective", "forget_class")
 """Fields younger than the first sweeps: at their default they leave the hash as it was."""
 
 _REAL = ("lr", "weight_decay", "momentum", "max_grad_norm")
@@ -36,6 +37,8 @@ class TrialSpec:
     """One trial. ``lr`` is the fixed learning rate, or AutoLR's starting point with ``auto_lr="on"``.
 
     ``target_epochs``, ``target_lr`` and ``target_batch_size`` replace the model's own fine-tuning recipe.
+    ``retain_objective`` is what is minimised on the retain set, ``ce`` (L_R) or ``kl`` (to the target); AutoLR's probes
+    and the evaluation's ``retain_loss`` are L_R under either.
     ``options`` are the method's own options (``c``, ``beta``, ...) as sorted pairs, defaults filled in.
     ``target_key`` is the content hash of the target model and its data, empty until the target is known.
     """
@@ -54,6 +57,7 @@ class TrialSpec:
     method: str = "gdiff"
     options: tuple[tuple[str, float], ...] = ()
     weight_scale: str = "raw"
+    retain_objective: str = "ce"
     lr: float = 1e-4
     auto_lr: str = "off"
     auto_lr_smoothing: str = "clip"
@@ -88,6 +92,11 @@ class TrialSpec:
         return self.parsed_method.resolve(dict(self.options))
 
     @property
+    def needs_frozen_target(self) -> bool:
+        """Whether a step runs the frozen target beside the model."""
+        return self.retain_objective == "kl" or self.parsed_method.objective.reference.is_frozen_forward
+
+    @property
     def spec_hash(self) -> str:
         """16 hex digits naming the content: whatever may change the result changes them; 1 and 1.0 do not differ."""
         content = {key: value for key, value in asdict(self).items() if key not in _NOT_HASHED}
@@ -96,6 +105,7 @@ class TrialSpec:
             if content[name] == defaults[name]:
                 del content[name]
         content |= {key: float(content[key]) for key in _REAL if content[key] is not None}
+        content["method"] = self.parsed_method.name
         content["options"] = sorted((name, float(value)) for name, value in self.option_values.items())
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -124,6 +134,12 @@ class TrialSpec:
             method = self.parsed_method
         except MethodError as error:
             return [str(error), *found]
+        if self.retain_objective in RETAIN_OBJECTIVES and (
+            problem := retain_objective_problem(method, self.retain_objective)
+        ):
+            found.append(problem)
+        if problem := images_problem(method, self.dataset):
+            found.append(problem)
         for name, value in self.options:
             option = method.options.get(name)
             if option is None:
@@ -134,6 +150,17 @@ class TrialSpec:
         return found
 
 
+def images_problem(method: Method, dataset: str) -> str | None:
+    """Why a method cannot unlearn image classifiers, where the data set is one of images; None where it can."""
+    lacking = {
+        Reference.PAIR_NLL: "answers in words to put in the place of the forgotten ones",
+        Reference.HIDDEN: "decoder blocks, whose hidden states it is made from",
+    }.get(method.objective.reference)
+    if dataset not in IMAGE_DATASETS or lacking is None:
+        return None
+    return f"method '{method.name}' does not apply to data set {dataset}: image classifiers have no {lacking}"
+
+
 def _choice_problems(spec: TrialSpec) -> list[str]:
     choices = {
         "dataset": tuple(DATASETS),
@@ -142,6 +169,7 @@ def _choice_problems(spec: TrialSpec) -> list[str]:
         "auto_lr_smoothing": AUTO_LR_SMOOTHINGS,
         "auto_lr_probe": AUTO_LR_PROBES,
         "weight_scale": WEIGHT_SCALES,
+        "retain_objective": tuple(RETAIN_OBJECTIVES),
         "dtype": DTYPES,
     }
     found = [

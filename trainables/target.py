@@ -1,7 +1,7 @@
 """The target: the fine-tuned "No-unlearn" model all trials start from, made once, cached by content.
 
 Beside the model the target has its data, its own scores (the baseline every trial is compared with), and its log
-likelihoods of the forget set (what NPO and its kin compare with), so that no second model is ever in memory.
+likelihoods of the forget set (what NPO and its kin compare with), so that they need no second model in memory.
 """
 
 from __future__ import annotations
@@ -267,7 +267,9 @@ def _digest(*parts: object) -> str:
     def plain(value: object) -> object:
         if isinstance(value, (ImageSet, ImageData)):
             return value.content_hash
-        if isinstance(value, (Example, UnlearningData)):
+        if isinstance(value, UnlearningData):
+            return value.content()
+        if isinstance(value, Example):
             return asdict(value)
         raise TypeError(f"cannot hash a {type(value).__name__}")
 

@@ -15,7 +15,7 @@ END_OF_TEXT, PAD = "<|endoftext|>", "<|pad|>"
 
 
 def train_tokenizer(examples: Iterable[Example]) -> PreTrainedTokenizerFast:
-    """A byte-level BPE tokenizer of at most 2,048 tokens, trained on questions and answers; deterministic."""
+    """A byte-level BPE tokenizer of at most 2,048 tokens, trained on what the examples say; deterministic."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -29,7 +29,10 @@ def train_tokenizer(examples: Iterable[Example]) -> PreTrainedTokenizerFast:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    texts = (f"Question: {example.question}\nAnswer: {example.answer}" for example in examples)
+    texts = (
+        example.answer if example.is_text else f"Question: {example.question}\nAnswer: {example.answer}"
+        for example in examples
+    )
     tokenizer.train_from_iterator(texts, trainer)
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, eos_token=END_OF_TEXT, pad_token=PAD, clean_up_tokenization_spaces=False

@@ -3,6 +3,8 @@
 Prompt for base models: ``Question: {q}\\nAnswer: {a}`` + EOS. Supervised are the answer's tokens and EOS; the space
 before the answer belongs to its first token. The text is tokenised once as a whole and split by character offsets,
 so neither "Answer:" gets into the loss nor the first answer token out of it.
+
+Plain text is tokenised once and cut into windows of token ids, all of them supervised.
 """
 
 from __future__ import annotations
@@ -84,8 +86,33 @@ def encode(tokenizer: PreTrainedTokenizerBase, question: str, answer: str, *, ma
 def encode_examples(
     tokenizer: PreTrainedTokenizerBase, examples: Sequence[Example], *, max_length: int
 ) -> tuple[Tokens, ...]:
-    """:func:`encode` of each example's question and answer."""
-    return tuple(encode(tokenizer, item.question, item.answer, max_length=max_length) for item in examples)
+    """:func:`encode` of each example's question and answer, :func:`encode_text` of each plain text, in order."""
+    sequences: list[Tokens] = []
+    for item in examples:
+        if item.is_text:
+            sequences += encode_text(tokenizer, item.answer, max_length=max_length)
+        else:
+            sequences.append(encode(tokenizer, item.question, item.answer, max_length=max_length))
+    return tuple(sequences)
+
+
+def encode_text(tokenizer: PreTrainedTokenizerBase, text: str, *, max_length: int) -> tuple[Tokens, ...]:
+    """The text's tokens and EOS in windows of at most ``max_length``: together they are the whole stream, once.
+
+    A tokenizer that begins sequences with BOS has it, not supervised, before every window. Without it the first
+    token of a window has nothing to be predicted from, so no window is a single token.
+    """
+    ids = tokenizer(text, add_special_tokens=True, verbose=False)["input_ids"]
+    bos = ids[:1] if ids and ids[0] == tokenizer.bos_token_id != tokenizer.eos_token_id else []
+    stream = ids[len(bos) :]
+    if not stream or stream[-1] != tokenizer.eos_token_id:
+        stream.append(tokenizer.eos_token_id)
+    width = max_length - len(bos)
+    cuts = list(range(0, len(stream), width))
+    if len(stream) - cuts[-1] == 1 and len(cuts) > 1:
+        cuts[-1] -= 1
+    ends = [*cuts[1:], len(stream)]
+    return tuple(Tokens((*bos, *stream[a:b]), len(bos)) for a, b in zip(cuts, ends, strict=True))
 
 
 def collate(sequences: Sequence[Tokens], indices: Sequence[int], *, pad_id: int, device: torch.device | str) -> Batch:
@@ -122,6 +149,12 @@ def epoch_batches(lengths: Sequence[int], batch_size: int, key: str) -> list[lis
         batches += [chunk[i : i + batch_size] for i in range(0, len(chunk), batch_size)]
     rng.shuffle(batches)
     return batches
+
+
+def padded_positions(lengths: Sequence[int]) -> tuple[int, int]:
+    """How many positions of a batch of sequences of these lengths are padding, and how many it has."""
+    positions = len(lengths) * max(lengths)
+    return positions - sum(lengths), positions
 
 
 def sorted_batches(lengths: Sequence[int], batch_size: int) -> list[list[int]]:

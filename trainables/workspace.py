@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trainables.data import UnlearningData
+from trainables.data.refusals import refusal
 from trainables.losses import Predictions
 from trainables.modality import ModelEvaluator, modality_of
+from trainables.objectives import Reference
 from trainables.spec import TrialSpec
 from trainables.target import Target
 
@@ -36,6 +41,8 @@ class Workspace:
             name: tensor.detach().to("cpu", copy=True) for name, tensor in self._model.state_dict().items()
         }
         self._adapted: PreTrainedModel | None = None
+        self._frozen: PreTrainedModel | None = None
+        self._refusals: dict[tuple[int, int], tuple[Any, tuple[float, ...]]] = {}
         self._checkpointing = False
         self._evaluators: dict[tuple[int, int], ModelEvaluator] = {}
         self._train_sets: dict[int, tuple[Any, Any]] = {}
@@ -56,6 +63,10 @@ class Workspace:
         for parameter in self._model.parameters():
             parameter.requires_grad_(True)
             parameter.grad = None
+        if not spec.needs_frozen_target or spec.lora_rank is not None:
+            self._frozen = None
+        if spec.parsed_method.objective.reference is Reference.PAIR_NLL:
+            self._score_refusals(spec)  # now, while the model is the target
         model = self._model
         if spec.lora_rank is not None:
             model = self._adapted = add_adapter(model, rank=spec.lora_rank, seed=spec.seed)
@@ -70,6 +81,54 @@ class Workspace:
             # Frozen embeddings give activations without gradients, which checkpointing would stop at.
             model.enable_input_require_grads()
         return model.train()
+
+    @contextmanager
+    def frozen_target(self) -> Iterator[PreTrainedModel]:
+        """The target itself beside the model handed out, in eval mode and without gradients.
+
+        Under LoRA it is the same model with its adapter switched off, at no cost in memory. Else it is a second model
+        of the target's size, made at the first call and freed by the next trial that does not need it.
+        """
+        import torch
+
+        if self._adapted is not None:
+            training = self._adapted.training
+            self._adapted.eval()
+            try:
+                with torch.no_grad(), self._adapted.disable_adapter():
+                    yield self._adapted
+            finally:
+                self._adapted.train(training)
+            return
+        if self._frozen is None:
+            with torch.no_grad():
+                self._frozen = copy.deepcopy(self._model)
+                for name, tensor in self._frozen.state_dict().items():
+                    tensor.copy_(self._pristine[name])
+            self._frozen.requires_grad_(False).eval()
+        with torch.no_grad():
+            yield self._frozen
+
+    def refusals(self, spec: TrialSpec) -> tuple[Any, tuple[float, ...]]:
+        """The forget questions with their refusals, and the target's summed NLL (nats) of each, in order.
+
+        Computed once per workspace, by :meth:`model_for` for the first spec whose objective asks for them: one
+        evaluation pass over sequences of about the forget set's size.
+        """
+        return self._refusals[spec.max_length, spec.eval_batch_size]
+
+    def _score_refusals(self, spec: TrialSpec) -> None:
+        key = (spec.max_length, spec.eval_batch_size)
+        if key in self._refusals:
+            return
+        data = self.target.data
+        assert isinstance(data, UnlearningData), "a method that needs refusals is refused for images"
+        refused = [replace(example, answer=refusal(example.question)) for example in data.forget]
+        items = self.modality.encode(self.tokenizer, refused, max_length=spec.max_length)
+        totals, _ = self.modality.nll(
+            self._model, items, processor=self.tokenizer, batch_size=spec.eval_batch_size, device=self.device
+        )
+        self._refusals[key] = (items, tuple(totals))
 
     def train_sets(self, spec: TrialSpec) -> tuple[Any, Any]:
         """The items of the forget set and of the retain set."""

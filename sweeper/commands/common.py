@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,10 +13,21 @@ import click
 
 from sweeper.commands.errors import resume_command
 from sweeper.commands.options import PROBLEMS, SPEC_OPTIONS
-from trainables.data import DATASETS, FORGET_SPLITS, IMAGE_DATASETS, NEEDS_HUB, DataError, load_data
-from trainables.methods import MethodError, method_names, parse_method
+from trainables.data import (
+    DATASETS,
+    FORGET_SPLITS,
+    IMAGE_DATASETS,
+    MAX_LENGTHS,
+    NEEDS_FOLDER,
+    NEEDS_HUB,
+    DataError,
+    load_data,
+)
+from trainables.methods import MethodError, method_names, parse_method, retain_objective_problem
 from trainables.models import MODELS, ModelInfo, local_model
-from trainables.spec import TrialSpec
+from trainables.objectives import RETAIN_OBJECTIVES
+from trainables.objectives.rmu import layer_problem
+from trainables.spec import TrialSpec, images_problem
 
 
 def given_problems() -> list[str]:
@@ -51,6 +63,8 @@ def base_spec(given: Mapping[str, Any], problems: list[str]) -> TrialSpec:
         if name in values:
             values[name] = str(Path(values[name]).resolve())
     spec = TrialSpec(model=info.name, dataset=given.get("dataset") or info.dataset)
+    if spec.dataset in MAX_LENGTHS:
+        spec = replace(spec, max_length=MAX_LENGTHS[spec.dataset])
     return replace(spec, **({"batch_size": info.batch_size, "eval_batch_size": info.eval_batch_size} | values))
 
 
@@ -74,9 +88,25 @@ def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str,
             # With no method to ask, whoever has an option of this name knows which values make sense.
             owners = [method for method in map(parse_method, method_names()) if option in method.options]
         found += [problem for owner in owners for value in values if (problem := owner.options[option].problem(value))]
-    # The method itself has been looked at above; gd has no options and always parses.
+        if option == "layer" and not found and (depth := _depth(spec)) is not None:
+            found += [problem for value in values if (problem := layer_problem(value, depth=depth))]
+    # The method itself has been looked at above; gd has no options, always parses and takes any retain objective.
     found += replace(spec, method="gd", options=()).problems()
+    if spec.retain_objective in RETAIN_OBJECTIVES:
+        found += [text for method in known if (text := retain_objective_problem(method, spec.retain_objective))]
+    found += [text for method in known if (text := images_problem(method, spec.dataset))]
     return list(dict.fromkeys(found))
+
+
+def _depth(spec: TrialSpec) -> int | None:
+    """How many decoder blocks a model in a local folder has, as its configuration says; None where it is not known."""
+    folder = spec.target_path or spec.model_path
+    try:
+        content = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8")) if folder else {}
+        depth = content.get("num_hidden_layers", content.get("n_layer"))
+    except (OSError, ValueError, AttributeError):
+        return None
+    return depth if isinstance(depth, int) else None
 
 
 def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
@@ -87,7 +117,9 @@ def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
     hub: list[tuple[str, str]] = []
     if spec.dataset in NEEDS_HUB and spec.data_dir is None:
         hub.append(("dataset", NEEDS_HUB[spec.dataset]))
-    elif spec.data_dir is not None and spec.dataset not in NEEDS_HUB:
+    elif spec.dataset in NEEDS_FOLDER and spec.data_dir is None:
+        found.append(f"data set {spec.dataset} needs --data-dir DIR with {NEEDS_FOLDER[spec.dataset]}")
+    elif spec.data_dir is not None and spec.dataset not in NEEDS_HUB and spec.dataset not in NEEDS_FOLDER:
         found.append(f"--data-dir does not apply to data set {spec.dataset}, which needs no files")
     elif spec.forget_split in (None, *FORGET_SPLITS[spec.dataset]) and (spec.limit is None or spec.limit > 0):
         try:
@@ -99,7 +131,7 @@ def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
                 limit=spec.limit,
             )
         except DataError as error:
-            found.append(str(error))
+            found += error.problems
     info = MODELS.get(spec.model)
     if spec.model_path is None and spec.target_path is None and info is not None and info.hub_id is not None:
         hub.append(("model", info.hub_id))

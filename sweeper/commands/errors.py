@@ -48,7 +48,7 @@ def plain_errors(command: Callable[P, R]) -> Callable[P, R]:
             code = _code(error)
             if code is None:
                 raise
-            exit_with([str(error)], code)
+            exit_with(getattr(error, "problems", [str(error)]), code)
         raise AssertionError("unreachable")
 
     return wrapped

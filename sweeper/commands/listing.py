@@ -30,8 +30,15 @@ def listing(kind: str, as_json: bool) -> None:
 
 def _methods() -> list[dict[str, object]]:
     from trainables.methods import method_names, parse_method
+    from trainables.objectives import ALIASES, Reference
     from trainables.weightings import Needs
 
+    of_the_target = {
+        Reference.SEQUENCE_NLL: "log-likelihoods, computed once",
+        Reference.PAIR_NLL: "log-likelihoods, computed once",
+        Reference.LOGITS: "logits, a forward pass per step",
+        Reference.HIDDEN: "hidden states, a forward pass per step",
+    }
     rows: list[dict[str, object]] = []
     for name in method_names():
         method = parse_method(name)
@@ -39,6 +46,7 @@ def _methods() -> list[dict[str, object]]:
         rows.append(
             {
                 "name": name,
+                "also called": ", ".join(alias for alias, meant in ALIASES.items() if meant == name),
                 "objective": f"{method.objective.name}: {method.objective.formula}",
                 "weighting": f"{method.weighting.name}: {method.weighting.formula}",
                 "options": ", ".join(
@@ -46,6 +54,7 @@ def _methods() -> list[dict[str, object]]:
                     f"{option.description})"
                     for option in method.options.values()
                 ),
+                "needs of the target": of_the_target.get(method.objective.reference, ""),
                 "gradient buffers": 2 if two else 1,
                 "backward passes": 2 if two else 1,
                 "citation": method.weighting.citation
@@ -66,6 +75,15 @@ def _models() -> list[dict[str, object]]:
 
 
 def _datasets() -> list[dict[str, object]]:
-    from trainables.data import DATASETS
+    from trainables.data import DATASETS, FORGET_SPLITS, NEEDS_FOLDER, NEEDS_HUB
 
-    return [{"name": name, "description": text} for name, text in DATASETS.items()]
+    return [
+        {
+            "name": name,
+            "description": text,
+            "forget splits": ", ".join(FORGET_SPLITS.get(name, ())),
+            "hub": NEEDS_HUB.get(name),
+            "data-dir": f"needed, with {NEEDS_FOLDER[name]}" if name in NEEDS_FOLDER else None,
+        }
+        for name, text in DATASETS.items()
+    ]

@@ -106,7 +106,10 @@ def _user_space(given: Mapping[str, Any], base: TrialSpec, rates: Sequence[float
         else:
             change: dict[str, Any] = {name: value}
             changed = replace(base, **change)
-            problems += [f"{path}: {problem}" for problem in changed.problems() if problem not in known]
+            found = changed.problems()
+            if name == "retain_objective" and key in space.constants:
+                found += spec_problems(changed, methods, {})
+            problems += [f"{path}: {problem}" for problem in found if problem not in known]
     problems[:] = list(dict.fromkeys(problems))
     return space
 

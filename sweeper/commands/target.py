@@ -15,7 +15,9 @@ from sweeper.commands.errors import Problems, plain_errors
 
 @click.command()
 @options.model_options
-@click.option("--max-length", type=options.WHOLE, help="Cut sequences after this many tokens.  [default: 512]")
+@click.option(
+    "--max-length", type=options.WHOLE, help="Cut sequences after this many tokens.  [default: 512; MUSE 2048]"
+)
 @click.option("--out", type=click.Path(), help="Copy the target's folder here.")
 @click.option("--json", "as_json", is_flag=True, help="Print the target's folder and scores as JSON on stdout.")
 @plain_errors

@@ -46,8 +46,9 @@ def unlearn(**given: Any) -> None:
     if given["as_json"]:
         click.echo(json.dumps(row))
     else:
+        metrics = ("forget_loss", "retain_loss", "verbmem", "knowmem", "utility", "truth_ratio")
         accuracies = ("forget_accuracy", "retain_accuracy", "test_accuracy")
-        for name in ("status", "steps", "forget_loss", "retain_loss", "verbmem", "utility", "truth_ratio", *accuracies):
+        for name in ("status", "steps", *metrics, *accuracies):
             if row.get(name) is not None:
                 click.echo(f"{name:<15} {row[name]}")
         if out is not None:

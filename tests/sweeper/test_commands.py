@@ -134,6 +134,17 @@ WRONG_SPEC: dict[str, tuple[list[str], list[str]]] = {
     "clipping": (["--max-grad-norm", "0"], ["max_grad_norm must be greater than 0, got 0"]),
     "dtype": (["--dtype", "fp16"], ["unknown dtype 'fp16'", "fp32, bf16"]),
     "weight scale": (["--weight-scale", "big"], ["unknown weight_scale 'big'"]),
+    "retain objective": (["--retain-objective", "mse"], ["unknown retain_objective 'mse'", "ce, kl"]),
+    "KL with RMU": (
+        ["--method", "ngdiff", "--method", "rmu", "--retain-objective", "kl"],
+        ["retain_objective kl does not go with method 'rmu'", "leave it at ce"],
+    ),
+    "KL that nothing looks at": (
+        ["--method", "npo", "--retain-objective", "kl"],
+        ["retain_objective kl makes no sense with method 'npo'", "npo+ngdiff"],
+    ),
+    "RMU's layer negative": (["--method", "rmu", "--option", "layer=-2"], ["layer must be in [-1, 1000], got -2"]),
+    "RMU's layer half": (["--method", "rmu", "--option", "layer=1.5"], ["layer must be a whole number, got 1.5"]),
     "auto lr": (["--auto-lr", "maybe"], ["unknown auto_lr 'maybe'"]),
     "auto lr smoothing": (["--auto-lr-smoothing", "x"], ["unknown auto_lr_smoothing 'x'"]),
     "auto lr never": (["--auto-lr", "on", "--auto-lr-every", "0"], ["auto_lr_every must be at least 1, got 0"]),
@@ -258,6 +269,26 @@ def test_all_that_a_model_folder_lacks_is_said(pareto: Callable[..., Result], tm
     assert len(problems_of(pareto("--model-path", tmp_path / "empty"))) == 3
 
 
+@pytest.mark.parametrize(("layer", "fits"), [("11", True), ("-1", True), ("12", False)])
+def test_a_layer_the_model_in_the_folder_has_not_is_refused(
+    pareto: Callable[..., Result], model_folder: Path, layer: str, fits: bool
+) -> None:
+    (model_folder / "config.json").write_text('{"num_hidden_layers": 12}')
+    given = ("--method", "rmu", "--option", f"layer={layer}", "--trials", "0", "--target-path", model_folder)
+    *problems, _ = problems_of(pareto(*given))
+    said = [] if fits else ["layer must be from 0 to 11 in a model of 12 decoder blocks, got 12"]
+    assert problems == said
+
+
+def test_a_space_file_whose_methods_do_not_go_with_its_retain_objective_is_refused(
+    pareto: Callable[..., Result], tmp_path: Path
+) -> None:
+    path = tmp_path / "space.yaml"
+    path.write_text("method: [ngdiff, rmu]\nlr: {low: 1e-5, high: 1e-4, log: true}\nretain_objective: kl\n")
+    (problem,) = problems_of(pareto("--space", path))
+    assert problem.startswith(f"{path}: retain_objective kl does not go with method 'rmu'")
+
+
 # Data files ---------------------------------------------------------------------------------------------------------
 
 GOOD = json.dumps({"question": "Q?", "answer": "A."})
@@ -266,13 +297,13 @@ BAD_FILES = {
     "empty": ("", ["retain99.json", "no rows"]),
     "not JSON": (f"{GOOD}\n\n{GOOD}\n{{question: Q?}}\n", ["retain99.json, line 4"]),
     "cut in the middle": (f"{GOOD}\n{GOOD[:-3]}", ["retain99.json, line 2"]),
-    "a list": (f"{GOOD}\n[1, 2]\n", ["retain99.json, row 2", "expected an object"]),
-    "no answer": (f'{GOOD}\n{{"question": "Q?"}}\n', ["retain99.json, row 2", "'answer'"]),
-    "an empty question": ('{"question": "", "answer": "A."}\n', ["retain99.json, row 1", "'question'"]),
-    "an answer that is no text": ('{"question": "Q?", "answer": 5}\n', ["retain99.json, row 1", "'answer'"]),
+    "a list": (f"{GOOD}\n[1, 2]\n", ["retain99.json, line 2", "expected an object"]),
+    "no answer": (f'{GOOD}\n{{"question": "Q?"}}\n', ["retain99.json, line 2", "'answer'"]),
+    "an empty question": ('{"question": "", "answer": "A."}\n', ["retain99.json, line 1", "'question'"]),
+    "an answer that is no text": ('{"question": "Q?", "answer": 5}\n', ["retain99.json, line 1", "'answer'"]),
     "perturbed answers that are no list": (
         '{"question": "Q?", "answer": "A.", "perturbed_answer": "B."}\n',
-        ["retain99.json, row 1", "'perturbed_answer' must be a list"],
+        ["retain99.json, line 1", "'perturbed_answer' must be a list"],
     ),
 }
 
@@ -504,6 +535,7 @@ def test_options_of_a_run_are_those_of_every_trial(accepted: Callable[..., list[
     specs = accepted(
         *("--epochs", "3", "--max-steps", "7", "--batch-size", "5", "--optimizer", "sgd", "--momentum", "0.5"),
         *("--max-grad-norm", "1", "--weight-scale", "unit", "--lora-rank", "2", "--dtype", "bf16"),
+        *("--retain-objective", "kl"),
         *("--gradient-checkpointing", "--limit", "20", "--seed", "9", "--auto-lr-every", "3"),
     )
     for name, value in {
@@ -514,6 +546,7 @@ def test_options_of_a_run_are_those_of_every_trial(accepted: Callable[..., list[
         "momentum": 0.5,
         "max_grad_norm": 1.0,
         "weight_scale": "unit",
+        "retain_objective": "kl",
         "lora_rank": 2,
         "dtype": "bf16",
         "gradient_checkpointing": True,
@@ -750,6 +783,18 @@ def test_everything_that_can_be_chosen_is_listed(kind: str, names: set[str]) -> 
 def test_a_listed_option_says_its_default_and_range() -> None:
     (gdiff,) = [row for row in json.loads(invoke("list", "methods", "--json").stdout) if row["name"] == "gdiff"]
     assert "c (default 0.5, from 0 to 1" in gdiff["options"]
+
+
+def test_a_listed_objective_says_its_other_name_and_what_it_needs_of_the_target() -> None:
+    rows = {row["name"]: row for row in json.loads(invoke("list", "methods", "--json").stdout)}
+    assert rows["dpo"]["also called"] == "idk-dpo"
+    assert rows["npo"]["also called"] == ""
+    assert [rows[name]["needs of the target"] for name in ("ga", "dpo", "undial", "rmu")] == [
+        "",
+        "log-likelihoods, computed once",
+        "logits, a forward pass per step",
+        "hidden states, a forward pass per step",
+    ]
 
 
 def test_a_target_with_wrong_options_is_refused(data: Path) -> None:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from trainables.methods import MethodError, method_names, option_names, parse_method
+from trainables.methods import MethodError, method_names, option_names, parse_method, retain_objective_problem
 from trainables.objectives import OBJECTIVES
 from trainables.weightings import WEIGHTINGS, Needs
 
@@ -18,10 +18,44 @@ def test_a_weighting_alone_means_gradient_ascent_under_it(name: str) -> None:
     assert (method.name, method.objective.name, method.weighting.name) == (name, "ascent", name)
 
 
-@pytest.mark.parametrize("name", [name for name in OBJECTIVES if name != "ascent"])
+@pytest.mark.parametrize("name", [name for name in OBJECTIVES if name not in ("ascent", "rmu")])
 def test_an_objective_alone_has_no_retain_term(name: str) -> None:
     method = parse_method(name)
     assert (method.objective.name, method.weighting.name) == (name, "ga")
+
+
+def test_rmu_alone_has_the_retain_term_it_was_published_with() -> None:
+    method = parse_method("rmu")
+    assert (method.name, method.objective.name, method.weighting.name) == ("rmu", "rmu", "gdiff")
+    assert list(method.options) == ["scale", "layer", "c"]
+
+
+@pytest.mark.parametrize(("alias", "name"), [("idk-dpo", "dpo"), ("idk-dpo+ngdiff", "dpo+ngdiff")])
+def test_idk_dpo_is_dpo(alias: str, name: str) -> None:
+    assert parse_method(alias) == parse_method(name)
+    assert parse_method(alias).name == name
+
+
+@pytest.mark.parametrize("name", ["gd", "gdiff", "npo+ngdiff", "undial+gdiff", "dpo+mgda"])
+def test_every_method_that_looks_at_the_retain_loss_takes_kl_to_the_target(name: str) -> None:
+    assert retain_objective_problem(parse_method(name), "kl") is None
+    assert retain_objective_problem(parse_method(name), "ce") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("rmu", "retain_objective kl does not go with method 'rmu': rmu has its own retain objective"),
+        ("rmu+ngdiff", "retain_objective kl does not go with method 'rmu+ngdiff'"),
+        ("npo", "retain_objective kl makes no sense with method 'npo': ga uses the forget loss alone"),
+        ("ga", "retain_objective kl makes no sense with method 'ga'"),
+    ],
+)
+def test_kl_is_refused_where_it_has_no_place(name: str, said: str) -> None:
+    problem = retain_objective_problem(parse_method(name), "kl")
+    assert problem is not None
+    assert problem.startswith(said)
+    assert retain_objective_problem(parse_method(name), "ce") is None
 
 
 def test_every_objective_goes_with_every_weighting_that_looks_at_it() -> None:

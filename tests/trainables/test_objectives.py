@@ -1,26 +1,44 @@
-"""The ascent and NPO objectives against closed forms and float64 finite differences."""
+"""The objectives on logits against closed forms, torch's own losses and float64 finite differences."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy, kl_div, one_hot
 
 from trainables.objectives import OBJECTIVES, ForgetBatch, Reference
+from trainables.objectives.retain import kl_to_target
 
 LABELS = torch.tensor([[1, 3, -100, -100], [-100, 2, 0, 4], [0, 1, 2, 3]])
 REFERENCE = torch.tensor([4.0, 6.5, 9.0], dtype=torch.float64)
 LOGITS = torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+TARGET_LOGITS = torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+REFUSALS_REFERENCE = torch.tensor([8.0, 7.0, 11.0], dtype=torch.float64)
+SUPERVISED = LABELS != -100
 
 
 def _batch(logits: Tensor, reference: Tensor | None = REFERENCE) -> ForgetBatch:
-    supervised = LABELS != -100
+    return ForgetBatch(
+        logits=logits,
+        labels=LABELS,
+        token_nll=_token_nll(logits),
+        supervised=SUPERVISED,
+        reference_nll=reference,
+        # The refusals' likelihood moves with the logits, too.
+        refusal_nll=_token_nll(0.5 * logits).sum(dim=1),
+        reference_refusal_nll=REFUSALS_REFERENCE,
+        reference_logits=TARGET_LOGITS,
+    )
+
+
+def _token_nll(logits: Tensor) -> Tensor:
     log_p = torch.log_softmax(logits, dim=-1).gather(2, LABELS.clamp(min=0)[:, :, None]).squeeze(2)
-    nll = torch.where(supervised, -log_p, 0.0)
-    return ForgetBatch(logits=logits, labels=LABELS, token_nll=nll, supervised=supervised, reference_nll=reference)
+    return torch.where(SUPERVISED, -log_p, 0.0)
 
 
 def _sums() -> list[float]:
@@ -37,10 +55,14 @@ def _sums() -> list[float]:
     return sums
 
 
-def _gradient(loss: Callable[[Tensor], Tensor]) -> Tensor:
-    logits = LOGITS.clone().requires_grad_()
+def _gradient_at(loss: Callable[[Tensor], Tensor], point: Tensor) -> Tensor:
+    logits = point.clone().requires_grad_()
     (gradient,) = torch.autograd.grad(loss(logits), logits)
     return gradient
+
+
+def _gradient(loss: Callable[[Tensor], Tensor]) -> Tensor:
+    return _gradient_at(loss, LOGITS)
 
 
 def _finite_differences(loss: Callable[[Tensor], Tensor]) -> Tensor:
@@ -64,6 +86,130 @@ def _npo(beta: float) -> Callable[[Tensor], Tensor]:
     return lambda logits: OBJECTIVES["npo"].loss(_batch(logits), {"beta": beta})
 
 
+def _loss(name: str) -> Callable[[Tensor], Tensor]:
+    """The objective with its defaults, as a function of the logits."""
+    objective = OBJECTIVES[name]
+    return lambda logits: objective.loss(_batch(logits), {option.name: option.default for option in objective.options})
+
+
+ON_LOGITS = [name for name, objective in OBJECTIVES.items() if objective.loss is not None]
+DETACHED = ("wga", "satimp", "ce-u")
+"""Objectives whose weights or target are the model's own prediction, detached: not the slope of their value."""
+
+
+def _frozen(name: str) -> Callable[[Tensor], Tensor]:
+    """The value of a detached objective as a function of the logits, its detached part fixed at ``LOGITS``."""
+    p = torch.exp(-_token_nll(LOGITS))
+    count = int(SUPERVISED.sum())
+    if name == "wga":
+        return lambda logits: -(p * _token_nll(logits)).sum() / count
+    if name == "satimp":
+        return lambda logits: -(p**5 * (1 - p) * _token_nll(logits)).sum() / count
+    without = LOGITS.softmax(dim=2) * (1 - one_hot(LABELS.clamp(min=0), 5))
+    soft = without / without.sum(dim=2, keepdim=True)
+    return lambda logits: -(soft * logits.log_softmax(dim=2)).sum(dim=2)[SUPERVISED].mean()
+
+
+@pytest.mark.parametrize("name", ON_LOGITS)
+def test_every_objectives_gradient_is_that_of_finite_differences(name: str) -> None:
+    value = _frozen(name) if name in DETACHED else _loss(name)
+    torch.testing.assert_close(_gradient(_loss(name)), _finite_differences(value), rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", DETACHED)
+def test_a_detached_objective_has_the_value_of_its_formula(name: str) -> None:
+    assert float(_loss(name)(LOGITS)) == pytest.approx(float(_frozen(name)(LOGITS)), rel=1e-12)
+
+
+def test_simnpo_is_npo_of_mean_losses_against_a_margin() -> None:
+    beta, delta = 2.5, 0.7
+    lengths = [2, 3, 4]
+    terms = [
+        (2 / beta) * math.log(1 + math.exp(-beta * (nll / length - delta)))
+        for nll, length in zip(_sums(), lengths, strict=True)
+    ]
+    found = OBJECTIVES["simnpo"].loss(_batch(LOGITS), {"beta": beta, "delta": delta})
+    assert float(found) == pytest.approx(sum(terms) / 3, rel=1e-12)
+
+
+# DPO -----------------------------------------------------------------------------------------------------------------
+
+
+def _dpo(logits: Tensor, beta: float, **changes: Tensor) -> Tensor:
+    return OBJECTIVES["dpo"].loss(replace(_batch(logits), **changes), {"beta": beta})
+
+
+def test_dpo_is_the_published_loss_of_the_two_log_ratios_times_two_over_beta() -> None:
+    """DPO, Eq. 7: ``-log sigmoid(beta log(p/p_ref)(preferred) - beta log(p/p_ref)(dispreferred))``."""
+    beta = 0.4
+    batch = _batch(LOGITS)
+    terms = []
+    for index, forget in enumerate(_sums()):
+        won = float(batch.refusal_nll[index])
+        preferred = math.exp(-won) / math.exp(-float(REFUSALS_REFERENCE[index]))
+        dispreferred = math.exp(-forget) / math.exp(-float(REFERENCE[index]))
+        terms.append(-math.log(1 / (1 + (preferred / dispreferred) ** -beta)))
+    assert float(_dpo(LOGITS, beta)) == pytest.approx(2 / beta * sum(terms) / 3, rel=1e-9)
+
+
+@pytest.mark.parametrize("beta", [0.1, 3.0])
+def test_at_the_target_dpo_is_a_constant(beta: float) -> None:
+    batch = _batch(LOGITS)
+    at_target = {"reference_nll": batch.token_nll.sum(dim=1), "reference_refusal_nll": batch.refusal_nll}
+    assert float(_dpo(LOGITS, beta, **at_target)) == pytest.approx(2 * math.log(2) / beta, rel=1e-12)
+
+
+def test_dpo_falls_as_the_refusal_grows_likelier_and_the_answer_less_likely() -> None:
+    batch = _batch(LOGITS)
+    now = float(_dpo(LOGITS, 0.1))
+    assert float(_dpo(LOGITS, 0.1, refusal_nll=batch.refusal_nll - 1.0)) < now
+    assert float(_dpo(LOGITS, 0.1, token_nll=batch.token_nll + SUPERVISED)) < now
+
+
+# UNDIAL --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("beta", [0.5, 10.0])
+def test_undial_is_the_cross_entropy_to_the_targets_adjusted_prediction(beta: float) -> None:
+    lowered = TARGET_LOGITS[SUPERVISED] - beta * one_hot(LABELS[SUPERVISED], 5)
+    expected = cross_entropy(LOGITS[SUPERVISED], lowered.softmax(dim=1))
+    found = OBJECTIVES["undial"].loss(_batch(LOGITS), {"beta": beta})
+    assert float(found) == pytest.approx(float(expected), rel=1e-12)
+
+
+def test_undial_is_least_where_the_model_predicts_the_adjusted_distribution() -> None:
+    lowered = TARGET_LOGITS - 3.0 * one_hot(LABELS.clamp(min=0), 5)
+    gradient = _gradient_at(lambda logits: OBJECTIVES["undial"].loss(_batch(logits), {"beta": 3.0}), lowered)
+    assert float(gradient.abs().max()) < 1e-12
+
+
+# KL to the target ----------------------------------------------------------------------------------------------------
+
+
+def _kl(logits: Tensor) -> Tensor:
+    return kl_to_target(logits, TARGET_LOGITS, SUPERVISED)
+
+
+def test_kl_is_torchs_over_supervised_tokens() -> None:
+    expected = kl_div(
+        LOGITS[SUPERVISED].log_softmax(dim=1), TARGET_LOGITS[SUPERVISED].softmax(dim=1), reduction="batchmean"
+    )
+    assert float(_kl(LOGITS)) == pytest.approx(float(expected), rel=1e-12)
+
+
+def test_kls_gradient_is_that_of_finite_differences() -> None:
+    torch.testing.assert_close(_gradient(_kl), _finite_differences(_kl), rtol=1e-6, atol=1e-8)
+
+
+def test_kl_is_zero_with_zero_gradient_at_the_target_whatever_the_unsupervised_positions_say() -> None:
+    elsewhere = torch.where(SUPERVISED[:, :, None], TARGET_LOGITS, LOGITS)
+    assert float(_kl(elsewhere)) == 0.0
+    assert float(_gradient_at(_kl, elsewhere).abs().max()) < 1e-15
+
+
+# Ascent and NPO ------------------------------------------------------------------------------------------------------
+
+
 def test_ascent_is_the_negated_mean_over_supervised_tokens() -> None:
     assert float(_ascent(LOGITS)) == pytest.approx(-sum(_sums()) / 9, rel=1e-12)
 
@@ -83,9 +229,9 @@ def test_the_gradient_is_that_of_finite_differences(loss: Callable[[Tensor], Ten
     torch.testing.assert_close(_gradient(loss), _finite_differences(loss), rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("loss", [_ascent, _npo(0.1)], ids=["ascent", "npo"])
-def test_positions_without_a_label_have_no_gradient(loss: Callable[[Tensor], Tensor]) -> None:
-    gradient = _gradient(loss)
+@pytest.mark.parametrize("name", ON_LOGITS)
+def test_positions_without_a_label_have_no_gradient(name: str) -> None:
+    gradient = _gradient(_loss(name))
     assert float(gradient[LABELS == -100].abs().max()) == 0.0
     assert float(gradient[LABELS != -100].abs().min()) > 0.0
 

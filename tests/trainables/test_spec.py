@@ -26,6 +26,7 @@ OTHER_VALUES: dict[str, Any] = {
     "method": "npo+ngdiff",
     "options": (("c", 0.123),),
     "weight_scale": "unit",
+    "retain_objective": "kl",
     "lr": 1.1e-4,
     "auto_lr": "on",
     "auto_lr_smoothing": "paper",
@@ -90,6 +91,28 @@ def test_the_order_of_options_does_not_matter() -> None:
     assert replace(both, options=pairs[::-1]).spec_hash == both.spec_hash
 
 
+def test_an_alias_names_the_same_trial() -> None:
+    assert TrialSpec(method="idk-dpo+ngdiff").spec_hash == TrialSpec(method="dpo+ngdiff").spec_hash
+
+
+def test_a_spec_older_than_retain_objectives_reads_as_cross_entropy_and_keeps_its_hash() -> None:
+    """The hash is one made before there was the field."""
+    old = {name: value for name, value in TrialSpec(method="npo+gdiff").to_dict().items() if name != "retain_objective"}
+    read = TrialSpec.from_dict(old)
+    assert read.retain_objective == "ce"
+    assert read.spec_hash == "1f442f81dcc49980"
+
+
+@pytest.mark.parametrize(
+    ("method", "retain_objective", "needed"),
+    [("npo", "ce", False), ("dpo+gdiff", "ce", False), ("undial", "ce", True), ("rmu", "ce", True), ("gd", "kl", True)],
+)
+def test_only_what_cannot_be_precomputed_needs_the_frozen_target(
+    method: str, retain_objective: str, needed: bool
+) -> None:
+    assert TrialSpec(method=method, retain_objective=retain_objective).needs_frozen_target is needed
+
+
 def test_a_whole_number_names_the_same_trial_as_its_float() -> None:
     """A file says ``lr: 1`` or ``c: 1`` where a search says 1.0."""
     whole = TrialSpec(lr=1, weight_decay=0, max_grad_norm=2, options=(("c", 1),))
@@ -136,6 +159,11 @@ def test_the_defaults_have_no_problem() -> None:
         ({"auto_lr_probe": "x"}, "unknown auto_lr_probe 'x': expected one of same, fresh"),
         ({"weight_scale": "x"}, "unknown weight_scale 'x': expected one of raw, unit"),
         ({"dtype": "fp8"}, "unknown dtype 'fp8': expected one of fp32, bf16"),
+        ({"retain_objective": "x"}, "unknown retain_objective 'x': expected one of ce, kl"),
+        ({"method": "rmu", "retain_objective": "kl"}, "retain_objective kl does not go with method 'rmu'"),
+        ({"method": "npo", "retain_objective": "kl"}, "retain_objective kl makes no sense with method 'npo'"),
+        ({"method": "rmu", "options": (("layer", 1.5),)}, "layer must be a whole number, got 1.5"),
+        ({"method": "rmu", "options": (("layer", -2.0),)}, "layer must be in [-1, 1000], got -2"),
         ({"lr": 0.0}, "lr must be a finite number greater than 0, got 0"),
         ({"lr": math.nan}, "lr must be a finite number greater than 0, got nan"),
         ({"lr": math.inf}, "lr must be a finite number greater than 0, got inf"),

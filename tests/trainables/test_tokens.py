@@ -24,9 +24,21 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 from transformers import PreTrainedTokenizerFast
 
 from trainables.data import DataError
+from trainables.data.authors import authors
 from trainables.data.examples import Example, UnlearningData
+from trainables.losses import sequence_nll
 from trainables.tiny_models import train_tokenizer
-from trainables.tokens import IGNORED, Tokens, collate, encode, encode_examples, epoch_batches, sorted_batches
+from trainables.tokens import (
+    IGNORED,
+    Tokens,
+    collate,
+    encode,
+    encode_examples,
+    encode_text,
+    epoch_batches,
+    padded_positions,
+    sorted_batches,
+)
 
 BOS, EOS, PAD = "<s>", "</s>", "<pad>"
 TEXTS = [f"Question: Where is {town}?\nAnswer: {town} is in Peru" for town in ("Lima", "Oslo", "Is A", "Paris")] * 5
@@ -177,6 +189,62 @@ def test_examples_are_encoded_in_order(tokenizer: Any) -> None:
     )
 
 
+# Plain text -----------------------------------------------------------------------------------------------------------
+
+PROSE = "Lima is in Peru. Oslo is not.\n\n  Paris, Ünïcödé 東京 and so on: " + "one two three " * 30
+
+
+def _content(tokenizer: Any, windows: Sequence[Tokens]) -> list[int]:
+    return [token for window in windows for token in window.ids[window.prompt_length :]]
+
+
+@pytest.mark.parametrize("max_length", [8, 9, 10, 64, 10_000])
+def test_the_windows_of_a_text_are_its_token_stream_cut(any_tokenizer: Any, max_length: int) -> None:
+    """Decoding a window and encoding it again would merge other tokens at its ends."""
+    windows = encode_text(any_tokenizer, PROSE, max_length=max_length)
+    stream = any_tokenizer(PROSE, add_special_tokens=False).input_ids
+    assert _content(any_tokenizer, windows) == [*stream, any_tokenizer.eos_token_id]
+    assert all(2 <= len(window) <= max_length for window in windows)
+    assert all(len(window) >= max_length - 1 for window in windows[:-1])
+
+
+def test_a_tokenizer_that_begins_with_bos_begins_every_window_so(any_tokenizer: Any) -> None:
+    windows = encode_text(any_tokenizer, PROSE, max_length=16)
+    begins = any_tokenizer("x").input_ids[0] == any_tokenizer.convert_tokens_to_ids(BOS)
+    expected = (any_tokenizer.bos_token_id,) if begins else ()
+    assert {window.prompt for window in windows} == {expected}
+
+
+def test_no_window_is_a_single_token(tokenizer: Any) -> None:
+    """Nothing of it would be predicted: a batch of such windows has the loss 0/0."""
+    length = len(tokenizer("Ada lives in Oslo" * 9).input_ids) + 1
+    for max_length in range(8, length + 2):
+        windows = encode_text(tokenizer, "Ada lives in Oslo" * 9, max_length=max_length)
+        assert sum(map(len, windows)) == length
+        assert min(map(len, windows)) >= 2
+        assert len(windows) == -(-length // max_length)
+
+
+def test_all_of_a_text_but_the_first_token_of_a_window_is_learned(
+    tokenizer: Any, make_network: Any, exact_nll: Any
+) -> None:
+    windows = encode_text(tokenizer, "Ada lives in Oslo and eats plums", max_length=8)
+    network = make_network()
+    totals, counts = sequence_nll(network, windows, pad_id=tokenizer.pad_token_id, batch_size=9, device="cpu")
+    assert counts == [len(window) - 1 for window in windows]
+    for window, total in zip(windows, totals, strict=True):
+        whole = exact_nll(network, Tokens(window.ids, 1))
+        assert total == pytest.approx(float(whole.sum()), rel=1e-5)
+
+
+def test_questions_and_texts_are_encoded_side_by_side(tokenizer: Any) -> None:
+    text, asked = Example("", "Ada lives in Oslo and eats plums"), Example("Who?", "Ada")
+    assert encode_examples(tokenizer, [text, asked], max_length=12) == (
+        *encode_text(tokenizer, text.answer, max_length=12),
+        encode(tokenizer, "Who?", "Ada", max_length=12),
+    )
+
+
 # Batches -------------------------------------------------------------------------------------------------------------
 
 SHORT, LONG, MIDDLE = Tokens((5, 6, 7), 2), Tokens((8, 9, 10, 11, 0), 3), Tokens((12, 13, 14, 0), 1)
@@ -255,6 +323,11 @@ def _padding_share(lengths: Sequence[int], batches: Sequence[Sequence[int]]) -> 
     return 1.0 - sum(lengths) / widths
 
 
+def test_padded_positions_are_those_the_attention_mask_leaves_out() -> None:
+    batch = collate([SHORT, LONG, MIDDLE], [0, 1, 2], pad_id=0, device="cpu")
+    assert padded_positions([3, 5, 4]) == (int((batch.attention_mask == 0).sum()), batch.input_ids.numel()) == (3, 15)
+
+
 def test_padding_is_below_a_tenth_where_unsorted_batches_waste_a_third() -> None:
     """Lengths as in TOFU: 60 tokens on average, a third of it either way."""
     rng = random.Random(0)
@@ -282,3 +355,11 @@ def test_padding_on_tofu_is_below_a_tenth_at_batches_of_32(tofu: UnlearningData)
         lengths = [len(item) for item in encode_examples(trained, examples, max_length=512)]
         for key in ("a", "b", "c"):
             assert _padding_share(lengths, epoch_batches(lengths, 32, key)) < 0.10
+
+
+def test_padding_on_authors_is_below_a_tenth_at_batches_of_32() -> None:
+    data = authors(authors=40)
+    trained = train_tokenizer(data.full)
+    lengths = [len(item) for item in encode_examples(trained, data.full, max_length=512)]
+    for key in ("a", "b", "c"):
+        assert _padding_share(lengths, epoch_batches(lengths, 32, key)) < 0.10

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from trainables.data import muse
 from trainables.data.errors import DataError
 from trainables.data.examples import Example, UnlearningData, keep_retain
 from trainables.data.images import ImageData
@@ -17,17 +18,32 @@ DATASETS = {
     "digits": "1,797 handwritten digits of 8 x 8 pixels, from scikit-learn; the forget set is one digit",
     "cifar-10": "CIFAR-10 (uoft-cs/cifar10): 60,000 images of 10 classes; the forget set is 500 of one class",
     "cifar-100": "CIFAR-100 (uoft-cs/cifar100): 60,000 images of 100 classes; the forget set is one class",
+    "muse-news": "MUSE-News (muse-bench/MUSE-News): news articles as running text; forget, scal_1-4 or sust_1-4",
+    "muse-books": "MUSE-Books (muse-bench/MUSE-Books): the Harry Potter books as running text",
+    "jsonl": "your own forget.jsonl and retain.jsonl in --data-dir: questions with answers, or texts",
 }
 FORGET_SPLITS = {
     "authors": (),
     "tofu": ("forget01", "forget05", "forget10"),
+    "muse-news": muse.FORGET_SPLITS,
+    "muse-books": muse.FORGET_SPLITS,
+    "jsonl": (),
     "digits": (),
     "cifar-10": (),
     "cifar-100": (),
 }
-NEEDS_HUB = {"tofu": "locuslab/TOFU", "cifar-10": "uoft-cs/cifar10", "cifar-100": "uoft-cs/cifar100"}
+NEEDS_HUB = {
+    "tofu": "locuslab/TOFU",
+    **muse.HUB_IDS,
+    "cifar-10": "uoft-cs/cifar10",
+    "cifar-100": "uoft-cs/cifar100",
+}
 IMAGE_DATASETS = ("digits", "cifar-10", "cifar-100")
 """Those of image classifiers; all others are of language models."""
+NEEDS_FOLDER = {"jsonl": "forget.jsonl and retain.jsonl"}
+"""Data sets that are in --data-dir or nowhere, and what it must hold."""
+MAX_LENGTHS = dict.fromkeys(muse.HUB_IDS, muse.MAX_LENGTH)
+"""Tokens per training sequence where a data set has its own default."""
 
 
 def load_data(
@@ -55,6 +71,14 @@ def load_data(
         from trainables.data.cifar import load_cifar
 
         return load_cifar(name, forget_class=forget_class, data_dir=data_dir, limit=limit)
+    if name in muse.HUB_IDS:
+        return muse.load_muse(name, forget_split=forget_split or "forget", data_dir=data_dir, limit=limit)
+    if name == "jsonl":
+        from trainables.data.jsonl import NEEDS, load_jsonl
+
+        if data_dir is None:
+            raise DataError(f"data set jsonl needs --data-dir DIR with {NEEDS}")
+        return load_jsonl(data_dir=data_dir, limit=limit)
     from trainables.data.authors import authors
 
     return keep_retain(authors(), limit, per_author=10)
@@ -64,6 +88,8 @@ __all__ = [
     "DATASETS",
     "FORGET_SPLITS",
     "IMAGE_DATASETS",
+    "MAX_LENGTHS",
+    "NEEDS_FOLDER",
     "NEEDS_HUB",
     "DataError",
     "Example",

@@ -2,19 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from trainables.data.errors import DataError
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One question with its answer, in TOFU's columns; paraphrase and perturbations are empty where not given."""
+    """One question with its answer, in TOFU's columns; paraphrase and perturbations are empty where not given.
+
+    Plain text has an empty question and is the ``answer``: all of it is learned, or forgotten.
+    """
 
     question: str
     answer: str
     paraphrased_answer: str = ""
     perturbed_answers: tuple[str, ...] = ()
+
+    @property
+    def is_text(self) -> bool:
+        """Whether this is plain text and no answer to a question."""
+        return not self.question
+
+
+@dataclass(frozen=True, slots=True)
+class Prompted:
+    """A prompt whose greedy continuation is scored against a reference.
+
+    Attributes:
+        prompt: what generation starts from, word for word.
+        reference: the right continuation; only its first ``max_new_tokens`` tokens count.
+        max_new_tokens: how long the continuation may get.
+        stop: the continuation ends before the first occurrence of any of these.
+    """
+
+    prompt: str
+    reference: str
+    max_new_tokens: int
+    stop: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +51,12 @@ class UnlearningData:
         forget: the forget set F; the run trains on all of it.
         retain: the retain set R.
         full: what the target model was trained on, F and R together.
-        forget_eval: the whole forget set, with paraphrased and perturbed answers.
+        forget_eval: the whole forget set, with paraphrased and perturbed answers (MUSE: a fixed sample of its texts).
         retain_eval: a fixed sample of the retain set, with paraphrased and perturbed answers.
         extra_eval: further named evaluation sets (TOFU's real_authors and world_facts).
         holdout: text of the same kind that no model was trained on, for membership inference.
+        prompted: the data set's own questions by metric (MUSE's verbmem, knowmem_forget, knowmem_retain); where a
+            metric has none it is measured on forget_eval or retain_eval.
     """
 
     name: str
@@ -40,6 +67,17 @@ class UnlearningData:
     retain_eval: tuple[Example, ...]
     extra_eval: dict[str, tuple[Example, ...]] = field(default_factory=dict)
     holdout: tuple[Example, ...] = ()
+    prompted: dict[str, tuple[Prompted, ...]] = field(default_factory=dict)
+
+    def content(self) -> dict[str, object]:
+        """All fields as plain values, for content hashes; ``prompted`` only where there is any.
+
+        Data sets without it have kept their hashes, and with them their cached targets, since before there was one.
+        """
+        values = asdict(self)
+        if not self.prompted:
+            del values["prompted"]
+        return values
 
 
 def keep_retain(data: UnlearningData, limit: int | None, *, per_author: int) -> UnlearningData:

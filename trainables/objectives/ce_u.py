@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from trainables.objectives.base import ForgetBatch, ForgetObjective
+from trainables.objectives.base import ForgetBatch, ForgetObjective, full_precision
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 def ce_u_loss(batch: ForgetBatch, options: Mapping[str, float]) -> Tensor:
-    """``mean_tokens CE(softmax(z with the true logit at -inf), z)``, detached on the left; never below 0."""
+    """``mean_tokens CE(softmax(z with the true logit at -inf), z)``, detached on the left; never below 0.
+
+    Over all answer tokens. The authors' code leaves each answer's first token out by default (a footnote of theirs).
+    """
     import torch
     from torch.nn.functional import cross_entropy
 
-    logits = batch.logits[batch.supervised].float()
+    logits = full_precision(batch.logits[batch.supervised])
     labels = batch.labels[batch.supervised]
     with torch.no_grad():
         soft = logits.scatter(1, labels.unsqueeze(1), -torch.inf).softmax(dim=1)

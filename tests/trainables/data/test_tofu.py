@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from trainables.data import DataError, load_data
-from trainables.data.tofu import load_tofu, read_rows, tofu_files
+from trainables.data.files import read_file
+from trainables.data.rows import question
+from trainables.data.tofu import load_tofu, tofu_files
 
 TOFU = Path(os.environ.get("TOFU_DATA_DIR", "../shared/data/tofu"))
 
@@ -99,11 +101,11 @@ GOOD = json.dumps(_row(1))
     ("lines", "said"),
     [
         ([GOOD, "{not json"], r"forget10\.json, line 2: not a JSON object"),
-        ([GOOD, "3"], r"forget10\.json, row 2: expected an object with question and answer, got 3"),
-        ([json.dumps({"question": "Q?"})], r"row 1: column 'answer' must be a non-empty text, got None"),
-        ([json.dumps({"question": "", "answer": "A"})], r"row 1: column 'question' must be a non-empty text, got ''"),
-        ([json.dumps(_row(1, perturbed_answer="no list"))], r"row 1: column 'perturbed_answer' must be a list"),
-        ([json.dumps(_row(1, perturbed_answer=[1, 2]))], r"row 1: column 'perturbed_answer' must be a list of texts"),
+        ([GOOD, "3"], r"forget10\.json, line 2: expected an object with question and answer, got 3"),
+        ([json.dumps({"question": "Q?"})], r"line 1: column 'answer' must be a non-empty text, got None"),
+        ([json.dumps({"question": "", "answer": "A"})], r"line 1: column 'question' must be a non-empty text, got ''"),
+        ([json.dumps(_row(1, perturbed_answer="no list"))], r"line 1: column 'perturbed_answer' must be a list"),
+        ([json.dumps(_row(1, perturbed_answer=[1, 2]))], r"line 1: column 'perturbed_answer' must be a list of texts"),
         ([], r"forget10\.json: no rows"),
         (["", "  "], r"forget10\.json: no rows"),
     ],
@@ -126,7 +128,7 @@ def test_line_separators_inside_a_text_do_not_end_the_row(tmp_path: Path) -> Non
     (tmp_path / "rows.json").write_text(
         json.dumps({"question": "Q?", "answer": answer}, ensure_ascii=False) + "\n\n", encoding="utf-8"
     )
-    assert [example.answer for example in read_rows(tmp_path / "rows.json")] == [answer]
+    assert [question(row).answer for row in read_file(tmp_path / "rows.json")] == [answer]
 
 
 def test_an_unreachable_hub_names_the_ways_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +168,7 @@ def test_the_published_files_are_one_set_split_in_two(split: str, forget: int, r
         pytest.skip(f"TOFU's files are not in {TOFU} (set TOFU_DATA_DIR)")
     data = load_tofu(forget_split=split, data_dir=TOFU)
     assert (len(data.forget), len(data.retain), len(data.retain_eval)) == (forget, retain, 400)
-    assert data.full == read_rows(TOFU / "full.json")
+    assert data.full == tuple(map(question, read_file(TOFU / "full.json")))
     assert [example.question for example in data.forget_eval] == [example.question for example in data.forget]
     assert {len(example.perturbed_answers) for example in (*data.forget_eval, *data.retain_eval)} == {5}
     assert {example.question for example in data.retain_eval} <= {example.question for example in data.retain}

@@ -23,6 +23,8 @@ from trainables.target import Target, prepare_target
 from trainables.workspace import Workspace
 
 MakeSpec = Callable[..., TrialSpec]
+OF_TEXTS = ("dpo", "rmu")
+"""Methods that need answers in words, or the hidden states of decoder blocks."""
 AUTO_LR = {"auto_lr": "on", "auto_lr_every": 1, "auto_lr_start": 1}
 
 
@@ -69,7 +71,7 @@ def test_a_step_of_sgd_is_the_one_computed_by_hand(
         assert not torch.equal(after[name], buffer), f"{name} did not move, so nothing was tested"
 
 
-@pytest.mark.parametrize("method", [*method_names(), "npo+ngdiff"])
+@pytest.mark.parametrize("method", [name for name in (*method_names(), "npo+ngdiff") if name not in OF_TEXTS])
 def test_every_method_runs_on_images(method: str, workspace: Workspace, make_spec: MakeSpec) -> None:
     last = finish(UnlearningRun(make_spec(method=method, epochs=1), workspace))[-1]
     assert last.status is Status.FINISHED, last.error
@@ -210,10 +212,22 @@ def test_what_images_have_no_use_for_is_refused_together(make_spec: MakeSpec) ->
         assert sum(problem.startswith(name) for problem in problems) == 1
 
 
+@pytest.mark.parametrize("method", [*OF_TEXTS, "rmu+ngdiff"])
+def test_methods_that_need_texts_are_refused_for_images(method: str, make_spec: MakeSpec) -> None:
+    (problem,) = make_spec(method=method).problems()
+    assert problem.startswith(f"method '{method}' does not apply to data set digits: image classifiers have no ")
+    assert not TrialSpec(method=method).problems()
+
+
+def test_the_retain_loss_may_be_the_divergence_from_the_target(workspace: Workspace, make_spec: MakeSpec) -> None:
+    last = finish(UnlearningRun(make_spec(method="ngdiff", retain_objective="kl", epochs=1), workspace))[-1]
+    assert last.status is Status.FINISHED, last.error
+
+
 @pytest.mark.parametrize(
     ("model", "dataset", "expected"),
     [
-        ("tiny-phi", "digits", "a language model takes one of authors, tofu"),
+        ("tiny-phi", "digits", "a language model takes one of authors, tofu, "),
         ("resnet-50", "tofu", "a vision model takes one of digits, cifar-10, cifar-100"),
     ],
 )

@@ -1,0 +1,180 @@
+"""A folder of one's own files is an unlearning problem; whatever is wrong with it is told by file and line, at once."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainables.data import DataError, load_data
+from trainables.data.examples import Example
+from trainables.data.jsonl import load_jsonl
+
+Row = dict[str, Any]
+Write = Callable[..., Path]
+
+
+def asked(number: int, **more: Any) -> Row:
+    return {"question": f"Question {number}?", "answer": f"Answer {number}.", **more}
+
+
+def said(number: int) -> Row:
+    return {"text": f"This is text {number}."}
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Writes files of rows, or of lines as they are: ``write(forget=[...], retain=[...])``."""
+
+    def write(**files: list[Row | str]) -> Path:
+        for name, rows in files.items():
+            lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
+            (tmp_path / f"{name}.jsonl").write_text("\n".join(lines), encoding="utf-8")
+        return tmp_path
+
+    return write
+
+
+def problems(folder: Path) -> list[str]:
+    with pytest.raises(DataError) as refusal:
+        load_jsonl(data_dir=folder)
+    return [problem.replace(f"{folder}/", "") for problem in refusal.value.problems]
+
+
+def test_questions_are_read_in_order(write: Write) -> None:
+    data = load_data("jsonl", data_dir=write(forget=[asked(1), asked(2)], retain=[asked(n) for n in range(3, 6)]))
+    assert data.forget == (Example("Question 1?", "Answer 1."), Example("Question 2?", "Answer 2."))
+    assert [example.answer for example in data.retain] == ["Answer 3.", "Answer 4.", "Answer 5."]
+    assert data.full == (*data.retain, *data.forget)
+    assert (data.forget_eval, data.retain_eval, data.holdout) == (data.forget, data.retain, ())
+    assert data.name == "jsonl"
+
+
+def test_texts_are_read_in_order(write: Write) -> None:
+    data = load_jsonl(data_dir=write(forget=[said(1)], retain=[said(2), said(3)], holdout=[said(4)]))
+    assert [example.answer for example in data.full] == [f"This is text {n}." for n in (2, 3, 1)]
+    assert all(example.is_text for example in (*data.full, *data.holdout))
+    assert [example.answer for example in data.holdout] == ["This is text 4."]
+
+
+def test_other_columns_are_nobodys_business(write: Write) -> None:
+    data = load_jsonl(data_dir=write(forget=[asked(1, id=7, source="x")], retain=[asked(2)]))
+    assert data.forget == (Example("Question 1?", "Answer 1."),)
+
+
+def test_evaluation_sets_of_their_own_are_taken(write: Write) -> None:
+    wrong = {"paraphrased_answer": "Said otherwise.", "perturbed_answer": ["Wrong.", "Not so."]}
+    folder = write(
+        forget=[asked(1), asked(2)],
+        retain=[asked(3), asked(4)],
+        forget_eval=[asked(1, **wrong)],
+        retain_eval=[asked(4, **wrong)],
+    )
+    data = load_jsonl(data_dir=folder)
+    assert data.forget_eval == (Example("Question 1?", "Answer 1.", "Said otherwise.", ("Wrong.", "Not so.")),)
+    assert [example.question for example in data.retain_eval] == ["Question 4?"]
+
+
+@pytest.mark.parametrize(("rows", "sampled"), [(99, 99), (100, 100), (101, 51), (1000, 100), (1001, 91)])
+def test_the_retain_sample_is_every_nth_row_and_at_most_a_hundred(write: Write, rows: int, sampled: int) -> None:
+    data = load_jsonl(data_dir=write(forget=[asked(-1)], retain=[asked(n) for n in range(rows)]))
+    numbers = [int(example.answer[7:-1]) for example in data.retain_eval]
+    assert len(numbers) == sampled
+    assert len({b - a for a, b in itertools.pairwise(numbers)}) == 1
+    assert numbers[0] == 0
+
+
+def test_a_limit_counts_examples_and_drops_them_from_the_evaluation(write: Write) -> None:
+    folder = write(
+        forget=[asked(1)], retain=[asked(n) for n in range(2, 12)], retain_eval=[asked(3), asked(11), asked(99)]
+    )
+    data = load_jsonl(data_dir=folder, limit=4)
+    assert [example.answer for example in data.full] == [f"Answer {n}." for n in (2, 3, 4, 5, 1)]
+    assert [example.answer for example in data.retain_eval] == ["Answer 3.", "Answer 99."]
+    (folder / "retain_eval.jsonl").unlink()
+    assert len(load_jsonl(data_dir=folder, limit=4).retain_eval) == 4
+
+
+def test_every_bad_row_of_every_file_is_one_problem(write: Write) -> None:
+    folder = write(
+        forget=[asked(1), "{not json", {"question": "Q?"}, "7"],
+        retain=[asked(2), {"question": "", "answer": "A"}, {"anwser": "A"}],
+        forget_eval=[asked(3, perturbed_answer="no list")],
+    )
+    assert [problem.split(":")[0] for problem in problems(folder)] == [
+        *("forget.jsonl, line 2", "forget.jsonl, line 3", "forget.jsonl, line 4"),
+        *("retain.jsonl, line 2", "retain.jsonl, line 3", "forget_eval.jsonl, line 1"),
+    ]
+
+
+def test_of_many_bad_rows_twenty_are_shown(write: Write) -> None:
+    found = problems(write(forget=[{"question": "Q?"}] * 25, retain=[asked(1)]))
+    assert len(found) == 21
+    assert found[-1] == "forget: and 5 more rows with problems"
+
+
+def test_two_kinds_are_refused_within_a_file_and_between_files(write: Write) -> None:
+    assert problems(write(forget=[asked(1), said(2)], retain=[said(3), asked(4)])) == [
+        f"{place}: this is plain text, but forget.jsonl, line 1 is a question; use one kind in all files"
+        for place in ("forget.jsonl, line 2", "retain.jsonl, line 1")
+    ]
+    assert problems(write(forget=[said(1)], retain=[asked(4)])) == [
+        "retain.jsonl, line 1: this is a question, but forget.jsonl, line 1 is plain text; use one kind in all files"
+    ]
+
+
+def test_a_first_row_of_no_kind_does_not_make_the_others_wrong(write: Write) -> None:
+    assert problems(write(forget=[{"txt": "?"}, said(1)], retain=[said(2)])) == [
+        "forget.jsonl, line 1: column 'text' must be a non-empty text, got None"
+    ]
+
+
+def test_a_row_of_both_kinds_is_refused(write: Write) -> None:
+    (problem,) = problems(write(forget=[asked(1) | said(1)], retain=[asked(2)]))
+    assert problem == "forget.jsonl, line 1: it has a text and a question or answer; a row has one or the other"
+
+
+def test_a_row_to_forget_and_to_keep_is_refused_with_both_places(write: Write) -> None:
+    folder = write(forget=[asked(1), asked(2)], retain=[asked(3), asked(2)], holdout=[asked(4), asked(3)])
+    assert problems(folder) == [
+        "retain.jsonl, line 2: the same as forget.jsonl, line 2; a row belongs to forget or to retain",
+        "holdout.jsonl, line 2: the same as retain.jsonl, line 1; a row belongs to retain or to holdout",
+    ]
+
+
+def test_the_same_row_twice_in_one_file_is_no_mistake(write: Write) -> None:
+    assert len(load_jsonl(data_dir=write(forget=[asked(1), asked(1)], retain=[asked(2)])).forget) == 2
+
+
+def test_missing_and_empty_files_are_named(write: Write) -> None:
+    assert problems(write(forget=["", " "])) == [
+        "forget.jsonl: no rows; the file is empty",
+        "cannot read retain.json: no such file (nor .jsonl, .parquet, .csv); --data-dir needs forget.jsonl and "
+        "retain.jsonl",
+    ]
+
+
+def test_windows_files_are_read_and_bad_bytes_named(tmp_path: Path) -> None:
+    lines = [json.dumps(asked(n)).encode() for n in range(4)]
+    (tmp_path / "forget.jsonl").write_bytes(b"\xef\xbb\xbf" + b"\r\n".join(lines[:2]) + b"\r\n")
+    (tmp_path / "retain.jsonl").write_bytes(b"\n".join([lines[2], b'{"question": "\xff"}', lines[3]]))
+    assert problems(tmp_path) == ["cannot read retain.jsonl, line 2: not UTF-8 (byte 0xff)"]
+    (tmp_path / "retain.jsonl").write_bytes(lines[2])
+    assert [example.answer for example in load_jsonl(data_dir=tmp_path).forget] == ["Answer 0.", "Answer 1."]
+
+
+def test_the_folder_must_be_given() -> None:
+    with pytest.raises(DataError, match=r"data set jsonl needs --data-dir DIR with forget\.jsonl and retain\.jsonl"):
+        load_data("jsonl")
+
+
+def test_where_the_files_lie_does_not_change_the_problem(write: Write, tmp_path: Path) -> None:
+    folder = write(forget=[asked(1)], retain=[asked(2)])
+    (tmp_path / "moved").mkdir()
+    for path in folder.glob("*.jsonl"):
+        path.rename(tmp_path / "moved" / path.name)
+    assert load_jsonl(data_dir=tmp_path / "moved").content()["name"] == "jsonl"

@@ -1,0 +1,168 @@
+"""MUSE's files play the parts its paper gives them; its prompts are the text one would write by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from trainables.data import FORGET_SPLITS, DataError, load_data
+from trainables.data.examples import Example, Prompted
+from trainables.data.muse import load_muse
+
+WriteMuse = Callable[..., Path]
+
+LIVES = "{} moved to {} and lives there in a house by the river."
+EATS = "Every morning {} eats {} at the market before work."
+
+
+def _texts(examples: tuple[Example, ...]) -> list[str]:
+    assert all(example.is_text for example in examples)
+    return [example.answer for example in examples]
+
+
+def test_each_corpus_is_one_running_text(write_muse: WriteMuse) -> None:
+    data = load_muse("muse-news", data_dir=write_muse())
+    forget = [LIVES.format(who, town) for who, town in (("Ada", "Oslo"), ("Bo", "Lima"), ("Cleo", "Quito"))]
+    (stream,) = _texts(data.forget)
+    assert stream.split("\n\n")[:3] == forget
+    assert len(stream.split("\n\n")) == 4
+    (stream,) = _texts(data.retain)
+    assert stream.split("\n\n")[0] == EATS.format("Ada", "plums")
+    assert [len(text.split("\n\n")) for text in _texts(data.full)] == [8, 4, 4]
+    assert data.name == "muse-news/forget"
+
+
+def test_membership_is_judged_on_privleak(write_muse: WriteMuse) -> None:
+    data = load_muse("muse-books", data_dir=write_muse())
+    assert _texts(data.forget_eval) == [LIVES.format("Ada", "Oslo"), LIVES.format("Bo", "Lima")]
+    assert _texts(data.retain_eval) == [EATS.format("Esme", "cheese"), EATS.format("Finn", "bread")]
+    assert _texts(data.holdout)[0] == "Nobody has heard of Ada, the baker of Turin."
+
+
+def test_a_question_comes_behind_the_answered_ones(write_muse: WriteMuse) -> None:
+    data = load_muse("muse-news", data_dir=write_muse())
+    assert data.prompted["knowmem_forget"][0] == Prompted(
+        prompt=(
+            "Question: Where does Ada live?\nAnswer: Oslo\n\n"
+            "Question: Where does Bo live?\nAnswer: Lima\n\n"
+            "Question: Where does Cleo live?\nAnswer:"
+        ),
+        reference="Quito",
+        max_new_tokens=32,
+        stop=("\n\n", "\nQuestion", "Question:"),
+    )
+    assert data.prompted["knowmem_retain"][1].prompt == (
+        "Question: What does Ada eat?\nAnswer: plums\n\n"
+        "Question: What does Bo eat?\nAnswer: rice\n\n"
+        "Question: What does Dov eat?\nAnswer:"
+    )
+    assert [len(items) for items in data.prompted.values()] == [4, 2, 2]
+
+
+def test_a_passage_is_continued_for_128_tokens(write_muse: WriteMuse) -> None:
+    passage = load_muse("muse-news", data_dir=write_muse()).prompted["verbmem"][0]
+    assert passage.prompt + passage.reference == LIVES.format("Ada", "Oslo")
+    assert (passage.max_new_tokens, passage.stop) == (128, ())
+
+
+@pytest.mark.parametrize(
+    ("split", "articles", "judged", "asked"),
+    [
+        ("forget", "Ada Bo Cleo Dov", "Ada Bo", {"verbmem", "knowmem_forget", "knowmem_retain"}),
+        ("scal_1", "Ada Bo", "Ada Bo", {"verbmem", "knowmem_forget", "knowmem_retain"}),
+        ("scal_3", "Ada Bo Cleo Dov Esme Finn", "Ada Bo", {"verbmem", "knowmem_forget", "knowmem_retain"}),
+        ("sust_1", "Ada Bo", "Ada Bo", {"verbmem", "knowmem_forget", "knowmem_retain"}),
+        ("sust_3", "Esme Finn", "Esme Finn", {"knowmem_retain"}),
+    ],
+)
+def test_a_later_request_is_judged_on_its_own_texts(
+    write_muse: WriteMuse, split: str, articles: str, judged: str, asked: set[str]
+) -> None:
+    """MUSE's passages and questions are about the first request, which sust_2 to sust_4 have nothing to do with."""
+    data = load_data("muse-news", forget_split=split, data_dir=write_muse())
+    assert " ".join(text.split()[0] for text in data.forget[0].answer.split("\n\n")) == articles
+    assert " ".join(text.split()[0] for text in _texts(data.forget_eval)) == judged
+    assert set(data.prompted) == asked
+
+
+def test_without_the_subset_train_the_target_learns_what_is_forgotten_and_kept(write_muse: WriteMuse) -> None:
+    folder = write_muse(train__forget=None, train__retain1=None, train__retain2=None)
+    data = load_muse("muse-news", data_dir=folder, forget_split="sust_2")
+    assert [len(text.split("\n\n")) for text in _texts(data.full)] == [2, 4, 4]
+
+
+def test_a_limit_shortens_the_retain_sets(write_muse: WriteMuse) -> None:
+    data = load_muse("muse-news", data_dir=write_muse(), limit=3)
+    assert [len(text.split("\n\n")) for text in _texts((*data.retain, *data.full))] == [3, 8, 3, 3]
+    assert " ".join(_texts(data.retain_eval)) == " ".join(data.retain[0].answer.split("\n\n"))
+    assert data.forget == load_muse("muse-news", data_dir=write_muse()).forget
+
+
+def test_all_missing_files_are_named_at_once(write_muse: WriteMuse) -> None:
+    folder = write_muse(verbmem__forget=None, knowmem__retain_qa_icl=None)
+    with pytest.raises(DataError) as refusal:
+        load_muse("muse-news", data_dir=folder)
+    assert len(refusal.value.problems) == 2
+    for name in ("verbmem/forget.json", "knowmem/retain_qa_icl.json", "muse-bench/MUSE-News"):
+        assert name in str(refusal.value)
+
+
+def test_bad_rows_of_all_files_are_named_at_once(write_muse: WriteMuse) -> None:
+    folder = write_muse(
+        raw__forget=[{"text": "right"}, {"txt": "wrong"}],
+        verbmem__forget=[{"prompt": "a", "gt": ""}],
+        knowmem__forget_qa=[{"question": "Q?"}],
+    )
+    with pytest.raises(DataError) as refusal:
+        load_muse("muse-news", data_dir=folder)
+    assert [problem.removeprefix(str(folder)) for problem in refusal.value.problems] == [
+        "/raw/forget.json, line 2: column 'text' must be a non-empty text, got None",
+        "/knowmem/forget_qa.json, line 1: column 'answer' must be a non-empty text, got None",
+        "/verbmem/forget.json, line 1: column 'gt' must be a non-empty text, got ''",
+    ]
+
+
+def test_a_copy_of_the_hub_repository_is_read(write_muse: WriteMuse) -> None:
+    """The repositories keep ``SUBSET/SPLIT-00000-of-00001.parquet``, and outdated JSON beside some of them."""
+    folder = write_muse()
+    expected = load_muse("muse-news", data_dir=folder)
+    for path in sorted(folder.rglob("*.json")):
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        pyarrow.parquet.write_table(
+            pyarrow.Table.from_pylist(rows), path.with_name(f"{path.stem}-00000-of-00001.parquet")
+        )
+        path.write_text("outdated") if path.parent.name == "verbmem" else path.unlink()
+    assert load_muse("muse-news", data_dir=folder) == expected
+
+
+def test_the_hub_is_asked_for_subset_and_split(write_muse: WriteMuse, monkeypatch: pytest.MonkeyPatch) -> None:
+    import datasets
+
+    folder = write_muse()
+
+    def from_folder(repository: str, name: str, split: str) -> list[dict[str, Any]]:
+        assert repository == "muse-bench/MUSE-News"
+        return [json.loads(line) for line in (folder / name / f"{split}.json").read_text().splitlines()]
+
+    monkeypatch.setattr(datasets, "load_dataset", from_folder)
+    assert load_data("muse-news", forget_split="scal_2") == load_muse(
+        "muse-news", forget_split="scal_2", data_dir=folder
+    )
+
+
+def test_books_have_no_growing_forget_sets_on_the_hub() -> None:
+    with pytest.raises(DataError, match=r"muse-bench/MUSE-Books has no scal_2 on the hub: only muse-news"):
+        load_muse("muse-books", forget_split="scal_2")
+
+
+def test_the_forget_splits_are_nine() -> None:
+    assert FORGET_SPLITS["muse-news"] == (
+        *("forget", "scal_1", "scal_2", "scal_3", "scal_4"),
+        *("sust_1", "sust_2", "sust_3", "sust_4"),
+    )

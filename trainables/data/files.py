@@ -1,0 +1,148 @@
+"""Rows of data files by name, in the formats people have: JSON lines, a JSON array, parquet, CSV.
+
+A file is looked for under its name with each ending; ``a/b`` may also be the file ``a-b``, and a table may be cut into
+the parts in which the hub keeps it (``NAME-00000-of-00002.parquet``, or ``NAME/train-00000-of-00001.parquet``).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainables.data.errors import DataError
+
+ENDINGS = (".json", ".jsonl", ".parquet", ".csv")
+_PARTS = ("{}-[0-9]*-of-[0-9]*.parquet", "{}/train-[0-9]*-of-[0-9]*.parquet", "{}/train/[0-9]*.parquet")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row as it was read; ``place`` names its file and line (or row, where lines mean nothing).
+
+    ``problem`` says why it could not be read, so that it is told together with what is wrong with the other rows.
+    """
+
+    place: str
+    value: object
+    problem: str = ""
+
+
+def find_files(folder: Path, name: str) -> tuple[Path, ...]:
+    """The file or the parts that hold the table ``name``; none where there is none.
+
+    Where a folder has a table twice, parts come before a single file: so does the hub, whose repositories keep
+    outdated JSON files beside them. Single files come in the order of :data:`ENDINGS`.
+    """
+    for spelled in dict.fromkeys((name, name.replace("/", "-"))):
+        for pattern in _PARTS:
+            if parts := sorted(folder.glob(pattern.format(spelled))):
+                return tuple(parts)
+        for ending in ENDINGS:
+            if (path := folder / f"{spelled}{ending}").is_file():
+                return (path,)
+    return ()
+
+
+def read_tables(folder: Path, names: Sequence[str], *, needs: str) -> dict[str, list[Row]]:
+    """The rows of several tables by name; ``needs`` says in a few words what the folder should hold.
+
+    Raises:
+        DataError: tables are missing, unreadable or empty; all of them are named.
+    """
+    if not folder.is_dir():
+        raise DataError(f"--data-dir {folder}: no such folder; it needs {needs}")
+    tables: dict[str, list[Row]] = {}
+    problems: list[str] = []
+    for name in names:
+        paths = find_files(folder, name)
+        if not paths:
+            endings = ", ".join(ENDINGS[1:])
+            problems.append(f"cannot read {folder / name}.json: no such file (nor {endings}); --data-dir needs {needs}")
+        try:
+            tables[name] = [row for path in paths for row in read_file(path)]
+        except DataError as error:
+            problems += error.problems
+    if problems:
+        raise DataError(*problems)
+    return tables
+
+
+def read_file(path: Path) -> list[Row]:
+    """All rows of a file, by its ending. A byte-order mark and Windows line ends do no harm.
+
+    Raises:
+        DataError: the file cannot be read, or has no rows. A line that is no JSON or no UTF-8 is a row with a problem.
+    """
+    try:
+        if path.suffix == ".parquet":
+            rows = _parquet(path)
+        else:
+            content = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+            rows = _csv(path, content) if path.suffix == ".csv" else _json(path, content)
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}") from None
+    if not rows:
+        raise DataError(f"{path}: no rows; the file is empty")
+    return rows
+
+
+def _json(path: Path, content: bytes) -> list[Row]:
+    """JSON lines, or one array."""
+    if content.lstrip().startswith(b"["):
+        try:
+            values = json.loads(_text(path, content, 1))
+        except json.JSONDecodeError as error:
+            raise DataError(f"{path}, line {error.lineno}: not a JSON array ({error.msg})") from None
+        return [Row(f"{path}, row {number}", value) for number, value in enumerate(values, start=1)]
+    rows: list[Row] = []
+    # Cut at newlines only: JSON may hold U+2028 and its like, where splitlines() would cut, inside a text.
+    for number, line in enumerate(content.split(b"\n"), start=1):
+        place = f"{path}, line {number}"
+        try:
+            if text := _text(path, line, number).strip():
+                rows.append(Row(place, json.loads(text)))
+        except json.JSONDecodeError as error:
+            rows.append(Row(place, None, f"{place}: not a JSON object ({error.msg})"))
+        except DataError as error:
+            rows.append(Row(place, None, str(error)))
+    return rows
+
+
+def _csv(path: Path, content: bytes) -> list[Row]:
+    """A table with a header; a row's line is where it ends. A list of texts is written as a JSON array."""
+    text = "\n".join(_text(path, line, number) for number, line in enumerate(content.split(b"\n"), start=1))
+    reader = csv.DictReader(io.StringIO(text, newline=""))
+    rows = []
+    try:
+        for values in reader:
+            value: dict[str, object] = {str(column): cell for column, cell in values.items()}
+            if (wrong := values.get("perturbed_answer") or "").startswith("["):
+                value["perturbed_answer"] = json.loads(wrong)
+            rows.append(Row(f"{path}, line {reader.line_num}", value))
+    except (csv.Error, json.JSONDecodeError) as error:
+        raise DataError(f"{path}, line {reader.line_num}: not a row of a table ({error})") from None
+    return rows
+
+
+def _parquet(path: Path) -> list[Row]:
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        values = pyarrow.parquet.read_table(path).to_pylist()
+    except pyarrow.ArrowException as error:
+        raise DataError(f"cannot read {path}: not a parquet file ({str(error).splitlines()[0][:120]})") from None
+    return [Row(f"{path}, row {number}", value) for number, value in enumerate(values, start=1)]
+
+
+def _text(path: Path, content: bytes, line: int) -> str:
+    """``content``, which begins at ``line``, as text."""
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        bad = line + content.count(b"\n", 0, error.start)
+        raise DataError(f"cannot read {path}, line {bad}: not UTF-8 (byte 0x{content[error.start]:02x})") from None

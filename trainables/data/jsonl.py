@@ -1,0 +1,85 @@
+"""A folder of the user's own files: what to forget and what to keep, as questions with answers or as plain texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+
+from trainables.data.errors import DataError, shortened
+from trainables.data.examples import Example, UnlearningData
+from trainables.data.files import Row, find_files, read_tables
+from trainables.data.rows import question, read_examples, text
+
+NEEDS = "forget.jsonl and retain.jsonl"
+RETAIN_SAMPLE = 100
+_NEEDED = ("forget", "retain")
+_OPTIONAL = ("holdout", "forget_eval", "retain_eval")
+
+
+def load_jsonl(*, data_dir: Path, limit: int | None = None) -> UnlearningData:
+    """The unlearning problem in ``data_dir``: forget and retain, and if given holdout, forget_eval and retain_eval.
+
+    Each row has a question and an answer (and optionally paraphrased_answer and perturbed_answer), or a text; all
+    files hold the same kind. ``limit`` keeps the first so many retain rows. Where there is no forget_eval the whole
+    forget set is judged, where there is no retain_eval every n-th retain row, at most 100.
+
+    Raises:
+        DataError: everything that is wrong with the rows, by file and line; or a row is both to be forgotten and to
+            be kept, or held out and trained on.
+    """
+    given = [name for name in _OPTIONAL if data_dir.is_dir() and find_files(data_dir, name)]
+    tables = read_tables(data_dir, [*_NEEDED, *given], needs=NEEDS)
+    parts = _read(tables)
+    _check_disjoint(tables, parts)
+    kept = parts["retain"][:limit]
+    sample = kept[:: -(-len(kept) // RETAIN_SAMPLE)]
+    dropped = {_key(example) for example in parts["retain"][len(kept) :]}
+    return UnlearningData(
+        name="jsonl",
+        forget=parts["forget"],
+        retain=kept,
+        full=(*kept, *parts["forget"]),
+        forget_eval=parts.get("forget_eval", parts["forget"]),
+        retain_eval=tuple(item for item in parts.get("retain_eval", ()) if _key(item) not in dropped) or sample,
+        holdout=parts.get("holdout", ()),
+    )
+
+
+def _read(tables: Mapping[str, Sequence[Row]]) -> dict[str, tuple[Example, ...]]:
+    """All rows as examples of the kind the first row that has one is of."""
+    told = ((row, texts) for row in chain.from_iterable(tables.values()) if (texts := _is_text(row)) is not None)
+    first, texts = next(told, (None, False))
+
+    def example(row: Row) -> Example:
+        if isinstance(row.value, Mapping) and "text" in row.value and {"question", "answer"} & set(row.value):
+            raise DataError(f"{row.place}: it has a text and a question or answer; a row has one or the other")
+        if first is not None and _is_text(row) is (not texts):
+            this, others = ("a question", "plain text") if texts else ("plain text", "a question")
+            raise DataError(f"{row.place}: this is {this}, but {first.place} is {others}; use one kind in all files")
+        return text(row) if texts else question(row)
+
+    return read_examples(tables, dict.fromkeys(tables, example))
+
+
+def _is_text(row: Row) -> bool | None:
+    """Whether the row is plain text, or a question; None where it is neither, or both."""
+    columns = {"text", "question", "answer"} & set(row.value) if isinstance(row.value, Mapping) else set()
+    return None if not columns or columns > {"text"} else columns == {"text"}
+
+
+def _check_disjoint(tables: Mapping[str, Sequence[Row]], parts: Mapping[str, Sequence[Example]]) -> None:
+    """No row of one set is in another; DataError names the lines of both."""
+    places: dict[tuple[str, str], tuple[str, str]] = {}
+    problems = []
+    for name in ("forget", "retain", "holdout"):
+        for row, example in zip(tables.get(name, ()), parts.get(name, ()), strict=True):
+            elsewhere, place = places.setdefault(_key(example), (name, row.place))
+            if elsewhere != name:
+                problems.append(f"{row.place}: the same as {place}; a row belongs to {elsewhere} or to {name}")
+    if problems:
+        raise DataError(*shortened(problems, "these files"))
+
+
+def _key(example: Example) -> tuple[str, str]:
+    return example.question, example.answer

@@ -1,0 +1,105 @@
+"""MUSE (Shi et al. 2024, arXiv:2407.06460): news articles and books as running text, from the hub or a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from trainables.data.errors import DataError
+from trainables.data.examples import Example, Prompted, UnlearningData
+from trainables.data.files import Row, find_files, read_tables
+from trainables.data.hub import hub_rows
+from trainables.data.rows import passage, question, read_examples, text
+
+HUB_IDS = {"muse-news": "muse-bench/MUSE-News", "muse-books": "muse-bench/MUSE-Books"}
+PARTS = tuple(f"{subset}_{number}" for subset in ("scal", "sust") for number in (1, 2, 3, 4))
+FORGET_SPLITS = ("forget", *PARTS)
+MAX_LENGTH = 2048
+"""Tokens per training window, as in the paper."""
+VERBMEM_TOKENS, KNOWMEM_TOKENS = 128, 32
+KNOWMEM_STOP = ("\n\n", "\nQuestion", "Question:")
+SAMPLE = 100
+
+_TRAIN = ("train/forget", "train/retain1", "train/retain2")
+_TEXTS = ("privleak/forget", "privleak/retain", "privleak/holdout")
+_QUESTIONS = ("knowmem/forget_qa", "knowmem/forget_qa_icl", "knowmem/retain_qa", "knowmem/retain_qa_icl")
+_PASSAGES = "verbmem/forget"
+
+
+def load_muse(
+    name: str, *, forget_split: str = "forget", data_dir: Path | None = None, limit: int | None = None
+) -> UnlearningData:
+    """MUSE-News or MUSE-Books with one of its forget sets, against ``raw/retain1``.
+
+    ``scal_k`` is the k-th of four growing forget sets, each with the former in it. ``sust_k`` is the k-th of four
+    disjoint removal requests that follow one another: start request k from the model request k-1 left
+    (``target_path``). The first of both is ``forget``. MUSE's questions and memorised passages are about ``forget``,
+    so they are asked of all but the later requests, where verbmem is measured on a sample of the request's own texts.
+
+    A corpus is trained on as one stream of tokens: its texts are joined by a blank line and become one example. The
+    target learns the subset ``train``; of a folder without it, the forget set and both retain sets. ``limit`` keeps
+    the first so many texts of each retain set, and takes the texts to judge from them.
+
+    Raises:
+        DataError: a file is missing or malformed, or the hub cannot be reached.
+    """
+    if forget_split != "forget" and name == "muse-books" and data_dir is None:
+        raise DataError(f"{HUB_IDS[name]} has no {forget_split} on the hub: only muse-news has scal and sust there")
+    forget = "raw/forget" if forget_split == "forget" else f"{forget_split[:4]}/forget_{forget_split[5:]}"
+    has_train = data_dir is None or all(find_files(data_dir, table) for table in _TRAIN)
+    learned = _TRAIN if has_train else (forget, "raw/retain1", "raw/retain2")
+    kinds = dict.fromkeys((forget, "raw/retain1", *learned, *_TEXTS), text) | dict.fromkeys(_QUESTIONS, question)
+    kinds[_PASSAGES] = passage
+    parts = read_examples(_tables(name, data_dir, list(kinds)), kinds)
+    for table in parts:
+        if table.startswith(("raw/retain", "train/retain")):
+            parts[table] = parts[table][:limit]
+    later = forget_split.startswith("sust") and forget_split != "sust_1"
+    return UnlearningData(
+        name=f"{name}/{forget_split}",
+        forget=(_stream(parts[forget]),),
+        retain=(_stream(parts["raw/retain1"]),),
+        full=tuple(_stream(parts[table]) for table in learned),
+        forget_eval=_sample(parts[forget]) if later else parts["privleak/forget"],
+        retain_eval=parts["privleak/retain"] if limit is None else _sample(parts["raw/retain1"]),
+        holdout=parts["privleak/holdout"],
+        prompted=_prompted(parts, later=later),
+    )
+
+
+def question_prompt(question: str, in_context: Sequence[Example]) -> str:
+    """The questions and answers to learn from, a blank line after each, and the question.
+
+    MUSE's code ends in ``Answer: ``. Here the space belongs to the answer's first token, as it does in all prompts of
+    this project: a tokenizer would make a token of it that no running text has at that place.
+    """
+    shown = "".join(f"Question: {item.question}\nAnswer: {item.answer}\n\n" for item in in_context)
+    return f"{shown}Question: {question}\nAnswer:"
+
+
+def _tables(name: str, data_dir: Path | None, tables: Sequence[str]) -> dict[str, list[Row]]:
+    if data_dir is not None:
+        return read_tables(data_dir, tables, needs=f"the files of {HUB_IDS[name]} as SUBSET/SPLIT.json")
+    return {table: hub_rows(HUB_IDS[name], table.split("/")[0], split=table.split("/")[1]) for table in tables}
+
+
+def _prompted(parts: Mapping[str, Sequence[Example]], *, later: bool) -> dict[str, tuple[Prompted, ...]]:
+    def questions(side: str) -> tuple[Prompted, ...]:
+        in_context = parts[f"knowmem/{side}_qa_icl"]
+        return tuple(
+            Prompted(question_prompt(item.question, in_context), item.answer, KNOWMEM_TOKENS, KNOWMEM_STOP)
+            for item in parts[f"knowmem/{side}_qa"]
+        )
+
+    if later:
+        return {"knowmem_retain": questions("retain")}
+    passages = tuple(Prompted(item.question, item.answer, VERBMEM_TOKENS) for item in parts[_PASSAGES])
+    return {"verbmem": passages, "knowmem_forget": questions("forget"), "knowmem_retain": questions("retain")}
+
+
+def _stream(texts: Sequence[Example]) -> Example:
+    return Example("", "\n\n".join(item.answer for item in texts))
+
+
+def _sample(texts: tuple[Example, ...]) -> tuple[Example, ...]:
+    return texts[:: -(-len(texts) // SAMPLE)]

@@ -1,0 +1,82 @@
+"""Rows as examples: which columns there must be, and everything that is wrong with them, row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from trainables.data.errors import DataError, shortened
+from trainables.data.examples import Example
+from trainables.data.files import Row
+
+
+def read_examples(
+    tables: Mapping[str, Iterable[Row]], kinds: Mapping[str, Callable[[Row], Example]]
+) -> dict[str, tuple[Example, ...]]:
+    """The rows of each table as examples of its kind: :func:`question`, :func:`text`, ...
+
+    Raises:
+        DataError: one problem per bad row, up to 20 of a table; or a table has no rows.
+    """
+    examples: dict[str, tuple[Example, ...]] = {}
+    problems: list[str] = []
+    for name, kind in kinds.items():
+        found: list[Example] = []
+        bad: list[str] = []
+        for row in tables[name]:
+            try:
+                found.append(kind(row))
+            except DataError as error:
+                bad += error.problems
+        if not found and not bad:
+            bad.append(f"{name}: no rows; expected at least one")
+        problems += shortened(bad, name)
+        examples[name] = tuple(found)
+    if problems:
+        raise DataError(*problems)
+    return examples
+
+
+def question(row: Row) -> Example:
+    """A row with question and answer, and if given paraphrased_answer and perturbed_answer (a list).
+
+    Raises:
+        DataError: a column is missing or of the wrong type.
+    """
+    value = _columns(row, "question and answer")
+    asked, answer = _filled(row, "question"), _filled(row, "answer")
+    paraphrase, perturbed = value.get("paraphrased_answer") or "", value.get("perturbed_answer") or []
+    if not isinstance(paraphrase, str):
+        raise DataError(f"{row.place}: column 'paraphrased_answer' must be a text, got {paraphrase!r:.60}")
+    if not isinstance(perturbed, list) or not all(isinstance(item, str) and item.strip() for item in perturbed):
+        raise DataError(f"{row.place}: column 'perturbed_answer' must be a list of texts, got {perturbed!r:.60}")
+    # Real authors and world facts have no paraphrase: TOFU scores the answer itself there.
+    return Example(asked, answer, paraphrase or (answer if perturbed else ""), tuple(perturbed))
+
+
+def text(row: Row) -> Example:
+    """A row with a plain text. Raises DataError."""
+    _columns(row, "text")
+    return Example("", _filled(row, "text"))
+
+
+def passage(row: Row) -> Example:
+    """A row with the beginning of a passage (prompt) and what follows (gt). Raises DataError."""
+    _columns(row, "prompt and gt")
+    return Example(_filled(row, "prompt"), _filled(row, "gt"))
+
+
+def _columns(row: Row, expected: str) -> Mapping[str, object]:
+    if row.problem:
+        raise DataError(row.problem)
+    if not isinstance(row.value, Mapping):
+        raise DataError(f"{row.place}: expected an object with {expected}, got {row.value!r:.60}")
+    return row.value
+
+
+def _filled(row: Row, column: str) -> str:
+    value = _columns(row, column).get(column)
+    if not isinstance(value, str) or not value.strip():
+        raise DataError(f"{row.place}: column '{column}' must be a non-empty text, got {value!r:.60}")
+    if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+        raise DataError(f"{row.place}: column '{column}' has half a surrogate pair, which is no character")
+    return value

@@ -1,0 +1,42 @@
+"""DPO: prefer "I don't know" to the answer that is to be forgotten, relative to the target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from trainables.objectives.base import ForgetBatch, ForgetObjective, Reference
+from trainables.options import Option
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def dpo_loss(batch: ForgetBatch, options: Mapping[str, float]) -> Tensor:
+    """``mean_i -(2/beta) log sigmoid(beta [(NLL_ref - NLL)_refusal - (NLL_ref - NLL)_forget])``, NLL per sequence.
+
+    Unlearning by DPO needs a preferred answer, and the field takes a refusal (TOFU's "DPO" is this idk-DPO), so that
+    the two names mean one objective. Each question keeps one refusal throughout, and both NLL_ref are precomputed; a
+    step costs a second forward and backward, on the refusals. The factor 2 makes it NPO where the refusals' terms are
+    0; the value at the target is ``2 log 2 / beta``.
+    """
+    from torch.nn.functional import logsigmoid
+
+    assert batch.reference_nll is not None, "dpo declares Reference.PAIR_NLL"
+    assert batch.refusal_nll is not None, "dpo declares Reference.PAIR_NLL"
+    assert batch.reference_refusal_nll is not None, "dpo declares Reference.PAIR_NLL"
+    beta = options["beta"]
+    preferred = batch.reference_refusal_nll - batch.refusal_nll
+    dispreferred = batch.reference_nll - batch.token_nll.sum(dim=1)
+    return -(2.0 / beta) * logsigmoid(beta * (preferred - dispreferred)).mean()
+
+
+OBJECTIVE = ForgetObjective(
+    name="dpo",
+    formula="-(2/beta) mean log sigmoid(beta [(NLL_ref - NLL)_idk - (NLL_ref - NLL)_forget]), 'I don't know' preferred",
+    loss=dpo_loss,
+    citation="Rafailov et al., Direct Preference Optimization, NeurIPS 2023 (arXiv:2305.18290); refusals as in Maini "
+    "et al., TOFU, COLM 2024 (arXiv:2401.06121)",
+    reference=Reference.PAIR_NLL,
+    options=(Option("beta", 0.1, 0.0, 100.0, "inverse temperature of the preference", low_open=True),),
+)

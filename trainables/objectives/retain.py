@@ -1,0 +1,45 @@
+"""The retain objectives: losses to minimise on the retain batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from trainables.objectives.base import full_precision
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+RETAIN_OBJECTIVES: Mapping[str, str] = MappingProxyType(
+    {
+        "ce": "L_R, the token-mean cross-entropy",
+        "kl": "KL(target || model), the token mean; one more forward pass per step, of the frozen target",
+    }
+)
+"""By name, what each is. RMU brings its own."""
+
+
+def kl_to_target(logits: Tensor, reference_logits: Tensor, supervised: Tensor) -> Tensor:
+    """``mean_tokens sum_v p_ref (log p_ref - log p)`` over supervised tokens, in nats; 0 where the model is the target.
+
+    Args:
+        logits: ``(B, S, V)`` of the model.
+        reference_logits: ``(B, S, V)`` of the target.
+        supervised: ``(B, S)`` bool.
+    """
+    log_p = full_precision(logits[supervised]).log_softmax(dim=1)
+    log_ref = full_precision(reference_logits[supervised]).log_softmax(dim=1)
+    return (log_ref.exp() * (log_ref - log_p)).sum(dim=1).mean()
+
+
+def hidden_distance(hidden: Tensor, reference_hidden: Tensor, present: Tensor) -> Tensor:
+    """``mean_tokens |h - h_ref|^2`` over all tokens that are not padding: RMU's retain objective.
+
+    Args:
+        hidden: ``(B, T, d)`` of the model.
+        reference_hidden: ``(B, T, d)`` of the target.
+        present: ``(B, T)`` bool.
+    """
+    gap = full_precision(hidden[present]) - full_precision(reference_hidden[present])
+    return gap.square().sum(dim=1).mean()

@@ -1,0 +1,68 @@
+"""RMU: push the hidden states of forget sequences towards one random direction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from trainables.objectives.base import ForgetObjective, HiddenBatch, Reference, full_precision
+from trainables.options import Option
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+AUTOMATIC = -1
+_PUBLISHED_LAYER = 7
+
+
+def rmu_loss(batch: HiddenBatch, options: Mapping[str, float]) -> Tensor:
+    """``mean_tokens |h - s u|^2`` over all tokens of the sequences, question and answer, padding left out.
+
+    The squared norm is summed over the hidden width, as in the paper's formula; the released code divides it, and the
+    retain objective, by the width. All parameters below the layer are trained, where the paper trains three matrices.
+    """
+    aim = (options["scale"] * batch.direction).to(batch.hidden.device)
+    gap = full_precision(batch.hidden[batch.present]) - aim
+    return gap.square().sum(dim=1).mean()
+
+
+def layer_problem(layer: float, *, depth: int) -> str | None:
+    """Why a model of ``depth`` decoder blocks has no such layer, in a plain sentence, or None."""
+    if layer == AUTOMATIC or 0 <= layer < depth:
+        return None
+    return f"layer must be from 0 to {depth - 1} in a model of {depth} decoder blocks, got {layer:g}"
+
+
+def layer_index(layer: float, *, depth: int) -> int:
+    """The decoder block whose output is meant, counted from 0.
+
+    The automatic choice is the published 7, or a third of the depth in models of fewer than 21 blocks.
+
+    Raises:
+        ValueError: the model has no such block.
+    """
+    if problem := layer_problem(layer, depth=depth):
+        raise ValueError(problem)
+    return min(_PUBLISHED_LAYER, depth // 3) if layer == AUTOMATIC else int(layer)
+
+
+OBJECTIVE = ForgetObjective(
+    name="rmu",
+    formula="mean |h_F - s u|^2 (all tokens); retain objective mean |h_R - h_R_ref|^2",
+    hidden_loss=rmu_loss,
+    citation="Li et al., The WMDP Benchmark: Measuring and Reducing Malicious Use With Unlearning, ICML 2024 "
+    "(arXiv:2403.03218)",
+    reference=Reference.HIDDEN,
+    options=(
+        Option("scale", 20.0, 0.0, 1e4, "s, the length hidden states of forget sequences are pushed to", low_open=True),
+        Option(
+            "layer",
+            AUTOMATIC,
+            AUTOMATIC,
+            1000.0,
+            "decoder block, from 0; -1 is block 7, or a third of the depth in shallower models",
+            whole=True,
+        ),
+    ),
+    weighting="gdiff",
+)

@@ -1,0 +1,43 @@
+"""UNDIAL: distil the target's own prediction with the true token's logit lowered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from trainables.objectives.base import ForgetBatch, ForgetObjective, Reference, full_precision
+from trainables.options import Option
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def undial_loss(batch: ForgetBatch, options: Mapping[str, float]) -> Tensor:
+    """``mean_tokens CE(softmax(z_ref - beta onehot(label)), z)`` over answer tokens; bounded below by that entropy.
+
+    ``z_ref`` are the target's logits: each step costs one more forward pass of the forget batch, with logits but
+    without gradients, through the frozen target (see :meth:`trainables.workspace.Workspace.frozen_target` for its
+    memory). The authors' code also averages over prompt and padding; only answers are to be forgotten.
+    """
+    import torch
+    from torch.nn.functional import cross_entropy
+
+    assert batch.reference_logits is not None, "undial declares Reference.LOGITS"
+    logits = full_precision(batch.logits[batch.supervised])
+    labels = batch.labels[batch.supervised].unsqueeze(1)
+    with torch.no_grad():
+        soft = full_precision(batch.reference_logits[batch.supervised])
+        lowered = soft.gather(1, labels) - options["beta"]
+        soft = soft.scatter(1, labels, lowered).softmax(dim=1)
+    return cross_entropy(logits, soft)
+
+
+OBJECTIVE = ForgetObjective(
+    name="undial",
+    formula="mean CE(softmax(z_ref - beta onehot(true token)), z) (token mean)",
+    loss=undial_loss,
+    citation="Dong et al., UNDIAL: Self-Distillation with Adjusted Logits for Robust Unlearning in Large Language "
+    "Models, NAACL 2025 (arXiv:2402.10052)",
+    reference=Reference.LOGITS,
+    options=(Option("beta", 10.0, 0.0, 1000.0, "how far the true token's logit is lowered", low_open=True),),
+)
