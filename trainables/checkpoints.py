@@ -75,6 +75,10 @@ def load_tokenizer(folder: Path | str) -> PreTrainedTokenizerBase:
 
     with loading(folder):
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        if not tokenizer.is_fast:
+            raise ValueError("its tokenizer has no fast form (tokenizer.json), which tells where an answer begins")
+        if tokenizer.eos_token_id is None:
+            raise ValueError("its tokenizer has no end-of-sequence token, which ends every answer")
     ensure_pad_token(tokenizer)
     return tokenizer
 

@@ -14,7 +14,7 @@ from trainables.losses import sequence_nll
 from trainables.metrics.rouge import rouge_l_recall
 from trainables.metrics.truth_ratio import forget_truth_ratio, retain_truth_ratio, truth_ratio
 from trainables.prompted import prompted_sets
-from trainables.tokens import Tokens, encode, encode_examples
+from trainables.tokens import QUESTION_ANSWER, Tokens, encode, encode_examples
 from trainables.vision.evaluation import ACCURACIES
 
 if TYPE_CHECKING:
@@ -41,15 +41,16 @@ class Evaluator:
         max_length: int,
         batch_size: int,
         device: torch.device | str,
+        template: str = QUESTION_ANSWER,
     ) -> None:
         self.random_guess = math.log(vocabulary_size)
         self._tokenizer = tokenizer
         self._device = device
         self._batch_size = batch_size
-        self._forget = _QuestionSet(data.forget, tokenizer, max_length)
-        self._retain = _QuestionSet(data.retain_eval, tokenizer, max_length)
-        self._forget_choices = _ChoiceSet(data.forget_eval, tokenizer, max_length)
-        self._retain_choices = _ChoiceSet(data.retain_eval, tokenizer, max_length)
+        self._forget = _QuestionSet(data.forget, tokenizer, max_length, template)
+        self._retain = _QuestionSet(data.retain_eval, tokenizer, max_length, template)
+        self._forget_choices = _ChoiceSet(data.forget_eval, tokenizer, max_length, template)
+        self._retain_choices = _ChoiceSet(data.retain_eval, tokenizer, max_length, template)
         self._prompted = prompted_sets(data, tokenizer)
 
     def losses(self, model: PreTrainedModel) -> dict[str, float]:
@@ -124,8 +125,10 @@ class Evaluator:
 class _QuestionSet:
     """The tokenised questions and answers of one evaluation set."""
 
-    def __init__(self, examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, max_length: int) -> None:
-        self.sequences = encode_examples(tokenizer, examples, max_length=max_length)
+    def __init__(
+        self, examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, max_length: int, template: str
+    ) -> None:
+        self.sequences = encode_examples(tokenizer, examples, max_length=max_length, template=template)
         self.references = [example.answer for example in examples]
         self.longest_answer = max(len(item) - item.prompt_length for item in self.sequences)
 
@@ -133,13 +136,15 @@ class _QuestionSet:
 class _ChoiceSet:
     """Per item the paraphrased answer and then the perturbed ones, flattened; falsy where the data have none."""
 
-    def __init__(self, examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, max_length: int) -> None:
+    def __init__(
+        self, examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, max_length: int, template: str
+    ) -> None:
         usable = [example for example in examples if example.paraphrased_answer and example.perturbed_answers]
         # Within a data set all items have the same number, so the least of them loses nothing.
         perturbed = min((len(example.perturbed_answers) for example in usable), default=0)
         self.per_item = 1 + perturbed
         self.sequences = tuple(
-            encode(tokenizer, example.question, answer, max_length=max_length)
+            encode(tokenizer, example.question, answer, max_length=max_length, template=template)
             for example in usable
             for answer in (example.paraphrased_answer, *example.perturbed_answers[:perturbed])
         )

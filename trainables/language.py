@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from trainables.checkpoints import load_model, load_tokenizer
 from trainables.data.examples import Example, UnlearningData
 from trainables.evaluation import Evaluator
 from trainables.losses import Predictions, predict, sequence_nll
-from trainables.tokens import Batch, Tokens, collate, encode_examples
+from trainables.tokens import QUESTION_ANSWER, Batch, Tokens, collate, encode_examples
 
 if TYPE_CHECKING:
     import torch
@@ -20,10 +21,15 @@ MEMORISED_VERBMEM = 0.95
 """Mean ROUGE-L recall of the forget answers above which the data count as memorised."""
 
 
+@dataclass(frozen=True, slots=True)
 class Language:
-    """See :class:`trainables.modality.Modality`; the processor is the tokenizer."""
+    """See :class:`trainables.modality.Modality`; the processor is the tokenizer.
 
-    name = "language"
+    ``template`` is how the model is asked, with the places ``{question}`` and ``{answer}``.
+    """
+
+    template: str = QUESTION_ANSWER
+    name: ClassVar[str] = "language"
 
     def load_model(self, folder: Path | str) -> PreTrainedModel:
         """A causal language model."""
@@ -41,7 +47,7 @@ class Language:
         self, processor: PreTrainedTokenizerBase, examples: Sequence[Example], *, max_length: int
     ) -> tuple[Tokens, ...]:
         """The tokens of each example's question and answer."""
-        return encode_examples(processor, examples, max_length=max_length)
+        return encode_examples(processor, examples, max_length=max_length, template=self.template)
 
     def lengths(self, items: Sequence[Tokens]) -> list[int]:
         """The number of tokens of each sequence."""
@@ -86,7 +92,13 @@ class Language:
     ) -> Evaluator:
         """Losses, ROUGE and truth ratios."""
         return Evaluator(
-            data, processor, vocabulary_size=classes, max_length=max_length, batch_size=batch_size, device=device
+            data,
+            processor,
+            vocabulary_size=classes,
+            max_length=max_length,
+            batch_size=batch_size,
+            device=device,
+            template=self.template,
         )
 
     def memorised(self, evaluator: Evaluator, model: PreTrainedModel) -> bool:
@@ -96,6 +108,3 @@ class Language:
 
 def _pad_id(processor: PreTrainedTokenizerBase) -> int:
     return int(processor.pad_token_id)
-
-
-LANGUAGE = Language()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import inspect
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,19 +34,32 @@ class Predictions:
 
 
 def predict(model: PreTrainedModel, batch: Batch) -> Predictions:
-    """One forward pass. The vocabulary-wide logits of the prompt all rows share, a third to a half, are never made."""
+    """One forward pass.
+
+    The vocabulary-wide logits of the prompt all rows share, a third to a half, are never made, unless the architecture
+    knows no ``logits_to_keep``.
+    """
     from torch.nn.functional import cross_entropy
 
     labels = batch.labels[:, max(1, batch.prompt_length) :]
     width = labels.shape[1]
-    logits = model(
-        input_ids=batch.input_ids,
-        attention_mask=batch.attention_mask,
-        use_cache=False,
-        logits_to_keep=width + 1,
-    ).logits[:, -(width + 1) : -1]
+    kept = {"logits_to_keep": width + 1} if _keeps_logits(type(_whole(model)).forward) else {}
+    logits = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask, use_cache=False, **kept).logits[
+        :, -(width + 1) : -1
+    ]
     nll = cross_entropy(logits.flatten(0, 1).float(), labels.flatten(), ignore_index=IGNORED, reduction="none")
     return Predictions(logits, labels, nll.view(labels.shape), labels != IGNORED)
+
+
+def _whole(model: PreTrainedModel) -> PreTrainedModel:
+    """The model itself where it is under an adapter, whose forward takes anything."""
+    base: PreTrainedModel = model.get_base_model() if hasattr(model, "get_base_model") else model
+    return base
+
+
+@functools.cache
+def _keeps_logits(forward: Callable[..., object]) -> bool:
+    return "logits_to_keep" in inspect.signature(forward).parameters
 
 
 def token_nll(model: PreTrainedModel, batch: Batch) -> tuple[Tensor, Tensor]:

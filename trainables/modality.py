@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from trainables.data import ImageData, ProblemData
-from trainables.language import LANGUAGE
+from trainables.language import Language
 from trainables.losses import Predictions
+from trainables.tokens import QUESTION_ANSWER
 from trainables.vision.modality import VISION
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class ModelEvaluator(Protocol):
 class Modality(Protocol):
     """How one kind of data is read, batched and scored; a *processor* is a tokenizer or an image processor."""
 
-    name: str
+    name: ClassVar[str]
 
     def load_model(self, folder: Path | str) -> PreTrainedModel:
         """The model in a folder, in float32; raises LoadError with a plain sentence."""
@@ -80,6 +81,6 @@ class Modality(Protocol):
         """Whether a model whose training loss is low has learned its data by heart, as :meth:`evaluator` sees it."""
 
 
-def modality_of(data: ProblemData) -> Modality:
-    """The modality of an unlearning problem."""
-    return VISION if isinstance(data, ImageData) else LANGUAGE
+def modality_of(data: ProblemData, template: str = QUESTION_ANSWER) -> Modality:
+    """The modality of an unlearning problem; ``template`` is how a language model is asked."""
+    return VISION if isinstance(data, ImageData) else Language(template)

@@ -21,6 +21,7 @@ DTYPES = ("fp32", "bf16")
 
 _NOT_HASHED = (
     *("model_path", "target_path", "data_dir", "target_epochs", "target_lr", "target_batch_size"),
+    "target_lora_rank",
     "auto_lr_log_forget",
 )
 """Where things lie on this machine; how the target was made (``target_key`` hashes what came of it); what is logged."""
@@ -36,7 +37,8 @@ _REAL = ("lr", "weight_decay", "momentum", "max_grad_norm")
 class TrialSpec:
     """One trial. ``lr`` is the fixed learning rate, or AutoLR's starting point with ``auto_lr="on"``.
 
-    ``target_epochs``, ``target_lr`` and ``target_batch_size`` replace the model's own fine-tuning recipe.
+    ``target_epochs``, ``target_lr``, ``target_batch_size`` and ``target_lora_rank`` (0: all weights) replace what the
+    model's own fine-tuning recipe says. ``lora_rank`` None trains all weights.
     ``retain_objective`` is what is minimised on the retain set, ``ce`` (L_R) or ``kl`` (to the target); AutoLR's probes
     and the evaluation's ``retain_loss`` are L_R under either.
     ``options`` are the method's own options (``c``, ``beta``, ...) as sorted pairs, defaults filled in.
@@ -54,6 +56,7 @@ class TrialSpec:
     target_epochs: int | None = None
     target_lr: float | None = None
     target_batch_size: int | None = None
+    target_lora_rank: int | None = None
     method: str = "gdiff"
     options: tuple[tuple[str, float], ...] = ()
     weight_scale: str = "raw"
@@ -201,8 +204,9 @@ def _modality_problems(spec: TrialSpec) -> list[str]:
         found.append(f"forget_class applies to {', '.join(IMAGE_DATASETS)} only, not to {spec.dataset}")
     if not images:
         return found
-    if spec.lora_rank is not None:
-        found.append("lora_rank does not apply to image classifiers: all their weights are trained, convolutions too")
+    for name in ("lora_rank", "target_lora_rank"):
+        if getattr(spec, name):
+            found.append(f"{name} does not apply to image classifiers: all their weights are trained, convolutions too")
     if spec.gradient_checkpointing:
         found.append("gradient_checkpointing does not apply to image classifiers: a ResNet does not have it")
     if spec.max_length != _DEFAULT_MAX_LENGTH:
@@ -243,6 +247,8 @@ def _number_problems(spec: TrialSpec) -> list[str]:
         value = getattr(spec, name)
         if value is not None and value < 1:
             found.append(f"{name} must be at least 1, got {value}")
+    if spec.target_lora_rank is not None and spec.target_lora_rank < 0:
+        found.append(f"target_lora_rank must be at least 0 (0 trains all weights), got {spec.target_lora_rank}")
     if not 0 <= spec.seed < 2**32:
         found.append(f"seed must be from 0 to {2**32 - 1}, got {spec.seed}")
     if spec.max_length < 8:

@@ -16,14 +16,16 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainables.checkpoints import load_model, load_tokenizer, loading, save_model
+from trainables.checkpoints import ensure_pad_token, load_model, load_tokenizer, loading, save_model
 from trainables.data import ImageData, ProblemData, UnlearningData, load_data
 from trainables.data.examples import Example
 from trainables.data.images import ImageSet
 from trainables.finetune import Progress, TargetError, finetune
+from trainables.hub import fetch_model, hub_commit
 from trainables.modality import modality_of
-from trainables.models import MODELS, ModelInfo, TargetRecipe, local_model
+from trainables.models import MODELS, ModelInfo, TargetRecipe, find_model, is_hub_id
 from trainables.spec import TrialSpec
+from trainables.tokens import QUESTION_ANSWER
 
 if TYPE_CHECKING:
     import torch
@@ -44,6 +46,7 @@ class Target:
         vocabulary_size: ``|V|``, the model's number of output classes: tokens, or labels of images.
         baseline: the target's own metrics.
         reference_nll: the target's summed NLL of each forget example, in the order of ``data.forget``.
+        template: how the model is asked, with the places ``{question}`` and ``{answer}``.
     """
 
     key: str
@@ -52,6 +55,7 @@ class Target:
     vocabulary_size: int
     baseline: dict[str, float]
     reference_nll: tuple[float, ...]
+    template: str = QUESTION_ANSWER
 
 
 def cache_folder() -> Path:
@@ -60,8 +64,8 @@ def cache_folder() -> Path:
 
 
 def model_info(spec: TrialSpec) -> ModelInfo:
-    """The registry's entry for the spec's model, or one made up for a local folder."""
-    return MODELS.get(spec.model) or local_model(spec.model)
+    """The registry's entry for the spec's model, or one made up for a hub id or a local folder."""
+    return find_model(spec.model)
 
 
 def target_recipe(spec: TrialSpec) -> TargetRecipe:
@@ -73,6 +77,8 @@ def target_recipe(spec: TrialSpec) -> TargetRecipe:
         recipe = replace(recipe, lr=spec.target_lr)
     if spec.target_batch_size is not None:
         recipe = replace(recipe, batch_size=spec.target_batch_size)
+    if spec.target_lora_rank is not None:
+        recipe = replace(recipe, lora_rank=spec.target_lora_rank or None)
     return recipe
 
 
@@ -110,7 +116,7 @@ def prepare_target(
         folder = Path(spec.target_path)
         key = folder_digest(folder)
     else:
-        key = _digest(FORMAT, _base_identity(spec), asdict(recipe), data.full, spec.max_length)
+        key = _digest(FORMAT, _base_identity(spec), _content(recipe), data.full, spec.max_length, *_asked(spec))
         folder = cache / "targets" / key
         if not (folder / "target.json").is_file():
             _make_target(spec, data, recipe, folder, device=device, on_progress=on_progress)
@@ -151,9 +157,13 @@ def _make_target(
     device: torch.device | str,
     on_progress: Callable[[Progress], None],
 ) -> None:
-    modality = modality_of(data)
+    modality = modality_of(data, model_info(spec).template)
     model, processor = load_base(spec, data)
     model.to(device)
+    if recipe.lora_rank is not None:
+        from trainables.workspace import add_adapter
+
+        model = add_adapter(model, rank=recipe.lora_rank, seed=0)
     evaluator = modality.evaluator(
         data,
         processor,
@@ -173,10 +183,18 @@ def _make_target(
         memorised=lambda trained: modality.memorised(evaluator, trained),
         on_progress=on_progress,
     )
+    if recipe.lora_rank is not None:
+        model = model.merge_and_unload()
     staging = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:8]}")
     try:
         save_model(model, processor, staging)
-        description = {"model": spec.model, "data": data.name, "recipe": asdict(recipe), "epochs": epochs}
+        description = {
+            "model": spec.model,
+            "base": _base_identity(spec),
+            "data": data.name,
+            "recipe": asdict(recipe),
+            "epochs": epochs,
+        }
         (staging / "target.json").write_text(json.dumps(description, indent=2))
         try:
             staging.rename(folder)
@@ -195,27 +213,49 @@ def load_base(spec: TrialSpec, data: ProblemData) -> tuple[PreTrainedModel, Any]
         TargetError: the model is unknown.
         LoadError: it cannot be loaded.
     """
-    if spec.model not in MODELS and spec.model_path is None:
-        raise TargetError(f"unknown model '{spec.model}': expected one of {', '.join(MODELS)}, or a model_path")
-    info = model_info(spec)
-    source = spec.model_path or info.hub_id
     if isinstance(data, ImageData):
         from trainables.vision.models import base_classifier
 
-        return base_classifier(info.name, source, data)
-    if source is None:
-        from trainables.tiny_models import make_tiny_phi, train_tokenizer
+        if spec.model_path is None and model_info(spec).modality != "vision":
+            raise TargetError(f"model '{spec.model}' is no image classifier; give one in a folder as model_path")
+        return base_classifier(spec.model, spec.model_path, data)
+    if spec.model_path is not None:
+        return load_model(spec.model_path), load_tokenizer(spec.model_path)
+    if spec.model not in MODELS and not is_hub_id(spec.model):
+        raise TargetError(
+            f"unknown model '{spec.model}': expected one of {', '.join(MODELS)}, a hub id ORGANISATION/NAME, "
+            "or a model_path"
+        )
+    hub_id = model_info(spec).hub_id
+    if hub_id is not None:
+        folder = fetch_model(hub_id)
+        return load_model(folder), load_tokenizer(folder)
+    from trainables.tiny_models import make_tiny, tokenizer_for
 
-        trained = train_tokenizer(data.full)
-        return make_tiny_phi(trained), trained
-    return load_model(source), load_tokenizer(source)
+    tokenizer = tokenizer_for(spec.model, data.full)
+    ensure_pad_token(tokenizer)
+    return make_tiny(spec.model, tokenizer), tokenizer
 
 
 def _base_identity(spec: TrialSpec) -> str:
+    """What the base model is, whatever it is called: its files' digest, its commit, or the name of one made here."""
     if spec.model_path is not None:
         return folder_digest(Path(spec.model_path))
     info = model_info(spec)
+    if info.hub_id is not None:
+        return f"{info.hub_id}@{hub_commit(info.hub_id)}"
     return f"{info.name}:{info.hub_id}"
+
+
+def _content(recipe: TargetRecipe) -> dict[str, object]:
+    """The recipe as part of a key; training all weights is not mentioned, as in keys made before there was a choice."""
+    return {name: value for name, value in asdict(recipe).items() if not (name == "lora_rank" and value is None)}
+
+
+def _asked(spec: TrialSpec) -> tuple[str, ...]:
+    """The model's template as part of a key, where it is not the usual one."""
+    template = model_info(spec).template
+    return () if template == QUESTION_ANSWER else (template,)
 
 
 def _with_baseline(
@@ -226,11 +266,12 @@ def _with_baseline(
 
     with loading(folder):
         configuration = AutoConfig.from_pretrained(folder, trust_remote_code=False)
-        vocabulary_size = modality_of(data).classes(configuration)
-    problem = _digest(FORMAT, key, data, spec.max_length)
+        template = model_info(spec).template
+        vocabulary_size = modality_of(data, template).classes(configuration)
+    problem = _digest(FORMAT, key, data, spec.max_length, *_asked(spec))
     stored = cache / "baselines" / f"{problem}.json"
     if not stored.is_file():
-        bare = Target(problem, str(folder), data, vocabulary_size, {}, ())
+        bare = Target(problem, str(folder), data, vocabulary_size, {}, (), template)
         values = _score(bare, spec, device)
         stored.parent.mkdir(parents=True, exist_ok=True)
         staging = stored.with_suffix(f".{uuid.uuid4().hex[:8]}")
@@ -244,6 +285,7 @@ def _with_baseline(
         vocabulary_size=vocabulary_size,
         baseline=values["baseline"],
         reference_nll=tuple(values["reference_nll"]),
+        template=template,
     )
 
 

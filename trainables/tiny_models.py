@@ -1,8 +1,14 @@
-"""The models made on the spot: a byte-level BPE tokenizer trained on the data, a small network."""
+"""The models made on the spot: a tokenizer trained on the data, a small random network of a real architecture.
+
+Each is a twin of a model of the registry: transformers' own class for it, with what makes its architecture different
+(ALiBi, tied embeddings, dropout, grouped-query and sliding-window attention) kept, in about a million parameters.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from trainables.data.examples import Example
@@ -11,7 +17,12 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 VOCABULARY = 2048
+WIDTH, LAYERS, HEADS = 128, 4, 4
+SLIDING_WINDOW = 32
+"""Tokens a layer of tiny-mistral looks back on; shorter than its sequences, so that the window does something."""
+
 END_OF_TEXT, PAD = "<|endoftext|>", "<|pad|>"
+UNKNOWN, BOS, EOS = "<unk>", "<s>", "</s>"
 
 
 def train_tokenizer(examples: Iterable[Example]) -> PreTrainedTokenizerFast:
@@ -29,33 +40,176 @@ def train_tokenizer(examples: Iterable[Example]) -> PreTrainedTokenizerFast:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    texts = (
-        example.answer if example.is_text else f"Question: {example.question}\nAnswer: {example.answer}"
-        for example in examples
-    )
-    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.train_from_iterator(_texts(examples), trainer)
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, eos_token=END_OF_TEXT, pad_token=PAD, clean_up_tokenization_spaces=False
     )
 
 
-def make_tiny_phi(tokenizer: PreTrainedTokenizerFast, *, seed: int = 0) -> PreTrainedModel:
-    """A randomly initialised ``PhiForCausalLM`` of about 1.3M parameters (4 layers, width 128) in float32."""
-    import torch
+def train_metaspace_tokenizer(examples: Iterable[Example]) -> PreTrainedTokenizerFast:
+    """A tokenizer laid out as Llama's and Mistral's: BPE over ``▁`` for spaces, unknown characters as bytes, BOS first.
+
+    It has at most 2,048 tokens and, as theirs, no padding token; deterministic.
+    """
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.BPE(unk_token=UNKNOWN, fuse_unk=True, byte_fallback=True))
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Split("\n", "isolated"), pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="first")]
+    )
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(content=" ", left=1)]
+    )
+    special = [UNKNOWN, BOS, EOS]
+    bytewise = [f"<0x{byte:02X}>" for byte in range(256)]
+    trainer = trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=[*special, *bytewise], show_progress=False)
+    tokenizer.train_from_iterator(_texts(examples), trainer)
+    # The trainer knows no other way to reserve the bytes' places; as special tokens they would vanish when decoded.
+    content = json.loads(tokenizer.to_str())
+    content["added_tokens"] = [token for token in content["added_tokens"] if token["content"] in special]
+    tokenizer = Tokenizer.from_str(json.dumps(content))
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{BOS} $A", special_tokens=[(BOS, tokenizer.token_to_id(BOS))]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        unk_token=UNKNOWN,
+        bos_token=BOS,
+        eos_token=EOS,
+        clean_up_tokenization_spaces=False,
+    )
+
+
+def _texts(examples: Iterable[Example]) -> Iterable[str]:
+    return (
+        example.answer if example.is_text else f"Question: {example.question}\nAnswer: {example.answer}"
+        for example in examples
+    )
+
+
+def _phi(ends: Mapping[str, int]) -> PreTrainedModel:
     from transformers import PhiConfig, PhiForCausalLM
 
-    config = PhiConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=128,
-        intermediate_size=512,
-        num_hidden_layers=4,
-        num_attention_heads=4,
-        max_position_embeddings=2048,
-        bos_token_id=tokenizer.eos_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-        tie_word_embeddings=False,
+    return PhiForCausalLM(
+        PhiConfig(
+            vocab_size=VOCABULARY,
+            hidden_size=WIDTH,
+            intermediate_size=4 * WIDTH,
+            num_hidden_layers=LAYERS,
+            num_attention_heads=HEADS,
+            max_position_embeddings=2048,
+            tie_word_embeddings=False,
+            **ends,
+        )
     )
+
+
+def _falcon(ends: Mapping[str, int]) -> PreTrainedModel:
+    """As falcon-rw: ALiBi instead of rotary positions, biases, attention before the MLP, a key for every head."""
+    from transformers import FalconConfig, FalconForCausalLM
+
+    return FalconForCausalLM(
+        FalconConfig(
+            vocab_size=VOCABULARY,
+            hidden_size=WIDTH,
+            num_hidden_layers=LAYERS,
+            num_attention_heads=HEADS,
+            alibi=True,
+            bias=True,
+            multi_query=False,
+            parallel_attn=False,
+            new_decoder_architecture=False,
+            tie_word_embeddings=True,
+            **ends,
+        )
+    )
+
+
+def _gpt2(ends: Mapping[str, int]) -> PreTrainedModel:
+    """As gpt2-xl: learned positions, dropout of 0.1 in training."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    return GPT2LMHeadModel(
+        GPT2Config(
+            vocab_size=VOCABULARY,
+            n_positions=1024,
+            n_embd=WIDTH,
+            n_layer=LAYERS,
+            n_head=HEADS,
+            tie_word_embeddings=True,
+            **ends,
+        )
+    )
+
+
+def _llama(ends: Mapping[str, int]) -> PreTrainedModel:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    return LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=VOCABULARY,
+            hidden_size=WIDTH,
+            intermediate_size=352,
+            num_hidden_layers=LAYERS,
+            num_attention_heads=HEADS,
+            max_position_embeddings=4096,
+            tie_word_embeddings=False,
+            **ends,
+        )
+    )
+
+
+def _mistral(ends: Mapping[str, int]) -> PreTrainedModel:
+    """As Mistral-7B-v0.1: several heads to a key, and a window each layer looks back on."""
+    from transformers import MistralConfig, MistralForCausalLM
+
+    return MistralForCausalLM(
+        MistralConfig(
+            vocab_size=VOCABULARY,
+            hidden_size=WIDTH,
+            intermediate_size=352,
+            num_hidden_layers=LAYERS,
+            num_attention_heads=HEADS,
+            num_key_value_heads=HEADS // 2,
+            sliding_window=SLIDING_WINDOW,
+            max_position_embeddings=4096,
+            tie_word_embeddings=False,
+            **ends,
+        )
+    )
+
+
+Tokenizers = Callable[[Iterable[Example]], "PreTrainedTokenizerFast"]
+
+_TWINS: Mapping[str, tuple[Tokenizers, Callable[[Mapping[str, int]], PreTrainedModel]]] = MappingProxyType(
+    {
+        "tiny-phi": (train_tokenizer, _phi),
+        "tiny-falcon": (train_tokenizer, _falcon),
+        "tiny-gpt2": (train_tokenizer, _gpt2),
+        "tiny-llama": (train_metaspace_tokenizer, _llama),
+        "tiny-mistral": (train_metaspace_tokenizer, _mistral),
+    }
+)
+TWINS = tuple(_TWINS)
+"""The names of the models made here."""
+
+
+def tokenizer_for(name: str, examples: Iterable[Example]) -> PreTrainedTokenizerFast:
+    """The tokenizer of the twin called ``name``, trained on the examples."""
+    return _TWINS[name][0](examples)
+
+
+def make_tiny(name: str, tokenizer: PreTrainedTokenizerFast, *, seed: int = 0) -> PreTrainedModel:
+    """A randomly initialised network of the twin called ``name``, about a million parameters in float32."""
+    import torch
+
+    eos = int(tokenizer.eos_token_id)
+    ends = {
+        "bos_token_id": eos if tokenizer.bos_token_id is None else int(tokenizer.bos_token_id),
+        "eos_token_id": eos,
+        "pad_token_id": eos if tokenizer.pad_token_id is None else int(tokenizer.pad_token_id),
+    }
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return PhiForCausalLM(config)
+        return _TWINS[name][1](ends)

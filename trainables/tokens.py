@@ -1,8 +1,8 @@
 """From questions and answers to token ids, labels and padded batches.
 
-Prompt for base models: ``Question: {q}\\nAnswer: {a}`` + EOS. Supervised are the answer's tokens and EOS; the space
-before the answer belongs to its first token. The text is tokenised once as a whole and split by character offsets,
-so neither "Answer:" gets into the loss nor the first answer token out of it.
+Template for base models: ``Question: {question}\\nAnswer: {answer}`` + EOS. Supervised are the answer's tokens and EOS;
+the space before the answer belongs to its first token. The text is tokenised once as a whole and split by character
+offsets, so neither "Answer:" gets into the loss nor the first answer token out of it.
 
 Plain text is tokenised once and cut into windows of token ids, all of them supervised.
 """
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
     from transformers import PreTrainedTokenizerBase
+
+QUESTION_ANSWER = "Question: {question}\nAnswer: {answer}"
+"""The template of base models."""
 
 IGNORED = -100
 """The label of tokens that are not supervised."""
@@ -56,19 +59,30 @@ class Batch:
     prompt_length: int
 
 
-def prompt_text(question: str) -> str:
+def prompt_text(question: str, *, template: str = QUESTION_ANSWER) -> str:
     """The prompt up to and without the space that begins the answer."""
-    return f"Question: {question}\nAnswer:"
+    before = template.partition("{answer}")[0]
+    return before.rstrip(" ").replace("{question}", question)
 
 
-def encode(tokenizer: PreTrainedTokenizerBase, question: str, answer: str, *, max_length: int) -> Tokens:
+def encode(
+    tokenizer: PreTrainedTokenizerBase,
+    question: str,
+    answer: str,
+    *,
+    max_length: int,
+    template: str = QUESTION_ANSWER,
+) -> Tokens:
     """Token ids of prompt, answer and EOS; a sequence longer than ``max_length`` is cut at its end.
 
     Raises:
         DataError: the prompt alone fills ``max_length``, so that nothing would be supervised.
     """
-    prompt = prompt_text(question)
-    encoding = tokenizer(f"{prompt} {answer}", return_offsets_mapping=True, add_special_tokens=True)
+    prompt = prompt_text(question, template=template)
+    # The answer goes in last: a question may hold braces of its own.
+    before, _, after = template.partition("{answer}")
+    text = f"{before.replace('{question}', question)}{answer}{after}"
+    encoding = tokenizer(text, return_offsets_mapping=True, add_special_tokens=True)
     ids = list(encoding["input_ids"])
     # A token belongs to the answer when it ends after the prompt: then " Paris" counts and ":" does not.
     supervised = [end > len(prompt) for _, end in encoding["offset_mapping"]]
@@ -84,7 +98,11 @@ def encode(tokenizer: PreTrainedTokenizerBase, question: str, answer: str, *, ma
 
 
 def encode_examples(
-    tokenizer: PreTrainedTokenizerBase, examples: Sequence[Example], *, max_length: int
+    tokenizer: PreTrainedTokenizerBase,
+    examples: Sequence[Example],
+    *,
+    max_length: int,
+    template: str = QUESTION_ANSWER,
 ) -> tuple[Tokens, ...]:
     """:func:`encode` of each example's question and answer, :func:`encode_text` of each plain text, in order."""
     sequences: list[Tokens] = []
@@ -92,7 +110,7 @@ def encode_examples(
         if item.is_text:
             sequences += encode_text(tokenizer, item.answer, max_length=max_length)
         else:
-            sequences.append(encode(tokenizer, item.question, item.answer, max_length=max_length))
+            sequences.append(encode(tokenizer, item.question, item.answer, max_length=max_length, template=template))
     return tuple(sequences)
 
 

@@ -34,7 +34,7 @@ class Workspace:
     def __init__(self, target: Target, *, device: torch.device | str) -> None:
         self.target = target
         self.device = device
-        self.modality = modality_of(target.data)
+        self.modality = modality_of(target.data, target.template)
         self.tokenizer = self.modality.load_processor(target.path)
         self._model: PreTrainedModel = self.modality.load_model(Path(target.path)).to(device)
         self._pristine: dict[str, Tensor] = {

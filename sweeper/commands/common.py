@@ -23,8 +23,9 @@ from trainables.data import (
     DataError,
     load_data,
 )
+from trainables.hub import folder_problems
 from trainables.methods import MethodError, method_names, parse_method, retain_objective_problem
-from trainables.models import MODELS, ModelInfo, local_model
+from trainables.models import MODELS, ModelInfo, find_model, is_hub_id, local_model
 from trainables.objectives import RETAIN_OBJECTIVES
 from trainables.objectives.rmu import layer_problem
 from trainables.spec import TrialSpec, images_problem
@@ -40,11 +41,16 @@ def base_spec(given: Mapping[str, Any], problems: list[str]) -> TrialSpec:
     model = given.get("model")
     path = given.get("model_path") or given.get("target_path")
     info: ModelInfo
-    if model is not None and model not in MODELS:
-        problems.append(f"unknown model '{model}': expected one of {', '.join(MODELS)}; or --model-path DIR")
-        info = MODELS["tiny-phi"]
+    if model is not None and (model in MODELS or is_hub_id(model)):
+        info = find_model(model)
+        if model not in MODELS and not path and Path(model).is_dir():
+            problems.append(f"--model {model}: this is a folder; give it with --model-path {model}")
     elif model is not None:
-        info = MODELS[model]
+        problems.append(
+            f"unknown model '{model}': expected one of {', '.join(MODELS)}; a hub id ORGANISATION/NAME; "
+            "or --model-path DIR"
+        )
+        info = MODELS["tiny-phi"]
     else:
         tiny = "tiny-resnet" if given.get("dataset") in IMAGE_DATASETS else "tiny-phi"
         info = local_model(Path(path).name) if path else MODELS[tiny]
@@ -65,7 +71,11 @@ def base_spec(given: Mapping[str, Any], problems: list[str]) -> TrialSpec:
     spec = TrialSpec(model=info.name, dataset=given.get("dataset") or info.dataset)
     if spec.dataset in MAX_LENGTHS:
         spec = replace(spec, max_length=MAX_LENGTHS[spec.dataset])
-    return replace(spec, **({"batch_size": info.batch_size, "eval_batch_size": info.eval_batch_size} | values))
+    own = {"batch_size": info.batch_size, "eval_batch_size": info.eval_batch_size, "lora_rank": info.lora_rank}
+    # "none" and 0 switch off the adapter a model is trained through by default.
+    if values.get("lora_rank") == 0:
+        values["lora_rank"] = None
+    return replace(spec, **(own | values))
 
 
 def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str, Sequence[float]]) -> list[str]:
@@ -132,9 +142,9 @@ def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
             )
         except DataError as error:
             found += error.problems
-    info = MODELS.get(spec.model)
-    if spec.model_path is None and spec.target_path is None and info is not None and info.hub_id is not None:
-        hub.append(("model", info.hub_id))
+    hub_id = find_model(spec.model).hub_id
+    if spec.model_path is None and spec.target_path is None and hub_id is not None:
+        hub.append(("model", hub_id))
     if hub and ask_hub and not found:
         from sweeper.hub import hub_problems
 
@@ -171,16 +181,7 @@ def model_folder_problems(folder: Path, *, flag: str, images: bool = False, proc
         return [
             f"{flag} {folder}: no such folder; expected a model folder with config.json, safetensors and a tokenizer"
         ]
-    found = []
-    if not (folder / "config.json").is_file():
-        found.append(f"{flag} {folder}: there is no config.json in it")
-    if not list(folder.glob("*.safetensors")):
-        others = [path.name for pattern in ("*.bin", "*.pt", "*.gguf") for path in folder.glob(pattern)]
-        hint = f" (found {', '.join(others[:3])}; convert it to safetensors first)" if others else ""
-        found.append(f"{flag} {folder}: there are no *.safetensors weights in it{hint}")
-    if images:
-        if processor and not (folder / "preprocessor_config.json").is_file():
-            found.append(f"{flag} {folder}: there is no preprocessor_config.json in it")
-    elif not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer.model", "vocab.json")):
-        found.append(f"{flag} {folder}: there is no tokenizer in it")
-    return found
+    found = folder_problems(folder, tokenizer=not images)
+    if images and processor and not (folder / "preprocessor_config.json").is_file():
+        found.append("there is no preprocessor_config.json in it")
+    return [f"{flag} {folder}: {problem}" for problem in found]

@@ -69,7 +69,16 @@ def _models() -> list[dict[str, object]]:
     from trainables.models import MODELS
 
     return [
-        {"name": item.name, "description": item.description, "default data": item.dataset, "hub": item.hub_id}
+        {
+            "name": item.name,
+            "description": item.description,
+            "default data": item.dataset,
+            "hub": item.hub_id,
+            "trains": "all weights" if item.lora_rank is None else f"LoRA of rank {item.lora_rank}",
+            "learning rate": f"{item.lr:g}, searched from {item.lr_range[0]:g} to {item.lr_range[1]:g}",
+            "batch size": item.batch_size,
+            "template": item.template.replace("\n", "\\n"),
+        }
         for item in MODELS.values()
     ]
 

@@ -33,6 +33,17 @@ NUMBER = Lenient(float, "number")
 WHOLE = Lenient(int, "whole number")
 
 
+class Rank(Lenient):
+    """The rank of an adapter; ``none`` is 0."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The rank, or None and a problem in ``ctx.meta``."""
+        return 0 if value == "none" else super().convert(value, param, ctx)
+
+
+RANK = Rank(int, "rank")
+
+
 def apply(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """One decorator from several, listed in the order of the help page."""
 
@@ -45,7 +56,7 @@ def apply(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 model_options = apply(
-    click.option("--model", default=None, help="Model by name (see 'list models').  [default: tiny-phi]"),
+    click.option("--model", default=None, help="Model by name, or its hub id ORG/NAME.  [default: tiny-phi]"),
     click.option("--model-path", type=click.Path(), help="Folder of a causal LM to fine-tune the target from."),
     click.option("--target-path", type=click.Path(), help="Folder of a causal LM that already is the target."),
     click.option("--dataset", default=None, help="Data set by name (see 'list datasets').  [default: the model's]"),
@@ -59,6 +70,11 @@ model_options = apply(
     click.option("--target-epochs", type=WHOLE, help="Epochs of the target's fine-tuning.  [default: the model's]"),
     click.option("--target-lr", type=NUMBER, help="Learning rate of the target's fine-tuning."),
     click.option("--target-batch-size", type=WHOLE, help="Batch size of the target's fine-tuning."),
+    click.option(
+        "--target-lora-rank",
+        type=RANK,
+        help="Fine-tune the target through LoRA, merged afterwards; 0 or none trains all weights.",
+    ),
 )
 
 training_options = apply(
@@ -73,7 +89,11 @@ training_options = apply(
     click.option("--max-grad-norm", type=NUMBER, help="Clip the combined gradient.  [default: off]"),
     click.option("--weight-scale", help="Weights raw as published, or unit, summing to 1.  [default: raw]"),
     click.option("--retain-objective", help="ce, or kl: KL to the target model, on the retain set.  [default: ce]"),
-    click.option("--lora-rank", type=WHOLE, help="Train a LoRA adapter of this rank instead of all weights."),
+    click.option(
+        "--lora-rank",
+        type=RANK,
+        help="Train a LoRA adapter of this rank; 0 or none trains all weights.  [default: the model's]",
+    ),
     click.option("--dtype", help="fp32, or bf16 autocast over fp32 weights.  [default: fp32]"),
     click.option("--gradient-checkpointing", is_flag=True, default=None, help="Trade time for memory."),
     click.option("--auto-lr-smoothing", help="paper, clip, official or search.  [default: clip]"),
@@ -99,6 +119,7 @@ SPEC_OPTIONS = (
     "target_epochs",
     "target_lr",
     "target_batch_size",
+    "target_lora_rank",
     "epochs",
     "max_steps",
     "batch_size",

@@ -20,7 +20,7 @@ from sweeper.settings import SweepSettings
 from sweeper.study import SAMPLERS
 from sweeper.tracking.uri import absolute_uri, tracking_problem
 from trainables.methods import parse_method
-from trainables.models import MODELS, local_model
+from trainables.models import find_model
 from trainables.spec import TrialSpec
 
 DEFAULT_METHODS = ("gdiff", "ngdiff")
@@ -45,7 +45,7 @@ def single_spec(given: Mapping[str, Any]) -> TrialSpec:
         if len(values) > 1:
             problems.append(f"option {name} is given {len(values)} times; one run takes one value")
     spec = base_spec(given, problems)
-    info = MODELS.get(spec.model) or local_model(spec.model)
+    info = find_model(spec.model)
     spec = replace(
         spec,
         lr=given["lr"] if given.get("lr") is not None else info.lr,
@@ -150,7 +150,7 @@ def _with_what_the_space_leaves_open(
     base: TrialSpec, space: Space, given: Mapping[str, Any], rates: Sequence[float]
 ) -> TrialSpec:
     """The base spec with the learning rate and AutoLR of the command line; a space that has its own overrides them."""
-    lr = rates[0] if rates else (MODELS.get(base.model) or local_model(base.model)).lr
+    lr = rates[0] if rates else find_model(base.model).lr
     return replace(base, lr=lr, auto_lr="on" if given["auto_lr"] == "on" else "off")
 
 

@@ -11,7 +11,7 @@ from search_spaces.space import Space
 from sweeper.commands.common import spec_problems
 from sweeper.commands.options import SPEC_OPTIONS
 from trainables.methods import method_names, option_names, parse_method
-from trainables.models import MODELS, local_model
+from trainables.models import find_model
 from trainables.spec import SPEC_FIELDS, TrialSpec
 
 _SHARED_FIELDS = (
@@ -43,7 +43,7 @@ def sweep_space(
     chosen = given["space"] or "default"
     try:
         if chosen in SPACES:
-            info = MODELS.get(base.model) or local_model(base.model)
+            info = find_model(base.model)
             keys = {
                 name: tuple(f"{owner}.{option.name}" for owner, option in parse_method(name).owned_options())
                 for name in methods

@@ -66,8 +66,9 @@ def model_folder(tmp_path: Path) -> Path:
     """What passes for a model folder as long as nobody loads it."""
     folder = tmp_path / "my-model"
     folder.mkdir()
-    for name in ("config.json", "tokenizer.json", "model.safetensors"):
+    for name in ("config.json", "tokenizer.json"):
         (folder / name).write_text("{}")
+    (folder / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
     return folder
 
 
@@ -149,7 +150,8 @@ WRONG_SPEC: dict[str, tuple[list[str], list[str]]] = {
     "auto lr smoothing": (["--auto-lr-smoothing", "x"], ["unknown auto_lr_smoothing 'x'"]),
     "auto lr never": (["--auto-lr", "on", "--auto-lr-every", "0"], ["auto_lr_every must be at least 1, got 0"]),
     "auto lr start": (["--auto-lr", "on", "--auto-lr-start", "0"], ["auto_lr_start must be at least 1, got 0"]),
-    "lora rank": (["--lora-rank", "0"], ["lora_rank must be at least 1, got 0"]),
+    "lora rank": (["--lora-rank", "-1"], ["lora_rank must be at least 1, got -1"]),
+    "target lora rank": (["--target-lora-rank", "-1"], ["target_lora_rank must be at least 0", "got -1"]),
     "an option nobody has": (["--option", "warmth=1"], ["option warmth does not apply to"]),
     "an option another has": (["--method", "gdiff", "--option", "beta=0.1"], ["option beta does not apply to"]),
     "an option without a value": (["--option", "c"], ["--option must be NAME=VALUE with a number, got 'c'"]),

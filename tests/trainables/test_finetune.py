@@ -11,7 +11,7 @@ import torch
 
 from trainables.data.examples import UnlearningData
 from trainables.finetune import MEMORISED_LOSS, Progress, TargetError, finetune
-from trainables.language import LANGUAGE
+from trainables.language import Language
 from trainables.models import TargetRecipe
 from trainables.tokens import Tokens, encode_examples
 
@@ -32,7 +32,7 @@ def run_finetune(sequences: tuple[Tokens, ...], tokenizer: Any) -> Finetune:
     def run(model: Any, recipe: TargetRecipe, **changes: Any) -> int:
         values: dict[str, Any] = {
             "recipe": recipe,
-            "modality": LANGUAGE,
+            "modality": Language(),
             "processor": tokenizer,
             "device": "cpu",
             "seed": 0,

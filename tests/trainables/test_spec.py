@@ -56,6 +56,7 @@ NOT_DECIDING: dict[str, Any] = {
     "target_epochs": 3,
     "target_lr": 1e-2,
     "target_batch_size": 3,
+    "target_lora_rank": 4,
     "auto_lr_log_forget": False,
 }
 

@@ -8,6 +8,7 @@ and on sentencepiece-like tokenizers, with and without special tokens that the t
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import random
 import subprocess
@@ -20,14 +21,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
 from trainables.data import DataError
 from trainables.data.authors import authors
 from trainables.data.examples import Example, UnlearningData
 from trainables.losses import sequence_nll
-from trainables.tiny_models import train_tokenizer
+from trainables.tiny_models import train_metaspace_tokenizer, train_tokenizer
 from trainables.tokens import (
     IGNORED,
     Tokens,
@@ -42,6 +43,8 @@ from trainables.tokens import (
 
 BOS, EOS, PAD = "<s>", "</s>", "<pad>"
 TEXTS = [f"Question: Where is {town}?\nAnswer: {town} is in Peru" for town in ("Lima", "Oslo", "Is A", "Paris")] * 5
+
+_EXAMPLES = [Example("Where is Lima?", "Lima is in Peru"), Example("Is Oslo in Peru?", "is")] * 5
 
 TOFU = Path(os.environ.get("TOFU_DATA_DIR", "../shared/data/tofu"))
 
@@ -78,6 +81,29 @@ def _unigram_with_lone_space() -> Tokenizer:
     return raw
 
 
+def _llama_like() -> Tokenizer:
+    """As Llama-2's tokenizer.json: ``▁`` put before the text and for spaces by a normalizer, unknown text as bytes."""
+    learned = json.loads(_metaspace_bpe().to_str())["model"]
+    vocabulary = dict(learned["vocab"])
+    for byte in range(256):
+        vocabulary[f"<0x{byte:02X}>"] = len(vocabulary)
+    raw = Tokenizer(
+        models.BPE(
+            vocabulary,
+            [tuple(pair) for pair in learned["merges"]],
+            unk_token="<unk>",
+            fuse_unk=True,
+            byte_fallback=True,
+        )
+    )
+    raw.add_special_tokens(["<unk>", BOS, EOS, PAD])
+    raw.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    raw.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    return raw
+
+
 def _adding(raw: Tokenizer, template: str) -> Tokenizer:
     added = processors.TemplateProcessing(
         single=template, special_tokens=[(name, raw.token_to_id(name)) for name in (BOS, EOS)]
@@ -101,6 +127,8 @@ TOKENIZERS = {
     "byte level, adds EOS": lambda: _fast(_adding(_byte_level(trim_offsets=False), f"$A {EOS}"), bos=False),
     "metaspace BPE": lambda: _fast(_metaspace_bpe(), bos=False),
     "metaspace BPE, adds BOS and EOS": lambda: _fast(_adding(_metaspace_bpe(), f"{BOS} $A {EOS}"), bos=True),
+    "Llama's normalizer, adds BOS": lambda: _fast(_adding(_llama_like(), f"{BOS} $A"), bos=True),
+    "tiny-llama's": lambda: train_metaspace_tokenizer(_EXAMPLES),
     "lone space token": lambda: _fast(_unigram_with_lone_space(), bos=False),
     "lone space token, adds BOS": lambda: _fast(_adding(_unigram_with_lone_space(), f"{BOS} $A"), bos=True),
 }
@@ -132,6 +160,35 @@ def test_the_first_supervised_token_begins_with_the_space(any_tokenizer: Any, qu
     tokens = encode(any_tokenizer, question, answer, max_length=200)
     first = any_tokenizer.convert_ids_to_tokens(tokens.ids[tokens.prompt_length])
     assert first.startswith(("Ġ", "▁"))
+
+
+@pytest.mark.parametrize(("question", "answer"), CASES)
+def test_no_token_of_the_prompt_is_supervised_and_none_of_the_answer_is_not(
+    any_tokenizer: Any, question: str, answer: str
+) -> None:
+    """The two public errors at once, on the labels a loss is taken of: characters, by the tokenizer's own offsets."""
+    prompt, text = f"Question: {question}\nAnswer:", f"Question: {question}\nAnswer: {answer}"
+    tokens = encode(any_tokenizer, question, answer, max_length=200)
+    batch = collate([tokens], [0], pad_id=any_tokenizer.pad_token_id or 0, device="cpu")
+    offsets = any_tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
+    labelled = {
+        place
+        for (first, last), label in zip(offsets, batch.labels[0].tolist(), strict=False)
+        for place in range(first, last)
+        if label != IGNORED
+    }
+    assert not labelled & set(range(len(prompt)))
+    assert labelled >= {place for place in range(len(prompt), len(text)) if text[place] != " "}
+
+
+@pytest.mark.parametrize("template", ["Q: {question}\nA: {answer}", "{question}{answer}", "[{question}] > {answer} <"])
+def test_another_template_is_split_where_its_answer_begins(tokenizer: Any, template: str) -> None:
+    question, answer = "Where {is} Lima?", "in {question} Peru"
+    tokens = encode(tokenizer, question, answer, max_length=200, template=template)
+    before, after = template.replace("{question}", question, 1).split("{answer}")
+    assert tokenizer.decode(tokens.prompt) == before.rstrip(" ")
+    space = " " if before.endswith(" ") else ""
+    assert tokenizer.decode(tokens.ids[tokens.prompt_length : -1]) == f"{space}{answer}{after}"
 
 
 def test_special_tokens_come_once_each_at_their_ends(any_tokenizer: Any) -> None:

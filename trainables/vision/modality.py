@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from trainables.data.images import ImageData, ImageSet
 from trainables.losses import Predictions
@@ -24,7 +24,7 @@ MEMORISED_ACCURACY = 0.99
 class Vision:
     """See :class:`trainables.modality.Modality`; the processor is an image processor, every item has length 1."""
 
-    name = "vision"
+    name: ClassVar[str] = "vision"
 
     def load_model(self, folder: Path | str) -> PreTrainedModel:
         """An image classifier."""
