@@ -33,10 +33,11 @@ class CsvRows:
         return [row.cells[index] for row in self.rows]
 
 
-def read_rows(path: Path, *, required: Sequence[str]) -> CsvRows:
+def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> CsvRows:
     """Every complete record of ``path``; no rows and no columns when the file or its header is not there yet.
 
-    A last line without its newline is being written at this moment, or its writer was killed: it is left out.
+    A last line without its newline is being written at this moment, or its writer was killed: it is left out, unless
+    the file is known not to be ``growing``: a table that somebody else wrote may end without one.
 
     Raises:
         AnalysisError: a required column is missing, a header stands twice, a record has more or fewer cells than the
@@ -45,7 +46,7 @@ def read_rows(path: Path, *, required: Sequence[str]) -> CsvRows:
     if not path.is_file():
         return CsvRows()
     data = path.read_bytes()
-    whole = data[: data.rfind(b"\n") + 1]
+    whole = data[: data.rfind(b"\n") + 1] if growing else data
     torn = len(whole) < len(data)
     try:
         text = whole.decode("utf-8-sig")

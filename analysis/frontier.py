@@ -93,7 +93,7 @@ def hypervolume(costs: npt.ArrayLike) -> float:
     Raises:
         AnalysisError: a cost is NaN (moocore would pass over it in silence) or outside [0, 1].
     """
-    array = _checked_costs(costs)
+    array = checked_costs(costs)
     if len(array) == 0:
         return 0.0
     return float(np.clip(moocore.hypervolume(array, ref=np.ones(array.shape[1])), 0.0, 1.0))
@@ -107,7 +107,7 @@ def contributions(costs: npt.ArrayLike) -> Floats:
     Raises:
         AnalysisError: as :func:`hypervolume`.
     """
-    array = _checked_costs(costs)
+    array = checked_costs(costs)
     if len(array) == 0:
         return np.zeros(0)
     places, place_of = np.unique(array, axis=0, return_inverse=True)
@@ -128,7 +128,12 @@ def _checked(points: npt.ArrayLike) -> Floats:
     return array
 
 
-def _checked_costs(costs: npt.ArrayLike) -> Floats:
+def checked_costs(costs: npt.ArrayLike) -> Floats:
+    """``costs``, shape (n, m), as an array.
+
+    Raises:
+        AnalysisError: a cost is NaN or infinite (moocore would pass over it in silence) or outside [0, 1].
+    """
     array = _checked(costs)
     if len(array) and (array.min() < 0.0 or array.max() > 1.0):
         raise AnalysisError(f"costs must lie in [0, 1], got {array.min():g} to {array.max():g}")

@@ -6,19 +6,24 @@ import base64
 import datetime
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 
+from analysis.figures.draw_panels import save_figure
 from analysis.figures.draw_pareto import draw_pareto, save_pareto
+from analysis.figures.gallery import gallery
 from analysis.figures.inline_svg import inline_svg
-from analysis.figures.pareto import pareto_data, sweep_title
+from analysis.figures.pareto import ParetoData, pareto_data, rouge_data, sweep_title
 from analysis.figures.style import NARROW, WIDE
 from analysis.files import write_whole
 from analysis.frontier import Frontier, frontier
 from analysis.pareto_json import pareto_content, plain, write_pareto_json
 from analysis.sections.answer import answer
+from analysis.sections.findings import PageFigure, findings
 from analysis.sections.outcomes import cost, failures
 from analysis.sections.trials import anchors, page_data, trials_section
+from analysis.sources import Sources, read_run, read_sources
 from analysis.sweep_file import SweepFile
 from analysis.table import STATUSES, TrialTable
 from analysis.words import counted, number
@@ -35,47 +40,84 @@ BIBTEX = """\
   pages     = {11278--11294},
   doi       = {10.18653/v1/2025.naacl-long.563},
   note      = {arXiv:2410.22086},
+}
+@article{bu-xu-2024-gen,
+  title   = {Gradient descent with generalized Newton's method},
+  author  = {Bu, Zhiqi and Xu, Shiyun},
+  year    = {2024},
+  journal = {arXiv preprint arXiv:2407.02772},
 }"""
 
 
-def write_report(out: Path) -> None:
-    """Write pareto.json, pareto.png, pareto.svg and report.html into a sweep's folder, from the tables in it.
+def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
+    """Write pareto.json, pareto.png, pareto.svg, figures/ and report.html into ``out``, from the tables in it.
 
     Also while the sweep runs: then they hold the trials that have ended so far. Before the target is made there is
-    nothing to draw, and the page says so. Each file is replaced whole.
+    nothing to draw, and the page says so. Each file is replaced whole. With ``sources`` (sweeps' folders, runs'
+    folders, CSV tables) the report is on all of them together and ``out`` need not be a sweep.
 
     Raises:
         AnalysisError: a table or sweep.json cannot be read; nothing was written.
         OSError: the folder cannot be written.
     """
-    sweep = SweepFile.read(out)
-    table = TrialTable.read(out, sweep=sweep.name)
-    front = frontier(table, sweep.objectives)
-    page = render_report(table, sweep, front)
-    write_pareto_json(out / "pareto.json", pareto_content(front, table, sweep))
-    if len(sweep.objectives) > 1:
-        save_pareto(pareto_data(table, sweep), out)
+    read = read_sources(list(sources) or [out], out=out)
+    front = frontier(read.table, read.sweep.objectives)
+    content = pareto_content(front, read.table, read.sweep)
+    wanted = list(gallery(read))
+    drawn = _frontiers(read)
+    out.mkdir(parents=True, exist_ok=True)
+    figures = []
+    for item in wanted:
+        document = save_figure(item.draw(), out / "figures", item.name)
+        svg = inline_svg(document, prefix=item.name.replace("_", "-"), description=f"{item.title}. {item.caption}")
+        figures.append((item.section, PageFigure(item.name, item.title, item.caption, svg)))
+    page = render_report(read, front, figures)
+    write_pareto_json(out / "pareto.json", content)
+    for name, data in drawn.items():
+        save_pareto(data, out if name == "pareto" else _made(out / "figures"), name=name)
     write_whole(out / "report.html", page)
 
 
-def render_report(table: TrialTable, sweep: SweepFile, front: Frontier) -> str:
-    """The page: one HTML document that loads nothing and runs no script but its own."""
+def write_run_figures(run: Path) -> list[Path]:
+    """Draw a single run's figures (its landscape, its AutoLR log, its course) into its folder ``figures``.
+
+    Raises:
+        AnalysisError: the run's files cannot be read.
+        OSError: the folder cannot be written.
+    """
+    items = list(gallery(read_run(run)))
+    for item in items:
+        save_figure(item.draw(), run / "figures", item.name)
+    return [run / "figures" / f"{item.name}.png" for item in items]
+
+
+def render_report(sources: Sources, front: Frontier, figures: Sequence[tuple[str, PageFigure]] = ()) -> str:
+    """The page: one HTML document that loads nothing and runs no script but its own.
+
+    ``figures`` are those beyond the frontier, each with the anchor of the section it belongs to.
+    """
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
     environment = Environment(
         loader=PackageLoader("analysis"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
+    environment.filters["markup"] = Markup
     script, style = (resources.files("analysis").joinpath("templates", name).read_text("utf-8") for name in _ASSETS)
-    figures = _figures(table, sweep)
+    table, sweep = sources.table, sources.sweep
+    links = {trial_id: f"#{anchor}" for trial_id, anchor in anchors(table).items()}
+    frontiers = [
+        (name, *_both_sizes(name.replace("_", "-"), data, links)) for name, data in _frontiers(sources).items()
+    ]
     now = datetime.datetime.now(datetime.UTC)
+    seeds = sorted({number(plain(seed)) for seed in table.trials["seed"] if plain(seed) is not None})
     return environment.get_template("report.html.j2").render(
         title=sweep_title(table, sweep),
         policy=_policy(script),
         script=Markup(script),
         style=Markup(style),
-        wide_figure=Markup(figures[0]),
-        narrow_figure=Markup(figures[1]),
+        frontiers=frontiers,
+        findings=list(findings(sources, figures)),
         answer=answer(table, sweep, front),
         notices=_notices(table, sweep, front),
         objectives=front.objectives,
@@ -85,8 +127,9 @@ def render_report(table: TrialTable, sweep: SweepFile, front: Frontier) -> str:
         statuses=[status for status in STATUSES if (table.trials["status"] == status).any()],
         failures=failures(table),
         cost=cost(table),
-        sweep=sweep,
-        settings=json.dumps(plain(dict(sweep.settings)), indent=2),
+        sweeps=sources.sweeps,
+        seeds=seeds,
+        settings=[json.dumps(plain(dict(item.settings)), indent=2) for item in sources.sweeps],
         bibtex=BIBTEX,
         written=f"{now:%Y-%m-%d %H:%M} UTC",
         number=number,
@@ -97,18 +140,28 @@ def render_report(table: TrialTable, sweep: SweepFile, front: Frontier) -> str:
 _ASSETS = ("report.js", "report.css")
 
 
-def _figures(table: TrialTable, sweep: SweepFile) -> tuple[str, str]:
-    """The frontier for wide and for narrow screens; empty as long as there are no objectives."""
+def _frontiers(sources: Sources) -> dict[str, ParetoData]:
+    """The frontier over the objectives and over ROUGE, by the stem of their files, as far as there are data."""
+    table, sweep = sources.table, sources.sweep
     if len(sweep.objectives) < 2:
-        return "", ""
-    data = pareto_data(table, sweep)
-    links = {trial_id: f"#{anchor}" for trial_id, anchor in anchors(table).items()}
+        return {}
+    over_rouge = rouge_data(table, sweep)
+    return {"pareto": pareto_data(table, sweep)} | ({"pareto_rouge": over_rouge} if over_rouge is not None else {})
+
+
+def _both_sizes(prefix: str, data: ParetoData, links: Mapping[str, str]) -> tuple[str, str]:
+    """A frontier for wide and for narrow screens."""
     description = f"The attained frontier of {data.title}. {data.subtitle}."
     wide, narrow = (
-        inline_svg(draw_pareto(data, size=size, links=links), prefix=prefix, description=description)
-        for prefix, size in (("wide", WIDE), ("narrow", NARROW))
+        inline_svg(draw_pareto(data, size=size, links=links), prefix=f"{prefix}-{kind}", description=description)
+        for kind, size in (("wide", WIDE), ("narrow", NARROW))
     )
     return wide, narrow
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def _policy(script: str) -> str:

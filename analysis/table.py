@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,8 +13,8 @@ from analysis.errors import AnalysisError as AnalysisError
 from analysis.typed_columns import typed_frame
 
 STATUSES = ("finished", "stopped", "diverged", "failed")
-_REQUIRED = ("trial_id", "spec_hash", "model", "dataset", "method", "lr", "seed", "status", "checkpoint", "error")
-_TEXT = frozenset(_REQUIRED) - {"lr", "seed"} | {"auto_lr", "optimizer", "target_key", "worker", "dtype"}
+REQUIRED = ("trial_id", "spec_hash", "model", "dataset", "method", "lr", "seed", "status", "checkpoint", "error")
+_TEXT = frozenset(REQUIRED) - {"lr", "seed"} | {"auto_lr", "optimizer", "target_key", "worker", "dtype"}
 _METRICS = frozenset(
     {"steps", "epochs_done", "forget_loss", "retain_loss", "forget_loss_capped", "verbmem", "utility", "truth_ratio"}
     | {"forget_accuracy", "retain_accuracy", "test_accuracy", "train_seconds", "eval_seconds", "wall_seconds"}
@@ -48,8 +48,8 @@ class TrialTable:
             AnalysisError: a file cannot be read; says which, where, and what was expected.
         """
         path = out / "trials.csv"
-        rows = read_rows(path, required=_REQUIRED)
-        rows = rows if rows.columns else CsvRows(_REQUIRED, torn=rows.torn)
+        rows = read_rows(path, required=REQUIRED)
+        rows = rows if rows.columns else CsvRows(REQUIRED, torn=rows.torn)
         trials = typed_frame(path, rows, text=_TEXT, numeric=_METRICS | {"lr"})
         _check_trials(path, rows)
         notes = ["the last line of trials.csv is incomplete and was left out"] if rows.torn else []
@@ -61,7 +61,7 @@ class TrialTable:
         trials.insert(0, "sweep", sweep)
         names_before_status = rows.columns[: rows.columns.index("status")]
         spec_columns = tuple(name for name in names_before_status if name not in ("trial_id", "spec_hash"))
-        return cls(trials, _read_history(out / "history.csv", sweep), spec_columns, tuple(notes))
+        return cls(trials, read_history(out / "history.csv", sweep), spec_columns, tuple(notes))
 
     @classmethod
     def merge(cls, tables: Sequence[TrialTable]) -> TrialTable:
@@ -75,11 +75,20 @@ class TrialTable:
         if twice:
             raise AnalysisError(f"two sweeps are called '{twice[0]}': give each its own name to merge them")
         return cls(
-            pd.concat([table.trials for table in tables], ignore_index=True),
-            pd.concat([table.history for table in tables], ignore_index=True),
+            concatenated([table.trials for table in tables]),
+            concatenated([table.history for table in tables]),
             tuple(dict.fromkeys(name for table in tables for name in table.spec_columns)),
             tuple(note for table in tables for note in table.notes),
         )
+
+    def renamed(self, name: Callable[[str], str], checkpoint: Callable[[str], str]) -> TrialTable:
+        """The same table with other trial ids and other paths of the checkpoints that there are."""
+        trials = self.trials.assign(
+            trial_id=self.trials["trial_id"].map(name),
+            checkpoint=self.trials["checkpoint"].map(lambda path: checkpoint(path) if path else ""),
+        )
+        history = self.history.assign(trial_id=self.history["trial_id"].map(name))
+        return TrialTable(trials, history, self.spec_columns, self.notes)
 
     @property
     def finished(self) -> pd.DataFrame:
@@ -111,6 +120,18 @@ class TrialTable:
         return tuple(trial_id for sweep, trial_id in begun if (sweep, trial_id) not in ended)
 
 
+def concatenated(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """The rows of all frames; a column of text that some of them lack is "" there, any other NaN."""
+    whole = pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
+    for frame in frames:
+        for column in frame.columns:
+            # A pooled table of nothing still has the columns that its readers ask for.
+            if column not in whole.columns:
+                whole[column] = pd.Series(index=whole.index, dtype=frame[column].dtype if len(whole) == 0 else object)
+    text = [name for name in whole.columns if name in _TEXT or name == "sweep"]
+    return whole.assign(**{name: whole[name].astype(object).where(whole[name].notna(), "") for name in text})
+
+
 def _check_trials(path: Path, rows: CsvRows) -> None:
     status, trial_id = rows.columns.index("status"), rows.columns.index("trial_id")
     for row in rows.rows:
@@ -122,7 +143,7 @@ def _check_trials(path: Path, rows: CsvRows) -> None:
             )
 
 
-def _read_history(path: Path, sweep: str) -> pd.DataFrame:
+def read_history(path: Path, sweep: str) -> pd.DataFrame:
     """The reports, by trial and step. A restarted worker may repeat a step; the later report counts."""
     required = ("trial_id", "step")
     rows = read_rows(path, required=required)

@@ -48,6 +48,9 @@ def counted(count: int, noun: str) -> str:
 
 def varying_columns(trials: pd.DataFrame, columns: Sequence[str]) -> tuple[str, ...]:
     """Those of ``columns`` in which the trials differ, in their order; a missing value differs from a given one."""
+    if "elsewhere" in trials.columns:
+        # A table from elsewhere says little of its settings; that is no variation.
+        trials = trials[~trials["elsewhere"].astype(bool)]
     return tuple(name for name in columns if trials[name].nunique(dropna=False) > 1)
 
 
@@ -59,7 +62,9 @@ def settings_in_words(row: pd.Series, varying: Sequence[str]) -> str:
         for name in varying
         if name not in ("method", "lr", *_AUTO_LR) and _given(row[name])
     ]
-    return ", ".join([*parts, learning_rate_in_words(row)])
+    if _given(row["lr"]):
+        parts.append(learning_rate_in_words(row))
+    return ", ".join(parts)
 
 
 def learning_rate_in_words(row: pd.Series) -> str:

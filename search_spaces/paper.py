@@ -12,8 +12,17 @@ from search_spaces.values import Value, plain_name
 
 PAPER_LR = (1e-5, 5e-5, 1e-4)
 PAPER_C = (0.9, 0.5, 0.1)
-PAPER_CONSTANTS: Mapping[str, Value] = MappingProxyType({"epochs": 15, "optimizer": "adamw", "weight_decay": 0.0})
-"""The paper's Adam is AdamW without weight decay."""
+PAPER_CONSTANTS: Mapping[str, Value] = MappingProxyType(
+    {
+        "epochs": 15,
+        "optimizer": "adamw",
+        "weight_decay": 0.0,
+        "auto_lr_smoothing": "paper",
+        "auto_lr_probe": "same",
+        "auto_lr_every": 10,
+    }
+)
+"""The paper's Adam is AdamW without weight decay; its AutoLR jumps to ``eta*`` of the batch it steps on."""
 
 
 def paper_space(

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import click
 
-from sweeper.commands import doctor, evaluate, listing, pareto, report, resume, target, ui, unlearn
+from sweeper.commands import (
+    compare,
+    doctor,
+    evaluate,
+    listing,
+    lr_study,
+    pareto,
+    pick,
+    report,
+    resume,
+    target,
+    ui,
+    unlearn,
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -20,8 +33,11 @@ def main() -> None:
 
 for command in (
     pareto.pareto,
+    lr_study.lr_study,
     resume.resume,
     report.report,
+    compare.compare,
+    pick.pick,
     unlearn.unlearn,
     target.target,
     evaluate.evaluate,

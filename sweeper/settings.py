@@ -14,6 +14,9 @@ from sweeper.placement import Resources
 from trainables.methods import option_names, parse_method
 from trainables.spec import TrialSpec
 
+PARETO, LR_STUDY = "pareto", "lr-study"
+"""What a sweep is run for, which decides what its end says."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepSettings:
@@ -40,6 +43,7 @@ class SweepSettings:
     experiment: str = "unlearning"
     time_budget_seconds: float | None = None
     command: str = ""
+    kind: str = PARETO
 
     @property
     def resources(self) -> Resources:

@@ -6,13 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from trainables.weightings import Gramian, Weights
+from trainables.weightings import Gradient, Gramian, Weights
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-Gradient = list["Tensor | None"]
-"""One entry per trainable parameter; None where the loss does not depend on it."""
+__all__ = ["Gradient", "combine_", "gramian", "norm", "take_gradient"]
 
 _CHUNK = 1 << 24
 

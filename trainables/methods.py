@@ -106,3 +106,10 @@ def retain_objective_problem(method: Method, retain_objective: str) -> str | Non
             f"another weighting such as {method.objective.name}+ngdiff"
         )
     return None
+
+
+def weight_scale_problem(method: Method, weight_scale: str) -> str | None:
+    """Why the weights of ``method`` cannot be scaled so, or None; a method on the gradients themselves has none."""
+    if method.weighting.needs is Needs.GRADIENTS and weight_scale != "raw":
+        return f"weight_scale {weight_scale} does not go with {method.weighting.name}: it has no weights"
+    return None

@@ -104,9 +104,9 @@ def _adapted(name: str, hub_id: str, description: str) -> ModelInfo:
 _ENTRIES = (
     _tiny("tiny-phi", "a Phi of about 1.3M parameters"),
     _tiny("tiny-falcon", "a Falcon of about 1.1M parameters with ALiBi and tied embeddings, as falcon-1b"),
-    _tiny("tiny-gpt2", "a GPT-2 of about 1.1M parameters with tied embeddings and dropout, as gpt2-xl"),
+    _tiny("tiny-gpt2", "a GPT-2 of about 1.2M parameters with tied embeddings and dropout, as gpt2-xl"),
     _tiny("tiny-llama", "a Llama of about 1.3M parameters with a tokenizer like Llama's"),
-    _tiny("tiny-mistral", "a Mistral of about 1.2M parameters with grouped-query, sliding-window attention"),
+    _tiny("tiny-mistral", "a Mistral of about 1.3M parameters with grouped-query, sliding-window attention"),
     _whole("phi-1.5", "microsoft/phi-1_5", "microsoft/phi-1_5, 1.4B parameters, the paper's main model"),
     _whole("falcon-1b", "tiiuae/falcon-rw-1b", "tiiuae/falcon-rw-1b, 1.3B parameters, all of them trained"),
     _whole("gpt2-xl", "openai-community/gpt2-xl", "openai-community/gpt2-xl, 1.6B parameters, all of them trained"),

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainables.auto_lr import AutoLRCounts, Fit, Update, auto_lr_step, is_due
 from trainables.gradients import combine_, gramian, norm, take_gradient
-from trainables.optimizers import make_optimizer
+from trainables.optimizers import LR_FREE, make_optimizer
 from trainables.reports import Report, Status
 from trainables.spec import TrialSpec
 from trainables.step_losses import StepLosses
@@ -190,6 +190,7 @@ class UnlearningRun:
             self._auto_lr_step(forget_indices, retain_indices, measured.get("train_retain_loss"))
         else:
             self.optimizer.step()
+        self._check_distance()
         for parameter in self.parameters:
             parameter.grad = None
         return measured
@@ -198,6 +199,7 @@ class UnlearningRun:
         """Leave ``w_r g_r + w_f g_f`` in ``p.grad``, in as few backward passes as the weighting allows."""
         needs = self._weighting.needs
         measured: dict[str, float] = {}
+        weights: Weights | None
         if needs is Needs.RETAIN_ONLY or needs is Needs.FORGET_ONLY:
             side = "retain" if needs is Needs.RETAIN_ONLY else "forget"
             loss = self._retain_loss(retain_indices) if side == "retain" else self._forget_loss(forget_indices)
@@ -221,11 +223,19 @@ class UnlearningRun:
             inner = gramian(g_r, g_f)
             self._finite("the squared norm of the retain gradient", inner.rr)
             self._finite("the squared norm of the forget gradient", inner.ff)
-            weights = self._weigh(losses, inner)
-            combine_(self.parameters, g_r, g_f, weights)
+            if self._weighting.combine is not None:
+                direction, self._weighting_state = self._weighting.combine(
+                    g_r, g_f, self._weighting_state, self._options
+                )
+                for parameter, part in zip(self.parameters, direction, strict=True):
+                    parameter.grad = part
+                weights = None
+            else:
+                weights = self._weigh(losses, inner)
+                combine_(self.parameters, g_r, g_f, weights)
             measured |= {"train_retain_loss": losses.retain, "train_forget_loss": losses.forget}
             measured |= {"grad_norm_retain": inner.rho, "grad_norm_forget": inner.phi, "grad_cosine": -inner.k}
-        if not math.isnan(weights.c):
+        if weights is not None and not math.isnan(weights.c):
             measured["c_t"] = weights.c
         measured["grad_norm"] = self._finite("the norm of the step's gradient", self._grad_norm())
         return measured
@@ -326,12 +336,25 @@ class UnlearningRun:
     def _finite_losses(self, retain: float, forget: float) -> Losses:
         return Losses(self._finite("the retain loss", retain), self._finite("the forget loss", forget))
 
+    def _check_distance(self) -> None:
+        if self.spec.optimizer in LR_FREE:
+            from trainables.distance_optimizers import run_away
+
+            if (reason := run_away(self.optimizer)) is not None:
+                raise Diverged(f"{reason} at step {self.step}")
+
     def _finished(self) -> bool:
         spec = self.spec
         return self.epoch >= spec.epochs or (spec.max_steps is not None and self.step >= spec.max_steps)
 
     def _learning_rate_columns(self) -> dict[str, float]:
         columns = {"lr": float(self.optimizer.param_groups[0]["lr"])}
+        if self.spec.optimizer in LR_FREE:
+            from trainables.distance_optimizers import distance_columns
+
+            columns |= distance_columns(self.optimizer)
+        if "violations" in self._weighting_state:
+            columns["violations"] = float(self._weighting_state["violations"])
         if self.spec.auto_lr == "on":
             columns |= {f"auto_lr_{name}": float(value) for name, value in self.counts.to_dict().items()}
             if (fit := self._last_fit) is not None:

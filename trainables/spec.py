@@ -9,11 +9,18 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 
 from trainables.data import DATASETS, FORGET_SPLITS, IMAGE_DATASETS
-from trainables.methods import Method, MethodError, option_names, parse_method, retain_objective_problem
+from trainables.methods import (
+    Method,
+    MethodError,
+    option_names,
+    parse_method,
+    retain_objective_problem,
+    weight_scale_problem,
+)
 from trainables.models import MODELS
 from trainables.objectives import RETAIN_OBJECTIVES, Reference
+from trainables.optimizers import LR_FREE, OPTIMIZERS
 
-OPTIMIZERS = ("adamw", "sgd")
 AUTO_LR_SMOOTHINGS = ("paper", "clip", "official", "search")
 AUTO_LR_PROBES = ("same", "fresh")
 WEIGHT_SCALES = ("raw", "unit")
@@ -26,10 +33,10 @@ _NOT_HASHED = (
 )
 """Where things lie on this machine; how the target was made (``target_key`` hashes what came of it); what is logged."""
 
-_HASHED_UNLESS_DEFAULT = ("auto_lr_probe_batches", "retain_objective", "forget_class")
+_HASHED_UNLESS_DEFAULT = ("d_growth", "retain_objective", "forget_class")
 """Fields younger than the first sweeps: at their default they leave the hash as it was."""
 
-_REAL = ("lr", "weight_decay", "momentum", "max_grad_norm")
+_REAL = ("lr", "weight_decay", "momentum", "max_grad_norm", "d_growth")
 """Fields that a whole number may stand in for: a file says ``lr: 1`` where a search says 1.0."""
 
 
@@ -39,6 +46,7 @@ class TrialSpec:
 
     ``target_epochs``, ``target_lr``, ``target_batch_size`` and ``target_lora_rank`` (0: all weights) replace what the
     model's own fine-tuning recipe says. ``lora_rank`` None trains all weights.
+    ``d_growth`` caps the factor by which a learning-rate-free optimizer's distance grows a step; None is 1.2.
     ``retain_objective`` is what is minimised on the retain set, ``ce`` (L_R) or ``kl`` (to the target); AutoLR's probes
     and the evaluation's ``retain_loss`` are L_R under either.
     ``options`` are the method's own options (``c``, ``beta``, ...) as sorted pairs, defaults filled in.
@@ -63,15 +71,16 @@ class TrialSpec:
     retain_objective: str = "ce"
     lr: float = 1e-4
     auto_lr: str = "off"
-    auto_lr_smoothing: str = "clip"
+    auto_lr_smoothing: str = "search"
     auto_lr_probe: str = "fresh"
     auto_lr_every: int = 10
     auto_lr_start: int = 1
-    auto_lr_probe_batches: int = 1
+    auto_lr_probe_batches: int = 4
     auto_lr_log_forget: bool = True
     optimizer: str = "adamw"
     weight_decay: float = 0.0
     momentum: float = 0.0
+    d_growth: float | None = None
     max_grad_norm: float | None = None
     epochs: int = 15
     max_steps: int | None = None
@@ -107,7 +116,7 @@ class TrialSpec:
         for name in _HASHED_UNLESS_DEFAULT:
             if content[name] == defaults[name]:
                 del content[name]
-        content |= {key: float(content[key]) for key in _REAL if content[key] is not None}
+        content |= {key: float(content[key]) for key in _REAL if content.get(key) is not None}
         content["method"] = self.parsed_method.name
         content["options"] = sorted((name, float(value)) for name, value in self.option_values.items())
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
@@ -137,6 +146,8 @@ class TrialSpec:
             method = self.parsed_method
         except MethodError as error:
             return [str(error), *found]
+        if (problem := weight_scale_problem(method, self.weight_scale)) is not None:
+            found.append(problem)
         if self.retain_objective in RETAIN_OBJECTIVES and (
             problem := retain_objective_problem(method, self.retain_objective)
         ):
@@ -223,13 +234,17 @@ def _number_problems(spec: TrialSpec) -> list[str]:
     for name in ("weight_decay", "momentum"):
         if not (math.isfinite(getattr(spec, name)) and getattr(spec, name) >= 0):
             found.append(f"{name} must be a finite number, at least 0, got {getattr(spec, name):g}")
-    if spec.auto_lr_probe_batches > 1 and spec.auto_lr_probe != "fresh":
-        found.append(
-            f"auto_lr_probe_batches {spec.auto_lr_probe_batches} needs auto_lr_probe fresh: "
-            "the step itself has one retain batch"
-        )
     if spec.momentum and spec.optimizer != "sgd":
         found.append(f"momentum applies to optimizer sgd only, got {spec.optimizer}")
+    if spec.d_growth is not None and spec.optimizer not in LR_FREE:
+        found.append(f"d_growth (--growth-rate) applies to {', '.join(LR_FREE)} only, got optimizer {spec.optimizer}")
+    if spec.d_growth is not None and not (math.isfinite(spec.d_growth) and spec.d_growth >= 1):
+        found.append(f"d_growth (--growth-rate) must be a finite number, at least 1, got {spec.d_growth:g}")
+    if spec.auto_lr == "on" and spec.optimizer in LR_FREE:
+        found.append(
+            f"AutoLR does not go with optimizer {spec.optimizer}: it chooses its own step length, and its "
+            "update is not linear in lr; use adamw or sgd, or --auto-lr off"
+        )
     if spec.max_grad_norm is not None and not spec.max_grad_norm > 0:
         found.append(f"max_grad_norm must be greater than 0, got {spec.max_grad_norm:g}")
     steps = (

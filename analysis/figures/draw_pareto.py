@@ -54,11 +54,11 @@ def draw_pareto(
         return figure
 
 
-def save_pareto(data: ParetoData, out: Path) -> None:
-    """Write pareto.png (1600 x 1100 pixels) and pareto.svg into ``out``."""
+def save_pareto(data: ParetoData, out: Path, *, name: str = "pareto") -> None:
+    """Write ``name``.png (1600 x 1100 pixels) and ``name``.svg into ``out``."""
     figure = draw_pareto(data)
-    write_whole(out / "pareto.png", png_bytes(figure))
-    write_whole(out / "pareto.svg", svg_text(figure))
+    write_whole(out / f"{name}.png", png_bytes(figure))
+    write_whole(out / f"{name}.svg", svg_text(figure))
 
 
 def _frontier(axes: Axes, data: ParetoData) -> None:
@@ -96,15 +96,47 @@ def _trials(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None:
         colour, marker = OKABE_ITO[i % len(OKABE_ITO)], MARKERS[i % len(MARKERS)]
         pale = [point for point in series.points if not point.on_front]
         full = [point for point in series.points if point.on_front]
+        # Another program's results are four-pointed stars, whatever the method.
+        if series.elsewhere:
+            xs, ys = _coordinates(series.points)
+            drawn = axes.scatter(
+                xs,
+                ys,
+                marker=(4, 1, 0),
+                s=110,
+                color=colour,
+                edgecolors=INK,
+                linewidths=0.7,
+                zorder=4,
+                clip_on=False,
+                label=series.name,
+            )
+            _link(drawn, series.points, links)
+            continue
         looks: tuple[tuple[Sequence[Point], dict[str, Any]], ...] = (
             (pale, {"s": 30, "alpha": 0.5, "linewidths": 0, "zorder": 3.5}),
             (full, {"s": 68, "edgecolors": INK, "linewidths": 0.9, "zorder": 4}),
         )
         for points, look in looks:
-            xs, ys = _coordinates(points)
-            drawn = axes.scatter(xs, ys, marker=marker, color=colour, clip_on=False, **look)
-            _link(drawn, points, links)
+            for filled in (True, False):
+                shown = [point for point in points if point.filled is filled]
+                xs, ys = _coordinates(shown)
+                # An outline of the method's colour around an empty mark, thick on the frontier.
+                empty = {"facecolors": PAPER, "edgecolors": colour, "linewidths": 2.0 if points is full else 1.2}
+                given = look | ({"color": colour} | look if filled else empty)
+                drawn = axes.scatter(xs, ys, marker=marker, clip_on=False, **given)
+                _link(drawn, shown, links)
         axes.scatter([], [], marker=marker, s=50, color=colour, label=series.name)
+    if data.both_policies:
+        axes.scatter([], [], marker="o", s=50, color=MUTED, label="filled: AutoLR")
+        axes.scatter([], [], marker="o", s=50, facecolors=PAPER, edgecolors=MUTED, label="hollow: fixed lr")
+    for i, line in enumerate(data.sweeps_over_c):
+        across, up = zip(*line, strict=True)
+        place = next((k for k, series in enumerate(data.methods) if series.name == "gdiff"), 0)
+        colour = OKABE_ITO[place % len(OKABE_ITO)]
+        axes.plot(
+            across, up, color=colour, linewidth=1.2, alpha=0.75, zorder=3, label="gdiff over c" if i == 0 else None
+        )
 
 
 def _landmarks(axes: Axes, data: ParetoData, *, narrow: bool) -> None:
@@ -120,7 +152,12 @@ def _landmarks(axes: Axes, data: ParetoData, *, narrow: bool) -> None:
         [data.chosen.x], [data.chosen.y], s=260, facecolors="none", edgecolors=INK, linewidths=1.3, zorder=5,
         clip_on=False,
     )  # fmt: skip
-    _call_out(axes, data, data.chosen, data.chosen_label.partition("\n")[0] if narrow else data.chosen_label)
+    _call_out(
+        axes,
+        data,
+        data.chosen,
+        data.chosen_label.partition("\n")[0].replace(": ", ":\n", 1) if narrow else data.chosen_label,
+    )
 
 
 def _call_out(axes: Axes, data: ParetoData, point: Point, label: str) -> None:
@@ -137,7 +174,7 @@ def _call_out(axes: Axes, data: ParetoData, point: Point, label: str) -> None:
     (at,) = places([(point.x, point.y)])
     box = place_label(at, width, height, points=places(every), line=places(data.staircase))
     right = box.left >= at[0]
-    axes.annotate(
+    note = axes.annotate(
         label,
         (point.x, point.y),
         xytext=(box.left if right else box.right, (box.bottom + box.top) / 2),
@@ -149,6 +186,8 @@ def _call_out(axes: Axes, data: ParetoData, point: Point, label: str) -> None:
         bbox={"boxstyle": "round,pad=0.35", "facecolor": PAPER, "edgecolor": MUTED, "linewidth": 0.7, "alpha": 0.92},
         arrowprops={"arrowstyle": "-", "color": INK, "linewidth": 0.8, "shrinkB": 8},
     )
+    # A long label must not squeeze the plot.
+    note.set_in_layout(False)
 
 
 def _label_size(axes: Axes, label: str) -> tuple[float, float]:

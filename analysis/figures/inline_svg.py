@@ -14,17 +14,19 @@ if TYPE_CHECKING:
 _PAGE_COLOURS = {INK: "ink", MUTED: "muted", GRID: "grid", PAPER: "paper", SHADE: "shade"}
 
 
-def inline_svg(figure: Figure, *, prefix: str, description: str) -> str:
-    """The ``<svg>`` element of a figure, to stand in HTML.
+def inline_svg(figure: Figure | str, *, prefix: str, description: str) -> str:
+    """The ``<svg>`` element of a figure, or of its SVG document, to stand in HTML.
 
     The neutral colours become CSS variables (``--ink``, ``--muted``, ``--grid``, ``--paper``, ``--shade``). Every id
     gets ``prefix``, so that several figures can stand on one page; links of points (``#trial-...``) stay.
     """
-    document = svg_text(figure)
+    document = figure if isinstance(figure, str) else svg_text(figure)
     svg = document[document.index("<svg") :]
     # Comments repeat names from the sweep; outlines do not need them.
     svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
     svg = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", svg).replace("xlink:href", "href")
+    # A hundredth of a point is not seen. Numbers below 1 may be scales and stay.
+    svg = re.sub(r"(?<![\d.])([1-9]\d*\.\d\d)\d+", r"\1", svg)
     svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
     svg = svg.replace("url(#", f"url(#{prefix}-")
     svg = re.sub(r'href="#(?!trial-)', f'href="#{prefix}-', svg)

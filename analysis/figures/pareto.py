@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import textwrap
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
 from analysis.figures.scales import limits_of, scale_of
+from analysis.figures.selection import auto_lr_on, label_of, numbers
 from analysis.frontier import Frontier, frontier
 from analysis.objectives import Floats, Objective, measured, values_of
 from analysis.recommendation import recommend
@@ -17,6 +19,7 @@ from analysis.table import STATUSES, TrialTable
 from analysis.words import counted, number, settings_in_words, varying_columns
 
 _NAMED_TRIALS = 6
+_LABEL_WIDTH = 52
 _LOSSES = ("forget_loss", "retain_loss", "forget_loss_capped")
 
 
@@ -33,20 +36,25 @@ class AxisData:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A trial in the units of the axes, moved onto a bound where it lies beyond it."""
+    """A trial in the units of the axes, moved onto a bound where it lies beyond it.
+
+    ``filled`` is False for a fixed learning rate where the figure also shows AutoLR.
+    """
 
     trial_id: str
     x: float
     y: float
     on_front: bool = False
+    filled: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The points under one entry of the legend."""
+    """The points under one entry of the legend; ``elsewhere``: from another program's table."""
 
     name: str
     points: tuple[Point, ...]
+    elsewhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +64,8 @@ class ParetoData:
     Attributes:
         methods: the finished trials, by method in alphabetical order.
         unfinished: stopped, diverged and failed trials that were measured before they ended, by status.
+        sweeps_over_c: lines through trials of gdiff that differ in c alone, in the order of c; two or more points each.
+        both_policies: whether fixed learning rates (hollow) and AutoLR (filled) are both there.
         staircase: corners of the line below which nothing was attained, from worst bound to worst bound; empty without
             a frontier, and with more than two objectives, where the frontier is no line.
         corner: the reference, which closes the staircase to the dominated region.
@@ -69,6 +79,8 @@ class ParetoData:
     y: AxisData
     methods: tuple[Series, ...]
     unfinished: tuple[Series, ...]
+    sweeps_over_c: tuple[tuple[tuple[float, float], ...], ...]
+    both_policies: bool
     staircase: tuple[tuple[float, float], ...]
     corner: tuple[float, float]
     baseline: tuple[float, float] | None
@@ -91,8 +103,14 @@ def pareto_data(table: TrialTable, sweep: SweepFile) -> ParetoData:
     on_front = set(front.trial_ids)
     # A trial without all objectives cannot be on the frontier and is not drawn as if it could.
     finished = table.finished.loc[measured(values_of(table.finished, sweep.objectives))]
+    own, foreign = _by_origin(finished)
+    both = auto_lr_on(own).nunique() == 2
+    hollow = set(own.loc[~auto_lr_on(own), "trial_id"]) if both else set()
     methods = tuple(
-        Series(str(method), tuple(_points(rows, pair, on_front))) for method, rows in finished.groupby("method")
+        Series(str(method), tuple(_points(rows, pair, on_front, hollow))) for method, rows in own.groupby("method")
+    ) + tuple(
+        Series(f"{method} ({source})", tuple(_points(rows, pair, on_front)), elsewhere=True)
+        for (method, source), rows in foreign.groupby(["method", "sweep"])
     )
     unfinished = tuple(
         Series(status, points)
@@ -108,7 +126,8 @@ def pareto_data(table: TrialTable, sweep: SweepFile) -> ParetoData:
     if recommended is not None:
         row = front.members.iloc[recommended.nearest]
         chosen = next(_points(front.members.iloc[[recommended.nearest]], pair, on_front))
-        label = f"nearest to ideal: trial {chosen.trial_id}\n{settings_in_words(row, varying)}"
+        words = textwrap.fill(settings_in_words(row, varying), _LABEL_WIDTH)
+        label = f"nearest to ideal: trial {chosen.trial_id}\n{words}"
     return ParetoData(
         title=sweep_title(table, sweep),
         subtitle=_subtitle(table, sweep, front),
@@ -116,6 +135,8 @@ def pareto_data(table: TrialTable, sweep: SweepFile) -> ParetoData:
         y=_axis(pair[1], [y for _, y in drawn], sweep),
         methods=methods,
         unfinished=unfinished,
+        sweeps_over_c=tuple(_sweeps_over_c(own, table.spec_columns, pair)),
+        both_policies=both,
         staircase=_staircase(front) if len(sweep.objectives) == 2 else (),
         corner=(pair[0].worst, pair[1].worst),
         baseline=baseline,
@@ -125,13 +146,57 @@ def pareto_data(table: TrialTable, sweep: SweepFile) -> ParetoData:
     )
 
 
-def _points(rows: pd.DataFrame, pair: Sequence[Objective], on_front: set[str]) -> Iterator[Point]:
+def rouge_objectives() -> tuple[Objective, Objective]:
+    """Verbatim memorisation of the forget set against utility on the retain set, both ROUGE-L recall in [0, 1]."""
+    return (
+        Objective(name="verbmem", column="verbmem", direction="min", low=0.0, high=1.0, label=label_of("verbmem")),
+        Objective(name="utility", column="utility", direction="max", low=0.0, high=1.0, label=label_of("utility")),
+    )
+
+
+def rouge_data(table: TrialTable, sweep: SweepFile) -> ParetoData | None:
+    """The frontier over ROUGE; None where it is the sweep's own, or no finished trial has both scores."""
+    pair = rouge_objectives()
+    if {item.column for item in sweep.objectives[:2]} == {item.column for item in pair}:
+        return None
+    if not all(item.column in table.trials.columns for item in pair):
+        return None
+    if not measured(np.column_stack([numbers(table.finished, item.column) for item in pair])).any():
+        return None
+    return pareto_data(table, replace(sweep, objectives=pair))
+
+
+def _by_origin(finished: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The trials of sweeps, and the rows of tables from elsewhere."""
+    if "elsewhere" not in finished.columns:
+        return finished, finished[:0]
+    foreign = finished["elsewhere"].astype(bool)
+    return finished[~foreign], finished[foreign]
+
+
+def _sweeps_over_c(
+    finished: pd.DataFrame, spec_columns: Sequence[str], pair: Sequence[Objective]
+) -> Iterator[tuple[tuple[float, float], ...]]:
+    """The paper's c-sweep line. Trials that differ in more than c are no sweep over c and are not joined."""
+    if "c" not in finished.columns:
+        return
+    rows = finished[(finished["method"] == "gdiff") & np.isfinite(numbers(finished, "c"))]
+    others = [name for name in ("sweep", *spec_columns) if name != "c" and name in rows.columns]
+    for _, group in rows.groupby([rows[name].map(str) for name in others], sort=False):
+        points = [(point.x, point.y) for point in _points(group.sort_values("c", kind="stable"), pair, set())]
+        if len(points) > 1:
+            yield tuple(points)
+
+
+def _points(
+    rows: pd.DataFrame, pair: Sequence[Objective], on_front: set[str], hollow: Collection[str] = ()
+) -> Iterator[Point]:
     """The rows that have both values; infinite ones go to the bound like any other beyond it."""
     values = values_of(rows, pair)
     for trial_id, row in zip(rows["trial_id"], values, strict=True):
         if not np.isnan(row).any():
             x, y = (float(objective.clip(value)) for objective, value in zip(pair, row, strict=True))
-            yield Point(str(trial_id), x, y, str(trial_id) in on_front)
+            yield Point(str(trial_id), x, y, str(trial_id) in on_front, trial_id not in hollow)
 
 
 def _baseline(sweep: SweepFile, pair: Sequence[Objective]) -> tuple[float, float] | None:

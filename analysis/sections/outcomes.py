@@ -38,10 +38,12 @@ class Cost:
     """Trial-seconds: the sum over trials of the time each held its worker.
 
     ``parts`` splits it into training, evaluation and the rest (loading, saving), ``by_status`` and ``by_method`` over
-    the trials.
+    the trials. ``wasted`` is what trials took that did not finish, as a share in [0, 1] and in words.
     """
 
     total: str
+    wasted: str
+    wasted_share: float
     parts: tuple[CostLine, ...]
     by_status: tuple[CostLine, ...]
     by_method: tuple[CostLine, ...]
@@ -83,11 +85,14 @@ def cost(table: TrialTable) -> Cost:
         mean = duration(amount / count) if count else "–"
         return CostLine(name, count, duration(amount), mean, amount / total if total > 0 else 0.0)
 
+    lost = float(held[trials["status"] != "finished"].sum())
     parts = (("training", train), ("evaluation", evaluation), ("loading, saving, waiting", held - busy))
     statuses = [status for status in STATUSES if (trials["status"] == status).any()]
     methods = sorted(set(trials["method"]))
     return Cost(
         total=duration(total),
+        wasted=duration(lost),
+        wasted_share=lost / total if total > 0 else 0.0,
         parts=tuple(line(name, seconds, len(trials)) for name, seconds in parts),
         by_status=tuple(
             line(name, held[trials["status"] == name], int((trials["status"] == name).sum())) for name in statuses

@@ -14,7 +14,12 @@ from analysis.table import TrialTable
 from analysis.words import number, settings_in_words, varying_columns
 
 _MOST_POINTS = 300
-_COURSES = ("epoch", "lr", "c_t", "grad_norm_retain", "grad_norm_forget", "forget_loss", "retain_loss")
+_BUDGET = 12_000
+"""Reports of all courses together, of a dozen numbers each: what keeps the page under some megabytes."""
+_COURSES = (
+    *("epoch", "lr", "c_t", "grad_norm_retain", "grad_norm_forget", "grad_cosine"),
+    *("forget_loss", "retain_loss", "verbmem", "utility"),
+)
 _HIDDEN_SPEC = ("model_path", "target_path", "data_dir", "target_key")
 _METRICS = (
     *("forget_loss", "retain_loss", "verbmem", "utility", "truth_ratio", "forget_truth_ratio"),
@@ -104,16 +109,19 @@ def trials_section(table: TrialTable, front: Frontier) -> TrialsSection:
 def page_data(table: TrialTable) -> dict[str, object]:
     """What the page's script draws a trial's details from: by trial id, its settings, its error and its course.
 
-    A course has at most 300 reports, evenly chosen, the first and the last always among them.
+    A course has at most 300 reports (fewer, not below 30, where there are more than 40 trials), evenly chosen, the
+    first and the last always among them.
     """
     courses = {str(trial_id): rows for trial_id, rows in table.history.groupby("trial_id")}
     varying = varying_columns(table.trials, table.spec_columns)
+    most = max(30, min(_MOST_POINTS, _BUDGET // max(1, len(table.trials))))
     return {
         str(row["trial_id"]): {
             "settings": {name: plain(row[name]) for name in varying if plain(row[name]) is not None},
+            "spec_hash": plain(row["spec_hash"]),
             "checkpoint": plain(row["checkpoint"]),
             "error": plain(row["error"]),
-            "course": dict(_course(courses[row["trial_id"]])) if row["trial_id"] in courses else {},
+            "course": dict(_course(courses[row["trial_id"]], most)) if row["trial_id"] in courses else {},
         }
         for _, row in table.trials.iterrows()
     }
@@ -126,9 +134,9 @@ def _cell(value: object, column: Column) -> Cell:
     return Cell(number(known), repr(float(known)) if isinstance(known, (int, float)) else str(known))
 
 
-def _course(rows: pd.DataFrame) -> Iterator[tuple[str, object]]:
-    if len(rows) > _MOST_POINTS:
-        rows = rows.iloc[np.linspace(0, len(rows) - 1, _MOST_POINTS).round().astype(int)]
+def _course(rows: pd.DataFrame, most: int) -> Iterator[tuple[str, object]]:
+    if len(rows) > most:
+        rows = rows.iloc[np.linspace(0, len(rows) - 1, most).round().astype(int)]
     yield "step", plain(rows["step"].tolist())
     for name in _COURSES:
         if name in rows.columns and pd.api.types.is_numeric_dtype(rows[name]) and not rows[name].isna().all():

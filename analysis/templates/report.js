@@ -93,6 +93,9 @@
     }
     if (varies(course.lr)) add("Learning rate", x, [{ name: "lr", y: course.lr }], { xName });
     if (varies(course.c_t)) add("Weight of the retain gradient", x, [{ name: "c_t", y: course.c_t }], { log: false, xName });
+    const scores = [["verbmem", "verbmem"], ["utility", "utility"]].filter((pair) => varies(course[pair[0]]));
+    if (scores.length) add("ROUGE-L recall", x, scores.map(([key, name]) => ({ name, y: course[key] })), { log: false, xName });
+    if (course.grad_cosine) add("Cosine of the gradients", x, [{ name: "cosine", y: course.grad_cosine }], { log: false, xName });
     const norms = [["grad_norm_forget", "forget"], ["grad_norm_retain", "retain"]].filter((pair) => course[pair[0]]);
     if (norms.length) add("Gradient norms", x, norms.map(([key, name]) => ({ name, y: course[key] })), { xName });
     return box;
@@ -116,6 +119,11 @@
     const settings = Object.entries(trial.settings).map(([name, value]) => `${name} ${short(value)}`).join(", ");
     if (settings) inside.append(make("p", { class: "fine" }, settings));
     if (trial.error) inside.append(make("p", { class: "notice" }, trial.error));
+    if (trial.spec_hash) {
+      const line = make("p", { class: "fine" }, "spec hash ");
+      line.append(make("code", {}, trial.spec_hash));
+      inside.append(line);
+    }
     if (trial.checkpoint) {
       const line = make("p", { class: "fine" }, "checkpoint ");
       line.append(make("code", {}, trial.checkpoint));
@@ -189,9 +197,34 @@
     event.preventDefault();
     show(link.getAttribute("href").slice(1));
   });
+  /* What a point says of its trial: beside the point, for the mouse and for the keyboard. */
+  const tip = make("div", { id: "tip", role: "tooltip", hidden: "" });
+  document.body.append(tip);
+  const shownFirst = ["forget loss", "retain loss", "verbmem", "utility"];
+  function point(link, row) {
+    const values = headers.map((header, i) => [header.textContent, row.cells[i].textContent])
+      .filter(([name, text]) => shownFirst.includes(name) && text !== "\u2013").map((pair) => pair.join(" "));
+    tip.replaceChildren(make("strong", {}, `trial ${row.dataset.trial}, ${row.dataset.status}`), make("br"),
+      row.dataset.summary, make("br"), values.join(", "));
+    tip.hidden = false;
+    const at = link.getBoundingClientRect(), own = tip.getBoundingClientRect();
+    const left = Math.min(Math.max(8, at.right + 10), innerWidth - own.width - 8);
+    const top = at.bottom + 8 + own.height < innerHeight ? at.bottom + 8 : at.top - own.height - 8;
+    tip.style.left = `${left}px`;
+    tip.style.top = `${Math.max(8, top)}px`;
+  }
   for (const link of document.querySelectorAll("figure a[href^='#trial-']")) {
     const row = document.getElementById(link.getAttribute("href").slice(1));
-    if (row) link.append(make("title", {}, `trial ${row.dataset.trial}: ${row.dataset.summary}`));
+    if (!row) continue;
+    link.setAttribute("aria-label", `trial ${row.dataset.trial}: ${row.dataset.summary}`);
+    for (const kind of ["mouseenter", "focus"]) link.addEventListener(kind, () => point(link, row));
+    for (const kind of ["mouseleave", "blur"]) link.addEventListener(kind, () => { tip.hidden = true; });
+  }
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape") tip.hidden = true; });
+  document.addEventListener("scroll", () => { tip.hidden = true; }, { passive: true });
+  const nav = document.querySelector("nav");
+  for (const part of document.querySelectorAll("main > section[id]")) {
+    nav.append(make("a", { href: `#${part.id}` }, part.querySelector("h2").textContent));
   }
   if (location.hash) show(location.hash.slice(1));
 

@@ -24,7 +24,7 @@ from trainables.data import (
     load_data,
 )
 from trainables.hub import folder_problems
-from trainables.methods import MethodError, method_names, parse_method, retain_objective_problem
+from trainables.methods import MethodError, method_names, parse_method, retain_objective_problem, weight_scale_problem
 from trainables.models import MODELS, ModelInfo, find_model, is_hub_id, local_model
 from trainables.objectives import RETAIN_OBJECTIVES
 from trainables.objectives.rmu import layer_problem
@@ -102,6 +102,7 @@ def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str,
             found += [problem for value in values if (problem := layer_problem(value, depth=depth))]
     # The method itself has been looked at above; gd has no options, always parses and takes any retain objective.
     found += replace(spec, method="gd", options=()).problems()
+    found += [text for method in known if (text := weight_scale_problem(method, spec.weight_scale))]
     if spec.retain_objective in RETAIN_OBJECTIVES:
         found += [text for method in known if (text := retain_objective_problem(method, spec.retain_objective))]
     found += [text for method in known if (text := images_problem(method, spec.dataset))]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import textwrap
 
 import click
 
 from sweeper.commands.errors import plain_errors
 
-KINDS = ("methods", "models", "datasets")
+KINDS = ("methods", "optimizers", "models", "datasets")
+_WIDTH = 100
 
 
 @click.command(name="list")
@@ -16,8 +18,8 @@ KINDS = ("methods", "models", "datasets")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON on stdout.")
 @plain_errors
 def listing(kind: str, as_json: bool) -> None:
-    """Say which methods, models or datasets there are."""
-    rows = {"methods": _methods, "models": _models, "datasets": _datasets}[kind]()
+    """Say which methods, optimizers, models or datasets there are."""
+    rows = {"methods": _methods, "optimizers": _optimizers, "models": _models, "datasets": _datasets}[kind]()
     if as_json:
         click.echo(json.dumps(rows))
         return
@@ -25,10 +27,11 @@ def listing(kind: str, as_json: bool) -> None:
         click.echo(str(row.pop("name")))
         for key, value in row.items():
             if value not in ("", [], None):
-                click.echo(f"    {key}: {value}")
+                click.echo(textwrap.fill(f"{key}: {value}", _WIDTH, initial_indent="    ", subsequent_indent="      "))
 
 
 def _methods() -> list[dict[str, object]]:
+    from search_spaces.builtin import OPTION_RANGES
     from trainables.methods import method_names, parse_method
     from trainables.objectives import ALIASES, Reference
     from trainables.weightings import Needs
@@ -42,27 +45,46 @@ def _methods() -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for name in method_names():
         method = parse_method(name)
-        two = method.weighting.needs is Needs.GRAMIAN
+        passes = 2 if method.weighting.needs in (Needs.GRAMIAN, Needs.GRADIENTS) else 1
+        options = []
+        for owner, option in method.owned_options():
+            searched = OPTION_RANGES.get(f"{owner}.{option.name}")
+            words = (
+                f"searched from {searched.low:g} to {searched.high:g}, {searched.scale}" if searched else "not searched"
+            )
+            inside = f"from {option.low:g} to {option.high:g}"
+            options.append(f"{option.name} (default {option.default:g}, {inside}, {words}: {option.description})")
+        own = name == method.objective.name
         rows.append(
             {
                 "name": name,
                 "also called": ", ".join(alias for alias, meant in ALIASES.items() if meant == name),
                 "objective": f"{method.objective.name}: {method.objective.formula}",
                 "weighting": f"{method.weighting.name}: {method.weighting.formula}",
-                "options": ", ".join(
-                    f"{option.name} (default {option.default:g}, from {option.low:g} to {option.high:g}: "
-                    f"{option.description})"
-                    for option in method.options.values()
-                ),
+                "options": "; ".join(options),
                 "needs of the target": of_the_target.get(method.objective.reference, ""),
-                "gradient buffers": 2 if two else 1,
-                "backward passes": 2 if two else 1,
-                "citation": method.weighting.citation
-                if "+" not in name and name != method.objective.name
-                else method.objective.citation,
+                "gradient buffers": passes,
+                "backward passes": passes,
+                "citation": method.objective.citation if own else method.weighting.citation,
             }
         )
     return rows
+
+
+def _optimizers() -> list[dict[str, object]]:
+    from trainables.optimizers import OPTIMIZER_INFO
+
+    return [
+        {
+            "name": info.name,
+            "update": info.rule,
+            "options": info.options,
+            "tensors kept per weight": info.buffers,
+            "AutoLR": "refused: it chooses its own step length" if info.lr_free else "yes",
+            "citation": info.citation,
+        }
+        for info in OPTIMIZER_INFO.values()
+    ]
 
 
 def _models() -> list[dict[str, object]]:

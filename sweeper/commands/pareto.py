@@ -89,7 +89,8 @@ def run_to_the_end(out: Path, *, as_json: bool) -> None:
     """Run the sweep in ``out`` and print how it ended; exit code 130 and the resume command where it was stopped."""
     from rich.console import Console
 
-    from sweeper.sweep import Interrupted, run
+    from sweeper.settings import LR_STUDY
+    from sweeper.sweep import Interrupted, read_settings, run
 
     console = Console(stderr=True)
     try:
@@ -99,10 +100,21 @@ def run_to_the_end(out: Path, *, as_json: bool) -> None:
         if as_json:
             click.echo(json.dumps({"out": str(out), "interrupted": True}))
         sys.exit(INTERRUPTED)
+    content = summary.to_dict()
+    verdict = None
+    if (out / "sweep.json").is_file() and read_settings(out).kind == LR_STUDY:
+        from sweeper.commands.lr_study_result import write_lr_study
+
+        verdict = write_lr_study(out)
+        content["lr_study"] = verdict.to_dict()
     if as_json:
-        click.echo(json.dumps(summary.to_dict()))
-    else:
-        click.echo(describe(summary.to_dict()))
+        click.echo(json.dumps(content))
+        return
+    click.echo(describe(content))
+    if verdict is not None:
+        from sweeper.commands.lr_study_result import print_study
+
+        print_study(verdict)
 
 
 def describe(summary: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""``report``: draw a sweep's frontier and write its report anew."""
+"""``report``: draw the figures and write the report anew, of one sweep or of several sources together."""
 
 from __future__ import annotations
 
@@ -11,18 +11,50 @@ from sweeper.commands.errors import Problems, plain_errors
 
 
 @click.command()
-@click.argument("folder", type=click.Path())
+@click.argument("sources", type=click.Path(), nargs=-1, required=True, metavar="FOLDER|CSV...")
+@click.option("--out", type=click.Path(), help="Where the report of several sources goes; a single sweep's own folder.")
 @click.option("--json", "as_json", is_flag=True, help="Print the frontier as JSON on stdout.")
 @plain_errors
-def report(folder: str, as_json: bool) -> None:
-    """Write pareto.json, pareto.png, pareto.svg and report.html from the tables in FOLDER, also while a sweep runs."""
-    out = Path(folder)
-    if not (out / "sweep.json").is_file():
-        raise Problems([f"{out} holds no sweep: there is no sweep.json in it"])
-    from analysis.report import write_report
+def report(sources: tuple[str, ...], out: str | None, as_json: bool) -> None:
+    """Write a report from the tables in the given folders, also while a sweep runs.
 
-    write_report(out)
+    A source is a sweep's folder, the folder of a single run, or a CSV with the columns method and the two objectives
+    (forget_loss and retain_loss, or verbmem and utility; optional name, lr, c, seed, model, dataset). Several are one
+    report, in --out. A run's folder alone gets the figures of the run.
+    """
+    paths = [Path(source) for source in sources]
+    _check(paths, out)
+    from analysis.report import write_report, write_run_figures
+
+    if _is_run(paths[0]) and len(paths) == 1:
+        for path in write_run_figures(paths[0]):
+            click.echo(f"figure: {path}")
+        return
+    folder = Path(out) if out else paths[0]
+    write_report(folder, paths)
     if as_json:
-        click.echo(json.dumps(json.loads((out / "pareto.json").read_text(encoding="utf-8"))))
+        click.echo(json.dumps(json.loads((folder / "pareto.json").read_text(encoding="utf-8"))))
     else:
-        click.echo(f"report: {out / 'report.html'}")
+        click.echo(f"report: {folder / 'report.html'}")
+
+
+def _check(paths: list[Path], out: str | None) -> None:
+    problems = []
+    for path in paths:
+        told = path.is_file() or (path / "sweep.json").is_file() or _is_run(path)
+        if not told:
+            problems.append(f"{path} holds no sweep: there is no sweep.json in it")
+    if len(paths) > 1 and out is None:
+        problems.append("a report of several sources needs --out FOLDER, the folder to write it to")
+    if len({path.resolve() for path in paths}) < len(paths):
+        problems.append("a source is given twice")
+    sweeps = [path for path in paths if (path / "sweep.json").is_file()]
+    if not sweeps and not problems and not (len(paths) == 1 and _is_run(paths[0])):
+        problems.append("no sweep among the sources: one sweep's folder must say what the objectives are")
+    if problems:
+        raise Problems(problems)
+
+
+def _is_run(path: Path) -> bool:
+    """A folder that ``unlearn --out`` wrote."""
+    return (path / "metrics.json").is_file() and not (path / "sweep.json").is_file()

@@ -21,6 +21,7 @@ from sweeper.study import SAMPLERS
 from sweeper.tracking.uri import absolute_uri, tracking_problem
 from trainables.methods import parse_method
 from trainables.models import find_model
+from trainables.optimizers import LR_FREE, LR_FREE_LR
 from trainables.spec import TrialSpec
 
 DEFAULT_METHODS = ("gdiff", "ngdiff")
@@ -48,7 +49,7 @@ def single_spec(given: Mapping[str, Any]) -> TrialSpec:
     info = find_model(spec.model)
     spec = replace(
         spec,
-        lr=given["lr"] if given.get("lr") is not None else info.lr,
+        lr=given["lr"] if given.get("lr") is not None else LR_FREE_LR if spec.optimizer in LR_FREE else info.lr,
         auto_lr=given["auto_lr"],
         seed=given["seed"] if given.get("seed") is not None else 0,
     )
@@ -77,6 +78,8 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
     ]
     if given["auto_lr"] not in ("off", "on", "both"):
         problems.append(f"unknown auto_lr '{given['auto_lr']}': expected off, on or both")
+    if given["auto_lr"] in ("on", "both"):
+        problems += replace(base, auto_lr="on", method="gd", options=()).problems()
     from_file = is_space_file(given["space"])
     problems += spec_problems(base, () if from_file else methods, options)
     problems += _number_problems(given)

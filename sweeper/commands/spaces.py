@@ -12,6 +12,7 @@ from sweeper.commands.common import spec_problems
 from sweeper.commands.options import SPEC_OPTIONS
 from trainables.methods import method_names, option_names, parse_method
 from trainables.models import find_model
+from trainables.optimizers import LR_FREE, LR_FREE_RANGE
 from trainables.spec import SPEC_FIELDS, TrialSpec
 
 _SHARED_FIELDS = (
@@ -57,7 +58,7 @@ def sweep_space(
                 lr=tuple(rates),
                 auto_lr=given["auto_lr"],
                 options=values,
-                lr_range=info.lr_range,
+                lr_range=LR_FREE_RANGE if base.optimizer in LR_FREE else info.lr_range,
             )
             # What was asked for on the command line wins over a named grid's own settings.
             asked = {name for name in SPEC_OPTIONS if given.get(name) is not None}

@@ -101,10 +101,7 @@ def _write_csv(path: Path, columns: Sequence[str], rows: Sequence[Row]) -> None:
         writer.writerows([["" if row.get(name) is None else row[name] for name in columns] for row in rows])
 
 
-@pytest.fixture
-def make_sweep(tmp_path: Path) -> MakeSweep:
-    """``make_sweep(rows, history, **entries of sweep.json)`` writes a folder; ``rows=None``: no trials.csv."""
-
+def _sweep_maker(tmp_path: Path) -> MakeSweep:
     def make(
         rows: Sequence[Row] | None, history: Sequence[Row] | None = None, *, name: str = "out", **entries: object
     ) -> Path:
@@ -133,12 +130,24 @@ def make_sweep(tmp_path: Path) -> MakeSweep:
 
 
 @pytest.fixture
+def make_sweep(tmp_path: Path) -> MakeSweep:
+    """``make_sweep(rows, history, **entries of sweep.json)`` writes a folder; ``rows=None``: no trials.csv."""
+    return _sweep_maker(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def make_sweep_once(tmp_path_factory: pytest.TempPathFactory) -> MakeSweep:
+    """As ``make_sweep``, for a folder that the tests of a module share and none of them changes."""
+    return _sweep_maker(tmp_path_factory.mktemp("sweeps"))
+
+
+@pytest.fixture(scope="session")
 def trial() -> MakeRow:
     """``trial(trial_id, forget, retain, **fields)`` is a row of trials.csv."""
     return _trial
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def report() -> MakeRow:
     """``report(trial_id, step, forget, retain, **fields)`` is a row of history.csv."""
     return _report

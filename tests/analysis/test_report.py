@@ -62,8 +62,8 @@ class Page(HTMLParser):
         return json.loads(content)
 
 
-@pytest.fixture
-def folder(make_sweep: MakeSweep, trial: MakeRow, report: MakeRow) -> Path:
+@pytest.fixture(scope="module")
+def folder(make_sweep_once: MakeSweep, trial: MakeRow, report: MakeRow) -> Path:
     rows = [
         trial("00000", 7.0, 0.9, verbmem=0.05, utility=0.7),
         trial("00001", 3.0, 0.2, method="gdiff", c=0.5),
@@ -71,13 +71,13 @@ def folder(make_sweep: MakeSweep, trial: MakeRow, report: MakeRow) -> Path:
         trial("00003", None, None, status="diverged", error="the retain loss became nan at step 12", checkpoint=""),
     ]
     reports = [report(f"0000{i}", step, step / 10, 0.1) for i in range(3) for step in (10, 20, 30)]
-    out = make_sweep(rows, reports)
+    out = make_sweep_once(rows, reports)
     write_report(out)
     return out
 
 
-def test_all_four_files_are_written_and_nothing_else(folder: Path) -> None:
-    assert {path.name for path in folder.iterdir()} == {"sweep.json", "trials.csv", "history.csv", *WRITTEN}
+def test_four_files_and_the_figures_are_written_and_nothing_else(folder: Path) -> None:
+    assert {path.name for path in folder.iterdir()} == {"sweep.json", "trials.csv", "history.csv", "figures", *WRITTEN}
 
 
 def test_the_page_opens_with_the_answer_and_tells_the_rest(folder: Path) -> None:
@@ -174,10 +174,94 @@ def test_a_sweep_without_a_history_has_a_report(make_sweep: MakeSweep, trial: Ma
     assert Page(out).data["trials"]["0"]["course"] == {}
 
 
-def test_a_table_that_cannot_be_read_leaves_the_last_report(folder: Path) -> None:
+def test_a_table_that_cannot_be_read_leaves_the_last_report(make_sweep: MakeSweep, trial: MakeRow) -> None:
+    folder = make_sweep([trial("0", 7.0, 0.9), trial("1", 3.0, 0.2)])
+    write_report(folder)
     before = {name: (folder / name).read_bytes() for name in WRITTEN}
     with (folder / "trials.csv").open("a") as file:
         file.write("00009,too,short\n")
-    with pytest.raises(AnalysisError, match=r"trials.csv, line 6: 3 cells"):
+    with pytest.raises(AnalysisError, match=r"trials.csv, line 4: 3 cells"):
         write_report(folder)
     assert {name: (folder / name).read_bytes() for name in WRITTEN} == before
+
+
+@pytest.fixture(scope="module")
+def full(make_sweep_once: MakeSweep, trial: MakeRow, report: MakeRow) -> Path:
+    """A sweep with both learning-rate policies, so that every kind of section is there."""
+    rows = [
+        trial("0", 2.0, 0.4, lr=1e-4, verbmem=0.2, utility=0.8),
+        trial("1", 4.0, 0.8, lr=1e-3, verbmem=0.1, utility=0.7),
+        trial("2", 6.0, 0.5, lr=1e-4, auto_lr="on", verbmem=0.1, utility=0.9),
+        trial("3", None, None, status="failed", error="out of memory", wall_seconds=10.0),
+    ]
+    out = make_sweep_once(
+        rows, [report(str(i), step, step / 10, 0.1) for i in range(3) for step in (10, 20)], name="full"
+    )
+    write_report(out)
+    return out
+
+
+def test_the_page_shows_sensitivity_auto_lr_and_what_failures_cost(full: Path) -> None:
+    page = Page(full)
+    text = " ".join(page.text.split())
+    for expected in (
+        "How much does the learning rate matter?",
+        "AutoLR against a fixed learning rate",
+        "This is a description, not a test: it rests on 1 seed",
+        "2 \u2192 6",
+        "Over ROUGE",
+        "Trials that did not finish took 10.0 s of it (25%).",
+        "seeds 0.",
+    ):
+        assert expected in text
+    assert {"sensitivity", "auto-lr", "courses", "failures", "cost", "rerun"} <= set(page.ids)
+    files = {path.name for path in (full / "figures").iterdir()}
+    assert {"pareto_rouge.png", "pareto_rouge.svg", "auto_lr_ablation.png", "metrics_over_steps.svg"} <= files
+    assert all((full / "figures" / name).stat().st_size > 1000 for name in files)
+
+
+def test_the_script_finds_on_the_page_all_that_it_asks_for(full: Path) -> None:
+    """The contract of script and page: ids it looks up, and the fields of a trial that it reads."""
+    page = Page(full)
+    (script,) = [text for attributes, text in page.scripts if attributes.get("type") != "application/json"]
+    asked = set(re.findall(r'getElementById\("([\w-]+)"\)', script))
+    assert asked
+    assert asked <= set(page.ids)
+    read = set(re.findall(r"\btrial\.(\w+)", script))
+    assert read == {"settings", "spec_hash", "checkpoint", "error", "course"}
+    assert all(set(fields) == read for fields in page.data["trials"].values())
+    assert set(re.findall(r"\bdata\.(\w+)", script)) == set(page.data) == {"trials", "baseline", "guess"}
+    named = [value for tag, name, value in page.attributes if tag == "tr" and name == "data-trial"]
+    assert set(named) == set(page.data["trials"])
+    columns = {key for fields in page.data["trials"].values() for key in fields["course"]}
+    assert all(re.search(rf"\b{column}\b", script) for column in columns)
+    lengths = {len(values) for values in page.data["trials"]["0"]["course"].values()}
+    assert lengths == {2}
+
+
+def test_a_merged_page_names_every_sweep_and_its_command(
+    make_sweep: MakeSweep, trial: MakeRow, report: MakeRow, tmp_path: Path
+) -> None:
+    one = make_sweep([trial("0", 7.0, 0.9)], [report("0", 10, 1.0, 0.1)], name="one", command="first command")
+    two = make_sweep([trial("0", 3.0, 0.2)], [report("0", 10, 2.0, 0.2)], name="two", command="second command")
+    write_report(tmp_path / "merged", [one, two])
+    page = Page(tmp_path / "merged")
+    assert set(page.data["trials"]) == {"one/0", "two/0"}
+    assert page.data["trials"]["two/0"]["course"]["forget_loss"] == [2.0]
+    assert "first command" in page.text
+    assert "second command" in page.text
+    assert "../one/checkpoints/0" in page.text
+    assert len(page.ids) == len(set(page.ids))
+
+
+def test_a_page_of_200_trials_stays_below_three_megabytes(
+    make_sweep: MakeSweep, trial: MakeRow, report: MakeRow
+) -> None:
+    rows = [
+        trial(f"{i:05}", 1 + i / 40, 0.1 + i / 50, lr=1e-5 * 1.02**i, auto_lr="on" if i % 2 else "off", c=i / 200)
+        for i in range(200)
+    ]
+    reports = [report(row["trial_id"], step, 1 + step / 7, 0.3 / step) for row in rows for step in range(1, 61)]
+    out = make_sweep(rows, reports)
+    write_report(out)
+    assert (out / "report.html").stat().st_size < 3e6

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from transformers import PhiForCausalLM
 
+from trainables.methods import method_names
 from trainables.reports import Report, Status
 from trainables.run import UnlearningRun
 from trainables.spec import TrialSpec
@@ -22,7 +23,7 @@ from trainables.workspace import Workspace
 
 MakeSpec = Callable[..., TrialSpec]
 
-METHODS = ("gd", "ga", "gdiff", "lossnorm", "rlw", "pcgrad", "imtl-g", "ngdiff", "npo", "npo+ngdiff")
+METHODS = (*method_names(), "npo+ngdiff")
 
 
 def finish(run: UnlearningRun) -> list[Report]:
@@ -181,7 +182,8 @@ def test_every_method_runs_to_finite_scores_and_forgets_where_it_should(
         assert last.losses["retain_loss"] < start["retain_loss"]
         assert last.final["utility"] == 1.0
     else:
-        assert last.losses["forget_loss"] > 10 * start["forget_loss"]
+        factor = 1 if method == "rmu" else 10  # it moves hidden states, and the loss follows later
+        assert last.losses["forget_loss"] > factor * start["forget_loss"]
 
 
 def test_a_method_that_keeps_the_retain_set_keeps_more_of_it_than_ascent(
@@ -275,7 +277,8 @@ def test_probes_are_batches_of_their_own_and_change_nothing_about_the_others(
 ) -> None:
     spec = make_spec(batch_size=2, epochs=4)
     forget, retain = _batches_seen(spec, uneven, monkeypatch)
-    fresh = replace(spec, auto_lr="on", auto_lr_every=1, auto_lr_probe="fresh")
+    fresh = replace(spec, auto_lr="on", auto_lr_every=1, auto_lr_probe="fresh", auto_lr_probe_batches=1)
+    fresh = replace(fresh, auto_lr_smoothing="clip", auto_lr_log_forget=False)
     with_probes = _batches_seen(fresh, uneven, monkeypatch)
     # The forget batch of a step is also what the forget loss at the probes is logged on.
     assert with_probes[0][::2] == with_probes[0][1::2] == forget

@@ -47,6 +47,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "rlw": {"method": "rlw"},
     "gradnorm": {"method": "gradnorm"},
     "gradvac": {"method": "gradvac"},
+    "graddrop": {"method": "graddrop"},
+    "rotograd-scale": {"method": "rotograd-scale"},
     "npo": {"method": "npo+ngdiff"},
     "dpo": {"method": "dpo+ngdiff"},
     "undial": {"method": "undial+gdiff"},

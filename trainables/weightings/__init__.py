@@ -12,6 +12,7 @@ from trainables.weightings import (
     ga,
     gd,
     gdiff,
+    graddrop,
     gradnorm,
     gradvac,
     imtl_g,
@@ -22,11 +23,12 @@ from trainables.weightings import (
     pcgrad,
     pcgrad_paper,
     rlw,
+    rotograd_scale,
     upgrad,
 )
-from trainables.weightings.base import Gramian, Losses, Needs, State, WeighFunction, Weighting, Weights
+from trainables.weightings.base import Gradient, Gramian, Losses, Needs, State, WeighFunction, Weighting, Weights
 
-__all__ = ["WEIGHTINGS", "Gramian", "Losses", "Needs", "State", "WeighFunction", "Weighting", "Weights"]
+__all__ = ["WEIGHTINGS", "Gradient", "Gramian", "Losses", "Needs", "State", "WeighFunction", "Weighting", "Weights"]
 
 WEIGHTINGS: Mapping[str, Weighting] = MappingProxyType(
     {
@@ -47,6 +49,8 @@ WEIGHTINGS: Mapping[str, Weighting] = MappingProxyType(
         "aligned-mtl": aligned_mtl.WEIGHTING,
         "upgrad": upgrad.WEIGHTING,
         "dualproj": dualproj.WEIGHTING,
+        "graddrop": graddrop.WEIGHTING,
+        "rotograd-scale": rotograd_scale.WEIGHTING,
     }
 )
 """Every weighting by name, in the order in which they are listed."""

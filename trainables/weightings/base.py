@@ -15,8 +15,15 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from trainables.options import Option
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Gradient = list["Tensor | None"]
+"""One entry per trainable parameter; None where the loss does not depend on it."""
 
 State = Mapping[str, float]
 """What a weighting remembers between steps: JSON-able, replaced and never mutated."""
@@ -33,6 +40,8 @@ class Needs(StrEnum):
     """Known from the losses alone: one backward of the weighted sum, one gradient buffer."""
     GRAMIAN = "gramian"
     """Needs the norms and the dot product of both gradients: two backwards, two gradient buffers."""
+    GRADIENTS = "gradients"
+    """Acts on the two gradients element by element; no weights exist. Two backwards, two gradient buffers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +107,17 @@ class Weights:
 WeighFunction = Callable[[Losses, Gramian | None, State, Mapping[str, float]], tuple[Weights, State]]
 
 
+CombineFunction = Callable[[Gradient, Gradient, State, Mapping[str, float]], tuple[Gradient, State]]
+
+
 @dataclass(frozen=True, slots=True)
 class Weighting:
     """One weighting method, as an entry of the registry.
 
     ``weigh(losses, gramian, state, options) -> (weights, new_state)`` is pure: same arguments, same result.
     ``gramian`` is given exactly when ``needs`` is ``GRAMIAN``. ``options`` has a value for every declared option.
+    ``combine(retain, forget, state, options) -> (direction, new_state)`` is there exactly when ``needs`` is
+    ``GRADIENTS``; it may reuse the gradients' memory, and ``weigh`` then raises ValueError.
     ``init(seed)`` makes the first state.
     """
 
@@ -114,6 +128,7 @@ class Weighting:
     citation: str
     options: tuple[Option, ...] = ()
     init: Callable[[int], State] = field(default=lambda seed: {})
+    combine: CombineFunction | None = None
 
     @property
     def defaults(self) -> dict[str, float]:
@@ -126,6 +141,13 @@ def require_gramian(gramian: Gramian | None) -> Gramian:
     if gramian is None:
         raise ValueError("this weighting needs the Gramian of the two gradients, got None")
     return gramian
+
+
+def no_weights(
+    losses: Losses, gramian: Gramian | None, state: State, options: Mapping[str, float]
+) -> tuple[Weights, State]:
+    """The ``weigh`` of a method that acts on the gradients themselves: raises ValueError."""
+    raise ValueError("this method combines the gradients element by element and has no weights")
 
 
 def of_gramian(weights: Callable[[Gramian], Weights]) -> WeighFunction:

@@ -62,12 +62,12 @@ def test_a_method_that_needs_the_gramian_says_so_when_it_gets_none() -> None:
 
 def test_the_registry_lists_every_method_under_its_own_name_in_order() -> None:
     expected = """gd ga gdiff lossnorm rlw ngdiff imtl-g pcgrad pcgrad-paper mgda cagrad gradvac gradnorm nash-mtl
-        aligned-mtl upgrad dualproj"""
+        aligned-mtl upgrad dualproj graddrop rotograd-scale"""
     assert " ".join(WEIGHTINGS) == " ".join(expected.split())
     assert all(weighting.name == name for name, weighting in WEIGHTINGS.items())
 
 
-def test_only_methods_that_look_at_gradients_cost_a_second_backward() -> None:
+def test_each_method_declares_what_it_needs_and_so_what_it_costs() -> None:
     cheap = {name: weighting.needs for name, weighting in WEIGHTINGS.items() if weighting.needs is not Needs.GRAMIAN}
     assert cheap == {
         "gd": Needs.RETAIN_ONLY,
@@ -75,6 +75,7 @@ def test_only_methods_that_look_at_gradients_cost_a_second_backward() -> None:
         "gdiff": Needs.LOSSES,
         "lossnorm": Needs.LOSSES,
         "rlw": Needs.LOSSES,
+        "graddrop": Needs.GRADIENTS,
     }
 
 

@@ -1,0 +1,141 @@
+"""What AutoLR saw and did: its rate over steps, and the losses along its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from analysis.figures.panels import Guide, Line, Panel, PanelFigure, finite_line, scale_for
+from analysis.figures.selection import auto_lr_on, numbers, selected, trial_name
+from analysis.figures.style import INK, MUTED, OKABE_ITO
+from analysis.sweep_file import SweepFile
+from analysis.table import TrialTable
+from analysis.words import number
+
+_MOST_TRIALS = 6
+_MOST_STEPS = 3
+_REASONS = ("no descent", "no curvature", "not finite", "not bracketed")
+_MARKERS = ("x", "s", "^", "v", "P", "D")
+
+
+def auto_lr_data(updates: pd.DataFrame, table: TrialTable, sweep: SweepFile) -> PanelFigure | None:
+    """The rate before each update, the fitted ``eta*``, and the updates that kept the rate, by reason.
+
+    ``updates`` are the rows of auto_lr.csv. One panel per method, of its AutoLR trial nearest to the ideal corner (of
+    the first trials, while none has finished), at most six.
+    """
+    if updates.empty:
+        return None
+    trials = table.trials[auto_lr_on(table.trials) & table.trials["trial_id"].isin(set(updates["trial_id"]))]
+    chosen = selected(_only(table, trials), sweep)
+    names = {str(row["trial_id"]): trial_name(row) for _, row in chosen.iterrows()}
+    if not names:
+        names = {str(trial_id): f"trial {trial_id}" for trial_id in dict.fromkeys(updates["trial_id"])}
+    panels = [
+        panel
+        for trial_id, name in list(names.items())[:_MOST_TRIALS]
+        if (panel := _rates(updates[updates["trial_id"] == trial_id], name))
+    ]
+    if not panels:
+        return None
+    return PanelFigure(
+        name="auto_lr_log",
+        title="What AutoLR did at each update",
+        caption="The learning rate in use, the minimiser eta* of the fitted parabola, and the updates that kept the "
+        "rate because the parabola had no minimum ahead, by reason.",
+        panels=tuple(panels),
+    )
+
+
+def landscape_data(landscape: pd.DataFrame) -> PanelFigure | None:
+    """The retain and forget loss along the update direction at several steps of one trial, with the fitted parabola.
+
+    ``landscape`` are the rows of landscape.csv: several ``x`` (in units of the learning rate, the model at
+    ``theta - x d``) per step. The parabola is ``loss_zero - slope x + curvature x^2 / 2``; eta and eta* are marked.
+    Of several trials the first is drawn.
+    """
+    if landscape.empty:
+        return None
+    rows = landscape[landscape["trial_id"] == landscape["trial_id"].iloc[0]]
+    steps = sorted(step for step in set(numbers(rows, "step")) if np.isfinite(step))
+    places = np.unique(np.linspace(0, len(steps) - 1, min(len(steps), _MOST_STEPS)).round().astype(int))
+    at = [rows[numbers(rows, "step") == steps[place]] for place in places]
+    # The forget loss rises so much faster that beside it the retain loss would be a flat line.
+    panels = [panel for loss in ("retain", "forget") for part in at if (panel := _landscape(part, loss))]
+    if not panels:
+        return None
+    return PanelFigure(
+        name="loss_landscape",
+        title="Losses along the update direction",
+        caption="Losses of the model theta - x d, with the parabola AutoLR fits to the retain loss (same batch), the "
+        "learning rate eta of the probe, and the minimiser eta*; x is measured in learning rates.",
+        panels=tuple(panels),
+        columns=3,
+    )
+
+
+def _only(table: TrialTable, trials: pd.DataFrame) -> TrialTable:
+    return TrialTable(trials, table.history, table.spec_columns)
+
+
+def _rates(rows: pd.DataFrame, title: str) -> Panel | None:
+    steps, eta, best = (numbers(rows, name) for name in ("step", "eta", "eta_star"))
+    fallback = rows["fallback"].map(str) if "fallback" in rows.columns else pd.Series("", index=rows.index)
+    scale = scale_for([value for value in [*eta, *best] if value > 0])
+    lines: list[Line] = []
+    for name, values, colour, look, marker in (
+        ("learning rate eta", eta, OKABE_ITO[0], "line", "o"),
+        ("eta* of the parabola", best, OKABE_ITO[1], "marks", "D"),
+    ):
+        line = finite_line(name, steps, values, colour, look=look, marker=marker, positive=scale == "log")
+        lines += [line] if line else []
+    found = [reason for reason in dict.fromkeys([*_REASONS, *fallback]) if reason not in ("", "nan")]
+    for i, reason in enumerate(found):
+        kept = fallback == reason
+        marker = _MARKERS[i % len(_MARKERS)]
+        line = finite_line(
+            f"kept: {reason}", steps[kept], eta[kept], INK, look="marks", marker=marker, filled=False,
+            positive=scale == "log",
+        )  # fmt: skip
+        lines += [line] if line else []
+    if not lines:
+        return None
+    label = "learning rate" + (", log scale" if scale == "log" else "")
+    return Panel(title, "step", label, tuple(lines), y_scale=scale)
+
+
+def _landscape(rows: pd.DataFrame, loss: str) -> Panel | None:
+    rows = rows.assign(x=numbers(rows, "x")).sort_values("x", kind="stable")
+    x = rows["x"]
+    lines = list(_curves(rows, loss))
+    if not lines:
+        return None
+    first = rows.iloc[0]
+    guides = [Guide("x", 0.0)]
+    for name, label in (("eta", "eta"), ("eta_star", "eta*")):
+        value = float(numbers(rows, name).iloc[0])
+        if np.isfinite(value) and x.min() <= value <= x.max():
+            guides.append(Guide("x", value, label))
+    title = f"{loss} loss, step {number(int(first['step']))}"
+    return Panel(title, "x (learning rate)", "nats per token", tuple(lines), guides=tuple(guides))
+
+
+def _curves(rows: pd.DataFrame, loss: str) -> Iterator[Line]:
+    x = rows["x"].to_numpy()
+    look = (OKABE_ITO[0], "o") if loss == "retain" else (OKABE_ITO[1], "s")
+    measured = finite_line(f"{loss} loss", x, numbers(rows, f"{loss}_loss"), look[0], look="dots", marker=look[1])
+    if measured is None:
+        return
+    yield measured
+    if loss != "retain":
+        return
+    zero, slope, curvature = (float(numbers(rows, name).iloc[0]) for name in ("loss_zero", "slope", "curvature"))
+    known = x[np.isfinite(x)]
+    if np.isfinite([zero, slope, curvature]).all() and len(known) > 1:
+        grid = np.linspace(known.min(), known.max(), 60)
+        fitted = finite_line(
+            "fitted parabola", grid, zero - slope * grid + curvature * grid**2 / 2, MUTED, look="dashed"
+        )
+        yield from ([fitted] if fitted else [])

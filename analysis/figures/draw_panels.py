@@ -1,0 +1,159 @@
+"""Draws any figure that is made of panels."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from analysis.figures.panels import GRADES, Gradation, Guide, Line, Panel, PanelFigure
+from analysis.figures.scales import apply_scale, limits_of
+from analysis.figures.style import INK, MUTED, PAPER, house_style, png_bytes, svg_text
+from analysis.files import write_whole
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_PANEL = (4.6, 3.0)
+_GRADES = 40
+_MARKED = 60
+"""A line with more points than this is drawn without a mark on each."""
+
+
+def draw_panels(data: PanelFigure) -> Figure:
+    """The figure; a panel is about 4.6 x 3 inches, fewer inches across where there are three columns or more."""
+    with house_style():
+        from matplotlib.figure import Figure
+
+        columns = min(data.columns, max(1, len(data.panels)))
+        rows = math.ceil(len(data.panels) / columns)
+        across = min(columns * _PANEL[0], 10.0) if columns > 1 else 6.4
+        names = _names(data)
+        legend_rows = math.ceil(len(names) / (4 if columns > 1 else 2))
+        figure = Figure(figsize=(across, rows * _PANEL[1] + 0.7 + 0.25 * legend_rows), layout="constrained")
+        grid = figure.subplots(rows, columns, squeeze=False).flatten().tolist()
+        for axes, panel in zip(grid, data.panels, strict=False):
+            _panel(axes, panel)
+        for axes in grid[len(data.panels) :]:
+            axes.remove()
+        figure.suptitle(data.title, x=0.01, ha="left", fontsize=13, fontweight="bold")
+        if data.gradation is not None:
+            _colour_bar(figure, [axes for axes, _ in zip(grid, data.panels, strict=False)], data.gradation)
+        if names:
+            handles = list(names.values())
+            figure.legend(handles, list(names), loc="outside lower left", ncols=4 if columns > 1 else 2, fontsize=9)
+        return figure
+
+
+def save_figure(figure: Figure, folder: Path, name: str) -> str:
+    """Write ``name``.png and ``name``.svg into ``folder``, which is made if it is not there; the SVG document."""
+    folder.mkdir(parents=True, exist_ok=True)
+    document = svg_text(figure)
+    # The layout, most of the work, is in shares of the figure: it holds for both files.
+    figure.set_layout_engine("none")
+    write_whole(folder / f"{name}.png", png_bytes(figure))
+    write_whole(folder / f"{name}.svg", document)
+    return document
+
+
+def _panel(axes: Axes, panel: Panel) -> None:
+    from matplotlib.ticker import MaxNLocator, ScalarFormatter
+
+    for band in panel.bands:
+        axes.fill_between(band.xs, band.lows, band.highs, color=band.colour, alpha=0.18, linewidth=0, zorder=1)
+    for line in panel.lines:
+        _line(axes, line)
+    for i, guide in enumerate(panel.guides):
+        _guide(axes, guide, i)
+    xs = [x for line in panel.lines for x in line.xs]
+    ys = [y for line in panel.lines for y in line.ys]
+    ys += [y for band in panel.bands for y in (*band.lows, *band.highs)]
+    ys += [guide.value for guide in panel.guides if guide.axis == "y"]
+    xs += [guide.value for guide in panel.guides if guide.axis == "x"]
+    apply_scale(axes, "x", panel.x_scale, *limits_of(panel.x_scale, xs))
+    apply_scale(axes, "y", panel.y_scale, *(panel.y_limits or limits_of(panel.y_scale, ys)))
+    for axis, scale, whole in (
+        (axes.xaxis, panel.x_scale, panel.x_label == "step"),
+        (axes.yaxis, panel.y_scale, False),
+    ):
+        if scale == "linear":
+            axis.set_major_locator(MaxNLocator(5, integer=whole, steps=[1, 2, 2.5, 5, 10]))
+            ticks = ScalarFormatter()
+            ticks.set_powerlimits((-2, 5))
+            axis.set_major_formatter(ticks)
+    axes.set_title(panel.title, loc="left", fontsize=10.5)
+    axes.set_xlabel(panel.x_label)
+    axes.set_ylabel(panel.y_label)
+
+
+def _line(axes: Axes, line: Line) -> None:
+    face = line.colour if line.filled else PAPER
+    if line.look == "marks":
+        edge: dict[str, Any] = {} if line.marker in "x+1" else {"facecolors": face, "edgecolors": line.colour}
+        plain: dict[str, Any] = {"color": line.colour} if line.marker in "x+1" else {}
+        axes.scatter(line.xs, line.ys, s=26, marker=line.marker, linewidths=1.2, zorder=3, **edge, **plain)
+        return
+    marked = line.look == "dots" and len(line.xs) <= _MARKED
+    single = len(line.xs) == 1
+    axes.plot(
+        line.xs, line.ys, color=line.colour, linewidth=1.6, zorder=2.5,
+        linestyle=(0, (4, 2)) if line.look == "dashed" else "-",
+        marker=line.marker if marked or single else None, markersize=4, markerfacecolor=face,
+    )  # fmt: skip
+
+
+def _guide(axes: Axes, guide: Guide, place_number: int) -> None:
+    draw = axes.axvline if guide.axis == "x" else axes.axhline
+    draw(guide.value, color=MUTED, linestyle=(0, (5, 4)), linewidth=1.0, zorder=2)
+    if guide.axis == "y":
+        place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "bottom"}
+        at, off = (0.99, guide.value), (0, 2)
+    else:
+        place = {"xycoords": ("data", "axes fraction"), "ha": "left", "va": "top"}
+        at, off = (guide.value, 1.0), (3, -11 * (place_number % 3))
+    # A white rim keeps the words readable where a curve passes behind them.
+    axes.annotate(
+        guide.label, at, xytext=off, textcoords="offset points", color=MUTED, fontsize=8.5, zorder=4,
+        bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.6, "alpha": 0.8}, **place,
+    )  # fmt: skip
+
+
+def _colour_bar(figure: Figure, axes: list[Axes], gradation: Gradation) -> None:
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import LinearSegmentedColormap, LogNorm
+    from matplotlib.ticker import FuncFormatter, NullLocator
+
+    # Equal ends have no scale between them.
+    low, high = gradation.low, gradation.high if gradation.high > gradation.low else 1.01 * gradation.low
+    colours = ScalarMappable(LogNorm(low, high), LinearSegmentedColormap.from_list("grades", list(GRADES), N=_GRADES))
+    bar = figure.colorbar(colours, ax=axes, label=gradation.label, aspect=30, pad=0.015)
+    # As shapes, not as an embedded picture, which a page that loads nothing may not show.
+    if bar.solids is not None:
+        bar.solids.set_rasterized(False)
+    bar.set_ticks([low, math.sqrt(low * high), high])
+    bar.ax.yaxis.set_minor_locator(NullLocator())
+    bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.1e}".replace("e-0", "e-")))
+
+
+def _names(data: PanelFigure) -> dict[str, Any]:
+    """The legend: one handle a name, in the order in which the names first appear."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    handles: dict[str, Any] = {}
+    for panel in data.panels:
+        for line in panel.lines:
+            marked = line.look in ("marks", "dots")
+            handle = Line2D(
+                [], [], color=line.colour, linewidth=0 if line.look == "marks" else 1.8,
+                linestyle=(0, (4, 2)) if line.look == "dashed" else "-",
+                marker=line.marker if marked else None, markerfacecolor=line.colour if line.filled else PAPER,
+                markersize=5.5,
+            )  # fmt: skip
+            if line.name:
+                handles.setdefault(line.name, handle)
+        for band in panel.bands:
+            if band.name:
+                handles.setdefault(band.name, Patch(color=band.colour or INK, alpha=0.18, linewidth=0))
+    return handles

@@ -1,0 +1,62 @@
+"""Every figure of a report beyond the frontier, in the order in which a report tells its story."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from analysis.figures.ablation import ablation_data, draw_ablation
+from analysis.figures.auto_lr import auto_lr_data, landscape_data
+from analysis.figures.courses import gradients_data, metrics_data
+from analysis.figures.draw_panels import draw_panels
+from analysis.figures.gradient_plane import draw_gradient_plane, gradient_plane_data
+from analysis.figures.sensitivity import rate_courses_data, sensitivity_data
+from analysis.sources import Sources
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+_SECTIONS = ("sensitivity", "auto_lr", "courses", "gradients")
+
+
+@dataclass(frozen=True, slots=True)
+class GalleryFigure:
+    """A figure whose data are there: its section, the stem of its files, its words, and how to draw it."""
+
+    section: str
+    name: str
+    title: str
+    caption: str
+    draw: Callable[[], Figure]
+
+
+def gallery(sources: Sources) -> Iterator[GalleryFigure]:
+    """The figures that the tables allow; one whose data are absent is left out."""
+    table, sweep = sources.table, sources.sweep
+    panels = (
+        ("sensitivity", sensitivity_data(table, sweep)),
+        ("sensitivity", rate_courses_data(table, sweep)),
+        ("auto_lr", auto_lr_data(sources.auto_lr, table, sweep)),
+        ("auto_lr", landscape_data(sources.landscape)),
+        ("courses", metrics_data(table, sweep)),
+        ("gradients", gradients_data(table, sweep)),
+    )
+    found = [
+        GalleryFigure(section, data.name, data.title, data.caption, partial(draw_panels, data))
+        for section, data in panels
+        if data is not None
+    ]
+    ablation = ablation_data(table, sweep)
+    if ablation is not None:
+        draw = partial(draw_ablation, ablation)
+        found.append(GalleryFigure("auto_lr", ablation.name, ablation.title, ablation.caption, draw))
+    plane = gradient_plane_data(table, sweep)
+    if plane is not None:
+        draw = partial(draw_gradient_plane, plane)
+        found.append(GalleryFigure("gradients", plane.name, plane.title, plane.caption, draw))
+    order = list(_SECTIONS)
+    # The verdict before its details.
+    yield from sorted(found, key=lambda item: (order.index(item.section), item.name != "auto_lr_ablation"))

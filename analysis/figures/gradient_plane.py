@@ -1,0 +1,169 @@
+"""The two gradients and each method's direction, in the plane that the gradients span."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from analysis.figures.selection import numbers, shown_trials
+from analysis.figures.style import INK, MUTED, OKABE_ITO, house_style
+from analysis.sweep_file import SweepFile
+from analysis.table import TrialTable
+from analysis.words import number
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Vector = tuple[float, float]
+_MOST_METHODS = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """One trial at one step. Vectors in the plane of its gradients, scaled so that the longer gradient has length 1.
+
+    ``retain`` is the gradient of the retain objective, along the horizontal axis; ``forget`` that of the forget
+    objective, both minimised; ``direction`` is ``c_t retain + (1 - c_t) forget`` made as long as the longer gradient:
+    its length depends on the scale of the weights, its direction does not. The step goes against ``direction``.
+    """
+
+    title: str
+    retain: Vector
+    forget: Vector
+    direction: Vector | None
+    cosine: float
+    c_t: float
+
+    @property
+    def helps_retain(self) -> bool:
+        """Whether a small step lowers the retain objective."""
+        return self.direction is not None and _dot(self.direction, self.retain) > 0
+
+    @property
+    def helps_forget(self) -> bool:
+        """Whether a small step lowers the forget objective."""
+        return self.direction is not None and _dot(self.direction, self.forget) > 0
+
+
+@dataclass(frozen=True, slots=True)
+class GradientPlaneData:
+    """``name`` is the stem of the figure's files, ``caption`` what a reader must know to read it."""
+
+    name: str
+    title: str
+    caption: str
+    planes: tuple[Plane, ...]
+
+
+def gradient_plane_data(table: TrialTable, sweep: SweepFile, *, share: float = 0.5) -> GradientPlaneData | None:
+    """Of each method's selected trial the measured gradients at the report nearest to ``share`` of its steps.
+
+    None where no trial measured both norms, the cosine and ``c_t``.
+    """
+    planes = []
+    for _, row in shown_trials(table, sweep).iterrows():
+        history = table.history_of(str(row["trial_id"]))
+        columns = ("step", "grad_norm_retain", "grad_norm_forget", "grad_cosine", "c_t")
+        values = np.column_stack([numbers(history, name).to_numpy() for name in columns])
+        values = values[np.isfinite(values).all(axis=1) & (values[:, 1:3] >= 0).all(axis=1)]
+        if len(values) == 0:
+            continue
+        at = int(np.argmin(np.abs(values[:, 0] - share * values[:, 0].max())))
+        step, retain, forget, cosine, c_t = (float(value) for value in values[at])
+        planes.append(plane(f"{row['method']}, step {number(int(step))}", retain, forget, cosine, c_t))
+    if not planes:
+        return None
+    return GradientPlaneData(
+        "gradient_plane",
+        "The gradients and the direction of each method",
+        "Measured norms, cosine and c_t (means since the report before) of each method's trial nearest to the ideal "
+        "corner, halfway through. A step goes against the direction d. In the region shaded along a gradient, a small "
+        "step against d lowers that objective; where both regions overlap it lowers both.",
+        tuple(planes[:_MOST_METHODS]),
+    )
+
+
+def plane(title: str, norm_retain: float, norm_forget: float, cosine: float, c_t: float) -> Plane:
+    """The plane of two gradients of given norms and cosine; ``c_t`` the weight of the retain gradient."""
+    longest = max(norm_retain, norm_forget) or 1.0
+    # A mean of cosines may leave [-1, 1] by rounding.
+    cosine = min(max(cosine, -1.0), 1.0)
+    rho, phi = norm_retain / longest, norm_forget / longest
+    retain, forget = (rho, 0.0), (phi * cosine, phi * math.sqrt(1.0 - cosine**2))
+    mixed = (c_t * retain[0] + (1 - c_t) * forget[0], c_t * retain[1] + (1 - c_t) * forget[1])
+    length = math.hypot(*mixed)
+    direction = (mixed[0] / length, mixed[1] / length) if length > 1e-12 else None
+    return Plane(title, retain, forget, direction, cosine, c_t)
+
+
+def draw_gradient_plane(data: GradientPlaneData) -> Figure:
+    """A square panel per method, up to three in a row."""
+    with house_style():
+        from matplotlib.figure import Figure
+
+        columns = min(3, len(data.planes))
+        rows = -(-len(data.planes) // columns)
+        figure = Figure(figsize=(max(3.3 * columns, 6.4), 3.7 * rows + 0.9), layout="constrained")
+        grid = figure.subplots(rows, columns, squeeze=False).flatten().tolist()
+        for axes, item in zip(grid, data.planes, strict=False):
+            _plane(axes, item)
+        for axes in grid[len(data.planes) :]:
+            axes.remove()
+        figure.suptitle(data.title, x=0.01, ha="left", fontsize=13, fontweight="bold")
+        handles, names = grid[0].get_legend_handles_labels()
+        figure.legend(handles, names, loc="outside lower left", ncols=2 if columns < 3 else 3, fontsize=9)
+        return figure
+
+
+def _plane(axes: Axes, item: Plane) -> None:
+    reach = 1.25
+    looks = (
+        (item.retain, OKABE_ITO[0], "g_R, retain gradient", "retain objective falls"),
+        (item.forget, OKABE_ITO[1], "g_F, forget gradient", "forget objective falls"),
+    )
+    for vector, colour, _, region in looks:
+        corners = half_plane(vector, reach)
+        if corners:
+            axes.fill(*zip(*corners, strict=True), color=colour, alpha=0.12, linewidth=0, zorder=1, label=region)
+    arrows: list[tuple[Vector, str, str]] = [(vector, colour, name) for vector, colour, name, _ in looks]
+    if item.direction is not None:
+        arrows.append((item.direction, INK, "d, combined direction (length 1)"))
+    for vector, colour, name in arrows:
+        style: dict[str, Any] = {"color": colour, "lw": 2.0, "shrinkA": 0, "shrinkB": 0, "mutation_scale": 13}
+        axes.annotate("", vector, (0, 0), arrowprops={"arrowstyle": "-|>", **style}, zorder=4)
+        axes.plot([], [], color=colour, linewidth=2.0, label=name)
+    axes.set_xlim(-reach, reach)
+    axes.set_ylim(-reach, reach)
+    axes.set_aspect("equal")
+    axes.set_xticks([-1, 0, 1])
+    axes.set_yticks([-1, 0, 1])
+    axes.axhline(0, color=MUTED, linewidth=0.6, zorder=1.5)
+    axes.axvline(0, color=MUTED, linewidth=0.6, zorder=1.5)
+    words = f"cosine {number(item.cosine)}, c_t {number(item.c_t)}"
+    axes.set_title(f"{item.title}\n{words}", loc="left", fontsize=9.5)
+    axes.set_xlabel("along g_R (longer gradient = 1)")
+    axes.set_ylabel("across g_R")
+
+
+def half_plane(normal: Vector, reach: float) -> list[Vector]:
+    """The corners of the part of the square [-reach, reach]^2 on the side of ``normal``; none for a zero vector."""
+    if math.hypot(*normal) == 0:
+        return []
+    square = [(-reach, -reach), (reach, -reach), (reach, reach), (-reach, reach)]
+    corners: list[Vector] = []
+    for (x, y), (u, v) in zip(square, [*square[1:], square[0]], strict=True):
+        here, there = _dot((x, y), normal), _dot((u, v), normal)
+        if here >= 0:
+            corners.append((x, y))
+        if here * there < 0:
+            t = here / (here - there)
+            corners.append((x + t * (u - x), y + t * (v - y)))
+    return corners
+
+
+def _dot(a: Vector, b: Vector) -> float:
+    return a[0] * b[0] + a[1] * b[1]

@@ -1,0 +1,128 @@
+"""The content of a figure made of panels: lines, bands and guides, before anything is drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from analysis.figures.style import INK, MARKERS, OKABE_ITO
+
+_DECADE = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Points in the order they are joined; all finite. ``name`` is the entry of the legend, "" for none.
+
+    ``look``: ``line`` (joined), ``dots`` (joined, each point marked), ``dashed`` or ``marks`` (not joined).
+    """
+
+    name: str
+    xs: tuple[float, ...]
+    ys: tuple[float, ...]
+    colour: str
+    look: str = "line"
+    marker: str = "o"
+    filled: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """What lies between two curves over the same ``xs``."""
+
+    name: str
+    xs: tuple[float, ...]
+    lows: tuple[float, ...]
+    highs: tuple[float, ...]
+    colour: str
+
+
+@dataclass(frozen=True, slots=True)
+class Guide:
+    """A thin line across the panel at one value of the axis ``x`` or ``y``, with words at its end."""
+
+    axis: str
+    value: float
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One plot. A scale is ``linear`` or ``log``; on a log axis every value is positive."""
+
+    title: str
+    x_label: str
+    y_label: str
+    lines: tuple[Line, ...]
+    bands: tuple[Band, ...] = ()
+    guides: tuple[Guide, ...] = ()
+    x_scale: str = "linear"
+    y_scale: str = "linear"
+    y_limits: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gradation:
+    """A colour bar over values from ``low`` to ``high``, logarithmic, for lines coloured by :func:`graded`."""
+
+    label: str
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class PanelFigure:
+    """``name`` is the stem of its files, ``caption`` what a reader must know to read it."""
+
+    name: str
+    title: str
+    caption: str
+    panels: tuple[Panel, ...]
+    columns: int = 2
+    gradation: Gradation | None = None
+
+
+def finite_line(
+    name: str, xs: Iterable[float], ys: Iterable[float], colour: str, *, look: str = "line", marker: str = "o",
+    filled: bool = True, positive: bool = False,
+) -> Line | None:  # fmt: skip
+    """The line through the points that are finite (and positive, where a log axis needs it); None if none is."""
+    pairs = [
+        (float(x), float(y))
+        for x, y in zip(xs, ys, strict=True)
+        if math.isfinite(x) and math.isfinite(y) and (y > 0 or not positive)
+    ]
+    if not pairs:
+        return None
+    return Line(name, tuple(x for x, _ in pairs), tuple(y for _, y in pairs), colour, look, marker, filled)
+
+
+def scale_for(values: Iterable[float]) -> str:
+    """``log`` for positive values that span a decade or more, else ``linear``."""
+    known = [value for value in values if math.isfinite(value)]
+    if not known or min(known) <= 0 or max(known) < _DECADE * min(known):
+        return "linear"
+    return "log"
+
+
+def colours_of(names: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """A colour and a marker for each name, the same in every figure that is given the same names."""
+    unique = list(dict.fromkeys(names))
+    return {name: (OKABE_ITO[i % len(OKABE_ITO)], MARKERS[i % len(MARKERS)]) for i, name in enumerate(unique)}
+
+
+def graded(value: float, low: float, high: float) -> str:
+    """The colour of a positive value between ``low`` and ``high`` on a logarithmic, colour-blind-safe map."""
+    if not (value > 0 and low > 0):
+        return INK
+    share = 0.5 if high <= low else (math.log(value) - math.log(low)) / (math.log(high) - math.log(low))
+    place = min(max(share, 0.0), 1.0) * (len(GRADES) - 1)
+    at = min(int(place), len(GRADES) - 2)
+    mix = place - at
+    low_rgb, high_rgb = ([int(GRADES[k][i : i + 2], 16) for i in (1, 3, 5)] for k in (at, at + 1))
+    return "#" + "".join(f"{round(a + mix * (b - a)):02x}" for a, b in zip(low_rgb, high_rgb, strict=True))
+
+
+GRADES = ("#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#9fbf20")
+"""The middle of viridis: its ends are lost on black and on white."""

@@ -1,0 +1,120 @@
+"""What the rows of ``benchmarks/auto_lr_study.py`` say, as Markdown tables and a picture.
+
+    python benchmarks/auto_lr_study_table.py runs/auto_lr_study.csv --picture docs/images/auto_lr_study.png
+
+A run's value is the hypervolume of its one point: (L_F capped at the random guess / ln|V|) (1 - L_R / ln|V|), 0 for a
+diverged run. A rule is judged by its mean and its worst value over all starting rates, and by its regret: the mean
+value of the best single fixed rate (chosen on the same seeds, which favours it) minus its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+
+import matplotlib
+import pandas as pd
+
+from trainables.tiny_models import VOCABULARY
+
+SHOWN = ("search/freshx4", "clip/fresh", "paper/same", "official/fresh")
+COLOURS = {"search/freshx4": "#0072b2", "clip/fresh": "#e69f00", "paper/same": "#d55e00", "official/fresh": "#009e73"}
+
+
+def values(path: Path) -> pd.DataFrame:
+    """The rows with their ``value``."""
+    rows = pd.read_csv(path)
+    guess = math.log(VOCABULARY)
+    forgotten = rows["forget_loss_capped"].clip(upper=guess) / guess
+    kept = 1.0 - rows["retain_loss"].clip(upper=guess) / guess
+    rows["value"] = (forgotten * kept).where(rows["status"] == "finished", 0.0)
+    return rows
+
+
+def summary(rows: pd.DataFrame) -> pd.DataFrame:
+    """Per size, method and rule: mean over seeds, then mean, worst and spread over starts, and the best fixed rate's."""
+    per_rate = rows.groupby(["size", "method", "rule", "lr"])["value"].mean()
+    fixed = per_rate.xs("fixed", level="rule").groupby(["size", "method"]).max().rename("best fixed")
+    rules = per_rate.drop("fixed", level="rule").groupby(["size", "method", "rule"]).agg(["mean", "min", "max"])
+    seconds = rows.groupby(["size", "method", "rule"])["train_seconds"].median().rename("seconds")
+    table = rules.join(fixed, on=["size", "method"]).join(seconds)
+    table["spread"] = table["max"] - table["min"]
+    table["regret"] = table["best fixed"] - table["mean"]
+    return table
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """One line per rule, best first: means over methods and sizes, and the worst start of all."""
+    overall = table.groupby("rule").agg(
+        mean=("mean", "mean"), worst=("min", "min"), spread=("spread", "mean"), regret=("regret", "mean")
+    )
+    lines = [
+        "| rule | mean value | worst start | spread over starts | regret to the best fixed lr |",
+        "|---|---|---|---|---|",
+    ]
+    for rule, row in overall.sort_values("regret").iterrows():
+        lines.append(
+            f"| {rule} | {row['mean']:.3f} | {row['worst']:.3f} | {row['spread']:.3f} | {row['regret']:+.3f} |"
+        )
+    lines += [
+        "",
+        "| size | method | best fixed lr | " + " | ".join(SHOWN) + " |",
+        "|---|---|---|" + "---|" * len(SHOWN),
+    ]
+    for (size, method), group in table.groupby(level=["size", "method"], sort=False):
+        cells = []
+        for rule in SHOWN:
+            row = group.xs(rule, level="rule").iloc[0]
+            cells.append(f"{row['mean']:.3f} ({row['min']:.3f})")
+        lines.append(f"| {size} | {method} | {group['best fixed'].iloc[0]:.3f} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def picture(rows: pd.DataFrame, path: Path) -> None:
+    """Value against the learning rate, fixed or AutoLR's start: a flat line near the top is what one wants."""
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    sizes, methods = list(rows["size"].unique()), list(rows["method"].unique())
+    figure, axes = plt.subplots(
+        len(sizes), len(methods), figsize=(3 * len(methods), 2.6 * len(sizes)), sharex=True, sharey=True, squeeze=False
+    )
+    means = rows.groupby(["size", "method", "rule", "lr"])["value"].mean()
+    for row, size in enumerate(sizes):
+        for column, method in enumerate(methods):
+            ax = axes[row][column]
+            fixed = means[size, method, "fixed"]
+            ax.plot(fixed.index, fixed.values, color="0.5", marker="s", markersize=3, label="fixed lr")
+            for rule in SHOWN:
+                if (size, method, rule) in means.index.droplevel("lr"):
+                    line = means[size, method, rule]
+                    ax.plot(line.index, line.values, color=COLOURS[rule], marker="o", markersize=4, label=rule)
+            ax.set_xscale("log")
+            ax.set_ylim(-0.03, 1.05)
+            ax.set_title(f"{method}, {size}", fontsize=9)
+            ax.grid(alpha=0.3)
+    for ax in axes[-1]:
+        ax.set_xlabel("learning rate: fixed, or AutoLR's start")
+    for ax in axes[:, 0]:
+        ax.set_ylabel("hypervolume")
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False, fontsize=9)
+    figure.set_layout_engine("constrained")
+    figure.savefig(path, dpi=130)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rows", type=Path)
+    parser.add_argument("--picture", type=Path)
+    given = parser.parse_args()
+    rows = values(given.rows)
+    print(f"{len(rows)} runs, seeds {sorted(int(seed) for seed in rows['seed'].unique())}\n")
+    print(markdown(summary(rows)))
+    if given.picture is not None:
+        picture(rows, given.picture)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""What does each method do to tiny-phi with the default data, and what does it cost?
+
+    python benchmarks/methods_table.py --rows runs/methods.csv --page docs/methods.md
+
+Runs every method of the registry once, each at the model's default learning rate with its options at their defaults,
+and writes a row per run; started again it goes on where it was. The page is written anew from the rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from dataclasses import replace
+from pathlib import Path
+
+from trainables.methods import method_names, parse_method
+from trainables.models import MODELS
+from trainables.spec import TrialSpec
+from trainables.weightings import Needs
+
+METRICS = ("forget_loss", "retain_loss", "verbmem", "utility")
+COLUMNS = ("method", "objective", "weighting", "status", *METRICS, "seconds", "gradient_MB", "key")
+
+
+def spec_of(method: str, epochs: int) -> TrialSpec:
+    """The run of a method: the model's own settings, the method's defaults."""
+    info = MODELS["tiny-phi"]
+    options = tuple(sorted(parse_method(method).resolve({}).items()))
+    shared = {"batch_size": info.batch_size, "eval_batch_size": info.eval_batch_size, "dataset": info.dataset}
+    return replace(TrialSpec(**shared), method=method, options=options, lr=info.lr, epochs=epochs)  # type: ignore[arg-type]
+
+
+def row_of(spec: TrialSpec) -> dict[str, object]:
+    """The outcome of one run; ``gradient_MB`` counts the gradient buffers the step holds at once, 4 bytes a weight."""
+    from trainables.ray_trainable import worker_workspace
+    from trainables.run import UnlearningRun
+    from trainables.target import prepare_target
+
+    target = prepare_target(spec)
+    run = UnlearningRun(replace(spec, target_key=target.key), worker_workspace(target, "cpu"))
+    outcome = list(run)[-1]
+    method = spec.parsed_method
+    buffers = 2 if method.weighting.needs in (Needs.GRAMIAN, Needs.GRADIENTS) else 1
+    held = buffers * sum(parameter.numel() * parameter.element_size() for parameter in run.parameters)
+    known = {**outcome.losses, **outcome.final}
+    return {
+        "method": spec.method,
+        "objective": method.objective.name,
+        "weighting": method.weighting.name,
+        "status": str(outcome.status),
+        **{name: known.get(name, "") for name in METRICS},
+        "seconds": outcome.train_seconds,
+        "gradient_MB": held / 1e6,
+        "key": spec.spec_hash,
+    }
+
+
+def page(rows: list[dict[str, str]], epochs: int) -> str:
+    """The rows as a page of Markdown, in the order of the registry."""
+    info = MODELS["tiny-phi"]
+    order = {name: place for place, name in enumerate(method_names())}
+    lines = [
+        "# Every method on tiny-phi",
+        "",
+        f"One run of each method on `tiny-phi` and its default data (`{info.dataset}`): {epochs} epochs, batch size "
+        f"{info.batch_size}, AdamW, lr {info.lr:g}, seed 0, every option at its default. Losses are in nats per token.",
+        "No learning rate was tuned, so the table says what a method does at one common rate and what it costs, not",
+        "which method is best; a sweep compares them.",
+        "",
+        "Made by `python benchmarks/methods_table.py`. `seconds` is the training alone on one CPU thread. Gradient MB",
+        "is computed: the buffers of gradients a step holds at once, 4 bytes a weight. `sweeper list methods` has the",
+        "formulas and citations.",
+        "",
+        "| method | objective | weighting | forget loss | retain loss | verbmem | utility | seconds | gradient MB |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in sorted(rows, key=lambda row: order.get(row["method"], len(order))):
+        name = row["method"] + ("" if row["status"] == "finished" else f" ({row['status']})")
+        numbers = [f"{float(row[key]):.3g}" if row[key] else "" for key in (*METRICS, "seconds", "gradient_MB")]
+        lines.append("| " + " | ".join([name, row["objective"], row["weighting"], *numbers]) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    import torch
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=Path, default=Path("runs/methods.csv"))
+    parser.add_argument("--page", type=Path, default=Path("docs/methods.md"))
+    parser.add_argument("--epochs", type=int, default=15)
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    given.rows.parent.mkdir(parents=True, exist_ok=True)
+    specs = [spec_of(name, given.epochs) for name in method_names()]
+    done: list[dict[str, str]] = []
+    if given.rows.is_file():
+        with given.rows.open(newline="") as file:
+            done = list(csv.DictReader(file))
+    finished = {row["key"] for row in done}
+    with given.rows.open("a", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        if not done:
+            writer.writeheader()
+        for number, spec in enumerate(specs, start=1):
+            if spec.spec_hash not in finished:
+                writer.writerow(row_of(spec))
+                file.flush()
+            print(f"{number}/{len(specs)} {spec.method}", flush=True)
+    wanted = {spec.spec_hash for spec in specs}
+    with given.rows.open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["key"] in wanted]
+    given.page.write_text(page(rows, given.epochs), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

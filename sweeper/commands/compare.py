@@ -1,0 +1,52 @@
+"""``compare``: the paper's tables, methods by metrics, without and with AutoLR."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from sweeper.commands.errors import Problems, plain_errors
+
+FORMATS = ("md", "tex", "csv", "html")
+
+
+@click.command()
+@click.argument("sources", nargs=-1, type=click.Path())
+@click.option("--out", type=click.Path(), help="Folder for comparison.md, .tex, .csv and .html.")
+@click.option("--format", "chosen", default="md", show_default=True, help="What to print: md, tex, csv or html.")
+@click.option("--json", "as_json", is_flag=True, help="Print the tables as JSON on stdout.")
+@plain_errors
+def compare(sources: tuple[str, ...], out: str | None, chosen: str, as_json: bool) -> None:
+    """Compare the methods of one or several sweep folders and CSV files, without and with AutoLR."""
+    problems = [] if sources else ["name at least one sweep folder or CSV file to compare"]
+    if chosen not in FORMATS:
+        problems.append(f"unknown format '{chosen}': expected one of {', '.join(FORMATS)}")
+    problems += [f"{source}: no such folder or file" for source in sources if not Path(source).exists()]
+    problems += [
+        f"{source} holds no sweep: there is no sweep.json in it"
+        for source in sources
+        if Path(source).is_dir() and not (Path(source) / "sweep.json").is_file()
+    ]
+    if out is not None and Path(out).is_file():
+        problems.append(f"--out {out}: this is a file, expected a folder")
+    if problems:
+        raise Problems(problems)
+    from dataclasses import asdict
+
+    from analysis.comparison import comparison_data
+    from analysis.comparison_formats import FORMATS as WRITERS
+    from analysis.comparison_sources import comparison_parts
+    from analysis.files import write_whole
+    from analysis.pareto_json import plain
+
+    tables = comparison_data(comparison_parts([Path(source) for source in dict.fromkeys(sources)]))
+    if out is not None:
+        Path(out).mkdir(parents=True, exist_ok=True)
+        for suffix, write in WRITERS.items():
+            write_whole(Path(out) / f"comparison.{suffix}", write(tables))
+    if as_json:
+        click.echo(json.dumps(plain({"tables": [asdict(table) for table in tables]})))
+    else:
+        click.echo(WRITERS[chosen](tables), nl=False)

@@ -1,0 +1,70 @@
+"""``lr-study``: how sensitive methods are to the learning rate, and whether AutoLR beats a person's choice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sweeper.commands import options
+from sweeper.commands.errors import Problems, plain_errors
+from sweeper.commands.pareto import command_line, output_folder, pareto, run_to_the_end
+
+_NOT_HERE = ("space", "trials", "sampler", "auto_lr")
+
+
+@click.command("lr-study")
+@click.option("--method", multiple=True, help="Method by name (see 'list methods'); repeats.  [default: gdiff, ngdiff]")
+@click.option(
+    "--lr", type=options.NUMBER, multiple=True, help="Learning rate; repeats.  [default: 5 over the model's range]"
+)
+@click.option(
+    "--c",
+    type=options.NUMBER,
+    multiple=True,
+    help="gdiff's weight on the retain loss; repeats.  [default: .5, .9, .99]",
+)
+@click.option("--seeds", type=options.WHOLE, default=2, show_default=True, help="Runs per configuration.")
+@click.option(
+    "--auto-lr-start-lr", type=options.NUMBER, multiple=True, help="Where AutoLR starts; repeats.  [default: every lr]"
+)
+@click.option(
+    "--auto-lr-smoothing", multiple=True, help="paper, clip or official; each an arm; repeats.  [default: clip]"
+)
+@click.option("--auto-lr-probe", multiple=True, help="same or fresh; each an arm; repeats.  [default: fresh]")
+@click.option(
+    "--auto-lr-probe-batches",
+    type=options.WHOLE,
+    multiple=True,
+    help="Retain batches a fresh probe averages over; each an arm; repeats.  [default: 1]",
+)
+@click.option(
+    "--from", "folders", type=click.Path(), multiple=True, help="Judge finished sweeps in these folders; runs nothing."
+)
+@plain_errors
+def lr_study(**given: Any) -> None:
+    """Run methods x learning rates x seeds (x c), with AutoLR beside them, and judge.
+
+    OUT holds what a sweep leaves, and lr_study.json: each method's spread over learning rates, the range of rates
+    within 5% of the best, and AutoLR against the best hand-tuned rate, seed by seed.
+    """
+    from sweeper.commands.lr_study_settings import lr_study_settings
+    from sweeper.sweep import begin
+
+    if given["folders"]:
+        from sweeper.commands.lr_study_result import judge
+
+        if given["out"] is None and len(given["folders"]) > 1:
+            raise Problems(["--from with several folders needs --out FILE.json for the result"])
+        judge(tuple(map(Path, given["folders"])), target=given["out"], as_json=given["as_json"])
+        return
+    settings = lr_study_settings(given, command=command_line())
+    out = output_folder(given.get("out"), name=settings.name)
+    begin(settings, out)
+    run_to_the_end(out, as_json=given["as_json"])
+
+
+_OWN = {parameter.name for parameter in lr_study.params}
+# All other options mean what they mean for pareto.
+lr_study.params.extend(option for option in pareto.params if option.name not in {*_OWN, *_NOT_HERE})

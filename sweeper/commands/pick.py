@@ -1,0 +1,100 @@
+"""``pick``: which checkpoint of a sweep to take, and why."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sweeper.commands import options
+from sweeper.commands.errors import Problems, plain_errors
+
+_LIMITED = ("verbmem", "utility", "truth_ratio", "forget_loss", "retain_loss")
+
+
+def _limit_options(command: Any) -> Any:
+    for name in reversed(_LIMITED):
+        flag = name.replace("_", "-")
+        command = click.option(f"--min-{flag}", type=options.NUMBER, help=f"At least this {name}.")(command)
+        command = click.option(f"--max-{flag}", type=options.NUMBER, help=f"At most this {name}.")(command)
+    return command
+
+
+@click.command()
+@click.argument("folder", type=click.Path())
+@click.option("--rule", help="knee, constraint or success.  [default: knee; with limits, constraint]")
+@_limit_options
+@click.option("--copy-to", type=click.Path(), help="Copy the checkpoint to this new folder.")
+@click.option("--json", "as_json", is_flag=True, help="Print the choice as JSON on stdout.")
+@plain_errors
+def pick(folder: str, rule: str | None, copy_to: str | None, as_json: bool, **given: Any) -> None:
+    """Say which checkpoint of the sweep in FOLDER to take.
+
+    \b
+    knee        the frontier's trial nearest to the ideal corner, objectives scaled to [0, 1]
+    constraint  the best utility among trials within the limits (--max-verbmem 0.1, ...)
+    success     the best utility among trials that meet the paper's thresholds: verbmem below 0.1,
+                utility and truth ratio at least 70% of No-unlearn
+    """
+    from analysis.pareto_json import plain
+    from analysis.pick import CONSTRAINT, KNEE, RULES, Limit
+    from analysis.pick import pick as choose
+    from analysis.sweep_file import SweepFile
+    from analysis.table import TrialTable
+    from analysis.words import number, settings_in_words, varying_columns
+    from sweeper.commands.common import given_problems
+
+    limits = [
+        Limit(name, given[f"{side}_{name}"], side == "min")
+        for name in _LIMITED
+        for side in ("max", "min")
+        if given[f"{side}_{name}"] is not None
+    ]
+    rule = rule or (CONSTRAINT if limits else KNEE)
+    out = Path(folder)
+    problems = given_problems()
+    if rule not in RULES:
+        problems.append(f"unknown rule '{rule}': expected one of {', '.join(RULES)}")
+    elif rule == CONSTRAINT and not limits:
+        problems.append("the rule constraint needs a limit, such as --max-verbmem 0.1")
+    if not (out / "sweep.json").is_file():
+        problems.append(f"{out} holds no sweep: there is no sweep.json in it")
+    if copy_to is not None and Path(copy_to).exists():
+        problems.append(f"--copy-to {copy_to}: this exists already; name a new folder")
+    if problems:
+        raise Problems(problems)
+    sweep = SweepFile.read(out)
+    table = TrialTable.read(out, sweep=sweep.name)
+    found = choose(table, sweep.objectives, sweep.baseline, rule=rule, limits=limits)
+    row = found.row
+    checkpoint = out / str(row["checkpoint"]) if row["checkpoint"] else None
+    if copy_to is not None:
+        if checkpoint is None or not checkpoint.is_dir():
+            raise Problems(
+                [f"the checkpoint of trial {row['trial_id']} is not there: {checkpoint or 'none was saved'}"]
+            )
+        shutil.copytree(checkpoint, copy_to)
+        checkpoint = Path(copy_to)
+    names = list(table.trials.columns)
+    after = names[names.index("status") + 1 :]
+    metrics = {
+        name: float(row[name])
+        for name in after
+        if not isinstance(row[name], str) and row[name] == row[name] and not name.endswith(("_at", "_seconds"))
+    }
+    if as_json:
+        content = {"trial_id": row["trial_id"], "spec_hash": row["spec_hash"], "rule": rule, "reason": found.reason}
+        content |= {"settings": {name: row[name] for name in table.spec_columns}, "metrics": metrics}
+        content |= {"checkpoint": str(checkpoint) if checkpoint else None, "eligible": found.eligible}
+        click.echo(json.dumps(plain(content)))
+        return
+    click.echo(f"trial {row['trial_id']}: {settings_in_words(row, varying_columns(table.trials, table.spec_columns))}")
+    click.echo(f"why: {found.reason}")
+    width = max(map(len, metrics), default=0)
+    for name, value in metrics.items():
+        unlearned = f"   (No-unlearn {number(sweep.baseline[name])})" if name in sweep.baseline else ""
+        click.echo(f"  {name:<{width}}  {number(value)}{unlearned}")
+    click.echo(f"checkpoint: {checkpoint if checkpoint else 'none was saved'}")

@@ -1,0 +1,53 @@
+"""Figures of a study: from arrays as moocore gives them to a picture."""
+
+from __future__ import annotations
+
+import math
+
+import moocore
+import numpy as np
+import pytest
+
+from analysis.figures.draw_panels import draw_panels
+from analysis.figures.study import AttainmentData, Surface, anytime_figure, draw_attainment, tuning_figure
+from analysis.figures.style import svg_text
+
+
+def _sets(*fronts: list[list[float]]) -> np.ndarray:
+    return np.array([[*point, i + 1] for i, front in enumerate(fronts) for point in front])
+
+
+def test_attainment_is_drawn_from_what_moocore_returns() -> None:
+    good = _sets([[0.1, 0.6], [0.4, 0.2]], [[0.2, 0.5], [0.5, 0.1]])
+    poor = _sets([[0.3, 0.7], [0.6, 0.5]], [[0.4, 0.8], [0.7, 0.4]])
+    surfaces = {}
+    for name, sets in (("AutoLR", good), ("hand-tuned", poor)):
+        rows = moocore.eaf(sets[:, :2], sets[:, 2])
+        surfaces[name] = [Surface(int(level / 50), rows[rows[:, 2] == level][:, :2]) for level in (50.0, 100.0)]
+    boxes = moocore.eafdiff(good, poor, rectangles=True)
+    data = AttainmentData("Attained", ("forgetting", "retaining"), surfaces, boxes[:, :4], boxes[:, 4] / 2)
+    document = svg_text(draw_attainment(data))
+    assert all(label in document for label in ("Attained", "AutoLR", "hand-tuned", "forgetting, cost from 0 to 1"))
+
+
+def test_two_arms_that_are_alike_differ_nowhere() -> None:
+    surface = [Surface(1, np.array([[0.2, 0.2]])), Surface(2, np.empty((0, 2)))]
+    data = AttainmentData("Alike", ("x", "y"), {"a": surface, "b": surface}, np.empty((0, 4)), np.empty(0))
+    assert "no difference" in svg_text(draw_attainment(data))
+
+
+def test_the_hypervolume_stays_between_two_trials() -> None:
+    data = anytime_figure({"AutoLR": ([10.0, 30.0], [0.2, 0.5]), "empty": ([], [])})
+    assert data is not None
+    (line,) = data.panels[0].lines
+    assert list(zip(line.xs, line.ys, strict=True)) == [(0, 0), (10, 0), (10, 0.2), (30, 0.2), (30, 0.5)]
+    assert "trial-seconds" in svg_text(draw_panels(data))
+    assert anytime_figure({"empty": ([], [])}) is None
+
+
+@pytest.mark.parametrize(("equals", "marked"), [(2.5, True), (math.inf, False)])
+def test_the_tuning_curve_marks_where_it_reaches_auto_lr(equals: float, marked: bool) -> None:
+    band = ([0.2, 0.3, 0.4], [0.6, 0.7, 0.8])
+    data = tuning_figure([1, 2, 3], [0.4, 0.5, 0.6], auto=0.55, charge=1.033, equals=equals, band=band)
+    assert ("n* = 2.5" in svg_text(draw_panels(data))) is marked
+    assert [line.ys for line in data.panels[0].lines[1:]] == [(0.55, 0.55), (0.55,)]

@@ -1,0 +1,58 @@
+"""The grid of a learning-rate study: every method at every rate, AutoLR's arms beside them, nothing twice."""
+
+from __future__ import annotations
+
+import optuna
+import pytest
+
+from search_spaces.errors import SpaceError
+from search_spaces.lr_study import lr_study_space
+from search_spaces.space import Space
+
+METHODS = {"gdiff": ("gdiff.c",), "ngdiff": ()}
+
+
+def make(**changes: object) -> Space:
+    given: dict[str, object] = {"lr": (1e-4, 1e-3), "smoothings": ("clip",), "probes": ("fresh",)}
+    given |= {"methods": METHODS, "options": {"gdiff.c": (0.5, 0.9)}}
+    return lr_study_space(**(given | changes))  # type: ignore[arg-type]
+
+
+def test_every_method_meets_every_rate_fixed_and_as_autolrs_start() -> None:
+    grid = make().grid()
+    assert len(grid) == (2 + 1) * (2 + 2)
+    assert all("auto_lr_smoothing" not in point for point in grid if point["auto_lr"] == "off")
+    assert {point["lr"] for point in grid if point["auto_lr"] == "on"} == {1e-4, 1e-3}
+    assert all(("c" in point) == (point["method"] == "gdiff") for point in grid)
+
+
+def test_every_combination_of_smoothing_and_probe_is_an_arm() -> None:
+    grid = make(smoothings=("clip", "paper"), probes=("same", "fresh"), start_lr=(1e-5,), probe_batches=(1, 4)).grid()
+    arms = {
+        (point["auto_lr_smoothing"], point["auto_lr_probe"], point.get("auto_lr_probe_batches"), point["lr"])
+        for point in grid
+        if point["auto_lr"] == "on"
+    }
+    assert arms == {
+        (smoothing, probe, batches, 1e-5)
+        for smoothing in ("clip", "paper")
+        for probe, batches in (("same", None), ("fresh", 1), ("fresh", 4))
+    }
+    assert {point["lr"] for point in grid if point["auto_lr"] == "off"} == {1e-4, 1e-3}
+
+
+def test_optuna_proposes_exactly_the_enqueued_points() -> None:
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    space = Space.from_dict(make(smoothings=("clip", "paper")).to_dict())
+    study = optuna.create_study()
+    for point in space.grid():
+        study.enqueue_trial(space.params_of(point))
+    assert [space.suggest(study.ask()) for _ in space.grid()] == space.grid()
+
+
+def test_a_repeated_value_is_one_and_a_foreign_option_is_refused() -> None:
+    assert make(lr=(1e-4, 1e-4), smoothings=("clip", "clip")).grid() == make(lr=(1e-4,)).grid()
+    with pytest.raises(SpaceError, match=r"npo\.beta applies to none"):
+        make(options={"npo.beta": (0.1,)})
+    with pytest.raises(SpaceError, match="at least one value"):
+        make(lr=())

@@ -1,0 +1,67 @@
+"""``report`` of several sources: what it asks for before it starts, and where it writes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from sweeper.cli import main
+
+HEADER = "trial_id,spec_hash,model,dataset,method,lr,seed,status,forget_loss_capped,retain_loss,checkpoint,error\n"
+BOUNDS = {"low": 0.0, "high": 8.0}
+
+
+def _sweep(folder: Path, forget: float) -> Path:
+    folder.mkdir()
+    objectives = [
+        {"name": "forget_loss", "column": "forget_loss_capped", "direction": "max", **BOUNDS},
+        {"name": "retain_loss", "direction": "min", **BOUNDS},
+    ]
+    (folder / "sweep.json").write_text(json.dumps({"format": 1, "objectives": objectives}))
+    (folder / "trials.csv").write_text(f"{HEADER}00000,ab,tiny-phi,authors,ga,1e-4,0,finished,{forget},1.0,,\n")
+    return folder
+
+
+def _report(*arguments: object) -> tuple[int, str, str]:
+    result = CliRunner().invoke(main, ["report", *map(str, arguments)])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_two_sweeps_and_a_table_become_one_report(tmp_path: Path) -> None:
+    table = tmp_path / "theirs.csv"
+    table.write_text("method,forget_loss,retain_loss\nnpo,6,0.5")
+    out = tmp_path / "merged"
+    code, stdout, _ = _report(_sweep(tmp_path / "a", 5.0), _sweep(tmp_path / "b", 7.0), table, "--out", out, "--json")
+    assert code == 0
+    assert [item["trial_id"] for item in json.loads(stdout)["front"]] == ["b/00000", "theirs/line 2"]
+    assert (out / "report.html").is_file()
+    assert not (tmp_path / "a" / "report.html").exists()
+
+
+def test_every_problem_with_the_sources_is_told_at_once(tmp_path: Path) -> None:
+    sweep = _sweep(tmp_path / "a", 5.0)
+    code, _, stderr = _report(sweep, sweep, tmp_path / "nowhere")
+    words = " ".join(stderr.split())
+    assert code == 2
+    for told in ("needs --out FOLDER", "given twice", "holds no sweep"):
+        assert told in words
+
+
+def test_a_table_alone_is_no_report(tmp_path: Path) -> None:
+    table = tmp_path / "theirs.csv"
+    table.write_text("method,forget_loss,retain_loss\nnpo,6,0.5\n")
+    code, _, stderr = _report(table)
+    assert code == 2
+    assert "no sweep among the sources" in " ".join(stderr.split())
+
+
+def test_an_error_in_a_table_is_a_sentence(tmp_path: Path) -> None:
+    table = tmp_path / "theirs.csv"
+    table.write_text("method,forget_loss,retain_loss\nnpo,much,0.5\n")
+    code, _, stderr = _report(_sweep(tmp_path / "a", 5.0), table, "--out", tmp_path / "merged")
+    assert code in (1, 2)
+    assert "forget_loss is 'much', expected a number" in " ".join(stderr.split())
+    assert "Traceback" not in stderr
+    assert not (tmp_path / "merged").exists()

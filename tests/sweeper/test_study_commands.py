@@ -1,0 +1,220 @@
+"""``lr-study``, ``compare`` and ``pick`` on the command line, over the tables of a real run."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from sweeper.cli import main
+from sweeper.settings import LR_STUDY, SweepSettings
+from sweeper.sweep import Summary, read_settings
+
+GOLDEN = Path(__file__).parents[1] / "data" / "golden_sweep"
+
+
+@pytest.fixture(autouse=True)
+def _workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "cwd"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def golden(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(GOLDEN, tmp_path / "golden"))
+
+
+def invoke(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def refused(*arguments: str | Path) -> list[str]:
+    """The problems a refused command told."""
+    result = invoke(*arguments)
+    assert result.exit_code == 2, result.output
+    assert isinstance(result.exception, SystemExit), "not a traceback"
+    assert result.stdout == ""
+    return [line.removeprefix("error: ") for line in result.stderr.splitlines()]
+
+
+def planned(monkeypatch: pytest.MonkeyPatch, out: Path, *arguments: str) -> SweepSettings:
+    """The settings ``lr-study`` begins a sweep with."""
+    monkeypatch.setattr("sweeper.commands.lr_study.run_to_the_end", lambda out, as_json: None)
+    result = invoke("lr-study", "--out", out, *arguments)
+    assert result.exit_code == 0, result.output
+    return read_settings(out)
+
+
+def finish_with(monkeypatch: pytest.MonkeyPatch, tables: Path) -> None:
+    """A sweep that ends at once, with the tables of another."""
+
+    def run(out: Path, *, console: object) -> Summary:
+        for name in ("trials.csv", "history.csv"):
+            if tables != out:
+                shutil.copy(tables / name, out / name)
+        content = json.loads((out / "sweep.json").read_text())
+        known = json.loads((tables / "sweep.json").read_text())
+        given = {name: known[name] for name in ("objectives", "baseline", "random_guess_loss")}
+        (out / "sweep.json").write_text(json.dumps(content | given))
+        return Summary(out=out, counts={"finished": 36}, trials=36, hypervolume=0.8, front=5, tracking="")
+
+    monkeypatch.setattr("sweeper.sweep.run", run)
+
+
+# lr-study -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_default_study_is_two_methods_at_five_rates_with_autolr_from_each(
+    monkeypatch: pytest.MonkeyPatch, out: Path
+) -> None:
+    settings = planned(monkeypatch, out)
+    assert (settings.kind, settings.sampler, settings.seeds) == (LR_STUDY, "grid", 2)
+    assert settings.name == "lr-study-gdiff-ngdiff-tiny-phi-authors"
+    grid = settings.space.grid()
+    rates = {point["lr"] for point in grid if point["auto_lr"] == "off"}
+    assert sorted(rates) == [3.2e-6, 1.8e-5, 1e-4, 5.6e-4, 3.2e-3]
+    assert rates == {point["lr"] for point in grid if point["auto_lr"] == "on"}
+    assert settings.trials == 2 * len(grid) == 2 * (3 + 1) * (5 + 5)
+
+
+def test_a_fixed_rate_has_the_same_spec_whatever_autolr_variants_stand_beside_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    hashes = []
+    for name, variants in (("a", ()), ("b", ("--auto-lr-smoothing", "paper", "--auto-lr-probe", "same"))):
+        settings = planned(monkeypatch, tmp_path / name, "--lr", "1e-4", *variants)
+        points = [point for point in settings.space.grid() if point["auto_lr"] == "off"]
+        hashes.append([settings.make_spec(point, target_key="k").spec_hash for point in points])
+    assert hashes[0] == hashes[1]
+
+
+def test_every_combination_of_variants_is_an_arm_from_the_given_start(
+    monkeypatch: pytest.MonkeyPatch, out: Path
+) -> None:
+    variants = ("--auto-lr-smoothing", "clip", "--auto-lr-smoothing", "paper", "--auto-lr-probe", "same")
+    more = ("--auto-lr-probe", "fresh", "--auto-lr-start-lr", "1e-5", "--method", "ngdiff", "--lr", "1e-3")
+    grid = planned(monkeypatch, out, *variants, *more).space.grid()
+    arms = [
+        (point["auto_lr_smoothing"], point["auto_lr_probe"], point["lr"]) for point in grid if point["auto_lr"] == "on"
+    ]
+    assert arms == [(a, b, 1e-5) for a in ("clip", "paper") for b in ("same", "fresh")]
+
+
+def test_options_of_pareto_mean_the_same(monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
+    settings = planned(monkeypatch, out, "--epochs", "2", "--cpus-per-trial", "0.5", "--seed", "7", "--c", "0.3")
+    assert (settings.base.epochs, settings.cpus_per_trial, settings.all_seeds) == (2, 0.5, (7, 8))
+    assert {point.get("c") for point in settings.space.grid()} == {0.3, None}
+
+
+def test_everything_wrong_is_told_at_once(out: Path) -> None:
+    wrong = ("--method", "nope", "--auto-lr-smoothing", "wild", "--lr", "0", "--auto-lr-start-lr", "-1")
+    problems = refused("lr-study", "--out", out, *wrong, "--seeds", "0")
+    for text in ("unknown method 'nope'", "unknown auto_lr_smoothing 'wild'", "lr must be", "seeds must be at least 1"):
+        assert sum(text in problem for problem in problems) >= 1, problems
+    assert any("auto-lr-start-lr must be" in problem for problem in problems)
+    assert not out.exists()
+
+
+def test_a_study_ends_in_its_verdict_and_lr_study_json(monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
+    finish_with(monkeypatch, GOLDEN)
+    result = invoke("lr-study", "--out", out)
+    assert result.exit_code == 0, result.output
+    for text in ("36 trials", "ngdiff: best at lr 0.003", "nothing can be concluded", "AutoLR clip/fresh from 0.003"):
+        assert text in result.stdout
+    content = json.loads((out / "lr_study.json").read_text())
+    assert [item["method"] for item in content["verdicts"]] == ["gdiff", "ngdiff"]
+    assert [arm["name"] for arm in content["fronts"][0]["arms"]][:2] == ["gdiff, fixed lr", "gdiff, AutoLR clip/fresh"]
+    assert content["verdicts"][0]["opponents"][0]["outcome"] == "too few seeds"
+    again = invoke("resume", out, "--json")
+    assert json.loads(again.stdout)["lr_study"] == content
+
+
+def test_a_pareto_sweep_does_not_end_in_a_study(monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
+    finish_with(monkeypatch, GOLDEN)
+    result = invoke("pareto", "--out", out, "--json")
+    assert "lr_study" not in json.loads(result.stdout)
+    assert not (out / "lr_study.json").exists()
+
+
+def test_finished_sweeps_are_judged_together_without_running(golden: Path, tmp_path: Path) -> None:
+    content = json.loads(invoke("lr-study", "--from", golden, "--json").stdout)
+    assert content == json.loads((golden / "lr_study.json").read_text())
+    both = invoke("lr-study", "--from", golden, "--from", GOLDEN, "--out", tmp_path / "both.json")
+    assert "36 trials repeated" in " ".join(both.stdout.split())
+    assert json.loads((tmp_path / "both.json").read_text())["verdicts"] == content["verdicts"]
+    assert refused("lr-study", "--from", tmp_path) == [f"{tmp_path} holds no sweep: there is no sweep.json in it"]
+
+
+# compare ------------------------------------------------------------------------------------------------------------
+
+
+def test_compare_prints_one_format_and_writes_all_four(golden: Path, tmp_path: Path) -> None:
+    result = invoke("compare", golden, "--out", tmp_path / "tables", "--format", "tex")
+    assert result.exit_code == 0, result.output
+    assert result.stdout == (tmp_path / "tables" / "comparison.tex").read_text()
+    written = sorted(path.name for path in (tmp_path / "tables").iterdir())
+    assert written == [f"comparison.{suffix}" for suffix in ("csv", "html", "md", "tex")]
+    (table,) = json.loads(invoke("compare", golden, "--json").stdout)["tables"]
+    assert [row["method"] for row in table["rows"]] == ["gdiff", "ngdiff"]
+    assert table["baseline"]["values"]["verbmem"]["mean"] == pytest.approx(0.9970588235)
+
+
+def test_compare_says_what_is_wrong(tmp_path: Path) -> None:
+    assert refused("compare", "--format", "pdf") == [
+        "name at least one sweep folder or CSV file to compare",
+        "unknown format 'pdf': expected one of md, tex, csv, html",
+    ]
+    assert refused("compare", tmp_path / "no", tmp_path) == [
+        f"{tmp_path / 'no'}: no such folder or file",
+        f"{tmp_path} holds no sweep: there is no sweep.json in it",
+    ]
+
+
+# pick ---------------------------------------------------------------------------------------------------------------
+
+
+def test_pick_prints_the_trial_the_reason_and_the_checkpoint(golden: Path) -> None:
+    result = invoke("pick", golden)
+    assert result.exit_code == 0, result.output
+    assert "trial 00034: ngdiff" in result.stdout
+    assert "why: the knee of the frontier" in result.stdout
+    assert f"checkpoint: {golden}/checkpoints/00034" in result.stdout
+    content = json.loads(invoke("pick", golden, "--max-verbmem", "0.3", "--min-utility", "0.5", "--json").stdout)
+    assert (content["trial_id"], content["rule"], content["eligible"]) == ("00016", "constraint", 4)
+    assert content["metrics"]["utility"] == pytest.approx(0.814, abs=1e-3)
+
+
+def test_pick_copies_the_checkpoint(golden: Path, tmp_path: Path) -> None:
+    chosen = golden / "checkpoints" / "00034"
+    chosen.mkdir(parents=True)
+    (chosen / "model.safetensors").write_bytes(b"weights")
+    assert invoke("pick", golden, "--copy-to", tmp_path / "model").exit_code == 0
+    assert (tmp_path / "model" / "model.safetensors").read_bytes() == b"weights"
+    assert "exists already" in refused("pick", golden, "--copy-to", tmp_path / "model")[0]
+
+
+def test_pick_says_when_nothing_qualifies(golden: Path, tmp_path: Path) -> None:
+    assert "the lowest of all is 0.00812" in refused("pick", golden, "--max-verbmem", "0.001")[0]
+    assert "meets all thresholds" in refused("pick", golden, "--rule", "success")[0]
+    assert "the checkpoint of trial 00034 is not there" in refused("pick", golden, "--copy-to", tmp_path / "m")[0]
+    (golden / "trials.csv").unlink()
+    assert refused("pick", golden) == ["no trial has finished (0 trials in the table)"]
+
+
+def test_pick_tells_all_problems_at_once(tmp_path: Path) -> None:
+    assert refused("pick", tmp_path, "--rule", "best", "--max-verbmem", "low") == [
+        "--max-verbmem must be a number, got 'low'",
+        "unknown rule 'best': expected one of knee, constraint, success",
+        f"{tmp_path} holds no sweep: there is no sweep.json in it",
+    ]

@@ -1,0 +1,74 @@
+"""GradDrop against torchjd with the same random numbers, and its limits."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torchjd.aggregation as torchjd
+
+from trainables.weightings import WEIGHTINGS, Losses
+from trainables.weightings.graddrop import drop_signs
+
+GRADDROP = WEIGHTINGS["graddrop"]
+
+
+def combined(g_r: torch.Tensor, g_f: torch.Tensor, *, seed: int = 0, leak: float = 0.0) -> torch.Tensor:
+    assert GRADDROP.combine is not None
+    parts, _ = GRADDROP.combine([g_r.clone()], [g_f.clone()], GRADDROP.init(seed), {"leak": leak})
+    assert parts[0] is not None
+    return parts[0]
+
+
+@pytest.mark.parametrize("leak", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_with_the_same_draws_it_is_torchjds(leak: float, scale: float) -> None:
+    generator = torch.Generator().manual_seed(1)
+    jacobian = torch.randn(2, 500, generator=generator, dtype=torch.float64)
+    jacobian[1] *= scale
+    torch.manual_seed(5)
+    expected = torchjd.GradDrop(leak=torch.tensor([leak, leak], dtype=torch.float64))(jacobian)
+    torch.manual_seed(5)
+    draws = torch.rand(500, dtype=torch.float64)
+    torch.testing.assert_close(drop_signs(jacobian[0], jacobian[1], draws, leak), expected, rtol=1e-14, atol=0.0)
+
+
+def test_elements_of_one_sign_are_summed_and_of_opposite_signs_keep_one() -> None:
+    g_r, g_f = torch.tensor([1.0, -2.0, 3.0, -3.0]), torch.tensor([4.0, -1.0, -1.0, 1.0])
+    d = combined(g_r, g_f)
+    assert d[:2].tolist() == [5.0, -3.0]
+    assert d[2].item() in (3.0, -1.0)
+    assert d[3].item() in (-3.0, 1.0)
+
+
+def test_the_positive_sign_is_kept_as_often_as_its_purity_says() -> None:
+    g_r, g_f = torch.full((40_000,), 3.0), torch.full((40_000,), -1.0)
+    d = combined(g_r, g_f)
+    assert (d == 3.0).double().mean().item() == pytest.approx(0.75, abs=0.01)  # 4.6 standard errors
+
+
+def test_zero_and_missing_gradients_leave_the_other_one() -> None:
+    g = torch.tensor([1.0, -2.0, 0.0])
+    zero = torch.zeros(3)
+    assert torch.equal(combined(g, zero), g)
+    assert torch.equal(combined(zero, g), g)
+    assert torch.equal(combined(zero, zero), zero)
+    assert GRADDROP.combine is not None
+    parts, _ = GRADDROP.combine([g, None, None], [None, g, None], GRADDROP.init(0), {"leak": 0.0})
+    assert parts[2] is None
+    assert all(part is not None and torch.equal(part, g) for part in parts[:2])
+
+
+def test_the_draws_depend_on_seed_and_step_alone() -> None:
+    g_r, g_f = torch.ones(200), -torch.ones(200)
+    assert torch.equal(combined(g_r, g_f, seed=3), combined(g_r, g_f, seed=3))
+    assert not torch.equal(combined(g_r, g_f, seed=3), combined(g_r, g_f, seed=4))
+    assert GRADDROP.combine is not None
+    _, state = GRADDROP.combine([g_r], [g_f], GRADDROP.init(3), {"leak": 0.0})
+    later, _ = GRADDROP.combine([g_r], [g_f], state, {"leak": 0.0})
+    assert later[0] is not None
+    assert not torch.equal(later[0], combined(g_r, g_f, seed=3))
+
+
+def test_it_has_no_weights() -> None:
+    with pytest.raises(ValueError, match="no weights"):
+        GRADDROP.weigh(Losses(1.0, -1.0), None, GRADDROP.init(0), GRADDROP.defaults)

@@ -1,0 +1,72 @@
+"""Gradient sign dropout: where the two gradients disagree in sign, an element keeps one sign, drawn at random."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from trainables.options import Option
+from trainables.weightings.base import Gradient, Needs, State, Weighting, no_weights
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def _init(seed: int) -> State:
+    return {"seed": seed, "step": 0}
+
+
+def drop_signs(g_r: Tensor, g_f: Tensor, draws: Tensor, leak: float) -> Tensor:
+    """``sum_i (leak + (1 - leak) M_i) g_i`` for tensors of one shape, element by element.
+
+    ``P = (1 + (g_r + g_f)/(|g_r| + |g_f|))/2`` is the purity of the positive sign, ``draws`` is uniform in [0, 1[, and
+    ``M_i`` is 1 where ``P > draws`` and ``g_i > 0``, or ``P < draws`` and ``g_i < 0``. Both elements zero: zero.
+    """
+    import torch
+
+    purity = (1.0 + (g_r + g_f) / (g_r.abs() + g_f.abs())) / 2.0
+    positive, negative = purity > draws, purity < draws
+
+    def kept(gradient: Tensor) -> Tensor:
+        mask = (positive & (gradient > 0)) | (negative & (gradient < 0))
+        return torch.where(mask, gradient, leak * gradient)
+
+    return kept(g_r) + kept(g_f)
+
+
+def combine(retain: Gradient, forget: Gradient, state: State, options: Mapping[str, float]) -> tuple[Gradient, State]:
+    """The direction of the step, one entry per parameter; None where both gradients are None.
+
+    Published for the gradients by a shared activation; here, as in torchjd, it acts on the gradients of the parameters.
+    One ``leak`` serves both tasks. A missing gradient is zero, so the other one is kept whole. The draws of a step
+    depend on (seed, step) alone, so that two numbers are the whole state and a resumed run draws the same.
+    """
+    import torch
+
+    seed, step = int(state["seed"]), int(state["step"])
+    key = random.Random(f"graddrop:{seed}:{step}").getrandbits(63)
+    generators: dict[torch.device, torch.Generator] = {}
+    combined: Gradient = []
+    for g_r, g_f in zip(retain, forget, strict=True):
+        if g_r is None or g_f is None:
+            combined.append(g_f if g_r is None else g_r)
+            continue
+        if g_r.device not in generators:
+            generators[g_r.device] = torch.Generator(g_r.device).manual_seed(key)
+        draws = torch.rand(g_r.shape, dtype=g_r.dtype, device=g_r.device, generator=generators[g_r.device])
+        combined.append(drop_signs(g_r, g_f, draws, options["leak"]))
+    return combined, {"seed": seed, "step": step + 1}
+
+
+WEIGHTING = Weighting(
+    name="graddrop",
+    formula="sum (leak + (1 - leak) M_i) g_i, M_i keeps the + sign with probability (1 + sum g/sum |g|)/2",
+    needs=Needs.GRADIENTS,
+    weigh=no_weights,
+    combine=combine,
+    citation="Chen et al., Just Pick a Sign: Optimizing Deep Multitask Models with Gradient Sign Dropout, "
+    "NeurIPS 2020 (arXiv:2010.06808)",
+    options=(Option("leak", 0.0, 0.0, 1.0, "share of a dropped element that passes; 1 is the plain sum"),),
+    init=_init,
+)

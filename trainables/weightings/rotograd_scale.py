@@ -1,0 +1,41 @@
+"""The scaling stage of RotoGrad: both gradients at one length, which follows the task that has converged less."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trainables.weightings.base import Gramian, Losses, Needs, State, Weighting, Weights, require_gramian
+
+
+def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Mapping[str, float]) -> tuple[Weights, State]:
+    """``(C/rho, C/phi)`` with ``C = sum alpha_i n_i`` and ``alpha_i = (n_i/n_i(0)) / sum_j (n_j/n_j(0))``, n the norms.
+
+    The paper's section on gradient magnitudes, with the gradients by the parameters where it has those by a shared
+    representation. The rotation has no counterpart here: RotoGrad puts a learned ``R_k`` between the shared
+    representation and the head of task k, which is trained to undo it. Unlearning has one head for both tasks and must
+    give back one model, so there is nothing that could absorb ``R_k``; the scaling stage alone is the paper's own
+    ablation. Its direction is NGDiff's, at another length.
+
+    The state holds the first norms that are not 0, ``first_r`` and ``first_f``. A zero gradient: (1, 1).
+    """
+    gramian = require_gramian(gramian)
+    rho, phi = gramian.rho, gramian.phi
+    new = dict(state)
+    for key, length in (("first_r", rho), ("first_f", phi)):
+        if key not in new and length != 0:
+            new[key] = length
+    if rho == 0 or phi == 0:
+        return Weights(1.0, 1.0), new
+    left_r, left_f = rho / new["first_r"], phi / new["first_f"]
+    share = left_r / (left_r + left_f)
+    return Weights(share + (1.0 - share) * (phi / rho), share * (rho / phi) + (1.0 - share)), new
+
+
+WEIGHTING = Weighting(
+    name="rotograd-scale",
+    formula="(C/|g_r|, C/|g_f|), C = sum alpha_i |g_i|, alpha_i ~ |g_i|/|g_i(0)|; no rotation",
+    needs=Needs.GRAMIAN,
+    weigh=weigh,
+    citation="Javaloy & Valera, RotoGrad: Gradient Homogenization in Multitask Learning, ICLR 2022 (arXiv:2103.02631), "
+    "scaling stage only",
+)
