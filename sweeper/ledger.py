@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from trainables.auto_lr import UPDATE_COLUMNS
-from trainables.evaluation import FINAL_METRICS, LOSSES
+from trainables.evaluation import FINAL_METRICS, FURTHER_METRICS, LOSSES
 from trainables.methods import option_names
 from trainables.spec import SPEC_FIELDS
 
@@ -38,6 +38,8 @@ _OUTCOME = (
     "first_step_at",
     "ended_at",
     "worker",
+    *FURTHER_METRICS,
+    "generation_seconds",
 )
 TRIAL_COLUMNS = (*_LEADING, *(name for name in SPEC_FIELDS if name not in _LEADING), *_OUTCOME)
 HISTORY_COLUMNS = (
@@ -64,6 +66,7 @@ HISTORY_COLUMNS = (
     "auto_lr_not_bracketed",
     "auto_lr_clipped",
     "seconds",
+    *FURTHER_METRICS,
 )
 AUTO_LR_COLUMNS = ("trial_id", "step", *UPDATE_COLUMNS)
 LANDSCAPE_COLUMNS = (
@@ -71,7 +74,10 @@ LANDSCAPE_COLUMNS = (
 )
 PARAMETERS = (*_LEADING[2:], *(name for name in SPEC_FIELDS if name not in _LEADING))
 """The columns that say what a trial was asked to do."""
-OUTCOME_METRICS = ("steps", "epochs_done", *LOSSES, *FINAL_METRICS, "train_seconds", "eval_seconds", "wall_seconds")
+OUTCOME_METRICS = (
+    *("steps", "epochs_done", *LOSSES, *FINAL_METRICS, *FURTHER_METRICS),
+    *("train_seconds", "eval_seconds", "generation_seconds", "wall_seconds"),
+)
 """The numeric columns that say how a trial ended."""
 HISTORY_METRICS = tuple(name for name in HISTORY_COLUMNS if name not in ("trial_id", "step"))
 

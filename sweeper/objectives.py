@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trainables.evaluation import FINAL_METRICS, LOSSES
+from trainables.metrics.registry import DEFAULT_SET, LOSS_METRICS, METRICS
 
-_LABELS = {
-    "forget_loss": "forget loss (nats per token)",
-    "retain_loss": "retain loss (nats per token)",
-    "verbmem": "verbatim memorisation of the forget set (ROUGE-L recall)",
-    "utility": "utility on the retain set (ROUGE-L recall)",
-    "truth_ratio": "truth ratio on the retain set",
-    "forget_truth_ratio": "truth ratio on the forget set",
-}
 DEFAULT_OBJECTIVES = "forget_loss:max,retain_loss:min"
 
 
@@ -34,15 +26,15 @@ class Objective:
         return "forget_loss_capped" if self.name == "forget_loss" else self.name
 
     def to_dict(self, random_guess: float) -> dict[str, object]:
-        """As sweep.json has it; losses are bounded by the random guess ``ln|V|``, all other metrics by 1."""
-        high = random_guess if self.name in LOSSES else 1.0
+        """As sweep.json has it; losses are bounded by the random guess ``ln|V|``, other metrics by their table."""
+        metric = METRICS[self.name]
         return {
             "name": self.name,
             "column": self.column,
             "direction": self.direction,
-            "low": 0.0,
-            "high": high,
-            "label": _LABELS.get(self.name, self.name),
+            "low": metric.low,
+            "high": random_guess if metric.high is None else metric.high,
+            "label": metric.label,
         }
 
 
@@ -52,12 +44,11 @@ def parse_objectives(text: str) -> tuple[Objective, ...]:
     Raises:
         ObjectiveError: unknown metric or direction, fewer than two, or one twice.
     """
-    names = ("forget_loss", "retain_loss", *FINAL_METRICS)
     found = []
     for part in text.split(","):
         name, _, direction = part.strip().partition(":")
-        if name not in names:
-            raise ObjectiveError(f"unknown objective '{name}': expected one of {', '.join(names)}")
+        if name not in METRICS:
+            raise ObjectiveError(f"unknown objective '{name}': expected one of {', '.join(METRICS)}")
         if direction not in ("min", "max"):
             raise ObjectiveError(f"objective '{part.strip()}' needs a direction: {name}:min or {name}:max")
         found.append(Objective(name, direction))
@@ -66,3 +57,12 @@ def parse_objectives(text: str) -> tuple[Objective, ...]:
     if len({item.name for item in found}) < len(found):
         raise ObjectiveError(f"an objective is named twice in '{text}'")
     return tuple(found)
+
+
+def with_objectives(metrics: tuple[str, ...], objectives: tuple[Objective, ...]) -> tuple[str, ...]:
+    """The chosen ``metrics`` and those the objectives need beside them; () stays () where the default set has all."""
+    further = [item.name for item in objectives if item.name not in (*LOSS_METRICS, *DEFAULT_SET, *metrics)]
+    default = [item.name for item in objectives if item.name in DEFAULT_SET and item.name not in metrics]
+    if not metrics:
+        return ("default", *further) if further else ()
+    return (*metrics, *default, *further)

@@ -24,7 +24,8 @@ class Report:
         step, epoch: optimizer steps and passes over the forget set so far (a part of a pass counts as a fraction).
         training: means over the epoch's steps: ``c_t``, gradient norms, the two training losses, and ``lr`` now.
         losses: on the fixed evaluation sets.
-        final: verbmem, utility, truth ratios; only in the last report of a finished run.
+        final: the chosen metrics; in the last report of a finished run and wherever ``metrics_every`` asks for them.
+        generation_seconds: the part of ``eval_seconds`` in which answers were generated.
         status: None while the run goes on.
         error: what happened, for a run that diverged.
         auto_lr: AutoLR's updates since the report before, each a row of auto_lr.csv without the trial's id.
@@ -40,6 +41,7 @@ class Report:
     status: Status | None = None
     error: str | None = None
     auto_lr: tuple[Mapping[str, object], ...] = ()
+    generation_seconds: float = 0.0
 
     def row(self) -> dict[str, object]:
         """The columns of history.csv, without the trial's id."""
@@ -62,5 +64,6 @@ class Report:
             **self.final,
             "train_seconds": self.train_seconds,
             "eval_seconds": self.eval_seconds,
+            "generation_seconds": self.generation_seconds,
             "error": self.error,
         }

@@ -19,10 +19,14 @@ from typing import TYPE_CHECKING
 from trainables.checkpoints import load_model, load_tokenizer, loading, save_model
 from trainables.data import UnlearningData, load_data
 from trainables.data.examples import Example
+from trainables.evaluation_sets import metrics_of
 from trainables.finetune import Progress, TargetError, finetune
+from trainables.metrics.registry import needs_retain_model
+from trainables.model_scores import RetainValues
 from trainables.models import MODELS, ModelInfo, TargetRecipe, local_model
 from trainables.spec import TrialSpec
 from trainables.tokens import encode_examples
+from trainables.training_state import TrainingState
 
 if TYPE_CHECKING:
     import torch
@@ -43,6 +47,7 @@ class Target:
         vocabulary_size: ``|V|``, the model's number of output classes.
         baseline: the target's own metrics.
         reference_nll: the target's summed NLL of each forget example, in the order of ``data.forget``.
+        retain: of the model trained without the forget set, where a chosen metric needs one.
     """
 
     key: str
@@ -51,6 +56,7 @@ class Target:
     vocabulary_size: int
     baseline: dict[str, float]
     reference_nll: tuple[float, ...]
+    retain: RetainValues | None = None
 
 
 def cache_folder() -> Path:
@@ -104,15 +110,22 @@ def prepare_target(
         data_dir=Path(spec.data_dir) if spec.data_dir else None,
         limit=spec.limit,
     )
+    chosen = metrics_of(spec.metrics, data)
+    retain = None
+    if needs_retain_model(chosen):
+        from trainables.retain import prepare_retain
+
+        retain = prepare_retain(spec, data, recipe=recipe, cache=cache, device=device, on_progress=on_progress)
     if spec.target_path is not None:
         folder = Path(spec.target_path)
         key = folder_digest(folder)
     else:
-        key = _digest(FORMAT, _base_identity(spec), asdict(recipe), data.full, spec.max_length)
+        key = digest(FORMAT, base_identity(spec), asdict(recipe), data.full, spec.max_length)
         folder = cache / "targets" / key
         if not (folder / "target.json").is_file():
-            _make_target(spec, data, recipe, folder, device=device, on_progress=on_progress)
-    return _with_baseline(spec, data, key, folder, cache, device=device)
+            train_target(spec, data, recipe, folder, device=device, on_progress=on_progress)
+    target = _with_baseline(spec, data, key, folder, cache, device=device)
+    return _with_metrics(target, spec, retain, cache, device=device) if spec.metrics else target
 
 
 def default_device() -> str:
@@ -140,18 +153,23 @@ def folder_digest(folder: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def _make_target(
+def train_target(
     spec: TrialSpec,
     data: UnlearningData,
     recipe: TargetRecipe,
     folder: Path,
     *,
+    base_data: UnlearningData | None = None,
     device: torch.device | str,
     on_progress: Callable[[Progress], None],
 ) -> None:
+    """Fine-tune the base model on ``data.full`` into ``folder``, going on where a killed training was last saved.
+
+    ``base_data`` is what a tokenizer made on the spot is trained on, where that is not ``data``.
+    """
     from trainables.evaluation import Evaluator
 
-    model, tokenizer = load_base(spec, data)
+    model, tokenizer = load_base(spec, base_data or data)
     model.to(device)
     evaluator = Evaluator(
         data,
@@ -170,6 +188,7 @@ def _make_target(
         seed=0,
         memorised=lambda trained: evaluator.verbmem(trained) > 0.95,
         on_progress=on_progress,
+        state=(state := TrainingState(folder.parent.with_name("unfinished") / f"{folder.name}.pt")),
     )
     staging = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:8]}")
     try:
@@ -182,6 +201,7 @@ def _make_target(
             # Another process finished the same target first: its content is the same.
             if not (folder / "target.json").is_file():
                 raise
+        state.discard()
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 
@@ -205,7 +225,8 @@ def load_base(spec: TrialSpec, data: UnlearningData) -> tuple[PreTrainedModel, P
     return load_model(source), load_tokenizer(source)
 
 
-def _base_identity(spec: TrialSpec) -> str:
+def base_identity(spec: TrialSpec) -> str:
+    """What names the base model's content: its folder's digest, or its name and hub id."""
     if spec.model_path is not None:
         return folder_digest(Path(spec.model_path))
     info = model_info(spec)
@@ -221,15 +242,12 @@ def _with_baseline(
     with loading(folder):
         configuration = AutoConfig.from_pretrained(folder, trust_remote_code=False)
         vocabulary_size = int(configuration.get_text_config().vocab_size)
-    problem = _digest(FORMAT, key, data, spec.max_length)
+    problem = digest(FORMAT, key, data, spec.max_length)
     stored = cache / "baselines" / f"{problem}.json"
     if not stored.is_file():
         bare = Target(problem, str(folder), data, vocabulary_size, {}, ())
         values = _score(bare, spec, device)
-        stored.parent.mkdir(parents=True, exist_ok=True)
-        staging = stored.with_suffix(f".{uuid.uuid4().hex[:8]}")
-        staging.write_text(json.dumps(values))
-        staging.rename(stored)
+        write_json(stored, values)
     values = json.loads(stored.read_text())
     return Target(
         key=problem,
@@ -239,6 +257,32 @@ def _with_baseline(
         baseline=values["baseline"],
         reference_nll=tuple(values["reference_nll"]),
     )
+
+
+def _with_metrics(
+    target: Target, spec: TrialSpec, retain: RetainValues | None, cache: Path, *, device: torch.device | str
+) -> Target:
+    """The target with the chosen metrics in its baseline, and the retain model's values, which its key then names."""
+    from trainables.workspace import Workspace
+
+    key = target.key if retain is None else digest(FORMAT, target.key, retain.key)
+    chosen = metrics_of(spec.metrics, target.data, retain_model=retain is not None)
+    stored = cache / "baselines" / f"{digest(FORMAT, key, chosen)}.json"
+    if not stored.is_file():
+        workspace = Workspace(target, device=device)
+        plain = TrialSpec(max_length=spec.max_length, eval_batch_size=spec.eval_batch_size)
+        measured = workspace.evaluator(plain).measure(workspace.model_for(plain), chosen, retain=retain)
+        write_json(stored, dict(measured.metrics))
+    baseline = target.baseline | json.loads(stored.read_text())
+    return replace(target, key=key, baseline=baseline, retain=retain)
+
+
+def write_json(path: Path, content: object) -> None:
+    """All at once: several processes may prepare the same target."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    staging = path.with_suffix(f".{uuid.uuid4().hex[:8]}")
+    staging.write_text(json.dumps(content))
+    staging.rename(path)
 
 
 def _score(target: Target, spec: TrialSpec, device: torch.device | str) -> dict[str, object]:
@@ -258,7 +302,9 @@ def _score(target: Target, spec: TrialSpec, device: torch.device | str) -> dict[
     return {"baseline": evaluator.losses(model) | evaluator.final(model), "reference_nll": reference}
 
 
-def _digest(*parts: object) -> str:
+def digest(*parts: object) -> str:
+    """16 hex digits naming the content of plain values, examples and data sets."""
+
     def plain(value: object) -> object:
         if isinstance(value, (Example, UnlearningData)):
             return asdict(value)
