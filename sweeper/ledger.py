@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from trainables.auto_lr import UPDATE_COLUMNS
-from trainables.evaluation import FINAL_METRICS, LOSSES
+from trainables.evaluation import FINAL_METRICS, FURTHER_METRICS, LOSSES
 from trainables.methods import option_names
 from trainables.spec import SPEC_FIELDS
 
@@ -39,6 +39,8 @@ _OUTCOME = (
     "first_step_at",
     "ended_at",
     "worker",
+    *FURTHER_METRICS,
+    "generation_seconds",
 )
 TRIAL_COLUMNS = (*_LEADING, *(name for name in SPEC_FIELDS if name not in _LEADING), *_OUTCOME)
 HISTORY_COLUMNS = (
@@ -69,6 +71,7 @@ HISTORY_COLUMNS = (
     "auto_lr_clipped",
     "padding",
     "seconds",
+    *FURTHER_METRICS,
 )
 AUTO_LR_COLUMNS = ("trial_id", "step", *UPDATE_COLUMNS)
 LANDSCAPE_COLUMNS = (
@@ -77,14 +80,8 @@ LANDSCAPE_COLUMNS = (
 PARAMETERS = (*_LEADING[2:], *(name for name in SPEC_FIELDS if name not in _LEADING))
 """The columns that say what a trial was asked to do."""
 OUTCOME_METRICS = (
-    "steps",
-    "epochs_done",
-    *LOSSES,
-    *FINAL_METRICS,
-    "padding",
-    "train_seconds",
-    "eval_seconds",
-    "wall_seconds",
+    *("steps", "epochs_done", *LOSSES, *FINAL_METRICS, "padding"),
+    *("train_seconds", "eval_seconds", "wall_seconds", *FURTHER_METRICS, "generation_seconds"),
 )
 """The numeric columns that say how a trial ended."""
 HISTORY_METRICS = tuple(name for name in HISTORY_COLUMNS if name not in ("trial_id", "step"))

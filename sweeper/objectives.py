@@ -6,20 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trainables.data import IMAGE_DATASETS
-from trainables.evaluation import FINAL_METRICS, LOSSES
-from trainables.vision.evaluation import ACCURACIES
+from trainables.metrics.registry import ACCURACIES, DEFAULT_SET, LOSS_METRICS, METRICS
 
-_LABELS = {
-    "forget_loss": "forget loss (nats per {unit})",
-    "retain_loss": "retain loss (nats per {unit})",
-    "verbmem": "verbatim memorisation of the forget set (ROUGE-L recall)",
-    "utility": "utility on the retain set (ROUGE-L recall)",
-    "truth_ratio": "truth ratio on the retain set",
-    "forget_truth_ratio": "truth ratio on the forget set",
-    "forget_accuracy": "accuracy on the forget set",
-    "retain_accuracy": "accuracy on the retain set",
-    "test_accuracy": "accuracy on held-out images of the retained classes",
-}
 DEFAULT_OBJECTIVES = "forget_loss:max,retain_loss:min"
 
 
@@ -40,18 +28,18 @@ class Objective:
         return "forget_loss_capped" if self.name == "forget_loss" else self.name
 
     def to_dict(self, random_guess: float, *, unit: str = "token") -> dict[str, object]:
-        """As sweep.json has it; losses are bounded by the random guess ``ln|V|``, all other metrics by 1.
+        """As sweep.json has it; losses are bounded by the random guess ``ln|V|``, other metrics by their table.
 
         ``unit`` is what a loss is a mean over: token or image.
         """
-        high = random_guess if self.name in LOSSES else 1.0
+        metric = METRICS[self.name]
         return {
             "name": self.name,
             "column": self.column,
             "direction": self.direction,
-            "low": 0.0,
-            "high": high,
-            "label": _LABELS.get(self.name, self.name).format(unit=unit),
+            "low": metric.low,
+            "high": random_guess if metric.high is None else metric.high,
+            "label": metric.label.format(unit=unit),
         }
 
 
@@ -61,12 +49,11 @@ def parse_objectives(text: str) -> tuple[Objective, ...]:
     Raises:
         ObjectiveError: unknown metric or direction, fewer than two, or one twice.
     """
-    names = ("forget_loss", "retain_loss", *FINAL_METRICS)
     found = []
     for part in text.split(","):
         name, _, direction = part.strip().partition(":")
-        if name not in names:
-            raise ObjectiveError(f"unknown objective '{name}': expected one of {', '.join(names)}")
+        if name not in METRICS:
+            raise ObjectiveError(f"unknown objective '{name}': expected one of {', '.join(METRICS)}")
         if direction not in ("min", "max"):
             raise ObjectiveError(f"objective '{part.strip()}' needs a direction: {name}:min or {name}:max")
         found.append(Objective(name, direction))
@@ -80,8 +67,16 @@ def parse_objectives(text: str) -> tuple[Objective, ...]:
 def unmeasured(objectives: Sequence[Objective], dataset: str) -> list[str]:
     """A plain sentence for each objective that no model of this data set is ever scored by."""
     images = dataset in IMAGE_DATASETS
-    wrong = [item.name for item in objectives if item.name not in LOSSES and (item.name in ACCURACIES) != images]
+    wrong = [item.name for item in objectives if item.name not in LOSS_METRICS and (item.name in ACCURACIES) != images]
     kind = "image classifiers" if images else "language models"
-    measured = ACCURACIES if images else tuple(name for name in FINAL_METRICS if name not in ACCURACIES)
-    expected = ", ".join(("forget_loss", "retain_loss", *measured))
-    return [f"objective {name} is not measured for {kind}: expected one of {expected}" for name in wrong]
+    measured = [name for name in METRICS if name in LOSS_METRICS or (name in ACCURACIES) == images]
+    return [f"objective {name} is not measured for {kind}: expected one of {', '.join(measured)}" for name in wrong]
+
+
+def with_objectives(metrics: tuple[str, ...], objectives: tuple[Objective, ...]) -> tuple[str, ...]:
+    """The chosen ``metrics`` and those the objectives need beside them; () stays () where the default set has all."""
+    names = [item.name for item in objectives if item.name not in LOSS_METRICS]
+    if not metrics:
+        further = [name for name in names if name not in DEFAULT_SET]
+        return ("default", *further) if further else ()
+    return tuple(dict.fromkeys((*metrics, *names)))

@@ -121,11 +121,13 @@ class SweepSession:
 
     def _track_end(self, row: Mapping[str, Any]) -> None:
         checkpoint = row.get("checkpoint")
+        items = self.ledger.out / "items" / f"{row['trial_id']}.json"
         self.tracker.trial_ended(
             str(row["trial_id"]),
             status=str(row["status"]),
             metrics={name: float(row[name]) for name in OUTCOME_METRICS if row.get(name) not in (None, "")},
             checkpoint=self.ledger.out / str(checkpoint) if checkpoint else None,
+            files=[items] if items.is_file() else [],
             error=str(row["error"]) if row.get("error") else None,
         )
 

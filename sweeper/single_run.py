@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from sweeper.ledger import LANDSCAPE_COLUMNS, TRIAL_COLUMNS, CsvLog, Ledger, Row, write_json
 from sweeper.targets import prepare_with_progress
 from trainables.checkpoints import save_model
+from trainables.item_log import write_item_log
 from trainables.reports import Status
 from trainables.run import UnlearningRun
 from trainables.spec import TrialSpec
@@ -24,7 +25,7 @@ def run_once(spec: TrialSpec, *, out: Path | None, console: Console, started: fl
 
     With ``out``: ``history.csv`` grows by a row per report, ``auto_lr.csv`` by a row per AutoLR update and
     ``landscape.csv`` by ``landscape_points`` losses along its step; ``metrics.json`` is the returned row, and
-    ``checkpoint/`` the unlearned model (of a finished run).
+    of a finished run ``checkpoint/`` is the unlearned model and ``items.json`` has the values behind its metrics.
     """
     target = prepare_with_progress(spec, console=console)
     spec = replace(spec, target_key=target.key)
@@ -51,6 +52,7 @@ def run_once(spec: TrialSpec, *, out: Path | None, console: Console, started: fl
     checkpoint = None
     if out is not None and report.status is Status.FINISHED:
         save_model(run.model, workspace.tokenizer, out / "checkpoint")
+        write_item_log(out / "items.json", run.items)
         checkpoint = "checkpoint"
     now = time.time()
     values = {

@@ -11,6 +11,7 @@ from trainables.losses import mean_loss
 from trainables.modality import Modality
 from trainables.models import TargetRecipe
 from trainables.tokens import epoch_batches
+from trainables.training_state import TrainingState
 
 if TYPE_CHECKING:
     import torch
@@ -44,12 +45,14 @@ def finetune(
     seed: int,
     memorised: Callable[[PreTrainedModel], bool],
     on_progress: Callable[[Progress], None],
+    state: TrainingState | None = None,
 ) -> int:
     """Train ``model`` in place by AdamW (warm-up over 5% of the steps, then linear decay) and return the epochs run.
 
     ``items`` are what ``modality`` made of the examples with ``processor``.
     Under a recipe that stops when memorised, ``memorised`` is asked once the mean loss over all items is below
-    0.05, and training ends when it says yes.
+    0.05, and training ends when it says yes. With ``state`` it goes on where a killed training was last saved, to the
+    same weights bit for bit.
 
     Raises:
         TargetError: the loss became non-finite, or the recipe's epochs ran out before the data were memorised.
@@ -63,8 +66,9 @@ def finetune(
     total = per_epoch * recipe.epochs
     warmup = max(1, total // 20)
     model.train()
-    step = 0
-    for epoch in range(1, recipe.epochs + 1):
+    done = state.restore(model, optimizer) if state is not None else 0
+    step = done * per_epoch
+    for epoch in range(1 + done, recipe.epochs + 1):
         running = 0.0
         for indices in epoch_batches(lengths, recipe.batch_size, f"target:{seed}:{epoch}"):
             step += 1
@@ -87,6 +91,8 @@ def finetune(
             totals, counts = modality.nll(model, items, processor=processor, batch_size=64, device=device)
             if sum(totals) / sum(counts) < MEMORISED_LOSS and memorised(model):
                 return epoch
+        if state is not None:
+            state.save(model, optimizer, epoch=epoch)
     if recipe.stop_when_memorised:
         raise TargetError(f"the data were not memorised within {recipe.epochs} epochs")
     return recipe.epochs

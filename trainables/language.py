@@ -90,7 +90,7 @@ class Language:
         batch_size: int,
         device: torch.device | str,
     ) -> Evaluator:
-        """Losses, ROUGE and truth ratios."""
+        """Losses and the metrics of :mod:`trainables.metrics.registry` that are not of images."""
         return Evaluator(
             data,
             processor,

@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from trainables.data import ImageData, ProblemData
 from trainables.language import Language
 from trainables.losses import Predictions
+from trainables.measured import Measured
 from trainables.tokens import QUESTION_ANSWER
 from trainables.vision.modality import VISION
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
+
+    from trainables.model_scores import RetainValues
 
 
 class ModelEvaluator(Protocol):
@@ -31,7 +34,20 @@ class ModelEvaluator(Protocol):
         """The losses reported after every epoch."""
 
     def final(self, model: PreTrainedModel) -> dict[str, float]:
-        """The metrics of a finished model."""
+        """The default metrics of a finished model."""
+
+    def measure(
+        self,
+        model: PreTrainedModel,
+        names: Sequence[str] = (),
+        *,
+        retain: RetainValues | None = None,
+        unchanged: bool = False,
+    ) -> Measured:
+        """The metrics called ``names`` (none: the default ones), with their items; raises MetricError.
+
+        ``unchanged``: :meth:`losses` was asked about this model last, and it is the same still.
+        """
 
 
 class Modality(Protocol):

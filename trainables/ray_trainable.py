@@ -19,6 +19,7 @@ from ray import tune
 from ray.tune.result import SHOULD_CHECKPOINT
 
 from trainables.checkpoints import save_model
+from trainables.item_log import write_item_log
 from trainables.reports import Status
 from trainables.run import UnlearningRun
 from trainables.spec import TrialSpec
@@ -72,6 +73,8 @@ class UnlearningTrainable(tune.Trainable):
             result["report"] = report.row() | ({"auto_lr": list(report.auto_lr)} if report.auto_lr else {})
             if report.status is not None:
                 checkpoint = self._save_model() if report.status is Status.FINISHED else None
+                if self._run.items:
+                    write_item_log(self._out / "items" / f"{self._id}.json", self._run.items)
                 result["outcome"] = self._outcome(report.outcome() | {"checkpoint": checkpoint})
         except Exception as error:
             # A report made before the failure stays: a full disk must not cost the numbers of the last epoch.

@@ -25,7 +25,8 @@ class Report:
         training: means over the epoch's steps: ``c_t``, gradient norms, the two training losses, and ``lr`` now.
         losses: on the fixed evaluation sets.
         padding: the share of padding among all positions of the training batches so far.
-        final: verbmem, utility, truth ratios; only in the last report of a finished run.
+        final: the chosen metrics; in the last report of a finished run and wherever ``metrics_every`` asks for them.
+        generation_seconds: the part of ``eval_seconds`` in which answers were generated.
         status: None while the run goes on.
         error: what happened, for a run that diverged.
         auto_lr: AutoLR's updates since the report before, each a row of auto_lr.csv without the trial's id.
@@ -42,6 +43,7 @@ class Report:
     status: Status | None = None
     error: str | None = None
     auto_lr: tuple[Mapping[str, object], ...] = ()
+    generation_seconds: float = 0.0
 
     def row(self) -> dict[str, object]:
         """The columns of history.csv, without the trial's id."""
@@ -66,5 +68,6 @@ class Report:
             "padding": self.padding,
             "train_seconds": self.train_seconds,
             "eval_seconds": self.eval_seconds,
+            "generation_seconds": self.generation_seconds,
             "error": self.error,
         }

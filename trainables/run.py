@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainables.auto_lr import AutoLRCounts, Fit, Update, auto_lr_step, is_due
 from trainables.gradients import combine_, gramian, norm, take_gradient
+from trainables.measured import ItemLog
 from trainables.optimizers import LR_FREE, make_optimizer
 from trainables.reports import Report, Status
 from trainables.spec import TrialSpec
@@ -66,6 +67,8 @@ class UnlearningRun:
         self._last_losses: Mapping[str, float] = {}
         self._train_seconds = 0.0
         self._eval_seconds = 0.0
+        self._generation_seconds = 0.0
+        self.items: ItemLog = {}
         self._done = False
         self._padded, self._positions = 0, 0
         self._retain_pass: tuple[str, list[list[int]]] = ("", [])
@@ -98,10 +101,10 @@ class UnlearningRun:
             return self._report(training, self._last_losses, status=Status.DIVERGED, error=str(error))
         self._last_losses = losses
         if not self._finished():
-            return self._report(training, losses)
-        started = time.perf_counter()
-        final = self._evaluator.final(self.model)
-        self._eval_seconds += time.perf_counter() - started
+            every = self.spec.metrics_every
+            due = every is not None and self.epoch % every == 0
+            return self._report(training, losses, final=self._measure() if due else None)
+        final = self._measure()
         self._done = True
         return self._report(training, losses, final=final, status=Status.FINISHED)
 
@@ -126,6 +129,7 @@ class UnlearningRun:
             "last_losses": dict(self._last_losses),
             "seconds": (self._train_seconds, self._eval_seconds),
             "padding": (self._padded, self._positions),
+            "generation_seconds": self._generation_seconds,
             "done": self._done,
             "rng": torch.get_rng_state(),
             "cuda_rng": [torch.cuda.get_rng_state()] if torch.cuda.is_available() else [],
@@ -155,10 +159,22 @@ class UnlearningRun:
         self._last_losses = state["last_losses"]
         self._train_seconds, self._eval_seconds = state["seconds"]
         self._padded, self._positions = state.get("padding", (0, 0))  # not in states of before it was counted
+        self._generation_seconds = state.get("generation_seconds", 0.0)
         self._done = state["done"]
         torch.set_rng_state(state["rng"])
         if state["cuda_rng"]:
             torch.cuda.set_rng_state(state["cuda_rng"][0])
+
+    def _measure(self) -> Mapping[str, float]:
+        """The chosen metrics; the per-item values behind them are then in ``items``."""
+        started = time.perf_counter()
+        found = self._evaluator.measure(
+            self.model, self.spec.metrics, retain=self._workspace.target.retain, unchanged=True
+        )
+        self.items = found.items
+        self._generation_seconds += found.generation_seconds
+        self._eval_seconds += time.perf_counter() - started
+        return found.metrics
 
     # One epoch -------------------------------------------------------------------------------------------------------
 
@@ -384,6 +400,7 @@ class UnlearningRun:
             final=final or {},
             status=status,
             error=error,
+            generation_seconds=self._generation_seconds,
             auto_lr=tuple({"step": step, **update.row()} for step, update in updates),
         )
 

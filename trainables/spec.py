@@ -17,6 +17,7 @@ from trainables.methods import (
     retain_objective_problem,
     weight_scale_problem,
 )
+from trainables.metrics.registry import unknown_names
 from trainables.models import MODELS
 from trainables.objectives import RETAIN_OBJECTIVES, Reference
 from trainables.optimizers import LR_FREE, OPTIMIZERS
@@ -27,13 +28,13 @@ WEIGHT_SCALES = ("raw", "unit")
 DTYPES = ("fp32", "bf16")
 
 _NOT_HASHED = (
-    *("model_path", "target_path", "data_dir", "target_epochs", "target_lr", "target_batch_size"),
+    *("model_path", "target_path", "retain_path", "data_dir", "target_epochs", "target_lr", "target_batch_size"),
     "target_lora_rank",
     "auto_lr_log_forget",
 )
 """Where things lie on this machine; how the target was made (``target_key`` hashes what came of it); what is logged."""
 
-_HASHED_UNLESS_DEFAULT = ("d_growth", "retain_objective", "forget_class")
+_HASHED_UNLESS_DEFAULT = ("d_growth", "retain_objective", "forget_class", "metrics", "metrics_every")
 """Fields younger than the first sweeps: at their default they leave the hash as it was."""
 
 _REAL = ("lr", "weight_decay", "momentum", "max_grad_norm", "d_growth")
@@ -50,7 +51,10 @@ class TrialSpec:
     ``retain_objective`` is what is minimised on the retain set, ``ce`` (L_R) or ``kl`` (to the target); AutoLR's probes
     and the evaluation's ``retain_loss`` are L_R under either.
     ``options`` are the method's own options (``c``, ``beta``, ...) as sorted pairs, defaults filled in.
-    ``target_key`` is the content hash of the target model and its data, empty until the target is known.
+    ``metrics`` are names of metrics or of sets of them, measured at the end and every ``metrics_every`` epochs; empty
+    is the default set. ``retain_path`` is the folder of a model trained without the forget set.
+    ``target_key`` is the content hash of the target model and its data (and of the retain model, where a metric needs
+    one), empty until the target is known.
     """
 
     model: str = "tiny-phi"
@@ -91,6 +95,9 @@ class TrialSpec:
     dtype: str = "fp32"
     gradient_checkpointing: bool = False
     seed: int = 0
+    metrics: tuple[str, ...] = ()
+    metrics_every: int | None = None
+    retain_path: str | None = None
     target_key: str = ""
 
     @property
@@ -126,6 +133,7 @@ class TrialSpec:
         values = asdict(self)
         given = self.option_values
         del values["options"]
+        values["metrics"] = ",".join(self.metrics) or None
         return values | {name: given.get(name) for name in option_names()}
 
     def to_dict(self) -> dict[str, object]:
@@ -137,11 +145,12 @@ class TrialSpec:
         """The spec :meth:`to_dict` made."""
         given = dict(values)
         given["options"] = tuple(sorted(dict(given.get("options") or {}).items()))  # type: ignore[call-overload]
+        given["metrics"] = tuple(given.get("metrics") or ())  # type: ignore[arg-type]
         return cls(**given)  # type: ignore[arg-type]
 
     def problems(self) -> list[str]:
         """Everything wrong with this spec, in plain sentences; empty when it can run."""
-        found = _choice_problems(self) + _modality_problems(self) + _number_problems(self)
+        found = unknown_names(self.metrics) + _choice_problems(self) + _modality_problems(self) + _number_problems(self)
         try:
             method = self.parsed_method
         except MethodError as error:
@@ -257,6 +266,7 @@ def _number_problems(spec: TrialSpec) -> list[str]:
         "auto_lr_probe_batches",
         "target_epochs",
         "target_batch_size",
+        "metrics_every",
     )
     for name in (*steps, "limit", "lora_rank"):
         value = getattr(spec, name)

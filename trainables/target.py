@@ -20,12 +20,16 @@ from trainables.checkpoints import ensure_pad_token, load_model, load_tokenizer,
 from trainables.data import ImageData, ProblemData, UnlearningData, load_data
 from trainables.data.examples import Example
 from trainables.data.images import ImageSet
+from trainables.evaluation_sets import metrics_of
 from trainables.finetune import Progress, TargetError, finetune
 from trainables.hub import fetch_model, hub_commit
+from trainables.metrics.registry import needs_retain_model
 from trainables.modality import modality_of
+from trainables.model_scores import RetainValues
 from trainables.models import MODELS, ModelInfo, TargetRecipe, find_model, is_hub_id
 from trainables.spec import TrialSpec
 from trainables.tokens import QUESTION_ANSWER
+from trainables.training_state import TrainingState
 
 if TYPE_CHECKING:
     import torch
@@ -47,6 +51,7 @@ class Target:
         baseline: the target's own metrics.
         reference_nll: the target's summed NLL of each forget example, in the order of ``data.forget``.
         template: how the model is asked, with the places ``{question}`` and ``{answer}``.
+        retain: of the model trained without the forget set, where a chosen metric needs one.
     """
 
     key: str
@@ -56,6 +61,7 @@ class Target:
     baseline: dict[str, float]
     reference_nll: tuple[float, ...]
     template: str = QUESTION_ANSWER
+    retain: RetainValues | None = None
 
 
 def cache_folder() -> Path:
@@ -112,15 +118,22 @@ def prepare_target(
         data_dir=Path(spec.data_dir) if spec.data_dir else None,
         limit=spec.limit,
     )
+    chosen = metrics_of(spec.metrics, data)
+    retain = None
+    if needs_retain_model(chosen) and isinstance(data, UnlearningData):
+        from trainables.retain import retain_values
+
+        retain = retain_values(spec, data, recipe=recipe, cache=cache, device=device, on_progress=on_progress)
     if spec.target_path is not None:
         folder = Path(spec.target_path)
         key = folder_digest(folder)
     else:
-        key = _digest(FORMAT, _base_identity(spec), _content(recipe), data.full, spec.max_length, *_asked(spec))
+        key = digest(FORMAT, base_identity(spec), recipe_content(recipe), data.full, spec.max_length, *asked(spec))
         folder = cache / "targets" / key
         if not (folder / "target.json").is_file():
-            _make_target(spec, data, recipe, folder, device=device, on_progress=on_progress)
-    return _with_baseline(spec, data, key, folder, cache, device=device)
+            train_target(spec, data, recipe, folder, device=device, on_progress=on_progress)
+    target = _with_baseline(spec, data, key, folder, cache, device=device)
+    return _with_metrics(target, spec, retain, cache, device=device) if spec.metrics else target
 
 
 def default_device() -> str:
@@ -148,17 +161,22 @@ def folder_digest(folder: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def _make_target(
+def train_target(
     spec: TrialSpec,
     data: ProblemData,
     recipe: TargetRecipe,
     folder: Path,
     *,
+    base_data: ProblemData | None = None,
     device: torch.device | str,
     on_progress: Callable[[Progress], None],
 ) -> None:
+    """Fine-tune the base model on ``data.full`` into ``folder``, going on where a killed training was last saved.
+
+    ``base_data`` is what a tokenizer made on the spot is trained on, where that is not ``data``.
+    """
     modality = modality_of(data, model_info(spec).template)
-    model, processor = load_base(spec, data)
+    model, processor = load_base(spec, base_data or data)
     model.to(device)
     if recipe.lora_rank is not None:
         from trainables.workspace import add_adapter
@@ -182,6 +200,7 @@ def _make_target(
         seed=0,
         memorised=lambda trained: modality.memorised(evaluator, trained),
         on_progress=on_progress,
+        state=(state := TrainingState(folder.parent.with_name("unfinished") / f"{folder.name}.pt")),
     )
     if recipe.lora_rank is not None:
         model = model.merge_and_unload()
@@ -190,7 +209,7 @@ def _make_target(
         save_model(model, processor, staging)
         description = {
             "model": spec.model,
-            "base": _base_identity(spec),
+            "base": base_identity(spec),
             "data": data.name,
             "recipe": asdict(recipe),
             "epochs": epochs,
@@ -202,6 +221,7 @@ def _make_target(
             # Another process finished the same target first: its content is the same.
             if not (folder / "target.json").is_file():
                 raise
+        state.discard()
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 
@@ -237,7 +257,7 @@ def load_base(spec: TrialSpec, data: ProblemData) -> tuple[PreTrainedModel, Any]
     return make_tiny(spec.model, tokenizer), tokenizer
 
 
-def _base_identity(spec: TrialSpec) -> str:
+def base_identity(spec: TrialSpec) -> str:
     """What the base model is, whatever it is called: its files' digest, its commit, or the name of one made here."""
     if spec.model_path is not None:
         return folder_digest(Path(spec.model_path))
@@ -247,12 +267,12 @@ def _base_identity(spec: TrialSpec) -> str:
     return f"{info.name}:{info.hub_id}"
 
 
-def _content(recipe: TargetRecipe) -> dict[str, object]:
+def recipe_content(recipe: TargetRecipe) -> dict[str, object]:
     """The recipe as part of a key; training all weights is not mentioned, as in keys made before there was a choice."""
     return {name: value for name, value in asdict(recipe).items() if not (name == "lora_rank" and value is None)}
 
 
-def _asked(spec: TrialSpec) -> tuple[str, ...]:
+def asked(spec: TrialSpec) -> tuple[str, ...]:
     """The model's template as part of a key, where it is not the usual one."""
     template = model_info(spec).template
     return () if template == QUESTION_ANSWER else (template,)
@@ -268,15 +288,12 @@ def _with_baseline(
         configuration = AutoConfig.from_pretrained(folder, trust_remote_code=False)
         template = model_info(spec).template
         vocabulary_size = modality_of(data, template).classes(configuration)
-    problem = _digest(FORMAT, key, data, spec.max_length, *_asked(spec))
+    problem = digest(FORMAT, key, data, spec.max_length, *asked(spec))
     stored = cache / "baselines" / f"{problem}.json"
     if not stored.is_file():
         bare = Target(problem, str(folder), data, vocabulary_size, {}, (), template)
         values = _score(bare, spec, device)
-        stored.parent.mkdir(parents=True, exist_ok=True)
-        staging = stored.with_suffix(f".{uuid.uuid4().hex[:8]}")
-        staging.write_text(json.dumps(values))
-        staging.rename(stored)
+        write_json(stored, values)
     values = json.loads(stored.read_text())
     return Target(
         key=problem,
@@ -287,6 +304,32 @@ def _with_baseline(
         reference_nll=tuple(values["reference_nll"]),
         template=template,
     )
+
+
+def _with_metrics(
+    target: Target, spec: TrialSpec, retain: RetainValues | None, cache: Path, *, device: torch.device | str
+) -> Target:
+    """The target with the chosen metrics in its baseline, and the retain model's values, which its key then names."""
+    from trainables.workspace import Workspace
+
+    key = target.key if retain is None else digest(FORMAT, target.key, retain.key)
+    chosen = metrics_of(spec.metrics, target.data, retain_model=retain is not None)
+    stored = cache / "baselines" / f"{digest(FORMAT, key, chosen)}.json"
+    if not stored.is_file():
+        workspace = Workspace(target, device=device)
+        plain = TrialSpec(max_length=spec.max_length, eval_batch_size=spec.eval_batch_size)
+        measured = workspace.evaluator(plain).measure(workspace.model_for(plain), chosen, retain=retain)
+        write_json(stored, dict(measured.metrics))
+    baseline = target.baseline | json.loads(stored.read_text())
+    return replace(target, key=key, baseline=baseline, retain=retain)
+
+
+def write_json(path: Path, content: object) -> None:
+    """All at once: several processes may prepare the same target."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    staging = path.with_suffix(f".{uuid.uuid4().hex[:8]}")
+    staging.write_text(json.dumps(content))
+    staging.rename(path)
 
 
 def _score(target: Target, spec: TrialSpec, device: torch.device | str) -> dict[str, object]:
@@ -305,7 +348,9 @@ def _score(target: Target, spec: TrialSpec, device: torch.device | str) -> dict[
     return {"baseline": evaluator.losses(model) | evaluator.final(model), "reference_nll": reference}
 
 
-def _digest(*parts: object) -> str:
+def digest(*parts: object) -> str:
+    """16 hex digits naming the content of plain values, examples and data sets."""
+
     def plain(value: object) -> object:
         if isinstance(value, (ImageSet, ImageData)):
             return value.content_hash

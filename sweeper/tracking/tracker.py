@@ -107,13 +107,16 @@ class Tracker:
         metrics: Mapping[str, object],
         tags: Mapping[str, str] | None = None,
         checkpoint: Path | None = None,
+        files: Sequence[Path] = (),
         error: str | None = None,
     ) -> None:
         """A trial is over: ``status`` is finished, stopped, diverged or failed, and kept as the tag ``status`` too.
 
-        ``metrics`` are logged at the last step reported, the folder ``checkpoint`` as the artifact "checkpoint".
+        ``metrics`` are logged at the last step reported, the folder ``checkpoint`` as the artifact "checkpoint",
+        and ``files`` at the top of the run's artifacts.
         """
         artifacts = [] if checkpoint is None else [(checkpoint, "checkpoint")]
+        artifacts += [(path, "") for path in files]
         self._end(trial_id, status, metrics, {**(tags or {}), "error": error}, artifacts)
 
     def sweep_ended(self, *, status: str, metrics: Mapping[str, object], artifacts: Sequence[Path] = ()) -> None:

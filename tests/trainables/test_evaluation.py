@@ -16,8 +16,8 @@ from transformers import PhiForCausalLM
 from trainables.data.examples import Example, UnlearningData
 from trainables.evaluation import FINAL_METRICS, LOSSES, Evaluator
 from trainables.generation import generate_greedy
+from trainables.metrics.registry import ACCURACIES
 from trainables.tokens import encode, encode_examples
-from trainables.vision.evaluation import ACCURACIES
 
 
 def _evaluator(data: UnlearningData, tokenizer: Any, batch_size: int = 5) -> Evaluator:

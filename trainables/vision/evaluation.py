@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from trainables.data.images import ImageData, ImageSet
+from trainables.evaluation_sets import metrics_of
+from trainables.measured import ItemLog, Measured
+from trainables.metrics.registry import ACCURACIES
 from trainables.vision.losses import score
 from trainables.vision.processing import ImageProcessor
 
@@ -13,8 +17,7 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
 
-ACCURACIES = ("forget_accuracy", "retain_accuracy", "test_accuracy")
-"""On the forget set, on the sample of the retain set, and on held-out images of the retained classes."""
+    from trainables.model_scores import RetainValues
 
 
 class ClassificationEvaluator:
@@ -43,8 +46,34 @@ class ClassificationEvaluator:
 
     def final(self, model: PreTrainedModel) -> dict[str, float]:
         """Accuracies on the forget set, the retain sample, and held-out images of the retained classes if any."""
-        sets = (self._data.forget_eval, self._data.retain_eval, self._data.holdout)
-        return {name: self.accuracy(model, part) for name, part in zip(ACCURACIES, sets, strict=True) if len(part)}
+        return dict(self.measure(model).metrics)
+
+    def measure(
+        self,
+        model: PreTrainedModel,
+        names: Sequence[str] = (),
+        *,
+        retain: RetainValues | None = None,
+        unchanged: bool = False,
+    ) -> Measured:
+        """The metrics called ``names`` (none: all accuracies), with each image's loss, label and most probable label.
+
+        Raises:
+            MetricError: one of them is not measured for image classifiers, or there are no held-out images.
+        """
+        data = self._data
+        sets = dict(zip(ACCURACIES, (data.forget_eval, data.retain_eval, data.holdout), strict=True))
+        metrics: dict[str, float] = {}
+        items: ItemLog = {}
+        for name in metrics_of(names, data):
+            nll, guesses = self._score(model, sets[name])
+            labels = sets[name].labels
+            metrics[name] = float((guesses.numpy() == labels).mean())
+            columns = {"loss": nll.tolist(), "predicted": guesses.tolist(), "label": labels.tolist()}
+            items[name.removesuffix("_accuracy")] = {
+                column: {str(place): value for place, value in enumerate(values)} for column, values in columns.items()
+            }
+        return Measured(metrics, items, 0.0)
 
     def accuracy(self, model: PreTrainedModel, items: ImageSet) -> float:
         """The share of images whose most probable label is theirs."""

@@ -13,8 +13,9 @@ from torch.nn.functional import cross_entropy
 
 from trainables.data.images import ImageData, ImageSet
 from trainables.losses import mean_loss
+from trainables.metrics.registry import ACCURACIES
 from trainables.modality import modality_of
-from trainables.vision.evaluation import ACCURACIES, ClassificationEvaluator
+from trainables.vision.evaluation import ClassificationEvaluator
 from trainables.vision.losses import predict, score
 from trainables.vision.modality import VISION
 from trainables.vision.processing import ImageProcessor, collate

@@ -1,0 +1,78 @@
+"""The state of an unfinished fine-tuning on disk, so that a killed one goes on where it was last saved."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+SAVE_EVERY_SECONDS = 60.0
+_SAVE_SHARE = 0.02
+
+
+@dataclass(slots=True)
+class TrainingState:
+    """One file, written whole or not at all, at most every ``pause`` seconds and for at most 2% of the time.
+
+    ``path`` names the content that is trained: model, data and recipe, so that a state never meets another training.
+    """
+
+    path: Path
+    pause: float = SAVE_EVERY_SECONDS
+    _saved_at: float = 0.0
+    _cost: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._saved_at = time.monotonic()
+
+    def restore(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> int:
+        """Take up the saved state; returns the epochs done, 0 where there is no whole state."""
+        import torch
+
+        try:
+            state: dict[str, Any] = torch.load(self.path, map_location="cpu", weights_only=True)
+        except Exception:  # absent, or torn by a full disk
+            return 0
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        torch.set_rng_state(state["rng"])
+        if state["cuda_rng"] and torch.cuda.is_available():
+            torch.cuda.set_rng_state(state["cuda_rng"][0])
+        return int(state["epoch"])
+
+    def save(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, epoch: int) -> None:
+        """Write the state after ``epoch``, if it is due. A disk that refuses costs the state, not the training."""
+        import torch
+
+        if time.monotonic() - self._saved_at < max(self.pause, self._cost / _SAVE_SHARE):
+            return
+        started = time.monotonic()
+        staging = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex[:8]}")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            torch.save(
+                {
+                    "epoch": epoch,
+                    "model": model.state_dict(),
+                    "optimizer": optimizer.state_dict(),
+                    "rng": torch.get_rng_state(),
+                    "cuda_rng": [torch.cuda.get_rng_state()] if torch.cuda.is_available() else [],
+                },
+                staging,
+            )
+            staging.replace(self.path)
+        except (OSError, RuntimeError):
+            pass
+        finally:
+            staging.unlink(missing_ok=True)
+        self._saved_at = time.monotonic()
+        self._cost = self._saved_at - started
+
+    def discard(self) -> None:
+        """The training is over."""
+        self.path.unlink(missing_ok=True)
