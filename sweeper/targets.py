@@ -1,31 +1,60 @@
-"""The target with a progress bar around it, and the models and data checked before anything is loaded."""
+"""The target and the retain model with a progress bar around their making."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from trainables.finetune import Progress as TargetProgress
+from trainables.retain import make_retain_model
 from trainables.spec import TrialSpec
-from trainables.target import Target, prepare_target
+from trainables.target import RETAIN, Target, prepare_target
+
+Show = Callable[[TargetProgress], None]
 
 
 def prepare_with_progress(spec: TrialSpec, *, console: Console) -> Target:
-    """:func:`prepare_target`, its epochs shown on ``console`` (a line at start and end where there is no terminal)."""
-    columns = (TextColumn("target {task.description}"), BarColumn(), TimeElapsedColumn())
+    """:func:`prepare_target`, its epochs shown on ``console`` (a line at start and end where there is no terminal).
+
+    So is the retain model's training, where a metric needs one.
+    """
+    with shown(spec, console) as (show, seen):
+        target = prepare_target(spec, on_progress=show)
+    if progress := seen.get("target"):
+        names = ("forget_loss", "retain_loss", "verbmem", "forget_accuracy", "retain_accuracy")
+        scores = ", ".join(f"{name} {target.baseline[name]:.3f}" for name in names if name in target.baseline)
+        console.print(f"target {spec.model}: {progress.text}; {scores}; cached", highlight=False)
+    return target
+
+
+def retain_model_with_progress(spec: TrialSpec, *, console: Console) -> Path:
+    """:func:`make_retain_model`, shown in the same way."""
+    with shown(spec, console) as (show, _):
+        return make_retain_model(spec, on_progress=show)
+
+
+@contextmanager
+def shown(spec: TrialSpec, console: Console) -> Iterator[tuple[Show, dict[str, TargetProgress]]]:
+    """What is to be called with progress, and the last that was told of each model in training."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    seen: dict[str, TargetProgress] = {}
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("loading", total=None)
-        last: list[TargetProgress] = []
 
         def show(progress: TargetProgress) -> None:
-            if not last and not console.is_terminal:
-                console.print(f"fine-tuning the target {spec.model} on {spec.dataset}", highlight=False)
-            last.append(progress)
-            bar.update(task, completed=progress.done, total=progress.total, description=progress.text)
+            retain = progress.text.startswith(RETAIN)
+            what = "retain model" if retain else "target"
+            if what not in seen and not console.is_terminal:
+                data = f"the retain set of {spec.dataset}" if retain else spec.dataset
+                console.print(f"fine-tuning the {what} {spec.model} on {data}", highlight=False)
+            seen[what] = progress
+            text = progress.text if retain else f"target {progress.text}"
+            bar.update(task, completed=progress.done, total=progress.total, description=text)
 
-        target = prepare_target(spec, on_progress=show)
-    if last:
-        shown = ("forget_loss", "retain_loss", "verbmem", "forget_accuracy", "retain_accuracy")
-        scores = ", ".join(f"{name} {target.baseline[name]:.3f}" for name in shown if name in target.baseline)
-        console.print(f"target {spec.model}: {last[-1].text}; {scores}; cached", highlight=False)
-    return target
+        yield show, seen
+    if progress := seen.get("retain model"):
+        console.print(f"{progress.text}; cached", highlight=False)

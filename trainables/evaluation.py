@@ -1,4 +1,4 @@
-"""The metrics of a language model on the fixed evaluation sets: losses after every epoch, the costly ones at the end."""
+"""The metrics of a language model on the fixed sets: losses after every epoch, the costly ones at the end."""
 
 from __future__ import annotations
 

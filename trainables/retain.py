@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from trainables import target as targets
 from trainables.checkpoints import load_model, load_tokenizer
-from trainables.data import ImageData, ProblemData, UnlearningData
+from trainables.data import ImageData, ProblemData, UnlearningData, load_data
 from trainables.finetune import Progress, TargetError
 from trainables.model_scores import RetainValues
 from trainables.models import TargetRecipe
@@ -23,6 +23,36 @@ from trainables.spec import TrialSpec
 
 if TYPE_CHECKING:
     import torch
+
+
+def make_retain_model(
+    spec: TrialSpec,
+    *,
+    recipe: TargetRecipe | None = None,
+    cache: Path | None = None,
+    device: torch.device | str | None = None,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+) -> Path:
+    """The folder of the spec's retain model, whatever the data: in the cache, or trained now.
+
+    Raises:
+        DataError, TargetError, LoadError: with a plain sentence.
+    """
+    data = load_data(
+        spec.dataset,
+        forget_split=spec.forget_split,
+        forget_class=spec.forget_class,
+        data_dir=Path(spec.data_dir) if spec.data_dir else None,
+        limit=spec.limit,
+    )
+    return prepare_retain(
+        spec,
+        data,
+        recipe=recipe or targets.target_recipe(spec),
+        cache=cache or targets.cache_folder(),
+        device=device or targets.default_device(),
+        on_progress=on_progress,
+    )
 
 
 def retain_values(
@@ -80,7 +110,7 @@ def prepare_retain(
     if spec.target_path is not None:
         raise TargetError(
             "a retain model cannot be trained beside --target-path: the target's base model is not known; give the "
-            "base model with --model-path, or the retain model's folder with --retain-path (evaluate: --retain-model)"
+            "base model with --model-path, or the retain model's folder with --retain-model"
         )
     folder = retain_folder(spec, data, recipe=recipe, cache=cache)
     if not (folder / "target.json").is_file():
@@ -91,7 +121,7 @@ def prepare_retain(
             folder,
             base_data=data,
             device=device,
-            on_progress=lambda step: on_progress(replace(step, text=f"retain model, {step.text}")),
+            on_progress=lambda step: on_progress(replace(step, text=targets.RETAIN + step.text)),
         )
     return folder
 

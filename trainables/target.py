@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
 
+RETAIN = "retain model, "
+"""How the progress of training the retain model begins."""
+
 FORMAT = 1
 """Part of every cache key: raised when the recipe's meaning or the cached files change."""
 
@@ -118,7 +121,7 @@ def prepare_target(
         data_dir=Path(spec.data_dir) if spec.data_dir else None,
         limit=spec.limit,
     )
-    chosen = metrics_of(spec.metrics, data)
+    chosen = metrics_of(spec.metrics, data, retain_model=spec.may_have_retain_model)
     retain = None
     if needs_retain_model(chosen) and isinstance(data, UnlearningData):
         from trainables.retain import retain_values

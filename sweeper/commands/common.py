@@ -23,12 +23,16 @@ from trainables.data import (
     DataError,
     load_data,
 )
+from trainables.evaluation_sets import metrics_of
 from trainables.hub import folder_problems
 from trainables.methods import MethodError, method_names, parse_method, retain_objective_problem, weight_scale_problem
+from trainables.metrics.registry import split_names
 from trainables.models import MODELS, ModelInfo, find_model, is_hub_id, local_model
 from trainables.objectives import RETAIN_OBJECTIVES
 from trainables.objectives.rmu import layer_problem
 from trainables.spec import TrialSpec, images_problem
+
+_FOLDERS = {"model_path": "--model-path", "target_path": "--target-path", "retain_path": "--retain-model"}
 
 
 def given_problems() -> list[str]:
@@ -56,18 +60,22 @@ def base_spec(given: Mapping[str, Any], problems: list[str]) -> TrialSpec:
         info = local_model(Path(path).name) if path else MODELS[tiny]
     if given.get("model_path") and given.get("target_path"):
         problems.append("--model-path and --target-path exclude each other: a target needs no base model")
-    for name in ("model_path", "target_path"):
+    for name, flag in _FOLDERS.items():
         if given.get(name):
             problems += model_folder_problems(
                 Path(given[name]),
-                flag=f"--{name.replace('_', '-')}",
+                flag=flag,
                 images=(given.get("dataset") or info.dataset) in IMAGE_DATASETS,
-                processor=name == "target_path",
+                processor=name != "model_path",
             )
     values = {name: given[name] for name in SPEC_OPTIONS if given.get(name) is not None}
-    for name in ("model_path", "target_path", "data_dir"):
+    for name in (*_FOLDERS, "data_dir"):
         if name in values:
             values[name] = str(Path(values[name]).resolve())
+    if "metrics" in values:
+        values["metrics"] = split_names(values["metrics"])
+        if not values["metrics"]:
+            problems.append("--metrics needs at least one name; see 'python -m sweeper list metrics'")
     spec = TrialSpec(model=info.name, dataset=given.get("dataset") or info.dataset)
     if spec.dataset in MAX_LENGTHS:
         spec = replace(spec, max_length=MAX_LENGTHS[spec.dataset])
@@ -134,13 +142,14 @@ def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
         found.append(f"--data-dir does not apply to data set {spec.dataset}, which needs no files")
     elif spec.forget_split in (None, *FORGET_SPLITS[spec.dataset]) and (spec.limit is None or spec.limit > 0):
         try:
-            load_data(
+            data = load_data(
                 spec.dataset,
                 forget_split=spec.forget_split,
                 forget_class=spec.forget_class,
                 data_dir=Path(spec.data_dir) if spec.data_dir else None,
                 limit=spec.limit,
             )
+            metrics_of(spec.metrics, data, retain_model=spec.may_have_retain_model)
         except DataError as error:
             found += error.problems
     hub_id = find_model(spec.model).hub_id

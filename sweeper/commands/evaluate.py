@@ -1,26 +1,97 @@
-"""``evaluate``: the TOFU metrics of a published evaluation log."""
+"""``evaluate``: the metrics of any checkpoint, or those of a published evaluation log."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sweeper.commands.errors import Problems, plain_errors
+from sweeper.commands.pareto import pareto
+
+if TYPE_CHECKING:
+    from trainables.spec import TrialSpec
+
+_OF_A_MODEL = (
+    *("model", "dataset", "data_dir", "forget_split", "forget_class", "limit"),
+    *("metrics", "retain_path", "max_length", "eval_batch_size"),
+)
 
 
 @click.command()
-@click.option("--eval-log", required=True, type=click.Path(), help="Evaluation log in the TOFU authors' format.")
+@click.option("--eval-log", type=click.Path(), help="Evaluation log in the TOFU authors' format.")
 @click.option("--retain-eval-log", type=click.Path(), help="Log of the model trained without the forget set.")
+@click.option("--model-path", type=click.Path(), help="Folder of the model to score, or of a PEFT adapter.")
+@click.option("--out", type=click.Path(), help="Write metrics.json and the per-item values, items.json, here.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON on stdout.")
 @plain_errors
-def evaluate(eval_log: str, retain_eval_log: str | None, as_json: bool) -> None:
-    """Model utility, forget quality, and probability, ROUGE-L recall and truth ratio per set, from logged items.
+def evaluate(**given: Any) -> None:
+    """Score a model folder on a data set, or aggregate a published evaluation log.
 
-    Forget quality needs the log of a retain model to compare with.
+    \b
+    python -m sweeper evaluate --model-path DIR --dataset tofu --metrics tofu --retain-model RETAIN_DIR
+    python -m sweeper evaluate --eval-log FILE --retain-eval-log RETAIN_FILE
+
+    Of a log: model utility, forget quality (against the log of a retain model), and probability, ROUGE-L recall and
+    truth ratio per set. --model names the registered model whose prompt template a folder was trained with.
     """
+    if (given["eval_log"] is None) == (given["model_path"] is None):
+        raise Problems(["evaluate needs either --model-path DIR, a model to score, or --eval-log FILE, a log to read"])
+    if given["eval_log"] is not None:
+        if idle := [name for name in (*_OF_A_MODEL, "out") if given[name] is not None]:
+            flags = ", ".join(_flag(name) for name in idle)
+            raise Problems([f"{flags}: of a model; an --eval-log has its own items and metrics"])
+        _evaluate_log(given["eval_log"], given["retain_eval_log"], as_json=given["as_json"])
+        return
+    spec = _checked(given)
+
+    from rich.console import Console
+
+    from sweeper.ledger import write_json
+    from sweeper.targets import shown
+    from trainables.checkpoint_scores import score_checkpoint
+    from trainables.item_log import write_item_log
+
+    with shown(spec, Console(stderr=True)) as (show, _):
+        scores = score_checkpoint(spec, on_progress=show)
+    if given["out"]:
+        out = Path(given["out"])
+        out.mkdir(parents=True, exist_ok=True)
+        write_json(out / "metrics.json", scores.metrics | {"generation_seconds": scores.generation_seconds})
+        write_item_log(out / "items.json", scores.items)
+    if given["as_json"]:
+        click.echo(json.dumps(scores.metrics))
+    else:
+        for name, value in scores.metrics.items():
+            click.echo(f"{name:<20} {value:.10g}")
+
+
+def _checked(given: dict[str, Any]) -> TrialSpec:
+    from sweeper.commands.common import base_spec, given_problems, output_problems, source_problems, spec_problems
+    from sweeper.commands.common import model_folder_problems as whole_model_problems
+    from trainables.checkpoint_scores import checkpoint_problems
+    from trainables.data import IMAGE_DATASETS
+
+    problems = given_problems() + output_problems(given["out"])
+    if given["retain_eval_log"] is not None:
+        problems.append("--retain-eval-log goes with --eval-log; beside --model-path it is --retain-model DIR")
+    images = given["dataset"] in IMAGE_DATASETS
+    folder = Path(given["model_path"])
+    problems += checkpoint_problems(folder, lambda path: whole_model_problems(path, flag="--model-path", images=images))
+    # Without a name or a data set a folder would be taken for one that a sweep fine-tunes on TOFU.
+    named = given | {"model_path": None, "model": given["model"] or ("tiny-resnet" if images else "tiny-phi")}
+    spec = replace(base_spec(named, problems), target_path=str(folder.resolve()))
+    problems += spec_problems(spec, (), {})
+    problems += source_problems(spec, ask_hub=not problems)
+    if problems:
+        raise Problems(list(dict.fromkeys(problems)))
+    return spec
+
+
+def _evaluate_log(eval_log: str, retain_eval_log: str | None, *, as_json: bool) -> None:
     from trainables.metrics.eval_log import EvalLogError, evaluate_log, read_eval_log
 
     problems = []
@@ -52,3 +123,11 @@ def _table(scores: dict[str, Any]) -> str:
         f"{name:<14}" + "".join(f"{values[column]:>16.6f}" for column in columns) for name, values in sets.items()
     ]
     return "\n".join(lines)
+
+
+def _flag(name: str) -> str:
+    return "--retain-model" if name == "retain_path" else f"--{name.replace('_', '-')}"
+
+
+# These mean what they mean for pareto.
+evaluate.params[3:3] = [option for option in pareto.params if option.name in _OF_A_MODEL]

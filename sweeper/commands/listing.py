@@ -9,7 +9,7 @@ import click
 
 from sweeper.commands.errors import plain_errors
 
-KINDS = ("methods", "optimizers", "models", "datasets")
+KINDS = ("methods", "optimizers", "models", "datasets", "metrics")
 _WIDTH = 100
 
 
@@ -18,8 +18,9 @@ _WIDTH = 100
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON on stdout.")
 @plain_errors
 def listing(kind: str, as_json: bool) -> None:
-    """Say which methods, optimizers, models or datasets there are."""
-    rows = {"methods": _methods, "optimizers": _optimizers, "models": _models, "datasets": _datasets}[kind]()
+    """Say which methods, optimizers, models, datasets or metrics there are."""
+    tables = {"methods": _methods, "optimizers": _optimizers, "models": _models, "datasets": _datasets}
+    rows = (tables | {"metrics": _metrics})[kind]()
     if as_json:
         click.echo(json.dumps(rows))
         return
@@ -102,6 +103,28 @@ def _models() -> list[dict[str, object]]:
             "template": item.template.replace("\n", "\\n"),
         }
         for item in MODELS.values()
+    ]
+
+
+def _metrics() -> list[dict[str, object]]:
+    from trainables.metrics.registry import LOSS_METRICS, METRICS, SETS
+
+    def measured(name: str) -> str:
+        sets = [chosen for chosen, names in SETS.items() if name in names]
+        return "after every epoch, always" if name in LOSS_METRICS else f"by --metrics {name}, {', '.join(sets)}"
+
+    return [
+        {
+            "name": metric.name,
+            "better": {"max": "higher", "min": "lower"}[metric.direction],
+            "bounds": f"{metric.low:g} to {'ln|V|' if metric.high is None else format(metric.high, 'g')}",
+            "measured": measured(metric.name),
+            "needs": ", ".join(map(str, metric.needs)),
+            "cost": str(metric.cost),
+            "formula": metric.formula,
+            "citation": metric.citation,
+        }
+        for metric in METRICS.values()
     ]
 
 

@@ -107,6 +107,14 @@ training_options = apply(
         default=None,
         help="Log the forget loss at AutoLR's probes, too.  [default: yes]",
     ),
+    click.option("--metrics", help="NAME,... or all, tofu, muse, attacks (see 'list metrics').  [default: default]"),
+    click.option("--metrics-every", type=WHOLE, help="Measure them every so many epochs, too.  [default: at the end]"),
+    click.option(
+        "--retain-model",
+        "retain_path",
+        type=click.Path(),
+        help="Folder of a model trained without the forget set, for metrics that need one.  [default: trained]",
+    ),
     click.option("--option", "option", multiple=True, metavar="NAME=VALUE", help="A method's own option; repeats."),
 )
 
@@ -142,6 +150,9 @@ SPEC_OPTIONS = (
     "auto_lr_start",
     "auto_lr_probe_batches",
     "auto_lr_log_forget",
+    "metrics",
+    "metrics_every",
+    "retain_path",
 )
 """The options above that are fields of a trial's spec under the same name."""
 

@@ -18,11 +18,16 @@ from sweeper.commands.errors import Problems, plain_errors
 @click.option(
     "--max-length", type=options.WHOLE, help="Cut sequences after this many tokens.  [default: 512; MUSE 2048]"
 )
-@click.option("--out", type=click.Path(), help="Copy the target's folder here.")
+@click.option("--retain-only", is_flag=True, help="The retain model: the same recipe on the retain set alone.")
+@click.option("--out", type=click.Path(), help="Copy the model's folder here.")
 @click.option("--json", "as_json", is_flag=True, help="Print the target's folder and scores as JSON on stdout.")
 @plain_errors
 def target(**given: Any) -> None:
-    """Fine-tune the target, the model trials start from, or take it from the cache; prints where it is."""
+    """Fine-tune the target, the model trials start from, or take it from the cache; prints where it is.
+
+    With --retain-only it is the model that never saw the forget set, which forget quality and privleak compare with.
+    A killed training goes on where it was last saved. The folder loads with transformers' from_pretrained.
+    """
     from sweeper.commands.common import base_spec, given_problems, output_problems, source_problems, spec_problems
 
     problems = given_problems()
@@ -31,13 +36,22 @@ def target(**given: Any) -> None:
     problems += output_problems(given["out"])
     out = Path(given["out"]) if given["out"] else None
     problems += source_problems(spec, ask_hub=not problems)
+    if given["retain_only"] and given["target_path"]:
+        problems.append("--retain-only trains a base model: give it with --model or --model-path, not --target-path")
     if problems:
         raise Problems(problems)
 
     from rich.console import Console
 
-    from sweeper.targets import prepare_with_progress
+    from sweeper.targets import prepare_with_progress, retain_model_with_progress
 
+    if given["retain_only"]:
+        made_at = str(retain_model_with_progress(spec, console=Console(stderr=True)))
+        if out is not None:
+            shutil.copytree(made_at, out, dirs_exist_ok=True)
+            made_at = str(out)
+        click.echo(json.dumps({"path": made_at}) if given["as_json"] else made_at)
+        return
     made = prepare_with_progress(spec, console=Console(stderr=True))
     folder = made.path
     if out is not None:

@@ -17,7 +17,7 @@ class Need(StrEnum):
     CHOICES = "paraphrased and perturbed answers"
     EXTRA_SETS = "the sets real_authors and world_facts"
     HOLDOUT = "a holdout set"
-    RETAIN_MODEL = "a retain model"
+    RETAIN_MODEL = "a retain model (--retain-model DIR where none can be trained)"
     KNOWMEM = "questions about what the forget set says (MUSE)"
     IMAGES = "images"
 
