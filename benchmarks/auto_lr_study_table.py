@@ -65,8 +65,8 @@ def markdown(table: pd.DataFrame) -> str:
     for (size, method), group in table.groupby(level=["size", "method"], sort=False):
         cells = []
         for rule in SHOWN:
-            row = group.xs(rule, level="rule").iloc[0]
-            cells.append(f"{row['mean']:.3f} ({row['min']:.3f})")
+            row = group[group.index.get_level_values("rule") == rule]
+            cells.append(f"{row['mean'].iloc[0]:.3f} ({row['min'].iloc[0]:.3f})" if len(row) else "")
         lines.append(f"| {size} | {method} | {group['best fixed'].iloc[0]:.3f} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
