@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from analysis.anytime import anytime_data
@@ -42,8 +43,8 @@ def tuning_panels(study: LrStudy) -> Iterator[PanelFigure]:
         drawn = tuning_figure(
             curve.picks.tolist(), curve.expected.tolist(), auto=curve.auto, charge=curve.charge, equals=curve.equals
         )
-        title = f"{drawn.title} {_subject(verdict)}"
-        yield PanelFigure(_stem(drawn.name, verdict), title, drawn.caption, drawn.panels, columns=drawn.columns)
+        panels = tuple(replace(panel, title=_subject(verdict)) for panel in drawn.panels)
+        yield replace(drawn, name=_stem(drawn.name, verdict), panels=panels)
 
 
 def attainment_figures(study: LrStudy, axes: tuple[str, str]) -> Iterator[AttainmentData]:
