@@ -10,7 +10,8 @@ from search_spaces.space import Space
 from trainables.optimizers import LR_FREE, OPTIMIZERS
 from trainables.spec import TrialSpec
 
-_RELATED = ("optimizer", "auto_lr", "momentum", "d_growth", "lr")
+RELATED = ("optimizer", "auto_lr", "momentum", "d_growth", "lr")
+"""Fields that are right or wrong together only."""
 
 
 def optimizer_problems(space: Space, base: TrialSpec, auto_lr: str) -> list[str]:
@@ -23,12 +24,12 @@ def optimizer_problems(space: Space, base: TrialSpec, auto_lr: str) -> list[str]
     found: list[str] = []
     rates: dict[bool, set[object]] = {True: set(), False: set()}
     for config in _corners(space).grid():
-        change: dict[str, Any] = {name: config[name] for name in _RELATED if name in config}
+        change: dict[str, Any] = {name: config[name] for name in RELATED if name in config}
         if auto_lr == "on" and "auto_lr" not in named:
             change["auto_lr"] = "on"
         spec = replace(base, **change)
+        found += [problem for problem in spec.problems() if problem not in alone]
         if spec.optimizer in OPTIMIZERS:
-            found += [problem for problem in spec.problems() if problem not in alone]
             rates[spec.optimizer in LR_FREE].add(config.get("lr"))
     if "optimizer" in named and rates[True] & rates[False]:
         found.append(
@@ -43,7 +44,7 @@ def optimizer_problems(space: Space, base: TrialSpec, auto_lr: str) -> list[str]
 
 def _corners(space: Space) -> Space:
     """The related parameters, and those their conditions refer to, with a range as its two ends."""
-    wanted = {parameter.key for parameter in space.parameters if parameter.name in _RELATED}
+    wanted = {parameter.key for parameter in space.parameters if parameter.name in RELATED}
     for parameter in reversed(space.parameters):  # a condition refers to what is above it
         if parameter.key in wanted:
             wanted |= set(parameter.when)

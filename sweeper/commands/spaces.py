@@ -9,7 +9,7 @@ from typing import Any, get_args, get_type_hints
 
 from search_spaces.space import Space
 from sweeper.commands.common import spec_problems
-from sweeper.commands.optimizer_choices import optimizer_problems
+from sweeper.commands.optimizer_choices import RELATED, optimizer_problems
 from sweeper.commands.options import SPEC_OPTIONS
 from trainables.methods import method_names, option_names, parse_method
 from trainables.models import find_model
@@ -107,7 +107,7 @@ def _user_space(given: Mapping[str, Any], base: TrialSpec, rates: Sequence[float
         elif name in option_names():
             found = spec_problems(base, methods, {name: [float(value)]})  # type: ignore[arg-type]
             problems += [f"{path}: {problem}" for problem in found if problem not in known]
-        else:
+        elif name not in RELATED:
             change: dict[str, Any] = {name: value}
             changed = replace(base, **change)
             found = changed.problems()

@@ -24,7 +24,7 @@ def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Mappin
     which is trained along and makes up for it. Here both tasks have one head, so the gradient by the parameters is
     turned itself, in the plane the two gradients span, where a rotation is one angle. With ``omega`` the angle between
     the gradients, descent on that objective is ``theta += rate cos(omega/2) sin(omega/2 - theta)``. No more than
-    ``omega/2`` is applied, where the two are aligned, nor more than ``pi - omega``, where ``g_f.d`` would turn negative:
+    ``omega/2`` is applied, where the two are aligned, nor than ``pi - omega``, where ``g_f.d`` would turn negative:
     ``g_r.d >= 0`` and ``g_f.d >= 0``. Only the forget gradient is turned, since turning both alike leaves the direction
     of ``u_r + u_f`` as it is. The first step is rotograd-scale's.
 
