@@ -17,7 +17,7 @@ REQUIRED = ("trial_id", "spec_hash", "model", "dataset", "method", "lr", "seed",
 _TEXT = frozenset(REQUIRED) - {"lr", "seed"} | {"auto_lr", "optimizer", "target_key", "worker", "dtype"}
 _METRICS = frozenset(
     {"steps", "epochs_done", "forget_loss", "retain_loss", "forget_loss_capped", "verbmem", "utility", "truth_ratio"}
-    | {"train_seconds", "eval_seconds", "wall_seconds"}
+    | {"forget_accuracy", "retain_accuracy", "test_accuracy", "train_seconds", "eval_seconds", "wall_seconds"}
 )
 
 

@@ -33,7 +33,7 @@ def values(path: Path) -> pd.DataFrame:
 
 
 def summary(rows: pd.DataFrame) -> pd.DataFrame:
-    """Per size, method and rule: mean over seeds, then mean, worst and spread over starts, and the best fixed rate's."""
+    """Per size, method and rule: the mean over seeds; of it mean, worst and spread over starts; the best fixed rate."""
     per_rate = rows.groupby(["size", "method", "rule", "lr"])["value"].mean()
     fixed = per_rate.xs("fixed", level="rule").groupby(["size", "method"]).max().rename("best fixed")
     rules = per_rate.drop("fixed", level="rule").groupby(["size", "method", "rule"]).agg(["mean", "min", "max"])
@@ -65,8 +65,8 @@ def markdown(table: pd.DataFrame) -> str:
     for (size, method), group in table.groupby(level=["size", "method"], sort=False):
         cells = []
         for rule in SHOWN:
-            row = group.xs(rule, level="rule").iloc[0]
-            cells.append(f"{row['mean']:.3f} ({row['min']:.3f})")
+            row = group[group.index.get_level_values("rule") == rule]
+            cells.append(f"{row['mean'].iloc[0]:.3f} ({row['min'].iloc[0]:.3f})" if len(row) else "")
         lines.append(f"| {size} | {method} | {group['best fixed'].iloc[0]:.3f} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

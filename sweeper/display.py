@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -20,6 +20,8 @@ from rich.progress import (
 from rich.table import Table
 
 _ROWS = 12
+_SCORES = (("verbmem", "utility"), ("forget_accuracy", "retain_accuracy"))
+"""The metrics shown beside the losses: of a language model, of an image classifier."""
 _HERTZ = 4.0
 
 
@@ -59,8 +61,9 @@ class Display:
             error = f"  {row['error']}" if row.get("error") else ""
             self._console.print(
                 f"{trial_id} {row['status']:<8} {describe(row):<32} forget {_number(row.get('forget_loss'))} "
-                f"retain {_number(row.get('retain_loss'))} verbmem {_number(row.get('verbmem'))} "
-                f"utility {_number(row.get('utility'))} {_number(row.get('wall_seconds'))} s{error}",
+                f"retain {_number(row.get('retain_loss'))} "
+                + " ".join(f"{name} {_number(row.get(name))}" for name in _scores([row]))
+                + f" {_number(row.get('wall_seconds'))} s{error}",
                 highlight=False,
                 markup=False,
                 soft_wrap=True,
@@ -82,8 +85,10 @@ class Display:
 
     def _render(self) -> Group:
         table = Table(box=None, pad_edge=False)
-        for name in ("trial", "method", "status", "epoch", "forget loss", "retain loss", "verbmem", "utility"):
-            table.add_column(name, justify="left" if name in ("trial", "method", "status") else "right", no_wrap=True)
+        scores = _scores(self._ended)
+        for name in ("trial", "method", "status", "epoch", "forget_loss", "retain_loss", *scores):
+            justify: Literal["left", "right"] = "left" if name in ("trial", "method", "status") else "right"
+            table.add_column(name.replace("_", " "), justify=justify, no_wrap=True)
         running = list(self._running.values())
         for row in [*self._ended[-max(1, _ROWS - len(running)) :], *running]:
             table.add_row(
@@ -91,9 +96,15 @@ class Display:
                 describe(row),
                 str(row["status"]),
                 _number(row.get("epochs_done", row.get("epoch"))),
-                *(_number(row.get(name)) for name in ("forget_loss", "retain_loss", "verbmem", "utility")),
+                *(_number(row.get(name)) for name in ("forget_loss", "retain_loss", *scores)),
             )
         return Group(table, self._progress)
+
+
+def _scores(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Which of :data:`_SCORES` the rows have."""
+    accuracies = any(row.get(name) is not None for row in rows for name in _SCORES[1])
+    return _SCORES[1] if accuracies else _SCORES[0]
 
 
 def describe(row: Mapping[str, Any]) -> str:

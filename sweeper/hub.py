@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Sequence
 
+from trainables.data import IMAGE_DATASETS, NEEDS_HUB
 from trainables.hub import cached_snapshot, folder_problems
 
 TIMEOUT_SECONDS = 6.0
@@ -32,10 +33,11 @@ def hub_problems(repositories: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def _sentence(kind: str, name: str, reason: str) -> str:
+    images = kind == "dataset" and name in {NEEDS_HUB[dataset] for dataset in IMAGE_DATASETS if dataset in NEEDS_HUB}
+    offline = "--dataset digits with --model tiny-resnet" if images else "--dataset authors with --model tiny-phi"
     ways = {
         "model": "give a local copy with --model-path DIR, or use --model tiny-phi, which needs no network",
-        "dataset": "give its files with --data-dir DIR, or use --dataset authors with --model tiny-phi, "
-        "which needs no network",
+        "dataset": f"give its files with --data-dir DIR, or use {offline}, which needs no network",
     }
     return f"cannot get the {kind} {name} from the hub: {reason}; {ways[kind]}"
 

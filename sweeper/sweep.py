@@ -33,6 +33,7 @@ from sweeper.study import Proposal, SweepStudy
 from sweeper.targets import prepare_with_progress
 from sweeper.tracking import Tracker
 from sweeper.tracking.uri import shown_uri, sqlite_path
+from trainables.data import IMAGE_DATASETS
 from trainables.target import Target
 
 logger = logging.getLogger(__name__)
@@ -281,6 +282,7 @@ def _description(settings: SweepSettings, old: Mapping[str, Any], target: Target
     import math
 
     guess = math.log(target.vocabulary_size) if target is not None else None
+    unit = "image" if settings.base.dataset in IMAGE_DATASETS else "token"
     return {
         "format": FORMAT,
         "name": settings.name,
@@ -288,7 +290,9 @@ def _description(settings: SweepSettings, old: Mapping[str, Any], target: Target
         "command": settings.command,
         "versions": {name: importlib.metadata.version(name) for name in _VERSIONS},
         "settings": settings.to_dict(),
-        "objectives": [item.to_dict(guess) for item in settings.parsed_objectives] if guess is not None else None,
+        "objectives": [item.to_dict(guess, unit=unit) for item in settings.parsed_objectives]
+        if guess is not None
+        else None,
         "random_guess_loss": guess,
         "vocabulary_size": target.vocabulary_size if target is not None else None,
         "baseline": target.baseline if target is not None else None,

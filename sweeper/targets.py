@@ -25,10 +25,7 @@ def prepare_with_progress(spec: TrialSpec, *, console: Console) -> Target:
 
         target = prepare_target(spec, on_progress=show)
     if last:
-        scores = target.baseline
-        console.print(
-            f"target {spec.model}: {last[-1].text}; forget loss {scores['forget_loss']:.3f}, "
-            f"retain loss {scores['retain_loss']:.3f}, verbmem {scores['verbmem']:.3f}; cached",
-            highlight=False,
-        )
+        shown = ("forget_loss", "retain_loss", "verbmem", "forget_accuracy", "retain_accuracy")
+        scores = ", ".join(f"{name} {target.baseline[name]:.3f}" for name in shown if name in target.baseline)
+        console.print(f"target {spec.model}: {last[-1].text}; {scores}; cached", highlight=False)
     return target

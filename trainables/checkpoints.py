@@ -42,6 +42,7 @@ def loading(source: Path | str) -> Iterator[None]:
     Raises:
         LoadError: always in place of the error.
     """
+    _quiet()
     try:
         yield
     except Exception as error:
@@ -58,7 +59,6 @@ def load_model(folder: Path | str) -> PreTrainedModel:
     import torch
     from transformers import AutoModelForCausalLM
 
-    _quiet()
     with loading(folder):
         return AutoModelForCausalLM.from_pretrained(
             folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False

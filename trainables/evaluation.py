@@ -15,13 +15,14 @@ from trainables.metrics.rouge import rouge_l_recall
 from trainables.metrics.truth_ratio import forget_truth_ratio, retain_truth_ratio, truth_ratio
 from trainables.prompted import prompted_sets
 from trainables.tokens import QUESTION_ANSWER, Tokens, encode, encode_examples
+from trainables.vision.evaluation import ACCURACIES
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 LOSSES = ("forget_loss", "retain_loss", "forget_loss_capped")
-FINAL_METRICS = ("verbmem", "knowmem", "utility", "truth_ratio", "forget_truth_ratio")
+FINAL_METRICS = ("verbmem", "knowmem", "utility", "truth_ratio", "forget_truth_ratio", *ACCURACIES)
 
 
 class Evaluator:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from trainables.losses import mean_loss, sequence_nll, token_nll
+from trainables.losses import mean_loss
+from trainables.modality import Modality
 from trainables.models import TargetRecipe
-from trainables.tokens import Tokens, collate, epoch_batches
+from trainables.tokens import epoch_batches
 
 if TYPE_CHECKING:
     import torch
@@ -34,10 +35,11 @@ class TargetError(RuntimeError):
 
 def finetune(
     model: PreTrainedModel,
-    sequences: Sequence[Tokens],
+    items: Any,
     *,
     recipe: TargetRecipe,
-    pad_id: int,
+    modality: Modality,
+    processor: Any,
     device: torch.device | str,
     seed: int,
     memorised: Callable[[PreTrainedModel], bool],
@@ -45,7 +47,8 @@ def finetune(
 ) -> int:
     """Train ``model`` in place by AdamW (warm-up over 5% of the steps, then linear decay) and return the epochs run.
 
-    Under a recipe that stops when memorised, ``memorised`` is asked once the mean loss over all sequences is below
+    ``items`` are what ``modality`` made of the examples with ``processor``.
+    Under a recipe that stops when memorised, ``memorised`` is asked once the mean loss over all items is below
     0.05, and training ends when it says yes.
 
     Raises:
@@ -55,8 +58,8 @@ def finetune(
 
     torch.manual_seed(seed)  # dropout, where the model has it
     optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.lr, betas=(0.9, 0.98), weight_decay=0.0)
-    lengths = [len(item) for item in sequences]
-    per_epoch = -(-len(sequences) // recipe.batch_size)
+    lengths = modality.lengths(items)
+    per_epoch = -(-len(lengths) // recipe.batch_size)
     total = per_epoch * recipe.epochs
     warmup = max(1, total // 20)
     model.train()
@@ -67,8 +70,8 @@ def finetune(
             step += 1
             for group in optimizer.param_groups:
                 group["lr"] = recipe.lr * min(step / warmup, (total - step + 1) / (total - warmup + 1))
-            nll, supervised = token_nll(model, collate(sequences, indices, pad_id=pad_id, device=device))
-            loss = mean_loss(nll, supervised)
+            predicted = modality.predict(model, modality.collate(items, indices, processor=processor, device=device))
+            loss = mean_loss(predicted.nll, predicted.supervised)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -81,7 +84,7 @@ def finetune(
         on_progress(Progress(step, total, f"epoch {epoch}, loss {running / per_epoch:.3f}"))
         # The running mean is over weights of the whole epoch, so it lags: it only says when to look closely.
         if recipe.stop_when_memorised and running / per_epoch < 1.5 * MEMORISED_LOSS:
-            totals, counts = sequence_nll(model, sequences, pad_id=pad_id, batch_size=64, device=device)
+            totals, counts = modality.nll(model, items, processor=processor, batch_size=64, device=device)
             if sum(totals) / sum(counts) < MEMORISED_LOSS and memorised(model):
                 return epoch
     if recipe.stop_when_memorised:

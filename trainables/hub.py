@@ -78,13 +78,14 @@ def cached_snapshot(hub_id: str) -> Path | None:
     return folder if commit and folder.is_dir() else None
 
 
-def folder_problems(folder: Path) -> list[str]:
-    """What a folder lacks to be a causal language model in safetensors with a tokenizer; empty when nothing."""
+def folder_problems(folder: Path, *, tokenizer: bool = True) -> list[str]:
+    """What a folder lacks to be a model in safetensors, with a tokenizer unless it is not asked for."""
     found = []
     if not (folder / "config.json").is_file():
         found.append("there is no config.json in it")
     found += weights_problems(folder)
-    if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer.model", "vocab.json")):
+    names = ("tokenizer.json", "tokenizer.model", "vocab.json")
+    if tokenizer and not any((folder / name).is_file() for name in names):
         found.append("there is no tokenizer in it")
     return found
 

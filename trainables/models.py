@@ -29,7 +29,8 @@ class ModelInfo:
     """One entry of the model registry; ``hub_id`` is None for models made on the spot.
 
     ``lora_rank`` is what the command line trains with unless told otherwise, None for all weights. ``template`` has the
-    places ``{question}`` and ``{answer}``; the answer ends it.
+    places ``{question}`` and ``{answer}``; the answer ends it. ``modality`` says which data the model takes: language,
+    vision, or None where only its folder can tell.
     """
 
     name: str
@@ -43,12 +44,16 @@ class ModelInfo:
     description: str
     lora_rank: int | None = None
     template: str = QUESTION_ANSWER
+    modality: str | None = "language"
 
 
 # The paper: Adam, lr {1e-5, 2e-5}, batch {16, 32}, 25 epochs for the target; lr {1e-5, 5e-5, 1e-4} for unlearning.
 PAPER_RECIPE = TargetRecipe(lr=2e-5, batch_size=16, epochs=25, stop_when_memorised=False)
 PAPER_LORA_RANK = 8
 TINY_RECIPE = TargetRecipe(lr=2e-3, batch_size=8, epochs=120, stop_when_memorised=True)
+# From scratch and without augmentation, so that the images are memorised.
+TINY_VISION_RECIPE = TargetRecipe(lr=3e-3, batch_size=32, epochs=60, stop_when_memorised=True)
+RESNET_RECIPE = TargetRecipe(lr=1e-3, batch_size=128, epochs=30, stop_when_memorised=False)
 
 
 def _tiny(name: str, description: str, *, recipe: TargetRecipe = TINY_RECIPE) -> ModelInfo:
@@ -115,6 +120,30 @@ _ENTRIES = (
         "mistralai/Mistral-7B-v0.1",
         "mistralai/Mistral-7B-v0.1, 7.2B parameters, trained through LoRA of rank 8",
     ),
+    ModelInfo(
+        name="tiny-resnet",
+        hub_id=None,
+        dataset="digits",
+        recipe=TINY_VISION_RECIPE,
+        batch_size=32,
+        eval_batch_size=256,
+        lr=1e-3,
+        lr_range=(1e-5, 1e-2),
+        description="a ResNet of about 20,000 parameters, made and trained on the spot; needs no network",
+        modality="vision",
+    ),
+    ModelInfo(
+        name="resnet-50",
+        hub_id=None,
+        dataset="cifar-10",
+        recipe=RESNET_RECIPE,
+        batch_size=128,
+        eval_batch_size=512,
+        lr=1e-4,
+        lr_range=(1e-6, 1e-3),
+        description="ResNet-50, 24M parameters, trained from scratch; only its data come from the hub",
+        modality="vision",
+    ),
 )
 
 MODELS: Mapping[str, ModelInfo] = MappingProxyType({entry.name: entry for entry in _ENTRIES})
@@ -136,4 +165,4 @@ def find_model(name: str) -> ModelInfo:
 
 def local_model(name: str) -> ModelInfo:
     """The entry for a model given by folder: the settings of the paper's fully trained language models."""
-    return _whole(name, None, "a causal language model in a local folder")
+    return replace(_whole(name, None, "a model in a local folder"), modality=None)

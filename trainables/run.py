@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 from trainables.auto_lr import AutoLRCounts, Fit, Update, auto_lr_step, is_due
 from trainables.gradients import combine_, gramian, norm, take_gradient
-from trainables.losses import token_nll
 from trainables.optimizers import LR_FREE, make_optimizer
 from trainables.reports import Report, Status
 from trainables.spec import TrialSpec
 from trainables.step_losses import StepLosses
-from trainables.tokens import Batch, Tokens, collate, epoch_batches, padded_positions
+from trainables.tokens import epoch_batches, padded_positions
 from trainables.weightings import Losses, Needs, Weights
 from trainables.workspace import Workspace
 
@@ -57,6 +56,7 @@ class UnlearningRun:
         self._updates: list[tuple[int, Update]] = []
         self._workspace = workspace
         self._forget, self._retain = workspace.train_sets(spec)
+        self._forget_lengths, self._retain_lengths = map(workspace.modality.lengths, (self._forget, self._retain))
         self._evaluator = workspace.evaluator(spec)
         self._losses = StepLosses(spec, workspace, self.model)
         self._weighting = method.weighting
@@ -165,7 +165,7 @@ class UnlearningRun:
     def _train_epoch(self) -> dict[str, float]:
         """One pass over the forget set, with a retain batch of the same size at each step; returns the means."""
         spec = self.spec
-        batches = epoch_batches(list(map(len, self._forget)), spec.batch_size, f"forget:{spec.seed}:{self.epoch}")
+        batches = epoch_batches(self._forget_lengths, spec.batch_size, f"forget:{spec.seed}:{self.epoch}")
         if spec.max_steps is not None:
             batches = batches[: spec.max_steps - self.step]
         seen: list[dict[str, float]] = []
@@ -175,7 +175,7 @@ class UnlearningRun:
             seen.append(self._train_step(indices, retain_indices))
             self._count_padding(indices, retain_indices)
             items += len(indices)
-        self.epoch += items / len(self._forget)
+        self.epoch += items / len(self._forget_lengths)
         if math.isclose(self.epoch, round(self.epoch), abs_tol=1e-9):
             self.epoch = float(round(self.epoch))
         return _means(seen) | self._learning_rate_columns()
@@ -251,18 +251,18 @@ class UnlearningRun:
         fresh = spec.auto_lr_probe == "fresh"
         numbers = range(self.step * spec.auto_lr_probe_batches, (self.step + 1) * spec.auto_lr_probe_batches)
         chosen = [self._retain_batch("probe", number) for number in numbers] if fresh else [retain_indices]
-        probes = [self._batch(self._retain, indices) for indices in chosen]
+        probes = [self._workspace.batch(self._retain, indices) for indices in chosen]
         looked_at = spec.auto_lr_log_forget or self._landscape_points
-        forgotten = [self._batch(self._forget, forget_indices)] if looked_at else []
+        forgotten = [self._workspace.batch(self._forget, forget_indices)] if looked_at else []
         same_numbers = spec.dtype == "fp32" and self._workspace.train_mode_is_eval_mode
         is_probe_loss = not fresh and same_numbers and self._losses.retain_is_cross_entropy
         known = retain_loss if is_probe_loss else None
 
-        def loss_on(batches: Sequence[Batch]) -> float:
+        def loss_on(batches: Sequence[Any]) -> float:
             # In float32 also under bf16: a step of 1e-5 is below bf16's resolution, so a parabola would fit its
             # rounding; and within one autocast context the cached bf16 weights would hide the step altogether.
-            terms = [token_nll(self.model, batch) for batch in batches]
-            return float(sum(nll.double().sum() for nll, _ in terms) / sum(kept.sum() for _, kept in terms))
+            terms = [self._workspace.predict(self.model, batch) for batch in batches]
+            return float(sum(item.nll.double().sum() for item in terms) / sum(item.supervised.sum() for item in terms))
 
         def record(go: Callable[[float], None], fit: Fit) -> None:
             rates = [fit.eta] if fit.eta_star is None else [fit.eta, fit.eta_star]
@@ -283,6 +283,7 @@ class UnlearningRun:
             loss_zero=known,
             forget_loss=(lambda: loss_on(forgotten)) if spec.auto_lr_log_forget else None,
             observe=record if self._landscape_points else None,
+            first=not self.counts.fits,
         )
         self.model.train()
         self.counts.record(update)
@@ -297,26 +298,23 @@ class UnlearningRun:
     def _forget_loss(self, indices: Sequence[int]) -> Tensor:
         return self._losses.forget(indices)
 
-    def _batch(self, sequences: Sequence[Tokens], indices: Sequence[int]) -> Batch:
-        return collate(sequences, indices, pad_id=self._workspace.pad_id, device=self._workspace.device)
-
     def _retain_batch(self, stream: str, number: int) -> list[int]:
         """The ``number``-th batch of endless passes over the retain set; a pure function of seed, stream and number."""
-        per_pass = -(-len(self._retain) // self.spec.batch_size)
+        per_pass = -(-len(self._retain_lengths) // self.spec.batch_size)
         key = f"{stream}:{self.spec.seed}:{number // per_pass}"
         if stream == "probe":
-            return epoch_batches(list(map(len, self._retain)), self.spec.batch_size, key)[number % per_pass]
+            return epoch_batches(self._retain_lengths, self.spec.batch_size, key)[number % per_pass]
         if self._retain_pass[0] != key:
-            self._retain_pass = (key, epoch_batches(list(map(len, self._retain)), self.spec.batch_size, key))
+            self._retain_pass = (key, epoch_batches(self._retain_lengths, self.spec.batch_size, key))
         return self._retain_pass[1][number % per_pass]
 
     def _count_padding(self, forget_indices: Sequence[int], retain_indices: Sequence[int]) -> None:
         """Add a step's positions; a batch that the weighting has no use for was never made."""
         needs = self._weighting.needs
-        batches = [(self._forget, forget_indices)] if needs is not Needs.RETAIN_ONLY else []
-        batches += [(self._retain, retain_indices)] if needs is not Needs.FORGET_ONLY else []
-        for sequences, indices in batches:
-            padded, positions = padded_positions([len(sequences[index]) for index in indices])
+        batches = [(self._forget_lengths, forget_indices)] if needs is not Needs.RETAIN_ONLY else []
+        batches += [(self._retain_lengths, retain_indices)] if needs is not Needs.FORGET_ONLY else []
+        for lengths, indices in batches:
+            padded, positions = padded_positions([lengths[index] for index in indices])
             self._padded += padded
             self._positions += positions
 

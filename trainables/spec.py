@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 
-from trainables.data import DATASETS, FORGET_SPLITS
+from trainables.data import DATASETS, FORGET_SPLITS, IMAGE_DATASETS
 from trainables.methods import (
     Method,
     MethodError,
@@ -17,10 +17,11 @@ from trainables.methods import (
     retain_objective_problem,
     weight_scale_problem,
 )
-from trainables.objectives import RETAIN_OBJECTIVES
+from trainables.models import MODELS
+from trainables.objectives import RETAIN_OBJECTIVES, Reference
 from trainables.optimizers import LR_FREE, OPTIMIZERS
 
-AUTO_LR_SMOOTHINGS = ("paper", "clip", "official", "search")
+AUTO_LR_SMOOTHINGS = ("paper", "clip", "official", "search", "trust")
 AUTO_LR_PROBES = ("same", "fresh")
 WEIGHT_SCALES = ("raw", "unit")
 DTYPES = ("fp32", "bf16")
@@ -32,7 +33,7 @@ _NOT_HASHED = (
 )
 """Where things lie on this machine; how the target was made (``target_key`` hashes what came of it); what is logged."""
 
-_HASHED_UNLESS_DEFAULT = ("d_growth", "retain_objective")
+_HASHED_UNLESS_DEFAULT = ("d_growth", "retain_objective", "forget_class")
 """Fields younger than the first sweeps: at their default they leave the hash as it was."""
 
 _REAL = ("lr", "weight_decay", "momentum", "max_grad_norm", "d_growth")
@@ -58,6 +59,7 @@ class TrialSpec:
     dataset: str = "authors"
     data_dir: str | None = None
     forget_split: str | None = None
+    forget_class: str | None = None
     limit: int | None = None
     target_epochs: int | None = None
     target_lr: float | None = None
@@ -139,7 +141,7 @@ class TrialSpec:
 
     def problems(self) -> list[str]:
         """Everything wrong with this spec, in plain sentences; empty when it can run."""
-        found = _choice_problems(self) + _number_problems(self)
+        found = _choice_problems(self) + _modality_problems(self) + _number_problems(self)
         try:
             method = self.parsed_method
         except MethodError as error:
@@ -150,6 +152,8 @@ class TrialSpec:
             problem := retain_objective_problem(method, self.retain_objective)
         ):
             found.append(problem)
+        if problem := images_problem(method, self.dataset):
+            found.append(problem)
         for name, value in self.options:
             option = method.options.get(name)
             if option is None:
@@ -158,6 +162,17 @@ class TrialSpec:
             elif problem := option.problem(value):
                 found.append(problem)
         return found
+
+
+def images_problem(method: Method, dataset: str) -> str | None:
+    """Why a method cannot unlearn image classifiers, where the data set is one of images; None where it can."""
+    lacking = {
+        Reference.PAIR_NLL: "answers in words to put in the place of the forgotten ones",
+        Reference.HIDDEN: "decoder blocks, whose hidden states it is made from",
+    }.get(method.objective.reference)
+    if dataset not in IMAGE_DATASETS or lacking is None:
+        return None
+    return f"method '{method.name}' does not apply to data set {dataset}: image classifiers have no {lacking}"
 
 
 def _choice_problems(spec: TrialSpec) -> list[str]:
@@ -181,6 +196,32 @@ def _choice_problems(spec: TrialSpec) -> list[str]:
         if spec.forget_split not in splits:
             expected = f"expected one of {', '.join(splits)}" if splits else "this data set has no such choice"
             found.append(f"forget split '{spec.forget_split}' does not fit data set {spec.dataset}: {expected}")
+    return found
+
+
+def _modality_problems(spec: TrialSpec) -> list[str]:
+    """What does not go together: a model and data of another kind, and options only one kind of model has."""
+    found = []
+    images = spec.dataset in IMAGE_DATASETS
+    kind = "vision" if images else "language"
+    expected = MODELS[spec.model].modality if spec.model in MODELS else None
+    if expected is not None and expected != kind and spec.dataset in DATASETS:
+        fitting = [name for name in DATASETS if (name in IMAGE_DATASETS) == (expected == "vision")]
+        found.append(
+            f"model {spec.model} and data set {spec.dataset} do not go together: a {expected} model takes one of "
+            f"{', '.join(fitting)}"
+        )
+    if spec.forget_class is not None and not images:
+        found.append(f"forget_class applies to {', '.join(IMAGE_DATASETS)} only, not to {spec.dataset}")
+    if not images:
+        return found
+    for name in ("lora_rank", "target_lora_rank"):
+        if getattr(spec, name):
+            found.append(f"{name} does not apply to image classifiers: all their weights are trained, convolutions too")
+    if spec.gradient_checkpointing:
+        found.append("gradient_checkpointing does not apply to image classifiers: a ResNet does not have it")
+    if spec.max_length != _DEFAULT_MAX_LENGTH:
+        found.append(f"max_length does not apply to images, got {spec.max_length}")
     return found
 
 
@@ -230,4 +271,5 @@ def _number_problems(spec: TrialSpec) -> list[str]:
     return found
 
 
+_DEFAULT_MAX_LENGTH = next(field.default for field in fields(TrialSpec) if field.name == "max_length")
 SPEC_FIELDS = tuple(field.name for field in fields(TrialSpec) if field.name != "options")

@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trainables.hidden import block_output, decoder_blocks, unit_direction
-from trainables.losses import Predictions, mean_loss, predict
+from trainables.losses import Predictions, mean_loss
 from trainables.methods import retain_objective_problem
 from trainables.objectives import ForgetBatch, HiddenBatch, Reference
 from trainables.objectives.retain import hidden_distance, kl_to_target
 from trainables.objectives.rmu import layer_index
 from trainables.spec import TrialSpec
-from trainables.tokens import Batch, Tokens, collate
 from trainables.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ class StepLosses:
 
     def retain(self, indices: Sequence[int]) -> Tensor:
         """The retain objective on a batch of the retain set."""
-        batch = self._batch(self._retain, indices)
+        batch = self._workspace.batch(self._retain, indices)
         if self._objective.reference is Reference.HIDDEN:
             with self._workspace.frozen_target() as target, self._autocast():
                 reference = block_output(target, batch, self._layer)
@@ -82,7 +81,7 @@ class StepLosses:
 
     def forget(self, indices: Sequence[int]) -> Tensor:
         """The forget objective on a batch of the forget set."""
-        objective, batch = self._objective, self._batch(self._forget, indices)
+        objective, batch = self._objective, self._workspace.batch(self._forget, indices)
         if objective.hidden_loss is not None:
             with self._autocast():
                 hidden = block_output(self._model, batch, self._layer)
@@ -95,7 +94,7 @@ class StepLosses:
         predicted = self._predictions(batch)
         refusal_nll = None
         if needs is Reference.PAIR_NLL:
-            refusal_nll = self._predictions(self._batch(self._refusals, indices)).nll.sum(dim=1)
+            refusal_nll = self._predictions(self._workspace.batch(self._refusals, indices)).nll.sum(dim=1)
         known = ForgetBatch(
             logits=predicted.logits,
             labels=predicted.labels,
@@ -112,17 +111,14 @@ class StepLosses:
         values = self._references.get(name)
         return None if values is None else like.new_tensor([values[index] for index in indices])
 
-    def _predictions(self, batch: Batch) -> Predictions:
+    def _predictions(self, batch: Any) -> Predictions:
         with self._autocast():
-            return predict(self._model, batch)
+            return self._workspace.predict(self._model, batch)
 
-    def _target_logits(self, batch: Batch) -> Tensor:
+    def _target_logits(self, batch: Any) -> Tensor:
         # In an autocast context of its own: weights cached in it without gradients must not serve the model's pass.
         with self._workspace.frozen_target() as target, self._autocast():
-            return predict(target, batch).logits
-
-    def _batch(self, sequences: Sequence[Tokens], indices: Sequence[int]) -> Batch:
-        return collate(sequences, indices, pad_id=self._workspace.pad_id, device=self._workspace.device)
+            return self._workspace.predict(target, batch).logits
 
     def _autocast(self) -> Any:
         import torch

@@ -14,20 +14,22 @@ import uuid
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trainables.checkpoints import ensure_pad_token, load_model, load_tokenizer, loading, save_model
-from trainables.data import UnlearningData, load_data
+from trainables.data import ImageData, ProblemData, UnlearningData, load_data
 from trainables.data.examples import Example
+from trainables.data.images import ImageSet
 from trainables.finetune import Progress, TargetError, finetune
 from trainables.hub import fetch_model, hub_commit
+from trainables.modality import modality_of
 from trainables.models import MODELS, ModelInfo, TargetRecipe, find_model, is_hub_id
 from trainables.spec import TrialSpec
-from trainables.tokens import QUESTION_ANSWER, encode_examples
+from trainables.tokens import QUESTION_ANSWER
 
 if TYPE_CHECKING:
     import torch
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedModel
 
 FORMAT = 1
 """Part of every cache key: raised when the recipe's meaning or the cached files change."""
@@ -41,7 +43,7 @@ class Target:
         key: content hash of model, data and recipe; part of every trial's spec hash.
         path: a folder ``from_pretrained`` loads, the same on every node.
         data: the unlearning problem.
-        vocabulary_size: ``|V|``, the model's number of output classes.
+        vocabulary_size: ``|V|``, the model's number of output classes: tokens, or labels of images.
         baseline: the target's own metrics.
         reference_nll: the target's summed NLL of each forget example, in the order of ``data.forget``.
         template: how the model is asked, with the places ``{question}`` and ``{answer}``.
@@ -49,7 +51,7 @@ class Target:
 
     key: str
     path: str
-    data: UnlearningData
+    data: ProblemData
     vocabulary_size: int
     baseline: dict[str, float]
     reference_nll: tuple[float, ...]
@@ -106,6 +108,7 @@ def prepare_target(
     data = load_data(
         spec.dataset,
         forget_split=spec.forget_split,
+        forget_class=spec.forget_class,
         data_dir=Path(spec.data_dir) if spec.data_dir else None,
         limit=spec.limit,
     )
@@ -147,45 +150,44 @@ def folder_digest(folder: Path) -> str:
 
 def _make_target(
     spec: TrialSpec,
-    data: UnlearningData,
+    data: ProblemData,
     recipe: TargetRecipe,
     folder: Path,
     *,
     device: torch.device | str,
     on_progress: Callable[[Progress], None],
 ) -> None:
-    from trainables.evaluation import Evaluator
-
-    model, tokenizer = load_base(spec, data)
+    modality = modality_of(data, model_info(spec).template)
+    model, processor = load_base(spec, data)
     model.to(device)
     if recipe.lora_rank is not None:
         from trainables.workspace import add_adapter
 
         model = add_adapter(model, rank=recipe.lora_rank, seed=0)
-    evaluator = Evaluator(
+    evaluator = modality.evaluator(
         data,
-        tokenizer,
-        vocabulary_size=model.config.vocab_size,
+        processor,
+        classes=modality.classes(model.config),
         max_length=spec.max_length,
         batch_size=spec.eval_batch_size,
         device=device,
-        template=model_info(spec).template,
     )
     epochs = finetune(
         model,
-        encode_examples(tokenizer, data.full, max_length=spec.max_length, template=model_info(spec).template),
+        modality.encode(processor, data.full, max_length=spec.max_length),
         recipe=recipe,
-        pad_id=int(tokenizer.pad_token_id),
+        modality=modality,
+        processor=processor,
         device=device,
         seed=0,
-        memorised=lambda trained: evaluator.verbmem(trained) > 0.95,
+        memorised=lambda trained: modality.memorised(evaluator, trained),
         on_progress=on_progress,
     )
     if recipe.lora_rank is not None:
         model = model.merge_and_unload()
     staging = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:8]}")
     try:
-        save_model(model, tokenizer, staging)
+        save_model(model, processor, staging)
         description = {
             "model": spec.model,
             "base": _base_identity(spec),
@@ -204,13 +206,19 @@ def _make_target(
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def load_base(spec: TrialSpec, data: UnlearningData) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """The model and tokenizer fine-tuning starts from.
+def load_base(spec: TrialSpec, data: ProblemData) -> tuple[PreTrainedModel, Any]:
+    """The model and its processor (tokenizer or image processor) fine-tuning starts from.
 
     Raises:
         TargetError: the model is unknown.
         LoadError: it cannot be loaded.
     """
+    if isinstance(data, ImageData):
+        from trainables.vision.models import base_classifier
+
+        if spec.model_path is None and model_info(spec).modality != "vision":
+            raise TargetError(f"model '{spec.model}' is no image classifier; give one in a folder as model_path")
+        return base_classifier(spec.model, spec.model_path, data)
     if spec.model_path is not None:
         return load_model(spec.model_path), load_tokenizer(spec.model_path)
     if spec.model not in MODELS and not is_hub_id(spec.model):
@@ -251,15 +259,15 @@ def _asked(spec: TrialSpec) -> tuple[str, ...]:
 
 
 def _with_baseline(
-    spec: TrialSpec, data: UnlearningData, key: str, folder: Path, cache: Path, *, device: torch.device | str
+    spec: TrialSpec, data: ProblemData, key: str, folder: Path, cache: Path, *, device: torch.device | str
 ) -> Target:
     """The target with its own scores and forget-set log likelihoods, cached per model and data."""
     from transformers import AutoConfig
 
     with loading(folder):
         configuration = AutoConfig.from_pretrained(folder, trust_remote_code=False)
-        vocabulary_size = int(configuration.get_text_config().vocab_size)
-    template = model_info(spec).template
+        template = model_info(spec).template
+        vocabulary_size = modality_of(data, template).classes(configuration)
     problem = _digest(FORMAT, key, data, spec.max_length, *_asked(spec))
     stored = cache / "baselines" / f"{problem}.json"
     if not stored.is_file():
@@ -282,16 +290,15 @@ def _with_baseline(
 
 
 def _score(target: Target, spec: TrialSpec, device: torch.device | str) -> dict[str, object]:
-    from trainables.losses import sequence_nll
     from trainables.workspace import Workspace
 
     workspace = Workspace(target, device=device)
     plain = TrialSpec(max_length=spec.max_length, eval_batch_size=spec.eval_batch_size)
     model, evaluator = workspace.model_for(plain), workspace.evaluator(plain)
-    reference, _ = sequence_nll(
+    reference, _ = workspace.modality.nll(
         model,
         workspace.train_sets(plain)[0],
-        pad_id=workspace.pad_id,
+        processor=workspace.tokenizer,
         batch_size=spec.eval_batch_size,
         device=device,
     )
@@ -300,6 +307,8 @@ def _score(target: Target, spec: TrialSpec, device: torch.device | str) -> dict[
 
 def _digest(*parts: object) -> str:
     def plain(value: object) -> object:
+        if isinstance(value, (ImageSet, ImageData)):
+            return value.content_hash
         if isinstance(value, UnlearningData):
             return value.content()
         if isinstance(value, Example):

@@ -1,4 +1,4 @@
-"""What one process loads once and every trial in it uses: the target's weights, its tokenizer, the tokenised data."""
+"""What one process loads once and every trial in it uses: the target's weights, its processor, the encoded data."""
 
 from __future__ import annotations
 
@@ -8,50 +8,44 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from trainables.checkpoints import load_model, load_tokenizer
-from trainables.data.examples import Example
+from trainables.data import UnlearningData
 from trainables.data.refusals import refusal
-from trainables.evaluation import Evaluator
-from trainables.losses import sequence_nll
+from trainables.losses import Predictions
+from trainables.modality import ModelEvaluator, modality_of
 from trainables.objectives import Reference
 from trainables.spec import TrialSpec
 from trainables.target import Target
-from trainables.tokens import Tokens, encode_examples
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedModel
 
 
 class Workspace:
     """A target loaded on one device. ``model_for`` hands out the same module again and again, its weights reset.
 
     The pristine weights stay in host memory and are only ever copied from, so that no trial can change what the next
-    one starts with.
+    one starts with. ``tokenizer`` is the model's processor: of an image classifier its image processor.
     """
 
     def __init__(self, target: Target, *, device: torch.device | str) -> None:
         self.target = target
         self.device = device
-        self.tokenizer: PreTrainedTokenizerBase = load_tokenizer(target.path)
-        self._model: PreTrainedModel = load_model(Path(target.path)).to(device)
+        self.modality = modality_of(target.data, target.template)
+        self.tokenizer = self.modality.load_processor(target.path)
+        self._model: PreTrainedModel = self.modality.load_model(Path(target.path)).to(device)
         self._pristine: dict[str, Tensor] = {
             name: tensor.detach().to("cpu", copy=True) for name, tensor in self._model.state_dict().items()
         }
         self._adapted: PreTrainedModel | None = None
         self._frozen: PreTrainedModel | None = None
-        self._refusals: dict[tuple[int, int], tuple[tuple[Tokens, ...], tuple[float, ...]]] = {}
+        self._refusals: dict[tuple[int, int], tuple[Any, tuple[float, ...]]] = {}
         self._checkpointing = False
-        self._evaluators: dict[tuple[int, int], Evaluator] = {}
-        self._train_sets: dict[int, tuple[tuple[Tokens, ...], tuple[Tokens, ...]]] = {}
-
-    @property
-    def pad_id(self) -> int:
-        """The id batches are padded with; padding is masked and never supervised."""
-        return int(self.tokenizer.pad_token_id)
+        self._evaluators: dict[tuple[int, int], ModelEvaluator] = {}
+        self._train_sets: dict[int, tuple[Any, Any]] = {}
 
     def model_for(self, spec: TrialSpec) -> PreTrainedModel:
         """The target's model, weights reset, in train mode; with ``lora_rank`` a PEFT model with a fresh adapter.
@@ -115,7 +109,7 @@ class Workspace:
         with torch.no_grad():
             yield self._frozen
 
-    def refusals(self, spec: TrialSpec) -> tuple[tuple[Tokens, ...], tuple[float, ...]]:
+    def refusals(self, spec: TrialSpec) -> tuple[Any, tuple[float, ...]]:
         """The forget questions with their refusals, and the target's summed NLL (nats) of each, in order.
 
         Computed once per workspace, by :meth:`model_for` for the first spec whose objective asks for them: one
@@ -127,38 +121,44 @@ class Workspace:
         key = (spec.max_length, spec.eval_batch_size)
         if key in self._refusals:
             return
-        refused = [replace(example, answer=refusal(example.question)) for example in self.target.data.forget]
-        sequences = encode_examples(self.tokenizer, refused, max_length=spec.max_length, template=self.target.template)
-        totals, _ = sequence_nll(
-            self._model, sequences, pad_id=self.pad_id, batch_size=spec.eval_batch_size, device=self.device
+        data = self.target.data
+        assert isinstance(data, UnlearningData), "a method that needs refusals is refused for images"
+        refused = [replace(example, answer=refusal(example.question)) for example in data.forget]
+        items = self.modality.encode(self.tokenizer, refused, max_length=spec.max_length)
+        totals, _ = self.modality.nll(
+            self._model, items, processor=self.tokenizer, batch_size=spec.eval_batch_size, device=self.device
         )
-        self._refusals[key] = (sequences, tuple(totals))
+        self._refusals[key] = (items, tuple(totals))
 
-    def train_sets(self, spec: TrialSpec) -> tuple[tuple[Tokens, ...], tuple[Tokens, ...]]:
-        """The tokenised forget set and retain set."""
+    def train_sets(self, spec: TrialSpec) -> tuple[Any, Any]:
+        """The items of the forget set and of the retain set."""
         if spec.max_length not in self._train_sets:
             data = self.target.data
             self._train_sets[spec.max_length] = (
-                self._encoded(data.forget, spec),
-                self._encoded(data.retain, spec),
+                self.modality.encode(self.tokenizer, data.forget, max_length=spec.max_length),
+                self.modality.encode(self.tokenizer, data.retain, max_length=spec.max_length),
             )
         return self._train_sets[spec.max_length]
 
-    def _encoded(self, examples: Sequence[Example], spec: TrialSpec) -> tuple[Tokens, ...]:
-        return encode_examples(self.tokenizer, examples, max_length=spec.max_length, template=self.target.template)
+    def batch(self, items: Any, indices: Sequence[int]) -> Any:
+        """The items at ``indices`` as one batch on the workspace's device."""
+        return self.modality.collate(items, indices, processor=self.tokenizer, device=self.device)
 
-    def evaluator(self, spec: TrialSpec) -> Evaluator:
+    def predict(self, model: PreTrainedModel, batch: Any) -> Predictions:
+        """What ``model`` predicts on a batch."""
+        return self.modality.predict(model, batch)
+
+    def evaluator(self, spec: TrialSpec) -> ModelEvaluator:
         """The evaluator for the spec's maximum length and evaluation batch size."""
         key = (spec.max_length, spec.eval_batch_size)
         if key not in self._evaluators:
-            self._evaluators[key] = Evaluator(
+            self._evaluators[key] = self.modality.evaluator(
                 self.target.data,
                 self.tokenizer,
-                vocabulary_size=self.target.vocabulary_size,
+                classes=self.target.vocabulary_size,
                 max_length=spec.max_length,
                 batch_size=spec.eval_batch_size,
                 device=self.device,
-                template=self.target.template,
             )
         return self._evaluators[key]
 

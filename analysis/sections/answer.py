@@ -16,12 +16,15 @@ from analysis.table import STATUSES, TrialTable
 from analysis.words import counted, number, settings_in_words, varying_columns
 
 _LABELS = {
-    "forget_loss": "forget loss, uncapped (nats per token)",
-    "retain_loss": "retain loss (nats per token)",
+    "forget_loss": "forget loss, uncapped (nats)",
+    "retain_loss": "retain loss (nats)",
     "verbmem": "verbatim memorisation of the forget set (ROUGE-L recall)",
     "utility": "utility on the retain set (ROUGE-L recall)",
     "truth_ratio": "truth ratio on the retain set",
     "forget_truth_ratio": "truth ratio on the forget set",
+    "forget_accuracy": "accuracy on the forget set",
+    "retain_accuracy": "accuracy on the retain set",
+    "test_accuracy": "accuracy on held-out images of the retained classes",
 }
 
 

@@ -21,7 +21,10 @@ _COURSES = (
     *("forget_loss", "retain_loss", "verbmem", "utility"),
 )
 _HIDDEN_SPEC = ("model_path", "target_path", "data_dir", "target_key")
-_METRICS = ("forget_loss", "retain_loss", "verbmem", "utility", "truth_ratio", "forget_truth_ratio", "wall_seconds")
+_METRICS = (
+    *("forget_loss", "retain_loss", "verbmem", "utility", "truth_ratio", "forget_truth_ratio"),
+    *("forget_accuracy", "retain_accuracy", "test_accuracy", "wall_seconds"),
+)
 _HEADINGS = {"trial_id": "trial", "wall_seconds": "seconds", "on_front": "frontier"}
 
 

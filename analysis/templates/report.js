@@ -89,7 +89,7 @@
     if (losses.length) {
       const start = losses.every((pair) => data.baseline[pair[0]] !== undefined) && x[0] > 0;
       const lines = losses.map(([key, name]) => ({ name, y: start ? [data.baseline[key], ...course[key]] : course[key] }));
-      add("Losses (nats per token)", start ? [0, ...x] : x, lines, { guide: data.guess, xName });
+      add("Losses (nats)", start ? [0, ...x] : x, lines, { guide: data.guess, xName });
     }
     if (varies(course.lr)) add("Learning rate", x, [{ name: "lr", y: course.lr }], { xName });
     if (varies(course.c_t)) add("Weight of the retain gradient", x, [{ name: "c_t", y: course.c_t }], { log: false, xName });

@@ -13,13 +13,22 @@ import click
 
 from sweeper.commands.errors import resume_command
 from sweeper.commands.options import PROBLEMS, SPEC_OPTIONS
-from trainables.data import DATASETS, FORGET_SPLITS, MAX_LENGTHS, NEEDS_FOLDER, NEEDS_HUB, DataError, load_data
+from trainables.data import (
+    DATASETS,
+    FORGET_SPLITS,
+    IMAGE_DATASETS,
+    MAX_LENGTHS,
+    NEEDS_FOLDER,
+    NEEDS_HUB,
+    DataError,
+    load_data,
+)
 from trainables.hub import folder_problems
 from trainables.methods import MethodError, method_names, parse_method, retain_objective_problem, weight_scale_problem
 from trainables.models import MODELS, ModelInfo, find_model, is_hub_id, local_model
 from trainables.objectives import RETAIN_OBJECTIVES
 from trainables.objectives.rmu import layer_problem
-from trainables.spec import TrialSpec
+from trainables.spec import TrialSpec, images_problem
 
 
 def given_problems() -> list[str]:
@@ -43,12 +52,18 @@ def base_spec(given: Mapping[str, Any], problems: list[str]) -> TrialSpec:
         )
         info = MODELS["tiny-phi"]
     else:
-        info = local_model(Path(path).name) if path else MODELS["tiny-phi"]
+        tiny = "tiny-resnet" if given.get("dataset") in IMAGE_DATASETS else "tiny-phi"
+        info = local_model(Path(path).name) if path else MODELS[tiny]
     if given.get("model_path") and given.get("target_path"):
         problems.append("--model-path and --target-path exclude each other: a target needs no base model")
     for name in ("model_path", "target_path"):
         if given.get(name):
-            problems += model_folder_problems(Path(given[name]), flag=f"--{name.replace('_', '-')}")
+            problems += model_folder_problems(
+                Path(given[name]),
+                flag=f"--{name.replace('_', '-')}",
+                images=(given.get("dataset") or info.dataset) in IMAGE_DATASETS,
+                processor=name == "target_path",
+            )
     values = {name: given[name] for name in SPEC_OPTIONS if given.get(name) is not None}
     for name in ("model_path", "target_path", "data_dir"):
         if name in values:
@@ -90,6 +105,7 @@ def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str,
     found += [text for method in known if (text := weight_scale_problem(method, spec.weight_scale))]
     if spec.retain_objective in RETAIN_OBJECTIVES:
         found += [text for method in known if (text := retain_objective_problem(method, spec.retain_objective))]
+    found += [text for method in known if (text := images_problem(method, spec.dataset))]
     return list(dict.fromkeys(found))
 
 
@@ -115,12 +131,13 @@ def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
     elif spec.dataset in NEEDS_FOLDER and spec.data_dir is None:
         found.append(f"data set {spec.dataset} needs --data-dir DIR with {NEEDS_FOLDER[spec.dataset]}")
     elif spec.data_dir is not None and spec.dataset not in NEEDS_HUB and spec.dataset not in NEEDS_FOLDER:
-        found.append(f"--data-dir does not apply to data set {spec.dataset}, which is generated")
+        found.append(f"--data-dir does not apply to data set {spec.dataset}, which needs no files")
     elif spec.forget_split in (None, *FORGET_SPLITS[spec.dataset]) and (spec.limit is None or spec.limit > 0):
         try:
             load_data(
                 spec.dataset,
                 forget_split=spec.forget_split,
+                forget_class=spec.forget_class,
                 data_dir=Path(spec.data_dir) if spec.data_dir else None,
                 limit=spec.limit,
             )
@@ -156,10 +173,16 @@ def output_problems(given: str | None) -> list[str]:
     return []
 
 
-def model_folder_problems(folder: Path, *, flag: str) -> list[str]:
-    """Why a folder is no causal language model in safetensors with a tokenizer; empty when it is one."""
+def model_folder_problems(folder: Path, *, flag: str, images: bool = False, processor: bool = True) -> list[str]:
+    """Why a folder is no causal language model in safetensors with a tokenizer; empty when it is one.
+
+    With ``images`` it is to be an image classifier, with an image processor if ``processor`` says so.
+    """
     if not folder.is_dir():
         return [
             f"{flag} {folder}: no such folder; expected a model folder with config.json, safetensors and a tokenizer"
         ]
-    return [f"{flag} {folder}: {problem}" for problem in folder_problems(folder)]
+    found = folder_problems(folder, tokenizer=not images)
+    if images and processor and not (folder / "preprocessor_config.json").is_file():
+        found.append("there is no preprocessor_config.json in it")
+    return [f"{flag} {folder}: {problem}" for problem in found]

@@ -14,7 +14,7 @@ from sweeper.commands.common import base_spec, given_problems, output_problems, 
 from sweeper.commands.errors import Problems
 from sweeper.commands.options import read_method_options
 from sweeper.commands.spaces import grid_trials, is_space_file, sweep_space
-from sweeper.objectives import DEFAULT_OBJECTIVES, ObjectiveError, parse_objectives
+from sweeper.objectives import DEFAULT_OBJECTIVES, ObjectiveError, parse_objectives, unmeasured
 from sweeper.placement import address_problem
 from sweeper.settings import SweepSettings
 from sweeper.study import SAMPLERS
@@ -86,7 +86,7 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
     if given["sampler"] not in SAMPLERS:
         problems.append(f"unknown sampler '{given['sampler']}': expected one of {', '.join(SAMPLERS)}")
     try:
-        parse_objectives(given["objectives"] or DEFAULT_OBJECTIVES)
+        problems += unmeasured(parse_objectives(given["objectives"] or DEFAULT_OBJECTIVES), base.dataset)
     except ObjectiveError as error:
         problems.append(str(error))
     uri = given["tracking_uri"] or os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING

@@ -46,10 +46,12 @@ def unlearn(**given: Any) -> None:
     if given["as_json"]:
         click.echo(json.dumps(row))
     else:
-        for name in ("status", "steps", "forget_loss", "retain_loss", "verbmem", "knowmem", "utility", "truth_ratio"):
+        metrics = ("forget_loss", "retain_loss", "verbmem", "knowmem", "utility", "truth_ratio")
+        accuracies = ("forget_accuracy", "retain_accuracy", "test_accuracy")
+        for name in ("status", "steps", *metrics, *accuracies):
             if row.get(name) is not None:
-                click.echo(f"{name:<12} {row[name]}")
+                click.echo(f"{name:<15} {row[name]}")
         if out is not None:
-            click.echo(f"{'written to':<12} {out}")
+            click.echo(f"{'written to':<15} {out}")
     if row["status"] != "finished":
         exit_with([str(row["error"])], FAILED)

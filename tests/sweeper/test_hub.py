@@ -288,6 +288,12 @@ def test_without_the_hub_a_sweep_says_the_ways_on_within_ten_seconds_and_exits(
     assert not (tmp_path / "out").exists()
 
 
+def test_without_the_hub_the_way_on_with_images_is_a_data_set_of_images(closed: str, use_hub: UseHub) -> None:
+    use_hub(closed)
+    (sentence,) = hub_problems([("dataset", "uoft-cs/cifar10")])
+    assert "use --dataset digits with --model tiny-resnet, which needs no network" in sentence
+
+
 @pytest.mark.parametrize(
     ("files", "reason"),
     [

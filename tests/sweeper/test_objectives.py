@@ -7,7 +7,7 @@ import math
 import pytest
 
 from analysis.objectives import Objective as AnalysedObjective
-from sweeper.objectives import DEFAULT_OBJECTIVES, ObjectiveError, parse_objectives
+from sweeper.objectives import DEFAULT_OBJECTIVES, ObjectiveError, parse_objectives, unmeasured
 
 
 def test_the_default_is_the_capped_forget_loss_up_and_the_retain_loss_down() -> None:
@@ -56,3 +56,25 @@ def test_the_analysis_reads_what_the_sweep_writes() -> None:
     assert (forget.column, forget.worst) == ("forget_loss_capped", 0.0)
     assert (retain.column, retain.worst) == ("retain_loss", math.log(2048))
     assert forget.label == "forget loss (nats per token)"
+
+
+def test_losses_of_images_are_per_image() -> None:
+    forget, accuracy = parse_objectives("forget_loss:max,retain_accuracy:max")
+    assert forget.to_dict(math.log(10), unit="image")["label"] == "forget loss (nats per image)"
+    assert accuracy.to_dict(math.log(10))["high"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "dataset", "wrong"),
+    [
+        (DEFAULT_OBJECTIVES, "digits", []),
+        (DEFAULT_OBJECTIVES, "authors", []),
+        ("forget_accuracy:min,retain_accuracy:max", "cifar-10", []),
+        ("forget_accuracy:min,utility:max", "tofu", ["forget_accuracy"]),
+        ("verbmem:min,test_accuracy:max,truth_ratio:max", "cifar-100", ["verbmem", "truth_ratio"]),
+    ],
+)
+def test_objectives_no_model_of_the_data_is_scored_by_are_named(text: str, dataset: str, wrong: list[str]) -> None:
+    found = unmeasured(parse_objectives(text), dataset)
+    assert [sentence.split()[1] for sentence in found] == wrong
+    assert all("expected one of forget_loss, retain_loss" in sentence for sentence in found)

@@ -11,6 +11,7 @@ import torch
 
 from trainables.data.examples import UnlearningData
 from trainables.finetune import MEMORISED_LOSS, Progress, TargetError, finetune
+from trainables.language import Language
 from trainables.models import TargetRecipe
 from trainables.tokens import Tokens, encode_examples
 
@@ -31,7 +32,8 @@ def run_finetune(sequences: tuple[Tokens, ...], tokenizer: Any) -> Finetune:
     def run(model: Any, recipe: TargetRecipe, **changes: Any) -> int:
         values: dict[str, Any] = {
             "recipe": recipe,
-            "pad_id": tokenizer.pad_token_id,
+            "modality": Language(),
+            "processor": tokenizer,
             "device": "cpu",
             "seed": 0,
             "memorised": lambda trained: True,

@@ -18,7 +18,7 @@ from trainables.reports import Report, Status
 from trainables.run import UnlearningRun
 from trainables.spec import TrialSpec
 from trainables.target import Target
-from trainables.tokens import Tokens, collate
+from trainables.tokens import Tokens
 from trainables.workspace import Workspace
 
 MakeSpec = Callable[..., TrialSpec]
@@ -239,13 +239,14 @@ def _batches_seen(
     forget, retain = workspace.train_sets(spec)
     seen: dict[int, list[tuple[int, ...]]] = {id(forget): [], id(retain): []}
 
-    def recording(sequences: Any, indices: Any, **named: Any) -> Any:
-        seen[id(sequences)].append(tuple(indices))
-        return collate(sequences, indices, **named)
+    make_batch = workspace.batch
+
+    def recording(items: Any, indices: Any) -> Any:
+        seen[id(items)].append(tuple(indices))
+        return make_batch(items, indices)
 
     with monkeypatch.context() as patched:
-        for module in ("run", "step_losses"):  # probes, and the losses of the steps
-            patched.setattr(f"trainables.{module}.collate", recording)
+        patched.setattr(workspace, "batch", recording)
         finish(UnlearningRun(spec, workspace))
     return seen[id(forget)], seen[id(retain)]
 
@@ -279,7 +280,8 @@ def test_probes_are_batches_of_their_own_and_change_nothing_about_the_others(
     fresh = replace(spec, auto_lr="on", auto_lr_every=1, auto_lr_probe="fresh", auto_lr_probe_batches=1)
     fresh = replace(fresh, auto_lr_smoothing="clip", auto_lr_log_forget=False)
     with_probes = _batches_seen(fresh, uneven, monkeypatch)
-    assert with_probes[0] == forget
+    # The forget batch of a step is also what the forget loss at the probes is logged on.
+    assert with_probes[0][::2] == with_probes[0][1::2] == forget
     assert with_probes[1][::2] == retain
     probes = with_probes[1][1::2]
     assert len(probes) == 12

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-import trainables.run
 from trainables.run import UnlearningRun
 from trainables.spec import TrialSpec
-from trainables.tokens import Batch, collate
+from trainables.tokens import Batch
 from trainables.workspace import Workspace
 
 MakeSpec = Callable[..., TrialSpec]
@@ -22,11 +21,13 @@ def test_the_share_is_that_of_the_batches_the_run_computed_with(
 ) -> None:
     seen: list[Batch] = []
 
-    def watched(*arguments: Any, **named: Any) -> Batch:
-        seen.append(collate(*arguments, **named))
+    make_batch = workspace.batch
+
+    def watched(*arguments: Any) -> Batch:
+        seen.append(make_batch(*arguments))
         return seen[-1]
 
-    monkeypatch.setattr(trainables.run, "collate", watched)
+    monkeypatch.setattr(workspace, "batch", watched)
     shares = []
     for report in UnlearningRun(make_spec(method=method, batch_size=3), workspace):
         ones = sum(int(batch.attention_mask.sum()) for batch in seen)

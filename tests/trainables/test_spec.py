@@ -21,6 +21,7 @@ OTHER_VALUES: dict[str, Any] = {
     "model": "phi-1.5",
     "dataset": "tofu",
     "forget_split": "forget05",
+    "forget_class": "cat",
     "limit": 40,
     "method": "npo+ngdiff",
     "options": (("c", 0.123),),

@@ -1,0 +1,79 @@
+"""Image classifiers through the command line: one run, a search, and a folder of CIFAR's files."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+if TYPE_CHECKING:
+    from tests.e2e.conftest import Cli
+
+DIGITS = ("--model", "tiny-resnet", "--limit", "90", "--target-epochs", "4", "--epochs", "2")
+
+
+def test_a_run_forgets_a_digit_and_leaves_a_classifier_transformers_loads(cli: Cli, tmp_path: Path) -> None:
+    import torch
+    from sklearn import datasets
+    from transformers import AutoImageProcessor, AutoModelForImageClassification
+
+    done = cli.run("unlearn", *DIGITS, "--method", "ngdiff", "--lr", "3e-3", "--out", tmp_path / "run", "--json")
+    row = json.loads(done.stdout)
+    assert (row["status"], row["dataset"], row["steps"]) == ("finished", "digits", 10)
+    assert [row[name] for name in ("verbmem", "utility", "truth_ratio")] == [None, None, None]
+    assert row["forget_loss_capped"] <= np.log(10)
+
+    # Its forget accuracy again, from the files alone.
+    model = AutoModelForImageClassification.from_pretrained(tmp_path / "run" / "checkpoint").eval()
+    processor = AutoImageProcessor.from_pretrained(tmp_path / "run" / "checkpoint")
+    bunch = datasets.load_digits()
+    threes = [i for i in range(len(bunch.target)) if bunch.target[i] == 3 and i % 5 != 4]
+    images = [bunch.images[i].astype(np.uint8)[..., None] for i in threes]
+    with torch.no_grad():
+        logits = model(**processor(images, return_tensors="pt", input_data_format="channels_last")).logits
+    assert float((logits.argmax(dim=1) == 3).double().mean()) == pytest.approx(row["forget_accuracy"], abs=0.02)
+
+
+def test_a_search_over_accuracies_ends_in_a_front(cli: Cli) -> None:
+    sweep = cli.new("digits")
+    arguments = ("--trials", "2", "--sampler", "random", "--gpus-per-trial", "0", "--json")
+    objectives = ("--objectives", "forget_accuracy:min,retain_accuracy:max")
+    tracked = ("--tracking-uri", cli.tracking_uri, "--experiment", "digits")
+    cli.run("pareto", *DIGITS, *objectives, *tracked, *arguments, "--out", sweep.out)
+    assert len(sweep.ended()) == 2
+    for trial in sweep.trials:
+        assert 0.0 <= float(trial["forget_accuracy"]) <= 1.0
+        assert trial["verbmem"] == trial["utility"] == ""
+        assert (sweep.out / trial["checkpoint"] / "preprocessor_config.json").is_file()
+    front = sweep.json("pareto.json")
+    assert [item["name"] for item in front["objectives"]] == ["forget_accuracy", "retain_accuracy"]
+    assert front["front"]
+    assert "accuracy on the forget set" in (sweep.out / "report.html").read_text()
+
+
+def test_cifar_from_a_folder_of_the_original_files(cli: Cli, tmp_path: Path) -> None:
+    def write(name: str, number: int) -> None:
+        pixels = np.random.default_rng(number).integers(0, 256, (number, 3072), dtype=np.uint8)
+        batch: dict[bytes, Any] = {b"data": pixels, b"labels": [i % 10 for i in range(number)]}
+        (tmp_path / name).write_bytes(pickle.dumps(batch, protocol=2))
+
+    for i in range(1, 6):
+        write(f"data_batch_{i}", 20)
+    write("test_batch", 10)
+    problem = ("--model", "tiny-resnet", "--dataset", "cifar-10", "--data-dir", tmp_path, "--forget-class", "cat")
+    done = cli.run("unlearn", *problem, "--target-epochs", "1", "--epochs", "1", "--json")
+    assert json.loads(done.stdout)["status"] == "finished"
+
+
+def test_everything_wrong_with_a_vision_run_is_told_at_once(cli: Cli) -> None:
+    done = cli.run(
+        *("pareto", "--model", "tiny-resnet", "--forget-class", "ten", "--lora-rank", "8", "--max-length", "64"),
+        *("--objectives", "verbmem:min,retain_accuracy:max"),
+        code=2,
+    )
+    for part in ("--forget-class ten", "lora_rank does not apply", "max_length does not apply", "objective verbmem"):
+        assert part in done.stderr

@@ -1,0 +1,242 @@
+"""Unlearning runs of a classifier: the step by hand, every method, batch statistics, resumption, the target's cache."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+from trainables.data.images import ImageData
+from trainables.methods import method_names
+from trainables.models import TargetRecipe
+from trainables.reports import Report, Status
+from trainables.run import UnlearningRun
+from trainables.spec import TrialSpec
+from trainables.target import Target, prepare_target
+from trainables.workspace import Workspace
+
+MakeSpec = Callable[..., TrialSpec]
+OF_TEXTS = ("dpo", "rmu")
+"""Methods that need answers in words, or the hidden states of decoder blocks."""
+AUTO_LR = {"auto_lr": "on", "auto_lr_every": 1, "auto_lr_start": 1}
+
+
+def finish(run: UnlearningRun) -> list[Report]:
+    return list(run)
+
+
+@pytest.fixture
+def batches(workspace: Workspace, monkeypatch: pytest.MonkeyPatch, make_spec: MakeSpec) -> list[Any]:
+    """``(set, rows)`` of every batch made while a test runs, in order: the set is "forget" or "retain"."""
+    forget, _ = workspace.train_sets(make_spec())
+    make_batch, seen = workspace.batch, []
+
+    def recording(items: Any, indices: Any) -> Any:
+        seen.append(("forget" if items is forget else "retain", items.rows[list(indices)]))
+        return make_batch(items, indices)
+
+    monkeypatch.setattr(workspace, "batch", recording)
+    return seen
+
+
+def test_a_step_of_sgd_is_the_one_computed_by_hand(
+    workspace: Workspace, make_spec: MakeSpec, network: Any, data: ImageData, plain_input: Any, batches: list[Any]
+) -> None:
+    lr, c = 0.05, 0.7
+    spec = make_spec(method="gdiff", options={"c": c}, optimizer="sgd", lr=lr, max_steps=1)
+    run = UnlearningRun(spec, workspace)
+    finish(run)
+    (first, retain), (second, forget) = batches
+    assert (first, second) == ("retain", "forget")
+
+    model = copy.deepcopy(network).train()
+    before = copy.deepcopy(model)
+    losses = []
+    for rows in (retain, forget):  # in this order: batch statistics are updated by both
+        values, labels = plain_input(data, rows)
+        losses.append(cross_entropy(model(pixel_values=values).logits, labels))
+    (c * losses[0] - (1 - c) * losses[1]).backward()
+    mine, after = run.model.state_dict(), model.state_dict()
+    for name, value in model.named_parameters():
+        torch.testing.assert_close(mine[name], (value - lr * value.grad).detach(), rtol=1e-4, atol=1e-6, msg=name)
+    for name, buffer in before.named_buffers():
+        torch.testing.assert_close(mine[name], after[name], rtol=1e-4, atol=1e-6, msg=name)
+        assert not torch.equal(after[name], buffer), f"{name} did not move, so nothing was tested"
+
+
+@pytest.mark.parametrize("method", [name for name in (*method_names(), "npo+ngdiff") if name not in OF_TEXTS])
+def test_every_method_runs_on_images(method: str, workspace: Workspace, make_spec: MakeSpec) -> None:
+    last = finish(UnlearningRun(make_spec(method=method, epochs=1), workspace))[-1]
+    assert last.status is Status.FINISHED, last.error
+    assert all(math.isfinite(value) for value in last.losses.values())
+    assert set(last.final) == {"forget_accuracy", "retain_accuracy", "test_accuracy"}
+
+
+def test_unlearning_lowers_the_forget_accuracy_and_keeps_the_other(workspace: Workspace, make_spec: MakeSpec) -> None:
+    before = workspace.evaluator(make_spec()).final(workspace.model_for(make_spec()).eval())
+    last = finish(UnlearningRun(make_spec(method="ngdiff", epochs=15, lr=3e-3), workspace))[-1]
+    assert before["forget_accuracy"] > 0.8
+    assert last.final["forget_accuracy"] < 0.3
+    assert last.final["retain_accuracy"] > 0.8 * before["retain_accuracy"]
+
+
+def test_npo_starts_from_the_targets_own_likelihoods(
+    workspace: Workspace, target: Target, make_spec: MakeSpec, batches: list[Any]
+) -> None:
+    # At the target, in eval mode, every NLL equals its reference: the loss is -(2/beta) log sigmoid(0).
+    run = UnlearningRun(make_spec(method="npo", options={"beta": 0.5}), workspace)
+    run.model.eval()
+    assert float(run._forget_loss(range(5))) == pytest.approx(2 / 0.5 * math.log(2), rel=1e-4)
+
+
+# Batch statistics ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("probe", ["same", "fresh"])
+def test_auto_lr_probes_leave_the_batch_statistics_bit_for_bit(
+    probe: str, workspace: Workspace, make_spec: MakeSpec
+) -> None:
+    spec = make_spec(method="ngdiff", max_steps=1)
+    states = []
+    for changes in ({}, {**AUTO_LR, "auto_lr_probe": probe}):
+        run = UnlearningRun(replace(spec, **changes), workspace)
+        finish(run)
+        states.append({name: buffer.clone() for name, buffer in run.model.named_buffers()})
+    plain, probed = states
+    assert plain
+    assert all(torch.equal(plain[name], probed[name]) for name in plain)
+
+
+def test_auto_lr_probes_in_eval_mode_the_first_loss_too(
+    workspace: Workspace, make_spec: MakeSpec, monkeypatch: pytest.MonkeyPatch, batches: list[Any]
+) -> None:
+    from trainables import run as module
+
+    modes, updates = [], []
+    step = module.auto_lr_step
+
+    def watched(optimizer: Any, tensors: Any, retain_loss: Any, **named: Any) -> Any:
+        def watched_loss() -> float:
+            modes.append(run.model.training)
+            return float(retain_loss())
+
+        assert named["loss_zero"] is None, "the loss of the training step was computed in train mode"
+        updates.append(step(optimizer, tensors, watched_loss, **named))
+        return updates[-1]
+
+    monkeypatch.setattr(module, "auto_lr_step", watched)
+    run = UnlearningRun(make_spec(method="ngdiff", max_steps=1, auto_lr_probe="same", **AUTO_LR), workspace)
+    finish(run)
+    assert modes
+    assert not any(modes)
+    assert run.model.training
+
+
+def test_two_runs_in_one_process_start_from_the_same_statistics(workspace: Workspace, make_spec: MakeSpec) -> None:
+    spec = make_spec(method="gdiff", epochs=1)
+    first, second = (finish(UnlearningRun(spec, workspace))[-1] for _ in range(2))
+    assert first.losses == second.losses
+    assert first.final == second.final
+
+
+# Resumption ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"method": "gdiff"}, {"method": "ngdiff", **AUTO_LR}, {"method": "npo+gradnorm", "optimizer": "sgd"}],
+    ids=["gdiff", "ngdiff with AutoLR", "npo+gradnorm by SGD"],
+)
+def test_a_resumed_run_equals_an_undisturbed_one_bit_for_bit(
+    changes: dict[str, Any], workspace: Workspace, make_spec: MakeSpec, tmp_path: Path
+) -> None:
+    spec = make_spec(epochs=3, **changes)
+    whole = UnlearningRun(spec, workspace)
+    reports = finish(whole)
+    expected = whole.state_dict()
+
+    part = UnlearningRun(spec, workspace)
+    next(part)
+    torch.save(part.state_dict(), tmp_path / "state.pt")
+    finish(UnlearningRun(make_spec(seed=9), workspace))  # another trial uses the model meanwhile
+    resumed = UnlearningRun(spec, workspace)
+    resumed.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
+    rest = finish(resumed)
+    assert [report.losses for report in rest] == [report.losses for report in reports[1:]]
+    assert rest[-1].final == reports[-1].final
+    found = resumed.state_dict()
+    for name in ("parameters", "buffers"):
+        assert all(torch.equal(one, other) for one, other in zip(found[name], expected[name], strict=True)), name
+
+
+# The target ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_target_is_trained_once_and_named_by_its_images(tmp_path: Path) -> None:
+    spec = TrialSpec(model="tiny-resnet", dataset="digits", limit=60, eval_batch_size=64)
+    recipe = TargetRecipe(lr=3e-3, batch_size=32, epochs=1, stop_when_memorised=False)
+    trained: list[str] = []
+
+    def prepare(spec: TrialSpec) -> Target:
+        return prepare_target(
+            spec, recipe=recipe, device="cpu", cache=tmp_path, on_progress=lambda item: trained.append(item.text)
+        )
+
+    first = prepare(spec)
+    assert len(trained) == 1
+    again = prepare(spec)
+    assert len(trained) == 1
+    assert (again.key, again.path, again.baseline) == (first.key, first.path, first.baseline)
+    assert first.vocabulary_size == 10
+    assert len(first.reference_nll) == len(first.data.forget)
+    assert sum(first.reference_nll) / len(first.reference_nll) == pytest.approx(first.baseline["forget_loss"])
+    other = prepare(replace(spec, forget_class="8"))
+    assert len(trained) == 2
+    assert other.key != first.key
+
+
+# What does not apply -------------------------------------------------------------------------------------------------
+
+
+def test_what_images_have_no_use_for_is_refused_together(make_spec: MakeSpec) -> None:
+    problems = make_spec(lora_rank=4, gradient_checkpointing=True, max_length=64, forget_split="forget01").problems()
+    assert len(problems) == 4
+    for name in ("lora_rank", "gradient_checkpointing", "max_length", "forget split"):
+        assert sum(problem.startswith(name) for problem in problems) == 1
+
+
+@pytest.mark.parametrize("method", [*OF_TEXTS, "rmu+ngdiff"])
+def test_methods_that_need_texts_are_refused_for_images(method: str, make_spec: MakeSpec) -> None:
+    (problem,) = make_spec(method=method).problems()
+    assert problem.startswith(f"method '{method}' does not apply to data set digits: image classifiers have no ")
+    assert not TrialSpec(method=method).problems()
+
+
+def test_the_retain_loss_may_be_the_divergence_from_the_target(workspace: Workspace, make_spec: MakeSpec) -> None:
+    last = finish(UnlearningRun(make_spec(method="ngdiff", retain_objective="kl", epochs=1), workspace))[-1]
+    assert last.status is Status.FINISHED, last.error
+
+
+@pytest.mark.parametrize(
+    ("model", "dataset", "expected"),
+    [
+        ("tiny-phi", "digits", "a language model takes one of authors, tofu, "),
+        ("resnet-50", "tofu", "a vision model takes one of digits, cifar-10, cifar-100"),
+    ],
+)
+def test_a_model_and_data_of_another_kind_are_refused(model: str, dataset: str, expected: str) -> None:
+    (problem,) = TrialSpec(model=model, dataset=dataset).problems()
+    assert problem.startswith(f"model {model} and data set {dataset} do not go together: {expected}")
+
+
+def test_a_class_to_forget_applies_to_images_only() -> None:
+    (problem,) = TrialSpec(forget_class="dog").problems()
+    assert problem.startswith("forget_class applies to digits, cifar-10, cifar-100 only")
+    assert not TrialSpec(model="resnet-50", dataset="cifar-10", forget_class="dog").problems()

@@ -1,0 +1,126 @@
+"""Predictions, losses and accuracies of a classifier against plain torch and scikit-learn."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import accuracy_score
+from torch.nn.functional import cross_entropy
+
+from trainables.data.images import ImageData, ImageSet
+from trainables.losses import mean_loss
+from trainables.modality import modality_of
+from trainables.vision.evaluation import ACCURACIES, ClassificationEvaluator
+from trainables.vision.losses import predict, score
+from trainables.vision.modality import VISION
+from trainables.vision.processing import ImageProcessor, collate
+
+
+@pytest.fixture(scope="module")
+def evaluator(data: ImageData, processor: ImageProcessor) -> ClassificationEvaluator:
+    return ClassificationEvaluator(data, processor, classes=10, batch_size=7, device="cpu")
+
+
+def logits_of(network: Any, plain_input: Any, data: ImageData, items: ImageSet) -> tuple[Any, Any]:
+    values, labels = plain_input(data, items.rows)
+    with torch.no_grad():
+        return network(pixel_values=values).logits, labels
+
+
+def test_a_batch_is_a_sequence_of_one_position(
+    network: Any, data: ImageData, processor: ImageProcessor, plain_input: Any
+) -> None:
+    network.eval()
+    predicted = predict(network, collate(data.retain, range(9), processor=processor, device="cpu"))
+    logits, labels = logits_of(network, plain_input, data, data.retain)
+    assert predicted.logits.shape == (9, 1, 10)
+    assert predicted.labels.shape == predicted.nll.shape == predicted.supervised.shape == (9, 1)
+    assert predicted.supervised.all()
+    torch.testing.assert_close(predicted.logits[:, 0], logits[:9], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(mean_loss(predicted.nll, predicted.supervised), cross_entropy(logits[:9], labels[:9]))
+
+
+def test_gradients_are_those_of_the_plain_loss(
+    network: Any, data: ImageData, processor: ImageProcessor, plain_input: Any
+) -> None:
+    network.eval()
+    predicted = predict(network, collate(data.retain, [3, 1, 4], processor=processor, device="cpu"))
+    mine = torch.autograd.grad(mean_loss(predicted.nll, predicted.supervised), list(network.parameters()))
+    values, labels = plain_input(data, data.retain.rows[[3, 1, 4]])
+    theirs = torch.autograd.grad(cross_entropy(network(pixel_values=values).logits, labels), list(network.parameters()))
+    for one, other in zip(mine, theirs, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 64])
+def test_scores_do_not_depend_on_the_batches_and_keep_the_order(
+    batch_size: int, network: Any, data: ImageData, processor: ImageProcessor, plain_input: Any
+) -> None:
+    logits, labels = logits_of(network, plain_input, data, data.full)
+    network.train()
+    nll, guesses = score(network, data.full, processor=processor, batch_size=batch_size, device="cpu")
+    assert network.training
+    network.eval()
+    torch.testing.assert_close(nll, cross_entropy(logits.double(), labels, reduction="none"), rtol=1e-4, atol=1e-5)
+    assert guesses.tolist() == logits.argmax(dim=1).tolist()
+
+
+def test_losses_are_means_over_each_set_and_the_forget_loss_is_capped_at_the_guess(
+    evaluator: ClassificationEvaluator, network: Any, data: ImageData, plain_input: Any
+) -> None:
+    losses = evaluator.losses(network)
+    for name, items in (("forget_loss", data.forget), ("retain_loss", data.retain)):
+        assert losses[name] == pytest.approx(
+            float(cross_entropy(*logits_of(network, plain_input, data, items))), rel=1e-5
+        )
+    assert losses["forget_loss_capped"] == losses["forget_loss"] < evaluator.random_guess == math.log(10)
+    head = network.classifier[1]
+    saved = head.bias.detach().clone()
+    with torch.no_grad():
+        head.bias[3] -= 100.0
+    after = evaluator.losses(network)
+    with torch.no_grad():
+        head.bias.copy_(saved)
+    assert after["forget_loss"] > 90.0
+    assert after["forget_loss_capped"] == math.log(10)
+
+
+def test_accuracies_are_scikit_learns(
+    evaluator: ClassificationEvaluator, network: Any, data: ImageData, plain_input: Any
+) -> None:
+    final = evaluator.final(network)
+    for name, items in zip(ACCURACIES, (data.forget, data.retain, data.holdout), strict=True):
+        logits, labels = logits_of(network, plain_input, data, items)
+        assert final[name] == accuracy_score(labels.numpy(), logits.argmax(dim=1).numpy())
+    assert set(final) == set(ACCURACIES)
+    assert 0.0 < final["test_accuracy"] < 1.0, "an accuracy of 0 or 1 would tell little"
+
+
+def test_a_network_that_is_not_finite_has_no_loss(evaluator: ClassificationEvaluator, network: Any) -> None:
+    bias = network.classifier[1].bias
+    saved = bias.detach().clone()
+    with torch.no_grad():
+        bias[0] = math.nan
+    losses = evaluator.losses(network)
+    with torch.no_grad():
+        bias.copy_(saved)
+    assert all(math.isnan(value) for value in losses.values())
+
+
+def test_without_held_out_images_there_is_no_test_accuracy(
+    network: Any, data: ImageData, processor: ImageProcessor
+) -> None:
+    from dataclasses import replace
+
+    bare = replace(data, holdout=ImageSet(data.source, np.empty(0, dtype=np.int64)))
+    evaluator = ClassificationEvaluator(bare, processor, classes=10, batch_size=8, device="cpu")
+    assert set(evaluator.final(network)) == {"forget_accuracy", "retain_accuracy"}
+
+
+def test_images_are_of_the_vision_modality_and_every_item_has_length_one(data: ImageData) -> None:
+    assert modality_of(data) is VISION
+    assert VISION.lengths(data.retain) == [1] * len(data.retain)

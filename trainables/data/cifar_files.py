@@ -1,0 +1,123 @@
+"""The two file formats of CIFAR: parquet with one PNG per row (the hub's), and the authors' pickled batches."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from trainables.data.errors import DataError
+
+SIDE = 32
+
+
+@dataclass(frozen=True, eq=False)
+class Labelled:
+    """``pixels`` ``(N, 32, 32, 3)`` uint8, red, green and blue; ``labels`` ``(N,)`` int64."""
+
+    pixels: npt.NDArray[np.uint8]
+    labels: npt.NDArray[np.int64]
+
+
+def read_parquet(files: Sequence[Path], label_column: str) -> Labelled:
+    """The images of some parquet files, in order.
+
+    Raises:
+        DataError: a file is missing, torn, or has not the hub's columns.
+    """
+    import pyarrow
+    import pyarrow.parquet
+
+    parts = []
+    for path in files:
+        try:
+            table = pyarrow.parquet.read_table(path)
+        except (OSError, pyarrow.ArrowException) as error:
+            raise DataError(f"cannot read {path}: {_line(error)}") from None
+        parts.append(read_table(table, label_column, where=str(path)))
+    return _concatenate(parts)
+
+
+def read_table(table: Any, label_column: str, *, where: str) -> Labelled:
+    """The images of an Arrow table with the columns ``img`` (a struct with the PNG's ``bytes``) and ``label_column``.
+
+    Raises:
+        DataError: a column is missing, or a row holds no 32 x 32 image in colour.
+    """
+    from PIL import Image
+
+    for column in ("img", label_column):
+        if column not in table.column_names:
+            raise DataError(f"{where}: no column '{column}'; its columns are {', '.join(table.column_names)}")
+    pixels = np.empty((table.num_rows, SIDE, SIDE, 3), dtype=np.uint8)
+    for row, cell in enumerate(table.column("img")):
+        try:
+            with Image.open(io.BytesIO(cell.as_py()["bytes"])) as image:
+                decoded = np.asarray(image.convert("RGB"))
+        except Exception as error:
+            raise DataError(f"{where}, row {row + 1}: column 'img' holds no image ({_line(error)})") from None
+        if decoded.shape != (SIDE, SIDE, 3):
+            height, width = decoded.shape[:2]
+            raise DataError(f"{where}, row {row + 1}: the image has {height} x {width} pixels, expected 32 x 32")
+        pixels[row] = decoded
+    try:
+        labels = table.column(label_column).to_numpy().astype(np.int64, casting="safe")
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{where}: column '{label_column}' must hold whole numbers ({_line(error)})") from None
+    if not len(labels):
+        raise DataError(f"{where}: no rows")
+    return Labelled(pixels, labels)
+
+
+def read_batches(files: Sequence[Path], labels_key: bytes) -> Labelled:
+    """The images of some of the authors' pickled batches, in order. Nothing but arrays is ever unpickled.
+
+    Raises:
+        DataError: a file is missing, torn, or no such batch.
+    """
+    return _concatenate([_read_batch(path, labels_key) for path in files])
+
+
+def _read_batch(path: Path, labels_key: bytes) -> Labelled:
+    try:
+        with path.open("rb") as file:
+            batch = _ArraysOnly(file, encoding="bytes").load()
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}; --data-dir needs all files") from None
+    except Exception as error:
+        raise DataError(f"{path}: not one of CIFAR's python batches ({_line(error)})") from None
+    if not isinstance(batch, dict) or b"data" not in batch or labels_key not in batch:
+        raise DataError(f"{path}: expected a dictionary with 'data' and '{labels_key.decode()}'")
+    data, labels = np.asarray(batch[b"data"]), np.asarray(batch[labels_key])
+    if data.dtype != np.uint8 or data.ndim != 2 or data.shape[1] != 3 * SIDE * SIDE:
+        raise DataError(f"{path}: 'data' must be bytes of shape (N, 3072), got {data.dtype} {data.shape}")
+    if labels.shape != (len(data),) or not np.issubdtype(labels.dtype, np.integer) or not len(data):
+        raise DataError(f"{path}: '{labels_key.decode()}' must have one whole number per image, got {labels.shape}")
+    # A row has the red plane, then the green, then the blue one.
+    pixels = data.reshape(-1, 3, SIDE, SIDE).transpose(0, 2, 3, 1)
+    return Labelled(np.ascontiguousarray(pixels), labels.astype(np.int64))
+
+
+class _ArraysOnly(pickle.Unpickler):
+    """Refuses every global a pickled numpy array does not need: a data file must not run code."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if name in ("_reconstruct", "scalar") and module in ("numpy.core.multiarray", "numpy._core.multiarray"):
+            return super().find_class("numpy._core.multiarray", name)
+        if (module, name) in {("numpy", "ndarray"), ("numpy", "dtype"), ("_codecs", "encode")}:
+            return super().find_class(module, name)
+        raise pickle.UnpicklingError(f"it wants to load {module}.{name}")
+
+
+def _concatenate(parts: Sequence[Labelled]) -> Labelled:
+    return Labelled(np.concatenate([part.pixels for part in parts]), np.concatenate([part.labels for part in parts]))
+
+
+def _line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]

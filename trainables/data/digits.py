@@ -1,0 +1,44 @@
+"""Digits: the 1,797 handwritten digits of 8 x 8 pixels that come with scikit-learn; the vision data of no network.
+
+They are the test part of the UCI "Optical Recognition of Handwritten Digits" data set. Every fifth image is held out.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trainables.data.images import ImageData, LabelledImages, forget_one_class
+
+FORGET_CLASS = "3"
+HELD_OUT = 5
+MEAN, STD = (0.30581,), (0.37644,)
+"""Of the training images, on the scale from 0 to 1."""
+
+
+def load_digits(*, forget_class: str | None = None, limit: int | None = None) -> ImageData:
+    """All training images of one digit to forget, the other nine digits to retain.
+
+    Raises:
+        DataError: no such class.
+    """
+    from sklearn import datasets
+
+    bunch = datasets.load_digits()
+    images = LabelledImages(
+        pixels=bunch.images.astype(np.uint8)[..., None],  # whole numbers from 0 to 16
+        labels=bunch.target.astype(np.int64),
+        classes=tuple(str(name) for name in bunch.target_names),
+        white=16,
+        mean=MEAN,
+        std=STD,
+    )
+    rows = np.arange(len(images.labels), dtype=np.int64)
+    held_out = rows % HELD_OUT == HELD_OUT - 1
+    return forget_one_class(
+        images,
+        dataset="digits",
+        train=rows[~held_out],
+        test=rows[held_out],
+        forget_class=forget_class or FORGET_CLASS,
+        limit=limit,
+    )

@@ -1,0 +1,1 @@
+"""Image classifiers: the second implementation of :class:`trainables.modality.Modality`."""

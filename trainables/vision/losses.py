@@ -1,0 +1,54 @@
+"""Cross-entropy of images, in the shape of token losses: every image is one supervised position."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainables.data.images import ImageSet
+from trainables.losses import Predictions
+from trainables.tokens import sorted_batches
+from trainables.vision.processing import ImageBatch, ImageProcessor, collate
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+    from transformers import PreTrainedModel
+
+
+def predict(model: PreTrainedModel, batch: ImageBatch) -> Predictions:
+    """One forward pass: logits ``(B, 1, K)``, labels and nll ``(B, 1)``, all of them supervised."""
+    import torch
+    from torch.nn.functional import cross_entropy
+
+    logits = model(pixel_values=batch.pixel_values).logits
+    nll = cross_entropy(logits.float(), batch.labels[:, 0], reduction="none")
+    return Predictions(
+        logits=logits[:, None, :],
+        labels=batch.labels,
+        nll=nll[:, None],
+        supervised=torch.ones_like(batch.labels, dtype=torch.bool),
+    )
+
+
+def score(
+    model: PreTrainedModel,
+    items: ImageSet,
+    *,
+    processor: ImageProcessor,
+    batch_size: int,
+    device: torch.device | str,
+) -> tuple[Tensor, Tensor]:
+    """Per image, in order, in eval mode: ``-log p`` of its label, ``(n,)`` float64 nats, and the most probable label,
+    ``(n,)`` int64; both in host memory."""
+    import torch
+
+    was_training = model.training
+    model.eval()
+    nll, guesses = [], []
+    with torch.no_grad():
+        for indices in sorted_batches([1] * len(items), batch_size):
+            predicted = predict(model, collate(items, indices, processor=processor, device=device))
+            nll.append(predicted.nll[:, 0].double())
+            guesses.append(predicted.logits[:, 0].argmax(dim=-1))
+    model.train(was_training)
+    return torch.cat(nll).cpu(), torch.cat(guesses).cpu()

@@ -1,0 +1,102 @@
+"""The image classifiers: ResNets from scratch, or from a folder with a head for the data's classes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trainables.checkpoints import LoadError, loading
+from trainables.data.images import ImageData, LabelledImages
+from trainables.vision.processing import ImageProcessor
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+ARCHITECTURES: dict[str, dict[str, Any]] = {
+    "tiny-resnet": {"embedding_size": 16, "hidden_sizes": [16, 32], "depths": [1, 1], "layer_type": "basic"},
+    # He et al. 2015 (arXiv:1512.03385), table 1.
+    "resnet-50": {
+        "embedding_size": 64,
+        "hidden_sizes": [256, 512, 1024, 2048],
+        "depths": [3, 4, 6, 3],
+        "layer_type": "bottleneck",
+    },
+}
+INPUT_SIDE = {"tiny-resnet": 32, "resnet-50": 128}
+"""Images are enlarged to at least this size. A ResNet's stem halves its input twice, so that at 128 the first stage of
+a ResNet-50 sees CIFAR's own 32 x 32 positions and the last one 4 x 4."""
+
+
+def base_classifier(name: str, source: str | None, data: ImageData) -> tuple[PreTrainedModel, ImageProcessor]:
+    """What the target of ``data`` is trained from: the architecture called ``name`` with random weights, or the
+    classifier in the folder ``source`` with a new head where its own has other classes.
+
+    Raises:
+        LoadError: ``source`` cannot be loaded, or takes images of another kind.
+    """
+    images = data.source
+    labels = _label_names(images)
+    if source is None:
+        model = make_resnet(name, channels=images.pixels.shape[-1], labels=labels)
+    else:
+        model = load_classifier(source, labels=labels)
+    channels = int(getattr(model.config, "num_channels", 3))
+    if images.pixels.shape[-1] not in (1, channels):
+        raise LoadError(
+            f"{source}: the model takes images of {channels} channels, and {data.name} has {images.pixels.shape[-1]}"
+        )
+    return model, processor_for(images, side=INPUT_SIDE.get(name, INPUT_SIDE["resnet-50"]), channels=channels)
+
+
+def make_resnet(name: str, *, channels: int, labels: dict[int, str], seed: int = 0) -> PreTrainedModel:
+    """A randomly initialised ``ResNetForImageClassification`` in float32: He initialisation, a linear head."""
+    import torch
+    from transformers import ResNetConfig, ResNetForImageClassification
+
+    config = ResNetConfig(
+        **ARCHITECTURES[name],
+        num_channels=channels,
+        id2label=labels,
+        label2id={label: number for number, label in labels.items()},
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return ResNetForImageClassification(config)
+
+
+def processor_for(images: LabelledImages, *, side: int, channels: int) -> ImageProcessor:
+    """Normalises as the data set says and enlarges by the least whole factor that reaches ``side`` pixels."""
+    height = images.pixels.shape[1]
+    repeats = channels // len(images.mean)
+    return ImageProcessor(
+        side=-(-side // height) * height,
+        rescale_factor=1.0 / images.white,
+        mean=images.mean * repeats,
+        std=images.std * repeats,
+    )
+
+
+def load_classifier(folder: Path | str, *, labels: dict[int, str] | None = None) -> PreTrainedModel:
+    """An image classifier in float32 from safetensors; code from the folder or the hub never runs.
+
+    With ``labels`` it tells those apart: a head of another size is replaced by a random one.
+
+    Raises:
+        LoadError: there is no such model, or it is none of that kind.
+    """
+    import torch
+    from transformers import AutoModelForImageClassification
+
+    head: dict[str, Any] = {}
+    if labels is not None:
+        names = {label: number for number, label in labels.items()}
+        head = {"id2label": labels, "label2id": names, "ignore_mismatched_sizes": True}
+    with loading(folder), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return AutoModelForImageClassification.from_pretrained(
+            folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False, **head
+        )
+
+
+def _label_names(images: LabelledImages) -> dict[int, str]:
+    return dict(enumerate(images.classes))

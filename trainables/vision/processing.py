@@ -1,0 +1,127 @@
+"""From stored pixels to a classifier's input: rescaled, normalised, enlarged; and the file that says so to others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from trainables.checkpoints import LoadError
+from trainables.data.errors import DataError
+from trainables.data.images import ImageSet
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+FILE = "preprocessor_config.json"
+_NEAREST = 0
+"""Pillow's number for nearest-neighbour resizing: by a whole factor it repeats pixels, so every library agrees."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageBatch:
+    """``pixel_values`` ``(B, C, side, side)`` float32, ``labels`` ``(B, 1)`` int64: one position to predict each."""
+
+    pixel_values: Tensor
+    labels: Tensor
+    indices: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ImageProcessor:
+    """``(pixel / white - mean) / std`` per channel, each pixel repeated to make the image ``side`` wide and high.
+
+    Grey images are given to a model of three channels three times over.
+    """
+
+    side: int
+    rescale_factor: float
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    def pixel_values(self, pixels: npt.NDArray[np.uint8], device: torch.device | str) -> Tensor:
+        """``(B, H, W, C)`` uint8 as the model's input, ``(B, channels, side, side)`` float32 on ``device``.
+
+        Raises:
+            DataError: the images have another number of channels, or ``side`` is no multiple of their size.
+        """
+        import torch
+
+        _, height, width, channels = pixels.shape
+        if channels not in (1, len(self.mean)):
+            raise DataError(f"the images have {channels} channels, and the model takes {len(self.mean)}")
+        if height != width or self.side % height:
+            raise DataError(
+                f"the images have {height} x {width} pixels, which cannot be enlarged to {self.side} x {self.side} "
+                "by a whole factor"
+            )
+        values = torch.from_numpy(pixels).to(device).permute(0, 3, 1, 2).float() * self.rescale_factor
+        mean, std = (torch.tensor(item, device=values.device).view(1, -1, 1, 1) for item in (self.mean, self.std))
+        factor = self.side // height
+        return ((values - mean) / std).repeat_interleave(factor, dim=2).repeat_interleave(factor, dim=3)
+
+    def save_pretrained(self, folder: Path | str) -> None:
+        """Write ``preprocessor_config.json``, from which ``AutoImageProcessor`` makes the same input."""
+        content = {
+            "image_processor_type": "ViTImageProcessor",  # the plainest one: resize, rescale, normalise
+            "do_resize": True,
+            "size": {"height": self.side, "width": self.side},
+            "resample": _NEAREST,
+            "do_rescale": True,
+            "rescale_factor": self.rescale_factor,
+            "do_normalize": True,
+            "image_mean": list(self.mean),
+            "image_std": list(self.std),
+        }
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        (Path(folder) / FILE).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+    @classmethod
+    def from_pretrained(cls, folder: Path | str) -> ImageProcessor:
+        """The processor of a model folder.
+
+        Raises:
+            LoadError: there is none, or it asks for something else than :meth:`save_pretrained` writes.
+        """
+        path = Path(folder) / FILE
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise LoadError(f"cannot load the image processor {path}: {error}") from None
+        try:
+            return cls._from_dict(content)
+        except (KeyError, TypeError, ValueError) as error:
+            raise LoadError(
+                f"{path}: expected square images resized to the nearest pixel (resample 0), rescaled and normalised, "
+                f"as 'target' writes them ({type(error).__name__}: {error})"
+            ) from None
+
+    @classmethod
+    def _from_dict(cls, content: Any) -> ImageProcessor:
+        size = content["size"]
+        for name in ("do_resize", "do_rescale", "do_normalize"):
+            if content[name] is not True:
+                raise ValueError(f"{name} is {content[name]}")
+        if content["resample"] != _NEAREST or size["height"] != size["width"]:
+            raise ValueError(f"size {size}, resample {content['resample']}")
+        mean, std = (tuple(map(float, content[name])) for name in ("image_mean", "image_std"))
+        if not mean or len(mean) != len(std) or not all(std):
+            raise ValueError(f"image_mean {mean}, image_std {std}")
+        return cls(int(size["height"]), float(content["rescale_factor"]), mean, std)
+
+
+def collate(
+    items: ImageSet, indices: Sequence[int], *, processor: ImageProcessor, device: torch.device | str
+) -> ImageBatch:
+    """The images at ``indices`` as one batch on ``device``."""
+    import torch
+
+    pixels, labels = items.take(indices)
+    values = processor.pixel_values(pixels, device)
+    return ImageBatch(values, torch.from_numpy(labels)[:, None].to(device), tuple(indices))
