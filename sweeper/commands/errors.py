@@ -24,8 +24,8 @@ class Problems(Exception):
     """Everything wrong with what the user gave, found before any work started."""
 
     def __init__(self, problems: Sequence[str]) -> None:
-        super().__init__("; ".join(problems))
-        self.problems = tuple(problems)
+        self.problems = tuple(dict.fromkeys(problems))  # several checks may find the same
+        super().__init__("; ".join(self.problems))
 
 
 def exit_with(problems: Sequence[str], code: int) -> None:
