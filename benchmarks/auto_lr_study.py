@@ -30,6 +30,7 @@ RULES = (
     ("clip", "fresh", 4),
     ("search", "fresh", 2),
     ("search", "fresh", 4),
+    ("trust", "fresh", 4),
 )
 SIZES = ("tiny-phi", "small-phi")
 COLUMNS = (
@@ -45,7 +46,7 @@ def recipe(size: str) -> TargetRecipe:
 
 def base(size: str, folder: Path) -> TrialSpec:
     """What all runs of one model size share."""
-    spec = TrialSpec(batch_size=4, epochs=15, auto_lr_log_forget=False)
+    spec = TrialSpec(batch_size=4, epochs=15, auto_lr_log_forget=False, auto_lr_probe_batches=1)
     return spec if size == "tiny-phi" else replace(spec, model=size, model_path=str(folder))
 
 
