@@ -11,6 +11,7 @@ from analysis.autolr_verdict import Opponent, Verdict, verdicts_data, words
 from analysis.errors import AnalysisError
 from analysis.files import write_whole
 from analysis.lr_grid import LrGrid, lr_grid
+from analysis.objectives import Objective
 from analysis.pareto_json import plain
 from analysis.sensitivity import AutoPlace, RateRow, Sensitivity, sensitivity_data
 from analysis.study_fronts import ArmFronts, arm_fronts
@@ -54,6 +55,15 @@ def read_study(folders: Sequence[Path]) -> LrStudy:
         if not sweep.objectives:
             raise AnalysisError(f"{folder} has no objectives yet: its target is still being made")
         parts.append((TrialTable.read(folder, sweep=f"{index + 1}: {sweep.name}"), sweep.objectives))
+    return study_of(parts)
+
+
+def study_of(parts: Sequence[tuple[TrialTable, tuple[Objective, ...]]]) -> LrStudy:
+    """The study of tables that are already read, each with the objectives of its sweep.
+
+    Raises:
+        AnalysisError: their objectives differ.
+    """
     grid = lr_grid(parts)
     notes = [note for table, _ in parts for note in table.notes]
     return LrStudy(grid, sensitivity_data(grid), verdicts_data(grid), arm_fronts(grid), (*notes, *grid.notes))

@@ -18,10 +18,12 @@ from analysis.figures.pareto import ParetoData, pareto_data, rouge_data, sweep_t
 from analysis.figures.style import NARROW, WIDE
 from analysis.files import write_whole
 from analysis.frontier import Frontier, frontier
+from analysis.lr_study import LrStudy
 from analysis.pareto_json import pareto_content, plain, write_pareto_json
 from analysis.sections.answer import answer
 from analysis.sections.findings import PageFigure, findings
 from analysis.sections.outcomes import cost, failures
+from analysis.sections.study import study_data
 from analysis.sections.trials import anchors, page_data, trials_section
 from analysis.sources import Sources, read_run, read_sources
 from analysis.sweep_file import SweepFile
@@ -63,7 +65,8 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
     read = read_sources(list(sources) or [out], out=out)
     front = frontier(read.table, read.sweep.objectives)
     content = pareto_content(front, read.table, read.sweep)
-    wanted = list(gallery(read))
+    study = study_data(read)
+    wanted = list(gallery(read, study))
     drawn = _frontiers(read)
     out.mkdir(parents=True, exist_ok=True)
     figures = []
@@ -71,7 +74,7 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
         document = save_figure(item.draw(), out / "figures", item.name)
         svg = inline_svg(document, prefix=item.name.replace("_", "-"), description=f"{item.title}. {item.caption}")
         figures.append((item.section, PageFigure(item.name, item.title, item.caption, svg)))
-    page = render_report(read, front, figures)
+    page = render_report(read, front, figures, study)
     write_pareto_json(out / "pareto.json", content)
     for name, data in drawn.items():
         save_pareto(data, out if name == "pareto" else _made(out / "figures"), name=name)
@@ -91,7 +94,12 @@ def write_run_figures(run: Path) -> list[Path]:
     return [run / "figures" / f"{item.name}.png" for item in items]
 
 
-def render_report(sources: Sources, front: Frontier, figures: Sequence[tuple[str, PageFigure]] = ()) -> str:
+def render_report(
+    sources: Sources,
+    front: Frontier,
+    figures: Sequence[tuple[str, PageFigure]] = (),
+    study: LrStudy | None = None,
+) -> str:
     """The page: one HTML document that loads nothing and runs no script but its own.
 
     ``figures`` are those beyond the frontier, each with the anchor of the section it belongs to.
@@ -117,7 +125,7 @@ def render_report(sources: Sources, front: Frontier, figures: Sequence[tuple[str
         script=Markup(script),
         style=Markup(style),
         frontiers=frontiers,
-        findings=list(findings(sources, figures)),
+        findings=list(findings(sources, figures, study)),
         answer=answer(table, sweep, front),
         notices=_notices(table, sweep, front),
         objectives=front.objectives,

@@ -13,7 +13,7 @@ import csv
 import itertools
 import multiprocessing
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +30,7 @@ RULES = (
     ("clip", "fresh", 4),
     ("search", "fresh", 2),
     ("search", "fresh", 4),
+    ("trust", "fresh", 4),
 )
 SIZES = ("tiny-phi", "small-phi")
 COLUMNS = (
@@ -45,7 +46,7 @@ def recipe(size: str) -> TargetRecipe:
 
 def base(size: str, folder: Path) -> TrialSpec:
     """What all runs of one model size share."""
-    spec = TrialSpec(batch_size=4, epochs=15, auto_lr_log_forget=False)
+    spec = TrialSpec(batch_size=4, epochs=15, auto_lr_log_forget=False, auto_lr_probe_batches=1)
     return spec if size == "tiny-phi" else replace(spec, model=size, model_path=str(folder))
 
 
@@ -65,11 +66,14 @@ def make_small_phi(folder: Path) -> None:
     save_model(PhiForCausalLM(config), tokenizer, folder)
 
 
-def jobs(sizes: tuple[str, ...], seeds: int) -> Iterator[tuple[str, str, str, float, int]]:
+RULE_NAMES = tuple(f"{smoothing}/{probe}" + (f"x{n}" if n > 1 else "") for smoothing, probe, n in RULES)
+
+
+def jobs(sizes: Sequence[str], seeds: int, rules: Sequence[str]) -> Iterator[tuple[str, str, str, float, int]]:
     """``(size, method, rule, lr, seed)``; whole seeds first, so that a study cut short is balanced."""
-    rules = [("fixed", FIXED), *((f"{a}/{b}" + (f"x{n}" if n > 1 else ""), STARTS) for a, b, n in RULES)]
+    arms = [("fixed", FIXED), *((rule, STARTS) for rule in rules)]
     for seed, size in itertools.product(range(seeds), sizes):
-        for (rule, rates), (method, _) in itertools.product(rules, METHODS):
+        for (rule, rates), (method, _) in itertools.product(arms, METHODS):
             for lr in rates:
                 yield size, method, rule, lr, seed
 
@@ -112,6 +116,7 @@ def main() -> None:
     parser.add_argument("--rows", type=Path, default=Path("runs/auto_lr_study.csv"))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--sizes", nargs="+", default=SIZES, choices=SIZES)
+    parser.add_argument("--rules", nargs="+", default=RULE_NAMES, choices=RULE_NAMES)
     parser.add_argument("--workers", type=int, default=2)
     given = parser.parse_args()
     given.rows.parent.mkdir(parents=True, exist_ok=True)
@@ -126,7 +131,7 @@ def main() -> None:
     if given.rows.is_file():
         with given.rows.open(newline="") as file:
             done = {(r["size"], r["method"], r["rule"], float(r["lr"]), int(r["seed"])) for r in csv.DictReader(file)}
-    todo = [job for job in jobs(tuple(given.sizes), given.seeds) if job not in done]
+    todo = [job for job in jobs(given.sizes, given.seeds, given.rules) if job not in done]
     context = multiprocessing.get_context("spawn")
     with given.rows.open("a", newline="") as file, ProcessPoolExecutor(given.workers, context) as pool:
         writer = csv.DictWriter(file, COLUMNS)

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import argparse
 import csv
+import multiprocessing
+import os
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,10 +35,13 @@ def spec_of(method: str, epochs: int) -> TrialSpec:
 
 def row_of(spec: TrialSpec) -> dict[str, object]:
     """The outcome of one run; ``gradient_MB`` counts the gradient buffers the step holds at once, 4 bytes a weight."""
+    import torch
+
     from trainables.ray_trainable import worker_workspace
     from trainables.run import UnlearningRun
     from trainables.target import prepare_target
 
+    torch.set_num_threads(1)
     target = prepare_target(spec)
     run = UnlearningRun(replace(spec, target_key=target.key), worker_workspace(target, "cpu"))
     outcome = list(run)[-1]
@@ -67,9 +73,14 @@ def page(rows: list[dict[str, str]], epochs: int) -> str:
         "No learning rate was tuned, so the table says what a method does at one common rate and what it costs, not",
         "which method is best; a sweep compares them.",
         "",
-        "Made by `python benchmarks/methods_table.py`. `seconds` is the training alone on one CPU thread. Gradient MB",
-        "is computed: the buffers of gradients a step holds at once, 4 bytes a weight. `sweeper list methods` has the",
-        "formulas and citations.",
+        f"Made by `python benchmarks/methods_table.py --epochs {epochs}`.",
+        "`seconds` is the training alone on one CPU thread. Gradient MB is computed: the gradient buffers",
+        "a step holds at once, 4 bytes a weight.",
+        "`python -m sweeper list methods` has the formulas and citations.",
+        "",
+        "How to read it: a forget loss above that of a random guess, ln of the vocabulary's size, means that a",
+        "method has run away, not that it has forgotten more. Of two methods with like forget loss and verbmem",
+        "(low: little is recited), the one with the lower retain loss and the higher utility has kept more.",
         "",
         "| method | objective | weighting | forget loss | retain loss | verbmem | utility | seconds | gradient MB |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -82,16 +93,18 @@ def page(rows: list[dict[str, str]], epochs: int) -> str:
 
 
 def main() -> None:
-    import torch
+    from trainables.target import prepare_target
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=Path, default=Path("runs/methods.csv"))
     parser.add_argument("--page", type=Path, default=Path("docs/methods.md"))
     parser.add_argument("--epochs", type=int, default=15)
+    parser.add_argument("--methods", nargs="+", default=list(method_names()), help="only these")
+    parser.add_argument("--workers", type=int, default=2)
     given = parser.parse_args()
-    torch.set_num_threads(1)
+    os.environ["OMP_NUM_THREADS"] = "1"  # the workers inherit it
     given.rows.parent.mkdir(parents=True, exist_ok=True)
-    specs = [spec_of(name, given.epochs) for name in method_names()]
+    specs = [spec_of(name, given.epochs) for name in given.methods]
     done: list[dict[str, str]] = []
     if given.rows.is_file():
         with given.rows.open(newline="") as file:
@@ -101,11 +114,15 @@ def main() -> None:
         writer = csv.DictWriter(file, COLUMNS)
         if not done:
             writer.writeheader()
-        for number, spec in enumerate(specs, start=1):
-            if spec.spec_hash not in finished:
-                writer.writerow(row_of(spec))
+        waiting = [spec for spec in specs if spec.spec_hash not in finished]
+        if waiting:
+            prepare_target(waiting[0])  # once, before two workers would both make it
+        with ProcessPoolExecutor(given.workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+            futures = {pool.submit(row_of, spec): spec for spec in waiting}
+            for number, future in enumerate(as_completed(futures), start=1):
+                writer.writerow(future.result())
                 file.flush()
-            print(f"{number}/{len(specs)} {spec.method}", flush=True)
+                print(f"{number}/{len(waiting)} {futures[future].method}", flush=True)
     wanted = {spec.spec_hash for spec in specs}
     with given.rows.open(newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["key"] in wanted]

@@ -54,6 +54,7 @@ OPTION_RANGES: Mapping[str, Range] = MappingProxyType(
         "cagrad.alpha": Range(0.1, 0.9, LINEAR, "CAGrad (arXiv:2110.14048): 0.1 to 0.9; converges below 1"),
         "gradnorm.alpha": Range(0.5, 3.0, LINEAR, "GradNorm (arXiv:1711.02257): 1.5; gains for every value in (0, 3)"),
         "graddrop.leak": Range(0.0, 0.9, LINEAR, "GradDrop (arXiv:2010.06808): a leak from 0 to 1; 1 is the sum"),
+        "rotograd.rate": Range(0.01, 1.0, LOG, "RotoGrad (arXiv:2103.02631): rotations learn slower than the model"),
         "gradvac.ema_beta": Range(1e-3, 0.5, LOG, "GradVac (arXiv:2010.05874): 0.01"),
         "rmu.scale": Range(1.0, 300.0, LOG, "RMU (arXiv:2403.03218): 6.5 to 300, with the size of hidden states"),
     }

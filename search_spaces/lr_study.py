@@ -21,7 +21,7 @@ def lr_study_space(
     lr: Sequence[float],
     smoothings: Sequence[str],
     probes: Sequence[str],
-    probe_batches: Sequence[int] = (1,),
+    probe_batches: Sequence[int] = (4,),
     start_lr: Sequence[float] = (),
     options: Mapping[str, Sequence[float]] = MappingProxyType({}),
 ) -> Space:
@@ -66,7 +66,7 @@ def lr_study_space(
 
 
 def _batches(probes: Sequence[str], probe_batches: Sequence[int]) -> list[Parameter]:
-    if "fresh" not in probes or tuple(probe_batches) == (1,):
+    if "fresh" not in probes:
         return []
     fresh = {"auto_lr": ("on",), "auto_lr_probe": ("fresh",)}
     return [Choice("auto_lr_probe_batches", tuple(dict.fromkeys(probe_batches)), when=fresh)]

@@ -79,8 +79,9 @@ def smooth(smoothing: str, eta: float, eta_star: float) -> float:
     """The new learning rate.
 
     ``paper``: jump to ``eta*``. ``clip``: ``eta*`` clipped to ``[eta/2, 2 eta]``. ``official`` (the released GeN code):
-    ``0.9 eta + 0.1 clip(eta*)``, at most a factor 1.10 up per update. ``search``, this project's own, is not a
-    function of one fit: see :func:`search`.
+    ``0.9 eta + 0.1 clip(eta*)``, at most a factor 1.10 up per update. This project's own ``search`` and ``trust`` are
+    no function of one fit: see :func:`search`; ``trust`` searches freely at the first update, which forgets where it
+    started, and later stays within ``[eta/2, 2 eta]``.
 
     Raises:
         ValueError: unknown smoothing.
@@ -140,6 +141,11 @@ class AutoLRCounts:
         name = "updates" if update.fallback is None else update.fallback.replace(" ", "_")
         setattr(self, name, getattr(self, name) + 1)
         self.clipped += update.clipped
+
+    @property
+    def fits(self) -> int:
+        """How many times AutoLR was due."""
+        return int(sum(asdict(self).values())) - self.clipped
 
     def to_dict(self) -> dict[str, int]:
         """The counts by name."""
@@ -234,6 +240,7 @@ def auto_lr_step(
     loss_zero: float | None = None,
     forget_loss: Callable[[], float] | None = None,
     observe: Callable[[Callable[[float], None], Fit], None] | None = None,
+    first: bool = True,
 ) -> Update:
     """Step ``optimizer`` once, at a learning rate fitted along its own update.
 
@@ -247,6 +254,7 @@ def auto_lr_step(
         forget_loss: evaluates ``L_F``, to be logged at the first two probes.
         observe: called before the final step with a function that moves the parameters to ``theta - x d``, and the
             fit; what it leaves behind is undone.
+        first: whether this is the run's first update, at which ``trust`` may go as far as it must.
     """
     import torch
 
@@ -263,7 +271,7 @@ def auto_lr_step(
         forget_minus = forget_loss() if forget_loss else None
         fit = fit_parabola(eta, zero, plus, minus)
         added, fallback = 0, fit.fallback
-        if smoothing == "search":
+        if smoothing in ("search", "trust"):
 
             def probe(x: float) -> Fit:
                 line.go(x)
@@ -274,6 +282,8 @@ def auto_lr_step(
             fit, found, added = search(fit, probe)
             fallback = (fit.fallback or "not bracketed") if found is None else None
             new_eta = eta if found is None else found
+            if smoothing == "trust" and not first:
+                new_eta = min(max(new_eta, eta / 2.0), 2.0 * eta)
         else:
             new_eta = eta if fit.eta_star is None else smooth(smoothing, eta, fit.eta_star)
         if observe is not None:

@@ -268,7 +268,8 @@ class UnlearningRun:
         numbers = range(self.step * spec.auto_lr_probe_batches, (self.step + 1) * spec.auto_lr_probe_batches)
         chosen = [self._retain_batch("probe", number) for number in numbers] if fresh else [retain_indices]
         probes = [self._workspace.batch(self._retain, indices) for indices in chosen]
-        forgotten = [self._workspace.batch(self._forget, forget_indices)]
+        looked_at = spec.auto_lr_log_forget or self._landscape_points
+        forgotten = [self._workspace.batch(self._forget, forget_indices)] if looked_at else []
         same_numbers = spec.dtype == "fp32" and self._workspace.train_mode_is_eval_mode
         is_probe_loss = not fresh and same_numbers and self._losses.retain_is_cross_entropy
         known = retain_loss if is_probe_loss else None
@@ -298,6 +299,7 @@ class UnlearningRun:
             loss_zero=known,
             forget_loss=(lambda: loss_on(forgotten)) if spec.auto_lr_log_forget else None,
             observe=record if self._landscape_points else None,
+            first=not self.counts.fits,
         )
         self.model.train()
         self.counts.record(update)

@@ -22,7 +22,7 @@ from trainables.models import MODELS
 from trainables.objectives import RETAIN_OBJECTIVES, Reference
 from trainables.optimizers import LR_FREE, OPTIMIZERS
 
-AUTO_LR_SMOOTHINGS = ("paper", "clip", "official", "search")
+AUTO_LR_SMOOTHINGS = ("paper", "clip", "official", "search", "trust")
 AUTO_LR_PROBES = ("same", "fresh")
 WEIGHT_SCALES = ("raw", "unit")
 DTYPES = ("fp32", "bf16")

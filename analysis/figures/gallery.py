@@ -13,13 +13,16 @@ from analysis.figures.courses import gradients_data, metrics_data
 from analysis.figures.draw_panels import draw_panels
 from analysis.figures.gradient_plane import draw_gradient_plane, gradient_plane_data
 from analysis.figures.sensitivity import rate_courses_data, sensitivity_data
+from analysis.figures.study import draw_attainment
+from analysis.figures.study_data import anytime_panels, attainment_figures, tuning_panels
+from analysis.lr_study import LrStudy
 from analysis.sources import Sources
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-_SECTIONS = ("sensitivity", "auto_lr", "courses", "gradients")
+_SECTIONS = ("sensitivity", "auto_lr", "compute", "courses", "gradients")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +36,16 @@ class GalleryFigure:
     draw: Callable[[], Figure]
 
 
-def gallery(sources: Sources) -> Iterator[GalleryFigure]:
-    """The figures that the tables allow; one whose data are absent is left out."""
+def gallery(sources: Sources, study: LrStudy | None = None) -> Iterator[GalleryFigure]:
+    """The figures that the tables, and the study made of them, allow; one whose data are absent is left out."""
     table, sweep = sources.table, sources.sweep
     panels = (
         ("sensitivity", sensitivity_data(table, sweep)),
         ("sensitivity", rate_courses_data(table, sweep)),
         ("auto_lr", auto_lr_data(sources.auto_lr, table, sweep)),
         ("auto_lr", landscape_data(sources.landscape)),
+        ("compute", anytime_panels(sources)),
+        *(("auto_lr", curve) for curve in (tuning_panels(study) if study else ())),
         ("courses", metrics_data(table, sweep)),
         ("gradients", gradients_data(table, sweep)),
     )
@@ -49,6 +54,11 @@ def gallery(sources: Sources) -> Iterator[GalleryFigure]:
         for section, data in panels
         if data is not None
     ]
+    labels = tuple(objective.name for objective in sweep.objectives)
+    if study is not None and len(labels) == 2:
+        for attained in attainment_figures(study, (labels[0], labels[1])):
+            draw = partial(draw_attainment, attained)
+            found.append(GalleryFigure("auto_lr", attained.name, attained.title, attained.caption, draw))
     ablation = ablation_data(table, sweep)
     if ablation is not None:
         draw = partial(draw_ablation, ablation)

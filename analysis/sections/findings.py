@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from analysis.figures.ablation import AblationData, ablation_data
 from analysis.figures.selection import auto_lr_on, swept
 from analysis.frontier import frontier
+from analysis.lr_study import LrStudy
+from analysis.sections.study import sensitivity_part, verdict_part
+from analysis.sections.tables import DataTable
 from analysis.sources import Sources
 from analysis.table import TrialTable
 from analysis.words import counted, number
@@ -15,19 +18,11 @@ from analysis.words import counted, number
 HEADINGS = {
     "sensitivity": "How much does the learning rate matter?",
     "auto_lr": "AutoLR against a fixed learning rate",
+    "compute": "What it cost to get there",
     "courses": "How training went",
     "gradients": "What the gradients did",
 }
 """What a section is called, by its anchor, in the order of the page."""
-
-
-@dataclass(frozen=True, slots=True)
-class DataTable:
-    """A table of words and numbers already rounded; the first column is text, the others numbers."""
-
-    caption: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +46,21 @@ class Finding:
     figures: tuple[PageFigure, ...] = ()
 
 
-def findings(sources: Sources, figures: Sequence[tuple[str, PageFigure]]) -> Iterator[Finding]:
-    """The sections that have something to say; ``figures`` are (anchor of the section, figure)."""
+def findings(
+    sources: Sources, figures: Sequence[tuple[str, PageFigure]], study: LrStudy | None = None
+) -> Iterator[Finding]:
+    """The sections that have something to say; ``figures`` are (anchor of the section, figure).
+
+    With a ``study`` the section on AutoLR is its verdict, without one a description.
+    """
     for anchor, heading in HEADINGS.items():
         shown = tuple(figure for place, figure in figures if place == anchor)
-        sentences, tables = _auto_lr(sources) if anchor == "auto_lr" else ((), ())
+        sentences: tuple[str, ...] = ()
+        tables: tuple[DataTable, ...] = ()
+        if anchor == "sensitivity" and study is not None:
+            sentences, tables = sensitivity_part(study)
+        elif anchor == "auto_lr":
+            sentences, tables = verdict_part(study) if study is not None else _auto_lr(sources)
         if shown or tables:
             yield Finding(anchor, heading, sentences, tables, shown)
 

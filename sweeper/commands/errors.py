@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import os
+import select
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -11,6 +13,8 @@ from typing import ParamSpec, TypeVar
 import click
 
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
+NOBODY_READS = 141
+"""128 + SIGPIPE: what a shell reports of a tool whose reader, ``head`` for one, has gone."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -20,8 +24,8 @@ class Problems(Exception):
     """Everything wrong with what the user gave, found before any work started."""
 
     def __init__(self, problems: Sequence[str]) -> None:
-        super().__init__("; ".join(problems))
-        self.problems = tuple(problems)
+        self.problems = tuple(dict.fromkeys(problems))  # several checks may find the same
+        super().__init__("; ".join(self.problems))
 
 
 def exit_with(problems: Sequence[str], code: int) -> None:
@@ -37,12 +41,16 @@ def plain_errors(command: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            return command(*args, **kwargs)
+            result = command(*args, **kwargs)
+            sys.stdout.flush()  # here, where a closed pipe is still an exception and not a complaint at exit
+            return result
         except Problems as error:
             exit_with(error.problems, WRONG_USAGE)
         except KeyboardInterrupt:
             exit_with(["interrupted"], INTERRUPTED)
         except OSError as error:
+            if isinstance(error, BrokenPipeError) and _stdout_is_closed():
+                sys.exit(NOBODY_READS)
             exit_with([f"{error.filename or 'the disk'}: {error.strerror or error}"], FAILED)
         except Exception as error:
             code = _code(error)
@@ -57,6 +65,23 @@ def plain_errors(command: Callable[P, R]) -> Callable[P, R]:
 def resume_command(out: object) -> str:
     """What to type to go on."""
     return f"python -m sweeper resume {shlex.quote(str(out))}"
+
+
+def _stdout_is_closed() -> bool:
+    """Whether nobody reads stdout any more; then it leads nowhere from here on, so that the exit is quiet.
+
+    A socket breaks with the same error, and that one must be told.
+    """
+    try:
+        descriptor = sys.stdout.fileno()
+    except (AttributeError, OSError, ValueError):  # what replaces stdout in a program that calls the command
+        return False
+    pipe = select.poll()
+    pipe.register(descriptor, 0)
+    if not any(event & (select.POLLERR | select.POLLHUP) for _, event in pipe.poll(0)):
+        return False
+    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+    return True
 
 
 def _code(error: Exception) -> int | None:

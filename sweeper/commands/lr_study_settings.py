@@ -68,7 +68,7 @@ def lr_study_settings(given: Mapping[str, Any], *, command: str) -> SweepSetting
             lr=rates,
             smoothings=smoothings,
             probes=probes,
-            probe_batches=batches or (1,),
+            probe_batches=batches or (TrialSpec().auto_lr_probe_batches,),
             start_lr=starts,
             options=_options_by_key(given, methods, c),
         )

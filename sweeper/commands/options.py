@@ -97,7 +97,7 @@ training_options = apply(
     ),
     click.option("--dtype", help="fp32, or bf16 autocast over fp32 weights.  [default: fp32]"),
     click.option("--gradient-checkpointing", is_flag=True, default=None, help="Trade time for memory."),
-    click.option("--auto-lr-smoothing", help="paper, clip, official or search.  [default: search]"),
+    click.option("--auto-lr-smoothing", help="paper, clip, official, search or trust.  [default: search]"),
     click.option("--auto-lr-probe", help="same or fresh retain batch.  [default: fresh]"),
     click.option("--auto-lr-every", type=WHOLE, help="Steps between AutoLR updates.  [default: 10]"),
     click.option("--auto-lr-start", type=WHOLE, help="First step AutoLR updates at.  [default: 1]"),

@@ -9,10 +9,11 @@ from typing import Any, get_args, get_type_hints
 
 from search_spaces.space import Space
 from sweeper.commands.common import spec_problems
+from sweeper.commands.optimizer_choices import RELATED, optimizer_problems
 from sweeper.commands.options import SPEC_OPTIONS
 from trainables.methods import method_names, option_names, parse_method
 from trainables.models import find_model
-from trainables.optimizers import LR_FREE, LR_FREE_RANGE
+from trainables.optimizers import LR_FREE, LR_FREE_LR, LR_FREE_RANGE
 from trainables.spec import SPEC_FIELDS, TrialSpec
 
 _SHARED_FIELDS = (
@@ -52,10 +53,12 @@ def sweep_space(
             values = {
                 key: tuple(options[key.rpartition(".")[2]]) for key in _all(keys) if key.rpartition(".")[2] in options
             }
+            # The paper's rates are Adam's; a learning-rate-free optimizer has its own, published one.
+            own_rate = (LR_FREE_LR,) if chosen == "paper" and base.optimizer in LR_FREE else ()
             space = named_space(
                 chosen,
                 methods=keys,
-                lr=tuple(rates),
+                lr=tuple(rates) or own_rate,
                 auto_lr=given["auto_lr"],
                 options=values,
                 lr_range=LR_FREE_RANGE if base.optimizer in LR_FREE else info.lr_range,
@@ -104,13 +107,14 @@ def _user_space(given: Mapping[str, Any], base: TrialSpec, rates: Sequence[float
         elif name in option_names():
             found = spec_problems(base, methods, {name: [float(value)]})  # type: ignore[arg-type]
             problems += [f"{path}: {problem}" for problem in found if problem not in known]
-        else:
+        elif name not in RELATED:
             change: dict[str, Any] = {name: value}
             changed = replace(base, **change)
             found = changed.problems()
             if name == "retain_objective" and key in space.constants:
                 found += spec_problems(changed, methods, {})
             problems += [f"{path}: {problem}" for problem in found if problem not in known]
+    problems += [f"{path}: {problem}" for problem in optimizer_problems(space, base, given["auto_lr"])]
     problems[:] = list(dict.fromkeys(problems))
     return space
 

@@ -120,3 +120,13 @@ def test_an_ascent_takes_the_optimizers_own_step_at_the_old_rate() -> None:
     update = auto_lr_step(optimizer, [theta], lambda: float(theta.square().sum()), smoothing="search")
     assert (update.fallback, update.eta_new, update.clipped) == ("no descent", 0.1, False)
     torch.testing.assert_close(theta.detach(), torch.tensor([3.6, -1.2], dtype=torch.float64))
+
+
+@pytest.mark.parametrize(("first", "landed"), [(True, 0.5), (False, 0.02)])
+def test_trust_searches_freely_once_and_later_at_most_doubles(first: bool, landed: float) -> None:
+    theta = nn.Parameter(torch.tensor([3.0, -1.0], dtype=torch.float64))
+    theta.grad = 2.0 * theta.detach()
+    optimizer = torch.optim.SGD([theta], lr=0.01)
+    update = auto_lr_step(optimizer, [theta], lambda: float(theta.square().sum()), smoothing="trust", first=first)
+    assert update.eta_new == pytest.approx(landed)
+    assert update.clipped is not first

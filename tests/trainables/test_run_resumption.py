@@ -48,6 +48,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "gradnorm": {"method": "gradnorm"},
     "gradvac": {"method": "gradvac"},
     "graddrop": {"method": "graddrop"},
+    "rotograd": {"method": "rotograd"},
     "rotograd-scale": {"method": "rotograd-scale"},
     "npo": {"method": "npo+ngdiff"},
     "dpo": {"method": "dpo+ngdiff"},

@@ -23,6 +23,7 @@ from trainables.weightings import (
     pcgrad,
     pcgrad_paper,
     rlw,
+    rotograd,
     rotograd_scale,
     upgrad,
 )
@@ -50,6 +51,7 @@ WEIGHTINGS: Mapping[str, Weighting] = MappingProxyType(
         "upgrad": upgrad.WEIGHTING,
         "dualproj": dualproj.WEIGHTING,
         "graddrop": graddrop.WEIGHTING,
+        "rotograd": rotograd.WEIGHTING,
         "rotograd-scale": rotograd_scale.WEIGHTING,
     }
 )

@@ -11,10 +11,9 @@ def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Mappin
     """``(C/rho, C/phi)`` with ``C = sum alpha_i n_i`` and ``alpha_i = (n_i/n_i(0)) / sum_j (n_j/n_j(0))``, n the norms.
 
     The paper's section on gradient magnitudes, with the gradients by the parameters where it has those by a shared
-    representation. The rotation has no counterpart here: RotoGrad puts a learned ``R_k`` between the shared
-    representation and the head of task k, which is trained to undo it. Unlearning has one head for both tasks and must
-    give back one model, so there is nothing that could absorb ``R_k``; the scaling stage alone is the paper's own
-    ablation. Its direction is NGDiff's, at another length.
+    representation; the released code takes the norms of its 20th step for the first ones, which is left out here. The
+    scaling stage alone is the paper's own ablation. Its direction is NGDiff's, at another length.
+    :mod:`trainables.weightings.rotograd` has a rotation, too.
 
     The state holds the first norms that are not 0, ``first_r`` and ``first_f``. A zero gradient: (1, 1).
     """

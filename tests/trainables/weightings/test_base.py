@@ -62,7 +62,7 @@ def test_a_method_that_needs_the_gramian_says_so_when_it_gets_none() -> None:
 
 def test_the_registry_lists_every_method_under_its_own_name_in_order() -> None:
     expected = """gd ga gdiff lossnorm rlw ngdiff imtl-g pcgrad pcgrad-paper mgda cagrad gradvac gradnorm nash-mtl
-        aligned-mtl upgrad dualproj graddrop rotograd-scale"""
+        aligned-mtl upgrad dualproj graddrop rotograd rotograd-scale"""
     assert " ".join(WEIGHTINGS) == " ".join(expected.split())
     assert all(weighting.name == name for name, weighting in WEIGHTINGS.items())
 

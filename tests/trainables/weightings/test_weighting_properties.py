@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from trainables.weightings import WEIGHTINGS, Gramian, Losses, Needs, State, Weighting, Weights
 
 MAY_BE_NEGATIVE = {"aligned-mtl", "pcgrad-paper"}
-SYMMETRIC = [w for w in WEIGHTINGS.values() if w.needs is Needs.GRAMIAN and w.name != "pcgrad-paper"]
+SYMMETRIC = [w for w in WEIGHTINGS.values() if w.needs is Needs.GRAMIAN and w.name not in ("pcgrad-paper", "rotograd")]
 
 WITH_WEIGHTS = {name: item for name, item in WEIGHTINGS.items() if item.needs is not Needs.GRADIENTS}
 every = pytest.mark.parametrize("weighting", WITH_WEIGHTS.values(), ids=list(WITH_WEIGHTS))
@@ -177,6 +177,7 @@ AT_ZERO = {
     "aligned-mtl": ((0.5, 0.5), (0.5, 0.5), (0.5, 0.5)),
     "upgrad": ((0.5, 0.5), (0.5, 0.5), (0.5, 0.5)),
     "dualproj": ((0.5, 0.5), (0.5, 0.5), (0.5, 0.5)),
+    "rotograd": ((1.0, 1.0), (1.0, 1.0), (1.0, 1.0)),
     "rotograd-scale": ((1.0, 1.0), (1.0, 1.0), (1.0, 1.0)),
 }
 
@@ -202,6 +203,7 @@ ALONG_A_LINE = {
     "aligned-mtl": (-0.5, 1.5),
     "upgrad": (0.0, 1.5),
     "dualproj": (0.0, 1.5),
+    "rotograd": (0.0, 3.0),  # the two span no plane to turn in
     "rotograd-scale": (0.0, 3.0),  # at the first step both have the mean length, 3/2
 }
 

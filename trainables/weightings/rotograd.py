@@ -1,0 +1,58 @@
+"""RotoGrad for one model without heads: equal lengths, and the forget gradient turned by a learned angle."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from trainables.options import Option
+from trainables.weightings import rotograd_scale
+from trainables.weightings.base import Gramian, Losses, Needs, State, Weighting, Weights, require_gramian
+
+_NO_PLANE = 1e-6
+"""Sine of the angle below which the two gradients are parallel or opposed and span no plane to turn in."""
+
+
+def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Mapping[str, float]) -> tuple[Weights, State]:
+    """``d = C (u_r + R u_f)``: ``u_i`` are unit gradients, ``R`` turns ``u_f`` by ``theta`` towards ``u_r``.
+
+    RotoGrad's own: the common length ``C`` (:mod:`trainables.weightings.rotograd_scale`); a rotation per task, the
+    identity at first, learned beside the model by gradient descent on ``-<R u_f, v>`` with ``v`` the mean of the unit
+    gradients, so that the turned gradient comes to lie along ``v``.
+
+    This project's: RotoGrad turns gradients by a shared representation, with a matrix in front of each task's head,
+    which is trained along and makes up for it. Here both tasks have one head, so the gradient by the parameters is
+    turned itself, in the plane the two gradients span, where a rotation is one angle. With ``omega`` the angle between
+    the gradients, descent on that objective is ``theta += rate cos(omega/2) sin(omega/2 - theta)``. No more than
+    ``omega/2`` is applied, where the two are aligned, nor than ``pi - omega``, where ``g_f.d`` would turn negative:
+    ``g_r.d >= 0`` and ``g_f.d >= 0``. Only the forget gradient is turned, since turning both alike leaves the direction
+    of ``u_r + u_f`` as it is. The first step is rotograd-scale's.
+
+    The state holds ``theta`` in radians and the first norms. A zero gradient: (1, 1), and nothing is learned.
+    Parallel or opposed gradients span no plane: rotograd-scale's weights, and ``theta`` stays as it was.
+    """
+    gramian = require_gramian(gramian)
+    scale, new_scale = rotograd_scale.weigh(losses, gramian, state, options)
+    theta = state.get("theta", 0.0)
+    new = {**new_scale, "theta": theta}
+    sine = math.sqrt((1.0 - gramian.k) * (1.0 + gramian.k))
+    if gramian.rho == 0 or gramian.phi == 0 or sine < _NO_PLANE:
+        return scale, new
+    omega = math.atan2(sine, -gramian.k)
+    applied = min(theta, omega / 2.0, math.pi - omega)
+    new["theta"] = theta + options["rate"] * math.cos(omega / 2.0) * math.sin(omega / 2.0 - theta)
+    # R u_f = (sin(omega - theta) u_f + sin(theta) u_r) / sin(omega)
+    retain = scale.retain * (1.0 + math.sin(applied) / sine)
+    forget = scale.forget * math.sin(omega - applied) / sine
+    return Weights(retain, forget), new
+
+
+WEIGHTING = Weighting(
+    name="rotograd",
+    formula="C (u_r + R u_f), u_i = g_i/|g_i|, R turns towards u_r by a learned angle; an adaptation: no heads",
+    needs=Needs.GRAMIAN,
+    weigh=weigh,
+    citation="Javaloy & Valera, RotoGrad: Gradient Homogenization in Multitask Learning, ICLR 2022 (arXiv:2103.02631), "
+    "adapted",
+    options=(Option("rate", 0.1, 0.0, 1.0, "learning rate of the angle; 0 is rotograd-scale"),),
+)
