@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import uuid
 from dataclasses import dataclass
@@ -66,10 +67,11 @@ class TrainingState:
                 staging,
             )
             staging.replace(self.path)
-        except (OSError, RuntimeError):
+        except (OSError, RuntimeError):  # torch tells some of the disk's refusals as RuntimeError
             pass
         finally:
-            staging.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                staging.unlink(missing_ok=True)
         self._saved_at = time.monotonic()
         self._cost = self._saved_at - started
 

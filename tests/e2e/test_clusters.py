@@ -74,10 +74,12 @@ def test_a_cluster_that_does_not_answer_is_refused_soon(cli: Cli) -> None:
 @contextmanager
 def running_cluster(environment: dict[str, str]) -> Iterator[str]:
     """The address of a cluster of two nodes on this machine, one of them with a GPU in name."""
+    # Ray starts no node with a GPU where none is visible.
+    visible = {name: value for name, value in environment.items() if name != "CUDA_VISIBLE_DEVICES"}
     process = subprocess.Popen(
         [sys.executable, "-c", CLUSTER],
         # Not with the mark: it outlives the commands that join it.
-        env={**environment, "SWEEPER_TEST_MARK": "cluster"},
+        env={**visible, "SWEEPER_TEST_MARK": "cluster"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

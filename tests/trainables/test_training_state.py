@@ -1,0 +1,66 @@
+"""A fine-tuning that was killed goes on from its last saved state, to the same weights bit for bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from trainables.training_state import TrainingState
+
+
+class Killed(Exception):
+    pass
+
+
+def _train(state: TrainingState, *, until: int, killed_after: int | None = None) -> tuple[torch.Tensor, list[int]]:
+    """Epochs of AdamW under dropout, which draws on the random state; returns the weights and the epochs run here."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(0.5))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    run = []
+    for epoch in range(1 + state.restore(model, optimizer), until + 1):
+        optimizer.zero_grad()
+        model(torch.ones(3, 4)).square().sum().backward()
+        optimizer.step()
+        run.append(epoch)
+        state.save(model, optimizer, epoch=epoch)
+        if epoch == killed_after:
+            raise Killed
+    return model[0].weight.detach().clone(), run
+
+
+def test_a_killed_training_ends_with_the_same_weights(tmp_path: Path) -> None:
+    whole, _ = _train(TrainingState(tmp_path / "whole.pt", pause=0.0), until=6)
+    with pytest.raises(Killed):
+        _train(TrainingState(tmp_path / "a" / "part.pt", pause=0.0), until=6, killed_after=3)
+    rest, epochs = _train(TrainingState(tmp_path / "a" / "part.pt", pause=0.0), until=6)
+    assert epochs[-1] == 6
+    assert epochs[0] > 1
+    assert torch.equal(rest, whole)
+
+
+def test_a_torn_state_is_as_none(tmp_path: Path) -> None:
+    path = tmp_path / "state.pt"
+    path.write_bytes(b"half a file")
+    assert _train(TrainingState(path, pause=0.0), until=2)[1] == [1, 2]
+
+
+def test_a_state_is_not_saved_before_it_is_due(tmp_path: Path) -> None:
+    _train(TrainingState(tmp_path / "state.pt", pause=3600.0), until=2)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_that_refuses_costs_the_state_and_not_the_training(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    state: Any = TrainingState(tmp_path / "file" / "state.pt", pause=0.0)
+    assert _train(state, until=2)[1] == [1, 2]
+
+
+def test_a_finished_training_leaves_no_state(tmp_path: Path) -> None:
+    state = TrainingState(tmp_path / "state.pt", pause=0.0)
+    _train(state, until=2)
+    state.discard()
+    assert list(tmp_path.iterdir()) == []
