@@ -47,12 +47,15 @@ OTHER_VALUES: dict[str, Any] = {
     "dtype": "bf16",
     "gradient_checkpointing": True,
     "auto_lr_probe_batches": 2,
+    "metrics": ("verbmem",),
+    "metrics_every": 3,
     "seed": 1,
     "target_key": "fedcba9876543210",
 }
 NOT_DECIDING: dict[str, Any] = {
     "model_path": "elsewhere",
     "target_path": "elsewhere",
+    "retain_path": "elsewhere",
     "data_dir": "elsewhere",
     "target_epochs": 3,
     "target_lr": 1e-2,
