@@ -107,7 +107,7 @@ training_options = apply(
         default=None,
         help="Log the forget loss at AutoLR's probes, too.  [default: yes]",
     ),
-    click.option("--metrics", help="NAME,... or all, tofu, muse, attacks (see 'list metrics').  [default: default]"),
+    click.option("--metrics", help="NAME,... or all, tofu, muse, mia, ... (see 'list metrics').  [default: default]"),
     click.option("--metrics-every", type=WHOLE, help="Measure them every so many epochs, too.  [default: at the end]"),
     click.option(
         "--retain-model",

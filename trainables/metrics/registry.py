@@ -241,12 +241,14 @@ DEFAULT_SET = ("verbmem", "knowmem", "utility", "truth_ratio", "forget_truth_rat
 SETS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "default": DEFAULT_SET,
+        "probability": ("forget_probability", "retain_probability"),
+        "accuracy": ("forget_accuracy", "retain_accuracy", "test_accuracy"),
         "tofu": (
             *("verbmem", "utility", "truth_ratio", "forget_truth_ratio"),
             *("forget_probability", "retain_probability", "model_utility", "forget_quality"),
         ),
         "muse": ("verbmem", "knowmem", "utility", "privleak"),
-        "attacks": tuple(name for name in METRICS if name.startswith("mia_")),
+        "mia": tuple(name for name in METRICS if name.startswith("mia_")),
         "all": tuple(name for name in METRICS if name not in LOSS_METRICS),
     }
 )

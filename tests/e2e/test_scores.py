@@ -1,0 +1,44 @@
+"""Checkpoints scored from the command line: what ``unlearn`` measured, ``evaluate`` measures again to the last digit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import AutoModelForCausalLM
+
+Cli = Any  # conftest.py has the class
+WANTED = "verbmem,utility,probability,extraction_strength,exact_memorization"
+NAMES = (*WANTED.split(",")[:2], "forget_probability", "retain_probability", *WANTED.split(",")[3:], "forget_loss")
+
+
+def without_target(cli: Cli) -> tuple[list[str], str]:
+    """The options of the problem without its target, and the target's folder."""
+    data = [str(part) for part in cli.problem]
+    at = data.index("--target-path")
+    return data[:at] + data[at + 2 :], data[at + 1]
+
+
+@pytest.mark.parametrize("adapter", [(), ("--lora-rank", "2")], ids=["whole model", "adapter"])
+def test_a_checkpoint_scores_as_its_run_did(cli: Cli, tmp_path: Path, adapter: tuple[str, ...]) -> None:
+    run = tmp_path / "run"
+    wanted = ("--metrics", WANTED)
+    cli.run("unlearn", *cli.problem, *wanted, *adapter, "--epochs", "2", "--lr", "1e-3", "--out", run)
+    row = json.loads((run / "metrics.json").read_text())
+    data, _ = without_target(cli)
+    done = cli.run("evaluate", "--model-path", run / "checkpoint", *data, *wanted, "--json")
+    scores = json.loads(done.stdout)
+    for name in NAMES:
+        assert row[name] is not None, name
+        assert scores[name] == pytest.approx(row[name], rel=1e-5, abs=1e-6), name
+
+
+def test_the_retain_model_is_made_once_into_a_folder_transformers_loads(cli: Cli, tmp_path: Path) -> None:
+    data, base = without_target(cli)
+    command = ("target", "--retain-only", *data, "--model-path", base, "--target-epochs", "1", "--json")
+    first = cli.run(*command, "--out", tmp_path / "retain")
+    assert AutoModelForCausalLM.from_pretrained(tmp_path / "retain").num_parameters() > 0
+    again = cli.run(*command)
+    assert {**json.loads(again.stdout), "path": ""} == {**json.loads(first.stdout), "path": ""}
