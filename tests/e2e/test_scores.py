@@ -1,4 +1,4 @@
-"""Checkpoints scored from the command line: what ``unlearn`` measured, ``evaluate`` measures again to the last digit."""
+"""Checkpoints scored from the command line: what ``unlearn`` measured, ``evaluate`` measures again."""
 
 from __future__ import annotations
 

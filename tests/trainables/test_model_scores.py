@@ -166,7 +166,7 @@ def test_model_utility_is_the_harmonic_mean_of_nine(found: Any, by_hand: ByHand,
     assert found.metrics["model_utility"] == pytest.approx(9 / sum(1 / score for score in nine), rel=1e-4)
 
 
-@pytest.mark.parametrize("name", SETS["attacks"])
+@pytest.mark.parametrize("name", SETS["mia"])
 def test_an_attack_is_the_auc_over_texts_scored_one_by_one(
     found: Any, by_hand: ByHand, retained_by_hand: ByHand, data: UnlearningData, name: str
 ) -> None:
