@@ -18,7 +18,8 @@ SHORT = ("--model", "tiny-phi", "--target-epochs", "2", "--max-length", "32", "-
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    # Not by HF_HUB_OFFLINE: whoever imports huggingface_hub first under it leaves this process offline for good.
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
 
 
 def invoke(*arguments: str | Path) -> Result:

@@ -42,7 +42,8 @@ RUNS: dict[str, dict[str, Any]] = {
     "rmu under NGDiff": {"method": "rmu+ngdiff", "epochs": 6},
     "rmu under LoRA": {"method": "rmu", "lora_rank": 4, "lr": 3e-2, "epochs": 6},
     "rmu with checkpointing": {"method": "rmu", "gradient_checkpointing": True, "epochs": 6},
-    "rmu with AutoLR": {"method": "rmu+ngdiff", "auto_lr": "on", "auto_lr_every": 4, "epochs": 6},
+    "rmu with AutoLR": {"method": "rmu+ngdiff", "auto_lr": "on", "auto_lr_every": 4, "epochs": 6}
+    | {"auto_lr_smoothing": "clip", "auto_lr_probe_batches": 1},
     "KL": {"method": "ngdiff", "retain_objective": "kl"},
     "KL under LoRA in bf16": {"method": "gdiff", "retain_objective": "kl", "lora_rank": 4, "lr": 2e-2, "dtype": "bf16"},
 }
