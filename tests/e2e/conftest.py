@@ -31,7 +31,7 @@ GRID = (
 )
 """Six trials; the two at 1e9 diverge at once, the others take seconds."""
 MEASURED_TIMES = (
-    *("train_seconds", "eval_seconds", "wall_seconds", "seconds"),
+    *("train_seconds", "eval_seconds", "generation_seconds", "wall_seconds", "seconds"),
     *("started_at", "first_step_at", "ended_at", "worker"),
 )
 
