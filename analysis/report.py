@@ -7,6 +7,7 @@ import datetime
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from analysis.figures.draw_pareto import draw_pareto, save_pareto
 from analysis.figures.gallery import gallery
 from analysis.figures.inline_svg import inline_svg
 from analysis.figures.pareto import ParetoData, pareto_data, rouge_data, sweep_title
-from analysis.figures.style import NARROW, WIDE
+from analysis.figures.style import NARROW
 from analysis.files import write_whole
 from analysis.frontier import Frontier, frontier
 from analysis.lr_study import LrStudy
@@ -74,10 +75,13 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
         document = save_figure(item.draw(), out / "figures", item.name)
         svg = inline_svg(document, prefix=item.name.replace("_", "-"), description=f"{item.title}. {item.caption}")
         figures.append((item.section, PageFigure(item.name, item.title, item.caption, svg)))
-    page = render_report(read, front, figures, study)
+    links = {trial_id: f"#{anchor}" for trial_id, anchor in anchors(read.table).items()}
+    frontiers = []
+    for name, frontier_data in drawn.items():
+        document = save_pareto(frontier_data, out if name == "pareto" else out / "figures", name=name, links=links)
+        frontiers.append(_page_frontier(name, frontier_data, document, links))
+    page = render_report(read, front, frontiers, figures, study)
     write_pareto_json(out / "pareto.json", content)
-    for name, data in drawn.items():
-        save_pareto(data, out if name == "pareto" else _made(out / "figures"), name=name)
     write_whole(out / "report.html", page)
 
 
@@ -94,9 +98,19 @@ def write_run_figures(run: Path) -> list[Path]:
     return [run / "figures" / f"{item.name}.png" for item in items]
 
 
+@dataclass(frozen=True, slots=True)
+class PageFrontier:
+    """A drawn frontier: the stem of its files, and its ``<svg>`` for wide and for narrow screens."""
+
+    name: str
+    wide: str
+    narrow: str
+
+
 def render_report(
     sources: Sources,
     front: Frontier,
+    frontiers: Sequence[PageFrontier] = (),
     figures: Sequence[tuple[str, PageFigure]] = (),
     study: LrStudy | None = None,
 ) -> str:
@@ -113,10 +127,6 @@ def render_report(
     environment.filters["markup"] = Markup
     script, style = (resources.files("analysis").joinpath("templates", name).read_text("utf-8") for name in _ASSETS)
     table, sweep = sources.table, sources.sweep
-    links = {trial_id: f"#{anchor}" for trial_id, anchor in anchors(table).items()}
-    frontiers = [
-        (name, *_both_sizes(name.replace("_", "-"), data, links)) for name, data in _frontiers(sources).items()
-    ]
     now = datetime.datetime.now(datetime.UTC)
     seeds = sorted({number(plain(seed)) for seed in table.trials["seed"] if plain(seed) is not None})
     return environment.get_template("report.html.j2").render(
@@ -157,19 +167,15 @@ def _frontiers(sources: Sources) -> dict[str, ParetoData]:
     return {"pareto": pareto_data(table, sweep)} | ({"pareto_rouge": over_rouge} if over_rouge is not None else {})
 
 
-def _both_sizes(prefix: str, data: ParetoData, links: Mapping[str, str]) -> tuple[str, str]:
-    """A frontier for wide and for narrow screens."""
-    description = f"The attained frontier of {data.title}. {data.subtitle}."
-    wide, narrow = (
-        inline_svg(draw_pareto(data, size=size, links=links), prefix=f"{prefix}-{kind}", description=description)
-        for kind, size in (("wide", WIDE), ("narrow", NARROW))
+def _page_frontier(name: str, data: ParetoData, document: str, links: Mapping[str, str]) -> PageFrontier:
+    """The frontier whose wide SVG is ``document``, and drawn once more for narrow screens."""
+    prefix, description = name.replace("_", "-"), f"The attained frontier of {data.title}. {data.subtitle}."
+    narrow = draw_pareto(data, size=NARROW, links=links)
+    return PageFrontier(
+        name,
+        wide=inline_svg(document, prefix=f"{prefix}-wide", description=description),
+        narrow=inline_svg(narrow, prefix=f"{prefix}-narrow", description=description),
     )
-    return wide, narrow
-
-
-def _made(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 def _policy(script: str) -> str:

@@ -239,12 +239,12 @@ def _conclude(settings: SweepSettings, out: Path, session: SweepSession, console
     if (out / "pareto.json").is_file():
         front = json.loads((out / "pareto.json").read_text(encoding="utf-8"))
     tables = ("sweep.json", "trials.csv", "history.csv", "auto_lr.csv")
-    names = (*tables, "pareto.json", "pareto.png", "pareto.svg", "report.html")
+    names = (*tables, "pareto.json", "pareto.png", "pareto.svg", "report.html", "figures")
     metrics = {"hypervolume": front["hypervolume"]} if front.get("hypervolume") is not None else {}
     session.tracker.sweep_ended(
         status="interrupted" if interrupted else "finished",
         metrics=metrics,
-        artifacts=[out / name for name in names if (out / name).is_file()],
+        artifacts=[out / name for name in names if (out / name).exists()],
     )
     with console.status("sending what is left to MLflow") if console.is_terminal else _nothing():
         delivered = session.tracker.close(timeout=60.0)

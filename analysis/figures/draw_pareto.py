@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,11 +55,21 @@ def draw_pareto(
         return figure
 
 
-def save_pareto(data: ParetoData, out: Path, *, name: str = "pareto") -> None:
-    """Write ``name``.png (1600 x 1100 pixels) and ``name``.svg into ``out``."""
-    figure = draw_pareto(data)
+def save_pareto(
+    data: ParetoData, out: Path, *, name: str = "pareto", links: Mapping[str, str] | None = None
+) -> str:
+    """Write ``name``.png (1600 x 1100 pixels) and ``name``.svg into ``out``; the SVG document with its ``links``.
+
+    The links lead to places of a page: the file, which stands alone, has none.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    figure = draw_pareto(data, links=links)
+    document = svg_text(figure)
+    # The layout, most of the work, is in shares of the figure: it holds for both files.
+    figure.set_layout_engine("none")
     write_whole(out / f"{name}.png", png_bytes(figure))
-    write_whole(out / f"{name}.svg", svg_text(figure))
+    write_whole(out / f"{name}.svg", re.sub(r"</?a\b[^>]*>\n?", "", document))
+    return document
 
 
 def _frontier(axes: Axes, data: ParetoData) -> None:

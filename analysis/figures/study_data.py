@@ -20,20 +20,35 @@ if TYPE_CHECKING:
 
 
 def anytime_panels(sources: Sources) -> PanelFigure | None:
-    """Hypervolume over compute, a curve per method and per arm of AutoLR; None before the target is made."""
+    """Hypervolume over compute, a curve per method and per arm of AutoLR, a panel per model and data set.
+
+    None before the target is made. An arm has one colour in all panels.
+    """
     if not sources.sweep.objectives:
         return None
     trials = swept(sources.table.trials)
     on = auto_lr_on(trials)
-    curves = {}
-    for method in trials["method"].unique():
-        for arm, chosen in ((str(method), ~on), (f"{method}, AutoLR", on)):
-            rows = trials[chosen & (trials["method"] == method)]
-            if len(rows):
-                part = TrialTable(rows, sources.table.history, sources.table.spec_columns)
+    places = list(dict.fromkeys(zip(trials["model"], trials["dataset"], strict=True)))
+    drawn = []
+    for model, dataset in places:
+        here = (trials["model"] == model) & (trials["dataset"] == dataset)
+        curves: dict[str, tuple[list[float], list[float]]] = {}
+        for method in trials["method"].unique():
+            for arm, chosen in ((str(method), ~on), (f"{method}, AutoLR", on)):
+                of_arm = chosen & (trials["method"] == method)
+                if not of_arm.any():
+                    continue
+                part = TrialTable(trials[of_arm & here], sources.table.history, sources.table.spec_columns)
                 curve = anytime_data(part, sources.sweep.objectives)
                 curves[arm] = (curve.seconds.tolist(), curve.hypervolume.tolist())
-    return anytime_figure(curves)
+        figure = anytime_figure(curves)
+        if figure is not None:
+            title = f"{model}, {dataset}" if len(places) > 1 else ""
+            drawn.append(replace(figure, panels=tuple(replace(panel, title=title) for panel in figure.panels)))
+    if not drawn:
+        return None
+    panels = tuple(panel for figure in drawn for panel in figure.panels)
+    return replace(drawn[0], panels=panels, columns=min(2, len(panels)))
 
 
 def tuning_panels(study: LrStudy) -> Iterator[PanelFigure]:
@@ -43,7 +58,7 @@ def tuning_panels(study: LrStudy) -> Iterator[PanelFigure]:
         drawn = tuning_figure(
             curve.picks.tolist(), curve.expected.tolist(), auto=curve.auto, charge=curve.charge, equals=curve.equals
         )
-        panels = tuple(replace(panel, title=_subject(verdict)) for panel in drawn.panels)
+        panels = tuple(replace(panel, title=subject(verdict, study)) for panel in drawn.panels)
         yield replace(drawn, name=_stem(drawn.name, verdict), panels=panels)
 
 
@@ -58,7 +73,7 @@ def attainment_figures(study: LrStudy, axes: tuple[str, str]) -> Iterator[Attain
             for arm, surface in zip(found.arms, found.surfaces, strict=True)
         }
         yield AttainmentData(
-            f"Attained objectives. {_subject(verdict)}",
+            f"Attained objectives. {subject(verdict, study)}",
             axes,
             surfaces,
             found.difference.boxes,
@@ -67,10 +82,15 @@ def attainment_figures(study: LrStudy, axes: tuple[str, str]) -> Iterator[Attain
         )
 
 
-def _subject(verdict: Verdict) -> str:
-    return f"{verdict.problem.method}, AutoLR {verdict.variant}"
+def subject(verdict: Verdict, study: LrStudy) -> str:
+    """Whose verdict it is: the method and AutoLR's variant, and where the study has several also model and data set."""
+    problem = verdict.problem
+    several = len({(item.model, item.dataset) for item in study.grid.problems}) > 1
+    where = f" on {problem.model}, {problem.dataset}" if several else ""
+    return f"{problem.method}{where}, AutoLR {verdict.variant}"
 
 
 def _stem(name: str, verdict: Verdict) -> str:
-    words = (name, verdict.problem.model, verdict.problem.method, verdict.variant)
+    problem = verdict.problem
+    words = (name, problem.model, problem.dataset, problem.method, verdict.variant)
     return "_".join("".join(c if c.isalnum() else "-" for c in word) for word in words)

@@ -9,7 +9,7 @@ from analysis.figures.ablation import AblationData, ablation_data
 from analysis.figures.selection import auto_lr_on, swept
 from analysis.frontier import frontier
 from analysis.lr_study import LrStudy
-from analysis.sections.study import sensitivity_part, verdict_part
+from analysis.sections.study import fronts_part, sensitivity_part, verdict_part
 from analysis.sections.tables import DataTable
 from analysis.sources import Sources
 from analysis.table import TrialTable
@@ -18,6 +18,7 @@ from analysis.words import counted, number
 HEADINGS = {
     "sensitivity": "How much does the learning rate matter?",
     "auto_lr": "AutoLR against a fixed learning rate",
+    "fronts": "Whose frontier is best?",
     "compute": "What it cost to get there",
     "courses": "How training went",
     "gradients": "What the gradients did",
@@ -60,7 +61,9 @@ def findings(
         if anchor == "sensitivity" and study is not None:
             sentences, tables = sensitivity_part(study)
         elif anchor == "auto_lr":
-            sentences, tables = verdict_part(study) if study is not None else _auto_lr(sources)
+            sentences, tables = verdict_part(study) if study is not None and study.verdicts else _auto_lr(sources)
+        elif anchor == "fronts":
+            tables = fronts_part(sources)
         if shown or tables:
             yield Finding(anchor, heading, sentences, tables, shown)
 

@@ -2,55 +2,80 @@
 
 from __future__ import annotations
 
-from analysis.autolr_verdict import Verdict, words
+from analysis.autolr_verdict import words
+from analysis.figures.selection import swept
+from analysis.figures.study_data import subject
+from analysis.lr_grid import lr_grid
 from analysis.lr_study import LrStudy, study_of
 from analysis.sections.tables import DataTable
 from analysis.sensitivity import Sensitivity
 from analysis.sources import Sources
-from analysis.study_fronts import ArmFronts
+from analysis.study_fronts import ArmFronts, arm_fronts
+from analysis.table import TrialTable
 from analysis.words import number
 
 
 def study_data(sources: Sources) -> LrStudy | None:
-    """The study, where every sweep tried a grid of learning rates with and without AutoLR; None elsewhere.
+    """The study, where every sweep tried a grid of learning rates; None elsewhere, and where none was tried twice.
 
-    A search draws a new learning rate for every trial, so that no rate has a front of its own.
+    A search draws a new learning rate for every trial, so that no rate has a front of its own. Rows from elsewhere,
+    which need no seed and no learning rate, are no part of it.
     """
     grids = all(sweep.settings.get("sampler") == "grid" for sweep in sources.sweeps)
-    if not sources.sweeps or not grids or not sources.sweep.objectives or "auto_lr" not in sources.table.trials:
+    if not sources.sweeps or not grids or not sources.sweep.objectives:
         return None
-    study = study_of([(sources.table, sources.sweep.objectives)])
-    return study if study.verdicts else None
+    study = study_of([(_own(sources), sources.sweep.objectives)])
+    return study if study.verdicts or _told(study) else None
 
 
 def verdict_part(study: LrStudy) -> tuple[tuple[str, ...], tuple[DataTable, ...]]:
-    """The verdicts in sentences, and the arms' fronts."""
+    """The verdicts in sentences, and the differences behind them."""
     sentences = tuple(dict.fromkeys(line for verdict in study.verdicts for line in words(verdict)))
     capital = tuple(line[0].upper() + line[1:] + "." for line in sentences)
-    return capital, (_differences(study.verdicts), *map(_arms, study.fronts))
+    return capital, (_differences(study),)
 
 
 def sensitivity_part(study: LrStudy) -> tuple[tuple[str, ...], tuple[DataTable, ...]]:
     """Each method's best rate and how far from it one may be, and AutoLR's place among the rates."""
-    lines = tuple(item.words() + "." for item in study.sensitivity)
-    return lines, tuple(map(_rates, study.sensitivity))
+    told = _told(study)
+    return tuple(item.words() + "." for item in told), tuple(map(_rates, told))
 
 
-def _differences(verdicts: tuple[Verdict, ...]) -> DataTable:
+def fronts_part(sources: Sources) -> tuple[DataTable, ...]:
+    """The front of each method, and of AutoLR, against the pooled front; only where there are two or more."""
+    if not sources.sweeps or not sources.sweep.objectives:
+        return ()
+    found = arm_fronts(lr_grid([(_own(sources), sources.sweep.objectives)]))
+    return tuple(_arms(fronts) for fronts in found if len(fronts.indicators) > 1)
+
+
+def _own(sources: Sources) -> TrialTable:
+    return TrialTable(swept(sources.table.trials), sources.table.history, sources.table.spec_columns)
+
+
+def _told(study: LrStudy) -> tuple[Sensitivity, ...]:
+    """Methods with several rates, one of which has a whole front: with a single rate there is nothing to compare."""
+    return tuple(item for item in study.sensitivity if len(item.rates) > 1 and item.best_lr is not None)
+
+
+def _differences(study: LrStudy) -> DataTable:
     rows = []
-    for verdict in verdicts:
+    for verdict in study.verdicts:
         for opponent in verdict.opponents:
             result = opponent.result
             interval = "\u2013" if result.low is None else f"{result.low:+.4f} to {result.high:+.4f}"
             rows.append(
                 (
-                    f"{verdict.problem.method}, AutoLR {verdict.variant} against the {opponent.name}",
+                    f"{subject(verdict, study)} against the {opponent.name}",
                     *(f"{result.mean:+.4f}", interval, str(result.n)),
                     *("\u2013" if opponent.p_holm is None else f"{opponent.p_holm:.3g}", opponent.outcome),
                 )
             )
     columns = ("pair", "hypervolume, AutoLR minus hand-tuned", "95% interval", "fresh seeds", "p (Holm)", "AutoLR is")
-    return DataTable("Paired over fresh seeds; the hand-tuned rate was chosen on other seeds.", columns, tuple(rows))
+    caption = "Paired over fresh seeds; the hand-tuned rate was chosen on other seeds."
+    if any(verdict.same_seeds for verdict in study.verdicts):
+        caption = "Paired over seeds; with one seed the hand-tuned rate was chosen on it too, which flatters it."
+    return DataTable(caption, columns, tuple(rows))
 
 
 def _arms(fronts: ArmFronts) -> DataTable:

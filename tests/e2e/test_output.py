@@ -246,7 +246,10 @@ def test_a_checkpoint_can_be_downloaded_from_mlflow_and_loaded(
 def test_the_parent_has_the_tables_and_figures(reference: Reference, runs: dict[str, Run], client: Any) -> None:
     sweep, _ = reference
     names = {item.path for item in client.list_artifacts(runs["sweep"].info.run_id)}
-    assert names >= {"sweep.json", "trials.csv", "history.csv", "pareto.json", "pareto.png", "report.html"}
+    assert names >= {"sweep.json", "trials.csv", "history.csv", "pareto.json", "pareto.png", "report.html", "figures"}
+    figures = {Path(item.path).name for item in client.list_artifacts(runs["sweep"].info.run_id, "figures")}
+    assert figures == {path.name for path in (sweep.out / "figures").iterdir()}
+    assert "anytime_hypervolume.png" in figures
     assert runs["sweep"].data.metrics["hypervolume"] == sweep.json("pareto.json")["hypervolume"]
     assert runs["sweep"].data.params["trials"] == "6"
 
