@@ -55,9 +55,7 @@ def draw_pareto(
         return figure
 
 
-def save_pareto(
-    data: ParetoData, out: Path, *, name: str = "pareto", links: Mapping[str, str] | None = None
-) -> str:
+def save_pareto(data: ParetoData, out: Path, *, name: str = "pareto", links: Mapping[str, str] | None = None) -> str:
     """Write ``name``.png (1600 x 1100 pixels) and ``name``.svg into ``out``; the SVG document with its ``links``.
 
     The links lead to places of a page: the file, which stands alone, has none.

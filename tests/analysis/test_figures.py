@@ -28,7 +28,7 @@ MakeSweep = Callable[..., Path]
 MakeRow = Callable[..., dict[str, object]]
 NAMES = {
     *("learning_rate_sensitivity", "courses_by_learning_rate", "auto_lr_ablation", "auto_lr_log", "loss_landscape"),
-    *("metrics_over_steps", "gradients_over_steps", "gradient_plane"),
+    *("metrics_over_steps", "gradients_over_steps", "gradient_plane", "anytime_hypervolume"),
 }
 UPDATES = (
     "trial_id,step,eta,eta_star,eta_new,slope,curvature,loss_zero,fallback,clipped\n"
@@ -82,6 +82,7 @@ def test_every_figure_is_drawn_with_its_labels_as_png_and_svg(sources: Sources, 
         "gradients_over_steps": ("cosine of the two gradients", "learning rate"),
         "gradient_plane": ("cosine -0.5, c_t 0.571", "retain objective falls"),
         "courses_by_learning_rate": ("learning rate, log scale", "AutoLR"),
+        "anytime_hypervolume": ("compute spent (trial-seconds)", "ngdiff, AutoLR"),
     }
     for name, labels in expected.items():
         with warnings.catch_warnings():
