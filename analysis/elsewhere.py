@@ -23,6 +23,7 @@ def read_elsewhere(path: Path, objectives: Sequence[Objective]) -> TrialTable:
     """The rows of ``path`` as finished trials, marked by a column ``elsewhere``.
 
     Needed: ``method`` and the columns of the objectives, by their column or their name, or one of :data:`PAIRS`.
+    A row whose method is No-unlearn is the model before unlearning, not a method: it is left out, with a note.
     Understood: ``name`` (else the line number names the row), ``lr``, ``c``, ``seed``, ``model``, ``dataset``. A capped
     objective is capped here. Other columns stay as they are.
 
@@ -52,8 +53,12 @@ def read_elsewhere(path: Path, objectives: Sequence[Objective]) -> TrialTable:
             # An unknown number is NaN, an unknown text empty.
             trials[column] = float("nan") if column in ("lr", "seed") else ""
     trials.insert(0, "sweep", path.stem)
+    baseline = trials["method"].map(lambda method: method.lower() == "no-unlearn")
+    lines = ", ".join(str(row.line) for row, is_one in zip(rows.rows, baseline, strict=True) if is_one)
+    notes = (f"No-unlearn (line {lines}) is the model before unlearning, not a method, and was left out",)
+    trials = trials[~baseline].reset_index(drop=True)
     history = pd.DataFrame({"sweep": pd.Series(dtype=object), "trial_id": pd.Series(dtype=object), "step": []})
-    return TrialTable(trials, history, tuple(given))
+    return TrialTable(trials, history, tuple(given), notes if lines else ())
 
 
 def _check(path: Path, rows: CsvRows, objectives: Sequence[Objective]) -> None:

@@ -10,25 +10,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import cast
 
 from analysis.figures.draw_panels import save_figure
 from analysis.figures.draw_pareto import draw_pareto, save_pareto
 from analysis.figures.gallery import gallery
 from analysis.figures.inline_svg import inline_svg
 from analysis.figures.pareto import ParetoData, pareto_data, rouge_data, sweep_title
+from analysis.figures.selection import swept
 from analysis.figures.style import NARROW
 from analysis.files import write_whole
 from analysis.frontier import Frontier, frontier
 from analysis.lr_study import LrStudy
 from analysis.pareto_json import pareto_content, plain, write_pareto_json
-from analysis.sections.answer import answer
+from analysis.places import Place, Places, place_stem, places
+from analysis.sections.answer import Answer, answer
 from analysis.sections.findings import PageFigure, findings
 from analysis.sections.outcomes import cost, failures
 from analysis.sections.study import study_data
 from analysis.sections.trials import anchors, page_data, trials_section
 from analysis.sources import Sources, read_run, read_sources
-from analysis.sweep_file import SweepFile
-from analysis.table import STATUSES, TrialTable
+from analysis.table import STATUSES
 from analysis.words import counted, number
 
 BIBTEX = """\
@@ -64,11 +66,12 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
         OSError: the folder cannot be written.
     """
     read = read_sources(list(sources) or [out], out=out)
-    front = frontier(read.table, read.sweep.objectives)
-    content = pareto_content(front, read.table, read.sweep)
+    found = places(read)
     study = study_data(read)
-    wanted = list(gallery(read, study))
-    drawn = _frontiers(read)
+    wanted = list(gallery(read, study, found.parts))
+    fronts = {place: frontier(part.table, part.sweep.objectives) for place, part in found.parts.items()}
+    content = _content(found, fronts)
+    drawn = [(place, name, data) for place, part in found.parts.items() for name, data in _frontiers(part).items()]
     out.mkdir(parents=True, exist_ok=True)
     figures = []
     for item in wanted:
@@ -76,11 +79,13 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
         svg = inline_svg(document, prefix=item.name.replace("_", "-"), description=f"{item.title}. {item.caption}")
         figures.append((item.section, PageFigure(item.name, item.title, item.caption, svg)))
     links = {trial_id: f"#{anchor}" for trial_id, anchor in anchors(read.table).items()}
-    frontiers = []
-    for name, frontier_data in drawn.items():
-        document = save_pareto(frontier_data, out if name == "pareto" else out / "figures", name=name, links=links)
-        frontiers.append(_page_frontier(name, frontier_data, document, links))
-    page = render_report(read, front, frontiers, figures, study)
+    frontiers: dict[Place, list[PageFrontier]] = {place: [] for place in found.parts}
+    for place, name, data in drawn:
+        stem = place_stem(name, place) if found.several else name
+        folder = out if stem == "pareto" else out / "figures"
+        document = save_pareto(data, folder, name=stem, links=links)
+        frontiers[place].append(_page_frontier(stem, data, document, links))
+    page = render_report(read, found, fronts, frontiers, figures, study)
     write_pareto_json(out / "pareto.json", content)
     write_whole(out / "report.html", page)
 
@@ -107,16 +112,29 @@ class PageFrontier:
     narrow: str
 
 
+@dataclass(frozen=True, slots=True)
+class PageAnswer:
+    """The answer of one model and data set; ``anchor`` ends its ids, "" where it is the only one."""
+
+    title: str
+    anchor: str
+    answer: Answer
+    front: Frontier
+    frontiers: Sequence[PageFrontier]
+
+
 def render_report(
     sources: Sources,
-    front: Frontier,
-    frontiers: Sequence[PageFrontier] = (),
+    found: Places,
+    fronts: Mapping[Place, Frontier],
+    frontiers: Mapping[Place, Sequence[PageFrontier]],
     figures: Sequence[tuple[str, PageFigure]] = (),
     study: LrStudy | None = None,
 ) -> str:
     """The page: one HTML document that loads nothing and runs no script but its own.
 
-    ``figures`` are those beyond the frontier, each with the anchor of the section it belongs to.
+    ``fronts`` and ``frontiers`` are those of each part of ``found``; ``figures`` are those beyond the frontier, each
+    with the anchor of the section it belongs to.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
@@ -129,19 +147,28 @@ def render_report(
     table, sweep = sources.table, sources.sweep
     now = datetime.datetime.now(datetime.UTC)
     seeds = sorted({number(plain(seed)) for seed in table.trials["seed"] if plain(seed) is not None})
+    answers = [
+        PageAnswer(
+            sweep_title(part.table, part.sweep),
+            f"-{i}" if found.several else "",
+            answer(part.table, part.sweep, fronts[place]),
+            fronts[place],
+            frontiers.get(place, ()),
+        )
+        for i, (place, part) in enumerate(found.parts.items())
+    ]
+    on_front = {trial_id for front in fronts.values() for trial_id in front.trial_ids}
     return environment.get_template("report.html.j2").render(
         title=sweep_title(table, sweep),
+        headline=f"{len(answers)} problems, each with its own answer" if found.several else answers[0].answer.headline,
         policy=_policy(script),
         script=Markup(script),
         style=Markup(style),
-        frontiers=frontiers,
+        answers=answers,
         findings=list(findings(sources, figures, study)),
-        answer=answer(table, sweep, front),
-        notices=_notices(table, sweep, front),
-        objectives=front.objectives,
-        hypervolume=front.hypervolume,
+        notices=_notices(sources, found, fronts, study),
         anchors=anchors(table),
-        trials=trials_section(table, front),
+        trials=trials_section(table, sweep.objectives, on_front),
         statuses=[status for status in STATUSES if (table.trials["status"] == status).any()],
         failures=failures(table),
         cost=cost(table),
@@ -151,7 +178,12 @@ def render_report(
         bibtex=BIBTEX,
         written=f"{now:%Y-%m-%d %H:%M} UTC",
         number=number,
-        data={"trials": page_data(table), "baseline": dict(sweep.baseline), "guess": sweep.random_guess_loss},
+        data={
+            "trials": page_data(table),
+            "baseline": dict(sweep.baseline),
+            "guess": sweep.random_guess_loss,
+            "objectives": [objective.column for objective in sweep.objectives],
+        },
     )
 
 
@@ -184,14 +216,35 @@ def _policy(script: str) -> str:
     return f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'"
 
 
-def _notices(table: TrialTable, sweep: SweepFile, front: Frontier) -> list[str]:
+def _content(found: Places, fronts: Mapping[Place, Frontier]) -> dict[str, object]:
+    """The content of pareto.json: of several places all fronts one after the other, and each in ``places``."""
+    contents = {place: pareto_content(fronts[place], part.table, part.sweep) for place, part in found.parts.items()}
+    first = next(iter(contents.values()))
+    if not found.several:
+        return first
+    every = [member for content in contents.values() for member in cast("list[object]", content["front"])]
+    each = [{"model": model, "dataset": dataset} | content for (model, dataset), content in contents.items()]
+    # Trials of different problems share no box: there is no volume of all of them, nor one model before unlearning.
+    return first | {"hypervolume": None, "baseline": None, "front": every, "places": each}
+
+
+def _notices(
+    sources: Sources, found: Places, fronts: Mapping[Place, Frontier], study: LrStudy | None
+) -> list[str]:
     """What keeps this page from being the whole and final story."""
-    found = []
-    ended, planned = len(table.trials), sweep.planned_trials
+    table, sweep = sources.table, sources.sweep
+    said = []
+    if found.several:
+        said.append(
+            f"This report is on {len(found.parts)} models or data sets. Each has its own answer and frontier, as a loss "
+            "or a score on one says nothing about another."
+        )
+    ended, planned = len(swept(table.trials)), sweep.planned_trials
     if planned is not None and ended < planned:
         under_way = f", {len(table.running)} more have begun" if table.running else ""
-        found.append(f"Not complete: {ended} of {counted(planned, 'trial')} have ended{under_way}.")
-    if front.unscored and sweep.objectives:
-        ids = ", ".join(front.unscored)
-        found.append(f"Finished without a value of every objective, so not on the frontier: {ids}.")
-    return found + [f"{note[0].upper()}{note[1:]}." for note in table.notes]
+        said.append(f"Not complete: {ended} of {counted(planned, 'trial')} have ended{under_way}.")
+    unscored = dict.fromkeys(trial_id for front in fronts.values() for trial_id in front.unscored)
+    if unscored and sweep.objectives:
+        said.append(f"Finished without a value of every objective, so not on the frontier: {', '.join(unscored)}.")
+    notes = [*table.notes, *found.notes, *(f"In the learning-rate study, {note}" for note in (study.notes if study else ()))]
+    return said + [f"{note[0].upper()}{note[1:]}." for note in dict.fromkeys(notes)]

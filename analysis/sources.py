@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pandas as pd
@@ -33,6 +33,7 @@ class Sources:
         sweeps: the files of all sweeps, each with its command.
         auto_lr: the rows of auto_lr.csv, empty without one.
         landscape: the rows of landscape.csv, empty without one.
+        files: of several sources, the file of each sweep by what the column ``sweep`` calls it.
     """
 
     table: TrialTable
@@ -40,6 +41,7 @@ class Sources:
     sweeps: tuple[SweepFile, ...]
     auto_lr: pd.DataFrame
     landscape: pd.DataFrame
+    files: Mapping[str, SweepFile] = field(default_factory=dict)
 
 
 def read_sweep(out: Path) -> Sources:
@@ -105,11 +107,13 @@ def read_sources(paths: Sequence[Path], *, out: Path) -> Sources:
         moved = read.table.renamed(str, lambda path: _from(out, paths[0], path))
         return replace(read, table=moved)
     files = [SweepFile.read(path) for path in sweeps]
-    sweep = _shared(files, sweeps)
+    sweep = shared([(str(path), file) for path, file in zip(sweeps, files, strict=True)])
+    named: dict[str, SweepFile] = {}
     tables, logs, landscapes = [], [], []
     for path, prefix in zip(paths, _prefixes(paths), strict=True):
         if path in sweeps:
             part = read_sweep(path)
+            named[prefix] = part.sweep
         elif (path / "metrics.json").is_file():
             part = read_run(path)
         else:
@@ -121,7 +125,7 @@ def read_sources(paths: Sequence[Path], *, out: Path) -> Sources:
     merged = TrialTable.merge(tables)
     notes = tuple(dict.fromkeys([*merged.notes, *_differences(files)]))
     merged = TrialTable(_marked(merged.trials), merged.history, merged.spec_columns, notes)
-    return Sources(merged, sweep, tuple(files), concatenated(logs), concatenated(landscapes))
+    return Sources(merged, sweep, tuple(files), concatenated(logs), concatenated(landscapes), named)
 
 
 def _marked(trials: pd.DataFrame) -> pd.DataFrame:
@@ -156,17 +160,24 @@ def _prefixes(paths: Sequence[Path]) -> list[str]:
     return names
 
 
-def _shared(files: Sequence[SweepFile], paths: Sequence[Path]) -> SweepFile:
-    """What the sweeps have in common; bounds are the widest, so that every trial is scored in one box."""
-    known = [(file, path) for file, path in zip(files, paths, strict=True) if file.objectives]
+def shared(sweeps: Sequence[tuple[str, SweepFile]]) -> SweepFile:
+    """What sweeps, one or more, each with a name for messages, have in common.
+
+    Bounds are the widest, so that every trial is scored in one box.
+
+    Raises:
+        AnalysisError: their objectives differ in more than the bounds.
+    """
+    files = [file for _, file in sweeps]
+    known = [(file, name) for name, file in sweeps if file.objectives]
     objectives: list[Objective] = list(known[0][0].objectives) if known else []
-    for file, path in known[1:]:
+    for file, name in known[1:]:
         pair = (objectives, file.objectives)
         kinds = [[(item.name, item.column, item.direction) for item in items] for items in pair]
         if kinds[0] != kinds[1]:
             said = [", ".join(f"{name}:{direction}" for name, _, direction in kind) for kind in kinds]
             raise AnalysisError(
-                f"{known[0][1]} and {path} have other objectives ({said[0]}; {said[1]}): one frontier needs the same"
+                f"{known[0][1]} and {name} have other objectives ({said[0]}; {said[1]}): one frontier needs the same"
             )
         objectives = [
             replace(mine, low=min(mine.low, other.low), high=max(mine.high, other.high))

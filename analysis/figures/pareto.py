@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.figures.scales import limits_of, scale_of
-from analysis.figures.selection import auto_lr_on, label_of, numbers
+from analysis.figures.selection import auto_lr_on, label_of, numbers, own_frontier, swept
 from analysis.frontier import Frontier, frontier
 from analysis.objectives import Floats, Objective, measured, values_of
 from analysis.recommendation import recommend
@@ -120,14 +120,16 @@ def pareto_data(table: TrialTable, sweep: SweepFile) -> ParetoData:
     baseline = _baseline(sweep, pair)
     drawn = [(point.x, point.y) for series in methods + unfinished for point in series.points]
     drawn += [baseline] if baseline else []
-    recommended = recommend(front)
+    own_front = own_frontier(table, sweep.objectives)
+    recommended = recommend(own_front)
     varying = varying_columns(table.trials, table.spec_columns)
     chosen, label = None, ""
     if recommended is not None:
-        row = front.members.iloc[recommended.nearest]
-        chosen = next(_points(front.members.iloc[[recommended.nearest]], pair, on_front))
+        row = own_front.members.iloc[recommended.nearest]
+        chosen = next(_points(own_front.members.iloc[[recommended.nearest]], pair, on_front))
         words = textwrap.fill(settings_in_words(row, varying), _LABEL_WIDTH)
-        label = f"nearest to ideal: trial {chosen.trial_id}\n{words}"
+        among = "" if foreign.empty else " among own trials"
+        label = f"nearest to ideal{among}: trial {chosen.trial_id}\n{words}"
     return ParetoData(
         title=sweep_title(table, sweep),
         subtitle=_subtitle(table, sweep, front),
@@ -242,7 +244,7 @@ def sweep_title(table: TrialTable, sweep: SweepFile) -> str:
 
 
 def _subtitle(table: TrialTable, sweep: SweepFile, front: Frontier) -> str:
-    ended, planned = len(table.trials), sweep.planned_trials
+    ended, planned = len(swept(table.trials)), sweep.planned_trials
     trials = counted(ended, "trial")
     if planned is not None and ended < planned:
         trials = f"{ended} of {counted(planned, 'trial')} so far"

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from analysis.objectives import costs_of, measured, values_of
+from analysis.frontier import Frontier, frontier
+from analysis.objectives import Objective, costs_of, measured, values_of
 from analysis.sweep_file import SweepFile
 from analysis.table import TrialTable
 from analysis.words import learning_rate_in_words, number
@@ -46,6 +47,15 @@ def swept(trials: pd.DataFrame) -> pd.DataFrame:
     return trials[~trials["elsewhere"].astype(bool)]
 
 
+def own_frontier(table: TrialTable, objectives: Sequence[Objective]) -> Frontier:
+    """The frontier of the trials of sweeps and runs alone: of what is here, only they can be taken.
+
+    Raises:
+        AnalysisError: the table lacks a column of the objectives.
+    """
+    return frontier(TrialTable(swept(table.trials), table.history, table.spec_columns), objectives)
+
+
 def numbers(rows: pd.DataFrame, column: str) -> pd.Series:
     """A column as floats; all NaN where it is missing or holds text."""
     if column not in rows.columns or not pd.api.types.is_numeric_dtype(rows[column]):
@@ -54,11 +64,11 @@ def numbers(rows: pd.DataFrame, column: str) -> pd.Series:
 
 
 def selected(table: TrialTable, sweep: SweepFile, by: Sequence[str] = ("method",)) -> pd.DataFrame:
-    """Per group the finished trial nearest to the ideal corner of the objectives; of equals the first.
+    """Per group the finished trial of a sweep nearest to the ideal corner of the objectives; of equals the first.
 
     A group whose finished trials all lack an objective, and a sweep without objectives, has none.
     """
-    finished = table.finished
+    finished = swept(table.finished)
     if finished.empty or not sweep.objectives:
         return finished[:0]
     values = values_of(finished, sweep.objectives)

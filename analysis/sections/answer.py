@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
+from analysis.figures.selection import own_frontier, swept
 from analysis.frontier import Frontier
 from analysis.recommendation import Recommendation, recommend
 from analysis.sections.criteria import CRITERIA, meets_all
@@ -26,6 +27,7 @@ _LABELS = {
     "retain_accuracy": "accuracy on the retain set",
     "test_accuracy": "accuracy on held-out images of the retained classes",
 }
+_AGAINST = "Against the model before unlearning"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,28 +67,31 @@ class Answer:
 
 
 def answer(table: TrialTable, sweep: SweepFile, front: Frontier) -> Answer:
-    """What to take from the frontier of a sweep."""
-    recommended = recommend(front)
-    if recommended is None:
-        return Answer(_nothing(table, sweep), (), "", "", (), ())
+    """What to take from the trials of a sweep; a row from elsewhere has no checkpoint here and is only mentioned."""
+    own = own_frontier(table, sweep.objectives) if "elsewhere" in table.trials.columns else front
+    recommended = recommend(own)
     varying = varying_columns(table.trials, table.spec_columns)
-    row = front.members.iloc[recommended.nearest]
+    members = tuple(_members(front, recommended and _roles(own, recommended), sweep, varying))
+    if recommended is None:
+        return Answer(_nothing(table, sweep), (), "", "", (), members)
+    row = own.members.iloc[recommended.nearest]
     return Answer(
         headline=f"Take trial {row['trial_id']}: {settings_in_words(row, varying)}.",
-        sentences=tuple(_reasons(front, recommended, sweep, table)),
+        sentences=(*_reasons(own, recommended, sweep, table), *_elsewhere(front, recommended)),
         trial_id=str(row["trial_id"]),
         checkpoint=str(row["checkpoint"]),
         metrics=tuple(_metric_lines(row, sweep)),
-        members=tuple(_members(front, recommended, sweep, varying)),
+        members=members,
     )
 
 
 def _nothing(table: TrialTable, sweep: SweepFile) -> str:
     if not sweep.objectives:
         return "Nothing to take yet: the sweep is still making its target model."
-    if len(table.trials) == 0:
+    if len(swept(table.trials)) == 0:
         return "Nothing to take yet: no trial has ended."
-    counts = [(status, len(table.with_status(status))) for status in STATUSES]
+    statuses = swept(table.trials)["status"]
+    counts = [(status, int((statuses == status).sum())) for status in STATUSES]
     ended = ", ".join(f"{count} {status}" for status, count in counts if count)
     return f"Nothing to take: no trial finished with a value of every objective ({ended})."
 
@@ -100,9 +105,10 @@ def _reasons(front: Frontier, recommended: Recommendation, sweep: SweepFile, tab
         better = "higher" if objective.direction == "max" else "lower"
         start = f"from {number(before)} to " if before is not None else ""
         moves.append(f"{name} {start}{number(value)} ({better} is better)")
-    yield f"Against the model before unlearning: {'; '.join(moves)}."
+    against = "It scores" if all(before is None for before in baseline.values()) else _AGAINST
+    yield f"{against}: {'; '.join(moves)}."
     count = len(front.members)
-    finished = counted(len(table.finished), "trial")
+    finished = counted(len(swept(table.finished)), "trial")
     if count == 1:
         yield f"{finished} finished; this one is at least as good as any other in every objective."
     else:
@@ -120,6 +126,18 @@ def _reasons(front: Frontier, recommended: Recommendation, sweep: SweepFile, tab
     yield from _thresholds(front, recommended, sweep)
     if _dominated_by_baseline(front, recommended, sweep):
         yield "Beware: the model before unlearning scores at least as well in every objective. Nothing was gained."
+
+
+def _elsewhere(front: Frontier, recommended: Recommendation) -> Iterator[str]:
+    """The row from elsewhere that is nearer to the ideal corner than the trial to take."""
+    best = recommend(front)
+    if best is None or best.distance >= recommended.distance:
+        return
+    row = front.members.iloc[best.nearest]
+    yield (
+        f"{row['trial_id']} ({row['method']}), a row of a table from elsewhere without a checkpoint here, is nearer "
+        f"(distance {best.distance:.3f})."
+    )
 
 
 def _thresholds(front: Frontier, recommended: Recommendation, sweep: SweepFile) -> Iterator[str]:
@@ -147,7 +165,9 @@ def _dominated_by_baseline(front: Frontier, recommended: Recommendation, sweep: 
 
 def _metric_lines(row: pd.Series, sweep: SweepFile) -> Iterator[MetricLine]:
     labels = {objective.column: objective.label for objective in sweep.objectives}
-    labels |= {name: _LABELS.get(name, name) for name in sweep.baseline if name not in labels}
+    # What the model before unlearning was scored by; where that is not known, what the trial itself was.
+    others = dict.fromkeys([*sweep.baseline, *(name for name in _LABELS if _known(row, name))])
+    labels |= {name: _LABELS.get(name, name) for name in others if name not in labels}
     criteria = {criterion.column: criterion for criterion in CRITERIA}
     for column, label in labels.items():
         before, after = sweep.baseline.get(column), row.get(column)
@@ -163,11 +183,23 @@ def _metric_lines(row: pd.Series, sweep: SweepFile) -> Iterator[MetricLine]:
         )
 
 
+def _known(row: pd.Series, name: str) -> bool:
+    value = row.get(name)
+    return isinstance(value, (int, float)) and bool(np.isfinite(value))
+
+
+def _roles(own: Frontier, recommended: Recommendation) -> dict[str, tuple[str, ...]]:
+    """Why a trial of the own frontier stands out, by its id."""
+    nearest, largest = (own.trial_ids[place] for place in (recommended.nearest, recommended.largest))
+    if nearest == largest:
+        return {nearest: ("nearest to ideal", "largest contribution")}
+    return {nearest: ("nearest to ideal",), largest: ("largest contribution",)}
+
+
 def _members(
-    front: Frontier, recommended: Recommendation, sweep: SweepFile, varying: Sequence[str]
+    front: Frontier, roles: Mapping[str, tuple[str, ...]] | None, sweep: SweepFile, varying: Sequence[str]
 ) -> Iterator[Member]:
     for i, (_, row) in enumerate(front.members.iterrows()):
-        roles = [("nearest to ideal", recommended.nearest), ("largest contribution", recommended.largest)]
         yield Member(
             trial_id=str(row["trial_id"]),
             settings=settings_in_words(row, varying),
@@ -175,5 +207,5 @@ def _members(
             contribution=number(float(front.contributions[i])),
             meets_criteria=meets_all(row, sweep.baseline),
             checkpoint=str(row["checkpoint"]),
-            roles=tuple(role for role, position in roles if position == i),
+            roles=(roles or {}).get(str(row["trial_id"]), ()),
         )

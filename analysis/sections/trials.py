@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from analysis.frontier import Frontier
+from analysis.objectives import Objective
 from analysis.pareto_json import plain
 from analysis.table import TrialTable
 from analysis.words import number, settings_in_words, varying_columns
@@ -71,16 +71,15 @@ def anchors(table: TrialTable) -> dict[str, str]:
     return {trial_id: f"trial-{i}" for i, trial_id in enumerate(table.trials["trial_id"])}
 
 
-def trials_section(table: TrialTable, front: Frontier) -> TrialsSection:
-    """Every trial; the settings that differ between trials as columns, the others said once."""
+def trials_section(table: TrialTable, objectives: Sequence[Objective], on_front: Collection[str]) -> TrialsSection:
+    """Every trial, those ``on_front`` marked; the settings that differ between trials as columns, the others once."""
     trials = table.trials
     shown_spec = [name for name in table.spec_columns if name not in _HIDDEN_SPEC]
     varying = varying_columns(trials, shown_spec)
     settings = list(dict.fromkeys(["method", *varying]))
-    extra = [objective.column for objective in front.objectives if objective.column not in (*_METRICS, *varying)]
+    extra = [objective.column for objective in objectives if objective.column not in (*_METRICS, *varying)]
     metrics = [name for name in (*extra, *_METRICS) if name in trials.columns and not trials[name].isna().all()]
     names = ["trial_id", "status", "on_front", *settings, *metrics]
-    on_front = set(front.trial_ids)
     frame = trials.assign(on_front=["yes" if trial_id in on_front else "" for trial_id in trials["trial_id"]])
     columns = tuple(
         Column(name, _HEADINGS.get(name, name.replace("_", " ")), bool(pd.api.types.is_numeric_dtype(frame[name])))

@@ -19,7 +19,7 @@
 
   /* One small line chart: lines are {name, y}, all over the same x. */
   function chart(title, x, lines, { log = true, guide = null, xName = "epoch" } = {}) {
-    const W = 360, H = 190, L = 46, R = 74, T = 8, B = 30;
+    const W = 360, H = 190, L = 58, R = 74, T = 8, B = 30;
     const all = lines.flatMap((line) => line.y).filter((v) => v !== null && Number.isFinite(v));
     if (!all.length) return null;
     if (guide !== null) all.push(guide);
@@ -50,7 +50,6 @@
     write(xName, [(L + W - R) / 2, H - B + 15], "middle");
     if (guide !== null) {
       svg.append(make("line", { class: "guide", x1: L, x2: W - R, y1: py(guide), y2: py(guide) }));
-      write("guess", [W - R + 6, py(guide) + 4], "start");
     }
     const labels = [];
     lines.forEach((line, i) => {
@@ -63,13 +62,13 @@
         dot.append(make("title", {}, `${line.name} ${short(p[1])} at ${xName} ${short(p[0])}`));
         svg.append(dot);
       }
-      labels.push({ i, name: line.name, at: py(known[known.length - 1][1]) + 4 });
+      labels.push({ cls: `s${i}`, name: line.name, at: py(known[known.length - 1][1]) + 4 });
     });
     /* Labels at the ends of the lines, pushed apart where lines end together. */
-    if (guide !== null) labels.push({ i: -1, at: py(guide) + 4 });
+    if (guide !== null) labels.push({ name: "guess", at: py(guide) + 4 });
     labels.sort((a, b) => a.at - b.at);
     for (let k = 1; k < labels.length; k += 1) labels[k].at = Math.max(labels[k].at, labels[k - 1].at + 13);
-    for (const label of labels) if (label.i >= 0) write(label.name, [W - R + 6, label.at], "start", `s${label.i}`);
+    for (const label of labels) write(label.name, [W - R + 6, label.at], "start", label.cls);
     const box = make("div", { class: "chart" });
     box.append(make("h4", {}, useLog ? `${title}, log scale` : title), svg);
     return box;
@@ -169,8 +168,9 @@
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     let shown = 0;
     for (const row of rows) {
-      const text = row.textContent.toLowerCase();
-      const hit = words.every((word) => text.includes(word)) && (!status.value || row.dataset.status === status.value)
+      /* A word is found where a word of a cell begins: gdiff is not ngdiff. */
+      const parts = [...row.cells].flatMap((cell) => cell.textContent.toLowerCase().split(/[\s/]+/));
+      const hit = words.every((word) => parts.some((part) => part.startsWith(word))) && (!status.value || row.dataset.status === status.value)
         && (!frontOnly.checked || row.classList.contains("front"));
       if (!hit) close(row);
       row.hidden = !hit;
@@ -200,10 +200,12 @@
   /* What a point says of its trial: beside the point, for the mouse and for the keyboard. */
   const tip = make("div", { id: "tip", role: "tooltip", hidden: "" });
   document.body.append(tip);
-  const shownFirst = ["forget loss", "retain loss", "verbmem", "utility"];
+  const told = new Set([...data.objectives, "forget_loss", "retain_loss", "verbmem", "utility"]
+    .map((name) => name.replaceAll("_", " ")));
   function point(link, row) {
-    const values = headers.map((header, i) => [header.textContent, row.cells[i].textContent])
-      .filter(([name, text]) => shownFirst.includes(name) && text !== "\u2013").map((pair) => pair.join(" "));
+    const values = [...told].map((name) => [name, headers.findIndex((header) => header.textContent === name)])
+      .filter(([, i]) => i >= 0 && row.cells[i].textContent !== "\u2013")
+      .map(([name, i]) => `${name} ${row.cells[i].textContent}`);
     tip.replaceChildren(make("strong", {}, `trial ${row.dataset.trial}, ${row.dataset.status}`), make("br"),
       row.dataset.summary, make("br"), values.join(", "));
     tip.hidden = false;

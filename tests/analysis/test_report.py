@@ -230,7 +230,7 @@ def test_the_script_finds_on_the_page_all_that_it_asks_for(full: Path) -> None:
     read = set(re.findall(r"\btrial\.(\w+)", script))
     assert read == {"settings", "spec_hash", "checkpoint", "error", "course"}
     assert all(set(fields) == read for fields in page.data["trials"].values())
-    assert set(re.findall(r"\bdata\.(\w+)", script)) == set(page.data) == {"trials", "baseline", "guess"}
+    assert set(re.findall(r"\bdata\.(\w+)", script)) == set(page.data) == {"trials", "baseline", "guess", "objectives"}
     named = [value for tag, name, value in page.attributes if tag == "tr" and name == "data-trial"]
     assert set(named) == set(page.data["trials"])
     columns = {key for fields in page.data["trials"].values() for key in fields["course"]}

@@ -108,7 +108,7 @@ def test_the_table_has_columns_for_what_differs_and_says_once_what_does_not(
 ) -> None:
     out = make_sweep([trial("0", 6.0, 4.0), trial("1", 7.0, 5.0, lr=1e-5)])
     table = TrialTable.read(out)
-    section = trials_section(table, frontier(table, SweepFile.read(out).objectives))
+    section = trials_section(table, SweepFile.read(out).objectives, ())
     names = [column.name for column in section.columns]
     assert {"trial_id", "status", "on_front", "method", "lr", "forget_loss", "retain_loss"} <= set(names)
     assert not {"seed", "c", "verbmem"} & set(names)
@@ -120,7 +120,7 @@ def test_the_table_has_columns_for_what_differs_and_says_once_what_does_not(
 def test_a_missing_metric_sorts_last_and_shows_no_number(make_sweep: MakeSweep, trial: MakeRow) -> None:
     out = make_sweep([trial("0", 6.0, 4.0), trial("1", None, None, status="failed")])
     table = TrialTable.read(out)
-    section = trials_section(table, frontier(table, SweepFile.read(out).objectives))
+    section = trials_section(table, SweepFile.read(out).objectives, ())
     place = [column.name for column in section.columns].index("retain_loss")
     assert (section.lines[1].cells[place].text, section.lines[1].cells[place].key) == ("–", "")
 
