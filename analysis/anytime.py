@@ -33,9 +33,10 @@ class AnytimeCurve:
 def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> AnytimeCurve:
     """The curve over all trials that have ended: a diverged or failed one costs its seconds and adds no volume.
 
-    A trial's cost is ``wall_seconds``, the time it held its worker; where that is missing, ``train_seconds`` plus
-    ``eval_seconds``. With trials side by side the sum is worker time, not time on a clock. The order is that of
-    ``ended_at``; trials without it come in the order of the table.
+    A trial's cost is ``train_seconds`` plus ``eval_seconds``: the time it held its worker also holds the start of the
+    worker and the loading of the model, which whoever comes first pays for all. Only where a trial has no
+    ``train_seconds`` it is ``wall_seconds``. With trials side by side the sum is not time on a clock. The order is
+    that of ``ended_at``; trials without it come in the order of the table.
 
     Raises:
         AnalysisError: the table lacks a column of the objectives.
@@ -70,4 +71,4 @@ def _seconds(trials: pd.DataFrame) -> Floats:
         for name in ("wall_seconds", "train_seconds", "eval_seconds")
     }
     own = columns["train_seconds"] + np.nan_to_num(columns["eval_seconds"])
-    return np.where(np.isnan(columns["wall_seconds"]), own, columns["wall_seconds"])
+    return np.where(np.isnan(own), columns["wall_seconds"], own)

@@ -228,16 +228,14 @@ def _content(found: Places, fronts: Mapping[Place, Frontier]) -> dict[str, objec
     return first | {"hypervolume": None, "baseline": None, "front": every, "places": each}
 
 
-def _notices(
-    sources: Sources, found: Places, fronts: Mapping[Place, Frontier], study: LrStudy | None
-) -> list[str]:
+def _notices(sources: Sources, found: Places, fronts: Mapping[Place, Frontier], study: LrStudy | None) -> list[str]:
     """What keeps this page from being the whole and final story."""
     table, sweep = sources.table, sources.sweep
     said = []
     if found.several:
         said.append(
-            f"This report is on {len(found.parts)} models or data sets. Each has its own answer and frontier, as a loss "
-            "or a score on one says nothing about another."
+            f"This report is on {len(found.parts)} models or data sets. Each has its own answer and frontier, as a "
+            "loss or a score on one says nothing about another."
         )
     ended, planned = len(swept(table.trials)), sweep.planned_trials
     if planned is not None and ended < planned:
@@ -246,5 +244,6 @@ def _notices(
     unscored = dict.fromkeys(trial_id for front in fronts.values() for trial_id in front.unscored)
     if unscored and sweep.objectives:
         said.append(f"Finished without a value of every objective, so not on the frontier: {', '.join(unscored)}.")
-    notes = [*table.notes, *found.notes, *(f"In the learning-rate study, {note}" for note in (study.notes if study else ()))]
+    of_study = [f"In the learning-rate study, {note}" for note in (study.notes if study else ())]
+    notes = [*table.notes, *found.notes, *of_study]
     return said + [f"{note[0].upper()}{note[1:]}." for note in dict.fromkeys(notes)]

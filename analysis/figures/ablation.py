@@ -14,6 +14,7 @@ from analysis.figures.selection import METRICS, auto_lr_on, label_of, numbers, s
 from analysis.figures.style import MUTED, OKABE_ITO, PAPER, house_style
 from analysis.sweep_file import SweepFile
 from analysis.table import TrialTable
+from analysis.words import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -77,6 +78,7 @@ def ablation_data(table: TrialTable, sweep: SweepFile) -> AblationData | None:
             panels.append(AblationPanel(label_of(metric), better, scale, tuple(changes)))
     if not panels:
         return None
+    lost = sum(_unfinished_pairs(rows, table) for _, rows in swept(table.trials).groupby("method"))
     paired = all(change.pairs for panel in panels for change in panel.changes)
     how = (
         "Means over pairs of trials that differ in the learning-rate policy alone (their number in brackets)."
@@ -84,6 +86,8 @@ def ablation_data(table: TrialTable, sweep: SweepFile) -> AblationData | None:
         else "(n): means over n pairs of trials that differ in the learning-rate policy alone. Without a number: no "
         "such pair, so the trial of each arm nearest to the ideal corner; the two also differ in other settings."
     )
+    if lost:
+        how += f" Left out: {counted(lost, 'pair')} of which a trial did not finish."
     return AblationData("auto_lr_ablation", "Without and with AutoLR", how, tuple(panels))
 
 
@@ -125,21 +129,33 @@ def _dumbbells(axes: Axes, panel: AblationPanel) -> None:
 
 def _paired(rows: pd.DataFrame, table: TrialTable, metric: str, method: str) -> Change | None:
     """The means over trials that agree in every other setting; of several alike in one arm their mean."""
-    same = [name for name in table.spec_columns if name in rows.columns and name not in _POLICY]
     values = numbers(rows, metric)
     kept = rows[np.isfinite(values)]
     if kept.empty:
         return None
     arms = pd.DataFrame({"on": auto_lr_on(kept), "value": values[np.isfinite(values)]})
-    # A missing setting is a setting too: two trials without a c agree in it.
-    keys = kept[same].map(str).agg("|".join, axis=1) if same else pd.Series("", index=kept.index)
-    means = arms.groupby([keys, "on"])["value"].mean().unstack("on")
+    means = arms.groupby([_settings(kept, table), "on"])["value"].mean().unstack("on")
     if not {True, False} <= set(means.columns):
         return None
     pairs = means.dropna()
     if pairs.empty:
         return None
     return Change(method, float(pairs[False].mean()), float(pairs[True].mean()), len(pairs))
+
+
+def _settings(rows: pd.DataFrame, table: TrialTable) -> pd.Series:
+    """What partners of a pair agree in, as text; a missing setting is one too: two trials without a c agree in it."""
+    same = [name for name in table.spec_columns if name in rows.columns and name not in _POLICY]
+    return rows[same].map(str).agg("|".join, axis=1) if same else pd.Series("", index=rows.index)
+
+
+def _unfinished_pairs(rows: pd.DataFrame, table: TrialTable) -> int:
+    """How many pairs have no finished trial in an arm."""
+    arms = pd.DataFrame({"on": auto_lr_on(rows), "finished": rows["status"] == "finished"})
+    pairs = arms.groupby([_settings(rows, table), "on"])["finished"].any().unstack("on")
+    if not {True, False} <= set(pairs.columns):
+        return 0
+    return int((~pairs.dropna().astype(bool)).any(axis=1).sum())
 
 
 def _best(rows: pd.DataFrame, table: TrialTable, sweep: SweepFile, metric: str, method: str) -> Change | None:

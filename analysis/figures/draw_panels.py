@@ -6,10 +6,11 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analysis.figures.panels import GRADES, Gradation, Guide, Line, Panel, PanelFigure
+from analysis.figures.panels import ABSENT, GRADES, Gradation, Guide, Line, Panel, PanelFigure
 from analysis.figures.scales import apply_scale, limits_of
 from analysis.figures.style import INK, MUTED, PAPER, house_style, png_bytes, svg_text
 from analysis.files import write_whole
+from analysis.words import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,7 +67,12 @@ def _panel(axes: Axes, panel: Panel) -> None:
         _line(axes, line)
     for i, guide in enumerate(panel.guides):
         _guide(axes, guide, i)
-    xs = [x for line in panel.lines for x in line.xs]
+    if panel.absent:
+        axes.scatter(
+            panel.absent, [0.0] * len(panel.absent), transform=axes.get_xaxis_transform(), marker="x", color=INK, s=34,
+            linewidths=1.4, zorder=5, clip_on=False,
+        )  # fmt: skip
+    xs = [x for line in panel.lines for x in line.xs] + list(panel.absent)
     ys = [y for line in panel.lines for y in line.ys]
     ys += [y for band in panel.bands for y in (*band.lows, *band.highs)]
     ys += [guide.value for guide in panel.guides if guide.axis == "y"]
@@ -74,7 +80,7 @@ def _panel(axes: Axes, panel: Panel) -> None:
     apply_scale(axes, "x", panel.x_scale, *limits_of(panel.x_scale, xs))
     apply_scale(axes, "y", panel.y_scale, *(panel.y_limits or limits_of(panel.y_scale, ys)))
     for axis, scale, whole in (
-        (axes.xaxis, panel.x_scale, panel.x_label == "step"),
+        (axes.xaxis, panel.x_scale, panel.x_whole or panel.x_label == "step"),
         (axes.yaxis, panel.y_scale, False),
     ):
         if scale == "linear":
@@ -133,7 +139,7 @@ def _colour_bar(figure: Figure, axes: list[Axes], gradation: Gradation) -> None:
         bar.solids.set_rasterized(False)
     bar.set_ticks([low, math.sqrt(low * high), high])
     bar.ax.yaxis.set_minor_locator(NullLocator())
-    bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.1e}".replace("e-0", "e-")))
+    bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(float(value))))
 
 
 def _names(data: PanelFigure) -> dict[str, Any]:
@@ -156,4 +162,6 @@ def _names(data: PanelFigure) -> dict[str, Any]:
         for band in panel.bands:
             if band.name:
                 handles.setdefault(band.name, Patch(color=band.colour or INK, alpha=0.18, linewidth=0))
+    if any(panel.absent for panel in data.panels):
+        handles[ABSENT] = Line2D([], [], color=INK, linewidth=0, marker="x", markersize=5.5)
     return handles

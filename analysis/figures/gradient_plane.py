@@ -72,17 +72,24 @@ def gradient_plane_data(table: TrialTable, sweep: SweepFile, *, share: float = 0
         values = values[np.isfinite(values).all(axis=1) & (values[:, 1:3] >= 0).all(axis=1)]
         if len(values) == 0:
             continue
-        at = int(np.argmin(np.abs(values[:, 0] - share * values[:, 0].max())))
+        away = np.abs(values[:, 0] - share * values[:, 0].max())
+        # Of two reports equally near the later.
+        at = int(np.flatnonzero(away == away.min())[-1])
         step, retain, forget, cosine, c_t = (float(value) for value in values[at])
+        if str(row["method"]) == "ngdiff" and retain + forget > 0:
+            # Its c_t is this of the norms at every step; the mean of the ratios is not the ratio of the means.
+            c_t = forget / (retain + forget)
         planes.append(plane(f"{row['method']}, step {number(int(step))}", retain, forget, cosine, c_t))
     if not planes:
         return None
     return GradientPlaneData(
         "gradient_plane",
         "The gradients and the direction of each method",
-        "Measured norms, cosine and c_t (means since the report before) of each method's trial nearest to the ideal "
-        "corner, halfway through. A step goes against the direction d. In the region shaded along a gradient, a small "
-        "step against d lowers that objective; where both regions overlap it lowers both.",
+        "Norms, cosine and c_t of each method's trial nearest to the ideal corner, at the report nearest to half of "
+        f"its steps ({'; '.join(item.title for item in planes[:_MOST_METHODS])}). All are means over the steps since "
+        "the report before, and d is drawn from these means: it need not be the direction of any one step. (The c_t of "
+        "ngdiff is that of the norms drawn.) A step goes against the direction d. In the region shaded along a "
+        "gradient, a small step against d lowers that objective; where both regions overlap it lowers both.",
         tuple(planes[:_MOST_METHODS]),
     )
 

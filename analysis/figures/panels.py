@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from analysis.figures.style import INK, MARKERS, OKABE_ITO
 
+ABSENT = "no finished trial"
 _DECADE = 10.0
 
 
@@ -49,7 +50,11 @@ class Guide:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One plot. A scale is ``linear`` or ``log``; on a log axis every value is positive."""
+    """One plot. A scale is ``linear`` or ``log``; on a log axis every value is positive.
+
+    ``x_whole``: x counts, so ticks are whole numbers. ``absent``: values of x where there was no y to draw, marked by a
+    cross on the axis under the name :data:`ABSENT`.
+    """
 
     title: str
     x_label: str
@@ -60,6 +65,8 @@ class Panel:
     x_scale: str = "linear"
     y_scale: str = "linear"
     y_limits: tuple[float, float] | None = None
+    x_whole: bool = False
+    absent: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
 from analysis.objectives import Objective
+from analysis.words import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,5 +67,5 @@ def apply_scale(axes: Axes, which: Literal["x", "y"], scale: str, low: float, hi
         axis = axes.xaxis if which == "x" else axes.yaxis
         axis.set_major_locator(FixedLocator(list(tick_numbers(scale, low, high))))
         axis.set_minor_locator(NullLocator())
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: number(float(f"{value:g}"))))
     set_limits(low, high)

@@ -17,7 +17,7 @@ from analysis.figures.panels import (
     graded,
     scale_for,
 )
-from analysis.figures.selection import METRICS, auto_lr_on, label_of, numbers
+from analysis.figures.selection import METRICS, auto_lr_on, label_of, numbers, swept
 from analysis.figures.style import INK, OKABE_ITO
 from analysis.sweep_file import SweepFile
 from analysis.table import TrialTable
@@ -35,18 +35,21 @@ def sensitivity_data(table: TrialTable, sweep: SweepFile) -> PanelFigure | None:
     the trials differ in nothing else. AutoLR has no rate to stand at: the median of its trials is a line across, and
     their range a band. None where no method was tried at two rates.
     """
-    finished = table.finished
+    trials, finished = swept(table.trials), swept(table.finished)
     panels: list[Panel] = []
-    methods = _methods_with_rates(finished)
+    methods = [method for method in _methods_with_rates(trials) if method in set(finished["method"])]
     metrics = [name for name in METRICS if np.isfinite(numbers(finished, name)).any()]
     for method in methods:
-        panels += [_final(finished, method, metric) for metric in metrics]
+        rates = {item: _rates(rows, method) for item, rows in (("all", trials), ("finished", finished))}
+        absent = tuple(sorted(rates["all"] - rates["finished"]))
+        panels += [_final(finished, method, metric, absent) for metric in metrics]
     if not panels:
         return None
     return PanelFigure(
         name="learning_rate_sensitivity",
         title="Final metrics against the learning rate",
-        caption="Each mark is a finished trial at a fixed learning rate; a line joins the medians where rates repeat. "
+        caption="Each mark is a finished trial at a fixed learning rate; a line joins the medians where rates repeat; "
+        "a cross on the axis is a rate at which no trial finished. "
         "The dashed line is the median of the AutoLR trials of the method, the band their range. "
         "Trials may differ in more than the learning rate: the table of trials says in what.",
         panels=tuple(panels),
@@ -56,7 +59,7 @@ def sensitivity_data(table: TrialTable, sweep: SweepFile) -> PanelFigure | None:
 
 def rate_courses_data(table: TrialTable, sweep: SweepFile) -> PanelFigure | None:
     """Metrics over steps, one line per trial coloured by its learning rate, AutoLR dashed; None without two rates."""
-    trials = table.finished
+    trials = swept(table.finished)
     methods = _methods_with_rates(trials)
     trials = trials[trials["method"].isin(methods) & trials["trial_id"].isin(set(table.history["trial_id"]))]
     fixed = numbers(trials[~auto_lr_on(trials)], "lr")
@@ -78,6 +81,12 @@ def rate_courses_data(table: TrialTable, sweep: SweepFile) -> PanelFigure | None
     )
 
 
+def _rates(trials: pd.DataFrame, method: str) -> set[float]:
+    """The fixed rates at which a method has trials."""
+    rates = numbers(trials[(trials["method"] == method) & ~auto_lr_on(trials)], "lr")
+    return set(rates[rates > 0].tolist())
+
+
 def _methods_with_rates(finished: pd.DataFrame) -> list[str]:
     """The methods that were tried at two fixed rates or more, at most 12: beyond that a figure cannot be read."""
     fixed = finished[~auto_lr_on(finished)]
@@ -86,7 +95,7 @@ def _methods_with_rates(finished: pd.DataFrame) -> list[str]:
     return sorted(str(method) for method in counts.index[counts >= 2])[:_MOST_METHODS]
 
 
-def _final(finished: pd.DataFrame, method: str, metric: str) -> Panel:
+def _final(finished: pd.DataFrame, method: str, metric: str, absent: tuple[float, ...]) -> Panel:
     rows = finished[finished["method"] == method]
     on = auto_lr_on(rows)
     fixed = rows[~on]
@@ -105,7 +114,7 @@ def _final(finished: pd.DataFrame, method: str, metric: str) -> Panel:
         lines.append(Line("", tuple(map(float, medians.index)), tuple(map(float, medians)), OKABE_ITO[0]))
     bands: tuple[Band, ...] = ()
     if len(automatic) and len(rate):
-        ends = (float(rate.min()), float(rate.max()))
+        ends = (min([*rate, *absent]), max([*rate, *absent]))
         middle = float(automatic.median())
         lines.append(Line("AutoLR, median", ends, (middle, middle), OKABE_ITO[1], "dashed"))
         low, high = float(automatic.min()), float(automatic.max())
@@ -119,6 +128,7 @@ def _final(finished: pd.DataFrame, method: str, metric: str) -> Panel:
         x_scale="log",
         y_scale=scale,
         y_limits=None if metric.endswith("loss") else (-0.03, 1.03),
+        absent=absent,
     )
 
 

@@ -27,7 +27,7 @@ class Surface:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AttainmentData:
-    """Empirical attainment of two arms over seeds, as costs in [0, 1], smaller better.
+    """Empirical attainment of two arms over runs, as costs in [0, 1], smaller better.
 
     ``surfaces`` per arm, from the one that a single run attains to the one that all do. ``boxes``, shape (k, 4), are
     (left, bottom, right, top); ``differences``, shape (k,), the share of the first arm's runs that attain a box minus
@@ -41,8 +41,9 @@ class AttainmentData:
     differences: Floats
     name: str = "attainment"
     caption: str = (
-        "Thick: attained by half of the seeds; dashed: by one, and by all. Colour: the arm that attains a place in "
-        "more of its seeds, the stronger the more of them."
+        "Thick: attained by half of the runs; dashed: by one, and by all (no line where all attain nothing). Colour: "
+        "the arm that attains a place in more of its runs, the stronger the more of them. A run is the front of one "
+        "seed; AutoLR from several starts has one for each start and seed."
     )
 
 
@@ -62,8 +63,12 @@ def anytime_figure(curves: Mapping[str, tuple[Sequence[float], Sequence[float]]]
         lines.append(Line(arm, xs, ys, OKABE_ITO[i % len(OKABE_ITO)]))
     if not lines:
         return None
-    panel = Panel("", "compute spent (trial-seconds)", "hypervolume (share of the box)", tuple(lines))
-    caption = "The hypervolume of the trials that had ended after so many trial-seconds; failed trials are charged."
+    panel = Panel("", "training and evaluation (trial-seconds)", "hypervolume (share of the box)", tuple(lines))
+    caption = (
+        "The hypervolume of all trials of an arm, its seeds and settings together, that had ended after so many "
+        "seconds of training and evaluation; failed trials are charged. In the order in which the trials ended: a "
+        "grid runs its rates as listed, so where its curve rises says nothing about a search."
+    )
     return PanelFigure("anytime_hypervolume", "Hypervolume over compute spent", caption, (panel,), columns=1)
 
 
@@ -74,6 +79,7 @@ def tuning_figure(
     """The expected hypervolume of the best of n rates, its band if known, and AutoLR, charged ``charge`` runs.
 
     ``equals`` is the n at which the curve reaches AutoLR; where it never does it is infinite and no line is drawn.
+    AutoLR below what a single rate gives is said to be so.
     """
     xs, ys = tuple(map(float, picks)), tuple(map(float, expected))
     ends = (min(xs, default=1.0), max([charge, *xs]))
@@ -87,8 +93,12 @@ def tuning_figure(
     if band is not None:
         low, high = (tuple(map(float, edge)) for edge in band)
         bands = (Band("band of the fixed rates", xs, low, high, OKABE_ITO[0]),)
-    guides = (Guide("x", equals, f"n* = {equals:.3g}"),) if np.isfinite(equals) else ()
-    panel = Panel("", "n, learning rates tried (runs)", "hypervolume (share of the box)", lines, bands, guides)
+    below = bool(ys) and auto < ys[0]
+    label = "n* < 1: below a single rate" if below else f"n* = {equals:.3g}"
+    guides = (Guide("x", equals, label),) if np.isfinite(equals) else ()
+    panel = Panel(
+        "", "n, learning rates tried (runs)", "hypervolume (share of the box)", lines, bands, guides, x_whole=True
+    )
     caption = "Exact expectation over all subsets of n of the rates tried; AutoLR is charged for its probes."
     return PanelFigure(
         "tuning_curve", "How many rates must a person try to equal AutoLR?", caption, (panel,), columns=1
@@ -104,9 +114,9 @@ def draw_attainment(data: AttainmentData) -> Figure:
         left, right = figure.subplots(1, 2).tolist()
         for i, (arm, surfaces) in enumerate(data.surfaces.items()):
             _surfaces(left, arm, surfaces, OKABE_ITO[i])
-        left.set_title("attained by one, half and all seeds", loc="left", fontsize=10.5)
+        left.set_title("attained by one, half and all runs", loc="left", fontsize=10.5)
         _differences(right, data)
-        right.set_title("attained in more seeds by", loc="left", fontsize=10.5)
+        right.set_title("attained in more runs by", loc="left", fontsize=10.5)
         for axes in (left, right):
             axes.set_xlim(0, 1)
             axes.set_ylim(0, 1)
@@ -120,10 +130,11 @@ def draw_attainment(data: AttainmentData) -> Figure:
 
 
 def _surfaces(axes: Axes, arm: str, surfaces: Sequence[Surface], colour: str) -> None:
-    """The first, the middle and the last surface that there is."""
+    """What one run, half of the runs and all of them attain, as far as there is anything."""
+    # What all runs attain may be nothing; what most of them attain is then still not what all do.
     known = [surface for surface in surfaces if len(surface.points)]
     middle = (max((surface.runs for surface in surfaces), default=0) + 1) // 2
-    for surface in {item.runs: item for item in (known[:1] + known[-1:])}.values():
+    for surface in {item.runs: item for item in [*surfaces[:1], *surfaces[-1:]] if len(item.points)}.values():
         _stairs(axes, surface, colour, 0.9, (0, (3, 2)))
     for surface in known:
         if surface.runs == middle:

@@ -14,6 +14,7 @@ from analysis.lr_study import LrStudy
 from analysis.sources import Sources
 from analysis.study_fronts import study_attainment
 from analysis.table import TrialTable
+from analysis.words import number
 
 if TYPE_CHECKING:
     from analysis.autolr_verdict import Verdict
@@ -68,9 +69,11 @@ def attainment_figures(study: LrStudy, axes: tuple[str, str]) -> Iterator[Attain
         if len(verdict.fresh) < 2:
             continue
         found = study_attainment(study.grid, verdict)
+        auto, hand = found.arms
+        rate = hand.removeprefix("lr ")
         surfaces = {
             arm: [Surface(item.runs, item.points) for item in surface]
-            for arm, surface in zip(found.arms, found.surfaces, strict=True)
+            for arm, surface in zip((auto, f"lr {number(float(rate))}"), found.surfaces, strict=True)
         }
         yield AttainmentData(
             f"Attained objectives. {subject(verdict, study)}",

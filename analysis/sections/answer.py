@@ -71,9 +71,8 @@ def answer(table: TrialTable, sweep: SweepFile, front: Frontier) -> Answer:
     own = own_frontier(table, sweep.objectives) if "elsewhere" in table.trials.columns else front
     recommended = recommend(own)
     varying = varying_columns(table.trials, table.spec_columns)
-    members = tuple(_members(front, recommended and _roles(own, recommended), sweep, varying))
     if recommended is None:
-        return Answer(_nothing(table, sweep), (), "", "", (), members)
+        return Answer(_nothing(table, sweep), (), "", "", (), tuple(_members(front, {}, sweep, varying)))
     row = own.members.iloc[recommended.nearest]
     return Answer(
         headline=f"Take trial {row['trial_id']}: {settings_in_words(row, varying)}.",
@@ -81,7 +80,7 @@ def answer(table: TrialTable, sweep: SweepFile, front: Frontier) -> Answer:
         trial_id=str(row["trial_id"]),
         checkpoint=str(row["checkpoint"]),
         metrics=tuple(_metric_lines(row, sweep)),
-        members=members,
+        members=tuple(_members(front, _roles(own, recommended), sweep, varying)),
     )
 
 
@@ -197,7 +196,7 @@ def _roles(own: Frontier, recommended: Recommendation) -> dict[str, tuple[str, .
 
 
 def _members(
-    front: Frontier, roles: Mapping[str, tuple[str, ...]] | None, sweep: SweepFile, varying: Sequence[str]
+    front: Frontier, roles: Mapping[str, tuple[str, ...]], sweep: SweepFile, varying: Sequence[str]
 ) -> Iterator[Member]:
     for i, (_, row) in enumerate(front.members.iterrows()):
         yield Member(
@@ -207,5 +206,5 @@ def _members(
             contribution=number(float(front.contributions[i])),
             meets_criteria=meets_all(row, sweep.baseline),
             checkpoint=str(row["checkpoint"]),
-            roles=(roles or {}).get(str(row["trial_id"]), ()),
+            roles=roles.get(str(row["trial_id"]), ()),
         )

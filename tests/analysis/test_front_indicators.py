@@ -121,9 +121,10 @@ def test_the_difference_of_two_groups_is_that_of_their_shares_everywhere(one: li
 def test_the_anytime_curve_charges_every_trial_and_credits_only_finished_ones(make_sweep, trial) -> None:  # type: ignore[no-untyped-def]
     out = make_sweep(
         [
-            trial("00000", 4.0, 4.0, wall_seconds=10.0),
-            trial("00001", None, None, status="diverged", wall_seconds=5.0),
-            trial("00002", 4.0, 4.0, wall_seconds=1.0),
+            # What starting the first worker took is none of the trial's work.
+            trial("00000", 4.0, 4.0, wall_seconds=90.0, train_seconds=6.0, eval_seconds=4.0),
+            trial("00001", None, None, status="diverged", wall_seconds=5.0, train_seconds=None),
+            trial("00002", 4.0, 4.0, wall_seconds=9.0, train_seconds=1.0, eval_seconds=None),
             trial("00003", 8.0, 4.0, wall_seconds=None, train_seconds=3.0, eval_seconds=1.0),
             trial("00004", None, None, status="failed", wall_seconds=None, train_seconds=None, eval_seconds=None),
         ]

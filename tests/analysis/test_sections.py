@@ -40,7 +40,7 @@ def test_the_answer_names_the_trial_its_settings_and_its_checkpoint(make_sweep: 
 def test_the_answer_is_held_against_the_papers_thresholds(make_sweep: MakeSweep, trial: MakeRow) -> None:
     """Baseline: utility 0.8, so 0.56 is its 70%; no truth ratio, so that threshold cannot be judged."""
     found = _answer(make_sweep([trial("0", 7.0, 1.0, verbmem=0.05, utility=0.5, truth_ratio=0.4)]))
-    verdicts = {line.criterion: line.met for line in found.metrics if line.criterion}
+    verdicts = {line.criterion: line.met for line in found.metrics if line.met is not None}
     assert verdicts == {"below 0.1": True, "at least 70% of No-unlearn": False}
     assert found.members[0].meets_criteria is False
     passing = _answer(make_sweep([trial("0", 7.0, 1.0, verbmem=0.05, utility=0.57, truth_ratio=0.4)], name="passing"))
