@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analysis.objectives import Mask
-from analysis.sources import Sources, shared
+from analysis.sources import Sources, differences, shared
 from analysis.table import TrialTable
 
 Place = tuple[str, str]
@@ -20,7 +20,7 @@ class Places:
 
     Attributes:
         parts: the sources of each (model, data set), in the order of the table; of one place, all of them.
-        notes: what belongs to no part, in sentences.
+        notes: those of the sources, and what belongs to no part, in sentences.
     """
 
     parts: dict[Place, Sources]
@@ -43,11 +43,18 @@ def places(sources: Sources) -> Places:
     own = trials[~foreign]
     found = list(dict.fromkeys(zip(own["model"], own["dataset"], strict=True)))
     if not found:
-        return Places({("", ""): sources}, ())
+        return Places({("", ""): sources}, sources.table.notes)
     inside = {place: _inside(sources, place, foreign) for place in found}
     homeless = trials["trial_id"].to_numpy()[~np.any(list(inside.values()), axis=0)].tolist()
-    notes = (f"On no frontier, as no trial has their model and data set: {', '.join(homeless)}",) if homeless else ()
-    return Places({place: _part(sources, mask, alone=len(found) == 1) for place, mask in inside.items()}, notes)
+    parts = {place: _part(sources, mask, alone=len(found) == 1) for place, mask in inside.items()}
+    notes = list(sources.table.notes)
+    if len(parts) > 1:
+        # Sweeps of different places may differ; those of one place are scored together.
+        notes = [note for note in notes if note not in differences(sources.sweeps)]
+        notes += [f"{', '.join(place)}: {note}" for place, part in parts.items() for note in differences(part.sweeps)]
+    if homeless:
+        notes.append(f"on no frontier, as no trial has their model and data set: {', '.join(homeless)}")
+    return Places(parts, tuple(notes))
 
 
 def place_stem(name: str, place: Place) -> str:

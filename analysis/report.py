@@ -244,6 +244,9 @@ def _notices(sources: Sources, found: Places, fronts: Mapping[Place, Frontier], 
     unscored = dict.fromkeys(trial_id for front in fronts.values() for trial_id in front.unscored)
     if unscored and sweep.objectives:
         said.append(f"Finished without a value of every objective, so not on the frontier: {', '.join(unscored)}.")
-    of_study = [f"In the learning-rate study, {note}" for note in (study.notes if study else ())]
-    notes = [*table.notes, *found.notes, *of_study]
-    return said + [f"{note[0].upper()}{note[1:]}." for note in dict.fromkeys(notes)]
+    of_study = [f"in the learning-rate study, {note}" for note in (study.notes if study else ())]
+    names = set(table.trials["sweep"])
+    for note in dict.fromkeys([*found.notes, *of_study]):
+        # A note on one source begins with its name, as it is written.
+        said.append(f"{note if note.partition(':')[0] in names else note[0].upper() + note[1:]}.")
+    return said

@@ -123,7 +123,7 @@ def read_sources(paths: Sequence[Path], *, out: Path) -> Sources:
         logs.append(_prefixed(part.auto_lr, prefix))
         landscapes.append(_prefixed(part.landscape, prefix))
     merged = TrialTable.merge(tables)
-    notes = tuple(dict.fromkeys([*merged.notes, *_differences(files)]))
+    notes = tuple(dict.fromkeys([*merged.notes, *differences(files)]))
     merged = TrialTable(_marked(merged.trials), merged.history, merged.spec_columns, notes)
     return Sources(merged, sweep, tuple(files), concatenated(logs), concatenated(landscapes), named)
 
@@ -201,7 +201,8 @@ def shared(sweeps: Sequence[tuple[str, SweepFile]]) -> SweepFile:
     )
 
 
-def _differences(files: Sequence[SweepFile]) -> list[str]:
+def differences(files: Sequence[SweepFile]) -> list[str]:
+    """In what sweeps differ that are scored together, in sentences."""
     known = [file for file in files if file.objectives]
     found = []
     if any(file.objectives != known[0].objectives for file in known):

@@ -6,19 +6,21 @@ import html
 import re
 from typing import TYPE_CHECKING
 
-from analysis.figures.style import GRID, INK, MUTED, PAPER, SHADE, svg_text
+from analysis.figures.style import GRID, INK, MUTED, OKABE_ITO, PAPER, SHADE, svg_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_PAGE_COLOURS = {INK: "ink", MUTED: "muted", GRID: "grid", PAPER: "paper", SHADE: "shade"}
+_PAGE_COLOURS = {INK: "ink", MUTED: "muted", GRID: "grid", PAPER: "paper", SHADE: "shade"} | {
+    colour: f"hue-{i}" for i, colour in enumerate(OKABE_ITO)
+}
 
 
 def inline_svg(figure: Figure | str, *, prefix: str, description: str) -> str:
     """The ``<svg>`` element of a figure, or of its SVG document, to stand in HTML.
 
-    The neutral colours become CSS variables (``--ink``, ``--muted``, ``--grid``, ``--paper``, ``--shade``). Every id
-    gets ``prefix``, so that several figures can stand on one page; links of points (``#trial-...``) stay.
+    The colours become CSS variables (``--ink``, ``--muted``, ``--grid``, ``--paper``, ``--shade``, ``--hue-0``...). Every
+    id gets ``prefix``, so that several figures can stand on one page; links of points (``#trial-...``) stay.
     """
     document = figure if isinstance(figure, str) else svg_text(figure)
     svg = document[document.index("<svg") :]

@@ -134,8 +134,8 @@ def _elsewhere(front: Frontier, recommended: Recommendation) -> Iterator[str]:
         return
     row = front.members.iloc[best.nearest]
     yield (
-        f"{row['trial_id']} ({row['method']}), a row of a table from elsewhere without a checkpoint here, is nearer "
-        f"(distance {best.distance:.3f})."
+        f"{row['trial_id']} ({row['method']}), a row of a table from elsewhere, is nearer to the ideal corner "
+        f"(distance {best.distance:.3f}), but there is no checkpoint of it to take."
     )
 
 

@@ -82,7 +82,7 @@ def test_every_figure_is_drawn_with_its_labels_as_png_and_svg(sources: Sources, 
         "gradients_over_steps": ("cosine of the two gradients", "learning rate"),
         "gradient_plane": ("cosine -0.5, c_t 0.571", "retain objective falls"),
         "courses_by_learning_rate": ("learning rate, log scale", "AutoLR"),
-        "anytime_hypervolume": ("compute spent (trial-seconds)", "ngdiff, AutoLR"),
+        "anytime_hypervolume": ("training and evaluation (trial-seconds)", "ngdiff, AutoLR"),
     }
     for name, labels in expected.items():
         with warnings.catch_warnings():
@@ -195,11 +195,47 @@ def test_a_half_plane_is_half_of_the_square() -> None:
 def test_the_gradient_picture_is_of_the_report_asked_for(sources: Sources) -> None:
     data = gradient_plane_data(sources.table, sources.sweep)
     assert data is not None
-    assert [item.title for item in data.planes] == ["gdiff, step 10", "ngdiff, step 10"]
+    assert [item.title for item in data.planes] == ["gdiff, step 20", "ngdiff, step 20"]
+    assert "gdiff, step 20; ngdiff, step 20" in data.caption
     last = gradient_plane_data(sources.table, sources.sweep, share=1.0)
     assert last is not None
     assert last.planes[0].title == "gdiff, step 30"
     assert last.planes[0].cosine == -0.5
+
+
+def test_ngdiffs_direction_halves_the_angle_of_the_gradients_drawn(sources: Sources) -> None:
+    """The mean of c_t over an epoch is not that of the mean norms; drawn with it d would halve nothing."""
+    history = sources.table.history.assign(grad_norm_retain=1.0, grad_norm_forget=9.0, c_t=0.6)
+    data = gradient_plane_data(
+        type(sources.table)(sources.table.trials, history, sources.table.spec_columns), sources.sweep
+    )
+    assert data is not None
+    planes = {item.title.partition(",")[0]: item for item in data.planes}
+    drawn = planes["ngdiff"]
+    assert drawn.direction is not None
+    cosines = [np.dot(drawn.direction, side) / np.linalg.norm(side) for side in (drawn.retain, drawn.forget)]
+    assert cosines[0] == pytest.approx(cosines[1])
+    assert planes["gdiff"].c_t == 0.6
+
+
+def test_a_rate_at_which_every_trial_diverged_is_a_cross_on_the_axis(make_sweep: MakeSweep, trial: MakeRow) -> None:
+    rows = [
+        trial("0", 2.0, 0.4, lr=1e-4),
+        trial("1", 2.0, 0.4, lr=1e-3),
+        trial("2", None, None, lr=1e-3, status="diverged"),
+        trial("3", None, None, lr=1e-2, status="diverged"),
+        trial("4", 3.0, 0.5, lr=1e-2, auto_lr="on"),
+        trial("5", None, None, lr=1e-4, auto_lr="on", status="diverged"),
+    ]
+    read = read_sweep(make_sweep(rows))
+    data = sensitivity_data(read.table, read.sweep)
+    assert data is not None
+    assert [panel.absent for panel in data.panels] == [(1e-2,)] * 2
+    assert "no finished trial" in svg_text(draw_panels(data))
+    # 0 and 5, and 3 and 4, are pairs of which one diverged.
+    paired = ablation_data(read.table, read.sweep)
+    assert paired is not None
+    assert "Left out: 2 pairs of which a trial did not finish." in paired.caption
 
 
 def test_the_parabola_of_a_quadratic_loss_passes_through_its_measurements(sources: Sources) -> None:

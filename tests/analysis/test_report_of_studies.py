@@ -43,6 +43,53 @@ def test_every_data_set_has_its_own_verdict_and_tuning_curve(merged: tuple[Path,
         assert f"tiny-phi, {dataset}: all trials of an arm against the front of all arms" in page
 
 
+def test_every_data_set_has_its_own_answer_and_frontier(merged: tuple[Path, str]) -> None:
+    out, page = merged
+    for dataset in ("authors", "tofu"):
+        section = page[page.index(f"<h2>tiny-phi on {dataset}</h2>") :]
+        assert "<h3>Take trial " in section[:200]
+        assert (out / "figures" / f"pareto_tiny-phi_{dataset}.png").is_file()
+        assert (out / "figures" / f"gradients_over_steps_tiny-phi_{dataset}.png").is_file()
+    assert "This report is on 2 models or data sets." in page
+    assert not (out / "pareto.png").exists()
+    found = json.loads((out / "pareto.json").read_text())
+    assert found["hypervolume"] is None
+    assert [(item["dataset"], bool(item["front"])) for item in found["places"]] == [("authors", True), ("tofu", True)]
+
+
+def test_a_sweep_of_another_data_set_is_held_against_its_own_model(
+    make_sweep: MakeSweep, trial: MakeRow, tmp_path: Path
+) -> None:
+    one = make_sweep([trial("0", 7.0, 0.9)], name="one")
+    two = make_sweep([trial("0", 6.0, 0.5, dataset="tofu")], name="two", baseline={"retain_loss": 0.25})
+    write_report(tmp_path / "out", [one, two])
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "retain loss from 0.05 to 0.9" in page
+    assert "retain loss from 0.25 to 0.5" in page
+    assert "other No-unlearn models" not in page
+
+
+def test_sweeps_of_one_problem_with_other_baselines_show_the_trials_own_scores(
+    make_sweep: MakeSweep, trial: MakeRow, tmp_path: Path
+) -> None:
+    one = make_sweep([trial("0", 7.0, 0.9, verbmem=0.05)], name="one")
+    two = make_sweep([trial("0", 1.0, 0.9)], name="two", baseline={"retain_loss": 0.25})
+    write_report(tmp_path / "out", [one, two])
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "Against the model before unlearning" not in page
+    assert "It scores: forget loss 7 (higher is better)" in page
+    assert "verbatim memorisation of the forget set" in page
+
+
+def test_what_the_study_left_out_is_on_the_page(tmp_path: Path) -> None:
+    """Without one of the trials of a front, that front does not count."""
+    out = Path(shutil.copytree(GOLDEN, tmp_path / "sweep"))
+    lines = (out / "trials.csv").read_text().splitlines(keepends=True)
+    (out / "trials.csv").write_text("".join(lines[:1] + lines[2:]))
+    write_report(out)
+    assert "In the learning-rate study, 1 front of" in (out / "report.html").read_text()
+
+
 def test_no_two_elements_of_a_merged_page_share_an_id(merged: tuple[Path, str]) -> None:
     ids = re.findall(r'\sid="([^"]+)"', merged[1])
     assert len(ids) == len(set(ids)) > 100

@@ -105,6 +105,33 @@ def test_rows_from_elsewhere_join_the_frontier_under_their_own_mark(
     assert "gdiff (theirs)" in (out / "pareto.svg").read_text()
 
 
+def test_a_better_row_from_elsewhere_is_mentioned_and_not_recommended(
+    make_sweep: MakeSweep, trial: MakeRow, tmp_path: Path
+) -> None:
+    theirs = _csv(tmp_path, "method,forget_loss,retain_loss\nNo-unlearn,0.03,0.01\nSimNPO,7.9,0.1\n")
+    sweep = make_sweep([trial("0", 6.0, 0.5), trial("1", 3.0, 0.4)])
+    write_report(tmp_path / "merged", [sweep, theirs])
+    page = (tmp_path / "merged" / "report.html").read_text()
+    assert "<h1>Take trial out/0: ngdiff, lr 1e-4.</h1>" in page
+    assert "theirs/line 3 (SimNPO), a row of a table from elsewhere, is nearer to the ideal corner" in page
+    assert "2 trials finished" in page
+    read = read_sources([sweep, theirs], out=tmp_path / "merged")
+    assert list(read.table.trials["trial_id"]) == ["out/0", "out/1", "theirs/line 3"]
+    assert "theirs: No-unlearn (line 2) is the model before unlearning, not a method, and was left out." in page
+    data = pareto_data(read.table, read.sweep)
+    assert data.chosen is not None
+    assert data.chosen.trial_id == "out/0"
+
+
+def test_a_row_about_another_data_set_is_on_no_frontier(make_sweep: MakeSweep, trial: MakeRow, tmp_path: Path) -> None:
+    theirs = _csv(tmp_path, "method,dataset,forget_loss,retain_loss\nSimNPO,muse,7.9,0.1\n")
+    write_report(tmp_path / "merged", [make_sweep([trial("0", 6.0, 0.5)]), theirs])
+    assert [item["trial_id"] for item in json.loads((tmp_path / "merged" / "pareto.json").read_text())["front"]] == [
+        "out/0"
+    ]
+    assert "as no trial has their model and data set: theirs/line 2." in (tmp_path / "merged/report.html").read_text()
+
+
 def test_a_table_of_rouge_alone_is_read_and_scores_no_losses(objectives: tuple[Objective, ...], tmp_path: Path) -> None:
     table = read_elsewhere(_csv(tmp_path, "\ufeffmethod,verbmem,utility\nnpo,0.1,0.7\n"), objectives)
     assert table.finished["verbmem"].tolist() == [0.1]

@@ -36,6 +36,24 @@ def test_two_arms_that_are_alike_differ_nowhere() -> None:
     assert "no difference" in svg_text(draw_attainment(data))
 
 
+def test_what_two_of_three_runs_attain_is_not_drawn_as_attained_by_all() -> None:
+    levels = [Surface(runs, np.array([[0.2 * runs, 0.2]])) for runs in (1, 2)]
+    data = AttainmentData("", ("x", "y"), {"a": [*levels, Surface(3, np.empty((0, 2)))]}, np.empty((0, 4)), np.empty(0))
+    left = draw_attainment(data).axes[0]
+    looks = {line.get_xydata()[0][0]: line.get_linestyle() for line in left.lines}  # type: ignore[index]
+    assert looks == {0.2: "--", 0.4: "-"}
+
+
+def test_auto_lr_below_a_single_rate_equals_no_number_of_them() -> None:
+    found = {auto: tuning_figure([1, 2], [0.4, 0.5], auto=auto, charge=1.033, equals=1.0) for auto in (0.3, 0.4)}
+    assert {auto: data.panels[0].guides[0].label for auto, data in found.items()} == {
+        0.3: "n* < 1: below a single rate",
+        0.4: "n* = 1",
+    }
+    ticks = draw_panels(found[0.3]).axes[0].get_xticks()
+    assert all(float(tick).is_integer() for tick in ticks)
+
+
 def test_the_hypervolume_stays_between_two_trials() -> None:
     data = anytime_figure({"AutoLR": ([10.0, 30.0], [0.2, 0.5]), "empty": ([], [])})
     assert data is not None
