@@ -200,7 +200,7 @@ class UnlearningRun:
         """Gradients of both losses, their weights, one optimizer step (at AutoLR's rate when it is due)."""
         measured = self._set_gradient(forget_indices, retain_indices)
         self.step += 1
-        self._clip()
+        self._clip(measured["grad_norm"])
         spec = self.spec
         if spec.auto_lr == "on" and is_due(self.step, every=spec.auto_lr_every, start=spec.auto_lr_start):
             self._auto_lr_step(forget_indices, retain_indices, measured.get("train_retain_loss"))
@@ -214,46 +214,48 @@ class UnlearningRun:
     def _set_gradient(self, forget_indices: Sequence[int], retain_indices: Sequence[int]) -> dict[str, float]:
         """Leave ``w_r g_r + w_f g_f`` in ``p.grad``, in as few backward passes as the weighting allows."""
         needs = self._weighting.needs
-        measured: dict[str, float] = {}
-        weights: Weights | None
-        if needs is Needs.RETAIN_ONLY or needs is Needs.FORGET_ONLY:
-            side = "retain" if needs is Needs.RETAIN_ONLY else "forget"
-            loss = self._retain_loss(retain_indices) if side == "retain" else self._forget_loss(forget_indices)
-            weights = self._weigh(Losses(0.0, 0.0), None)
-            (loss * (weights.retain if side == "retain" else weights.forget)).backward()
-            measured[f"train_{side}_loss"] = self._finite(f"the {side} loss", loss.item())
+        if needs is Needs.RETAIN_ONLY:
+            measured = self._one_sided("retain", self._losses.retain(retain_indices))
+        elif needs is Needs.FORGET_ONLY:
+            measured = self._one_sided("forget", self._losses.forget(forget_indices))
         elif needs is Needs.LOSSES:
-            retain, forget = self._retain_loss(retain_indices), self._forget_loss(forget_indices)
-            losses = self._finite_losses(retain.item(), forget.item())
+            retain, forget = self._losses.retain(retain_indices), self._losses.forget(forget_indices)
+            losses = self._finite_losses(retain, forget)
             weights = self._weigh(losses, None)
             (weights.retain * retain + weights.forget * forget).backward()
-            measured |= {"train_retain_loss": losses.retain, "train_forget_loss": losses.forget}
+            measured = _loss_columns(losses) | _share_column(weights)
         else:
-            retain = self._retain_loss(retain_indices)
-            retain.backward()
-            g_r = take_gradient(self.parameters)
-            forget = self._forget_loss(forget_indices)
-            forget.backward()
-            g_f = take_gradient(self.parameters)
-            losses = self._finite_losses(retain.item(), forget.item())
-            inner = gramian(g_r, g_f)
-            self._finite("the squared norm of the retain gradient", inner.rr)
-            self._finite("the squared norm of the forget gradient", inner.ff)
-            if self._weighting.combine is not None:
-                direction, self._weighting_state = self._weighting.combine(
-                    g_r, g_f, self._weighting_state, self._options
-                )
-                for parameter, part in zip(self.parameters, direction, strict=True):
-                    parameter.grad = part
-                weights = None
-            else:
-                weights = self._weigh(losses, inner)
-                combine_(self.parameters, g_r, g_f, weights)
-            measured |= {"train_retain_loss": losses.retain, "train_forget_loss": losses.forget}
-            measured |= {"grad_norm_retain": inner.rho, "grad_norm_forget": inner.phi, "grad_cosine": -inner.k}
-        if weights is not None and not math.isnan(weights.c):
-            measured["c_t"] = weights.c
-        measured["grad_norm"] = self._finite("the norm of the step's gradient", self._grad_norm())
+            measured = self._two_gradients(forget_indices, retain_indices)
+        grad_norm = norm([parameter.grad for parameter in self.parameters])
+        return measured | {"grad_norm": self._finite("the norm of the step's gradient", grad_norm)}
+
+    def _one_sided(self, side: str, loss: Tensor) -> dict[str, float]:
+        """The gradient of one loss under a weighting that is 1 for it and 0 for the other; the weights' sum is 1."""
+        loss.backward()
+        measured = {f"train_{side}_loss": self._finite(f"the {side} loss", loss.item())}
+        return measured | {"c_t": 1.0 if side == "retain" else 0.0}
+
+    def _two_gradients(self, forget_indices: Sequence[int], retain_indices: Sequence[int]) -> dict[str, float]:
+        """A backward pass per loss, then the weighted sum of the gradients or what the method makes of them."""
+        retain = self._losses.retain(retain_indices)
+        retain.backward()
+        g_r = take_gradient(self.parameters)
+        forget = self._losses.forget(forget_indices)
+        forget.backward()
+        g_f = take_gradient(self.parameters)
+        losses = self._finite_losses(retain, forget)
+        inner = gramian(g_r, g_f)
+        self._finite("the squared norm of the retain gradient", inner.rr)
+        self._finite("the squared norm of the forget gradient", inner.ff)
+        measured = _loss_columns(losses)
+        measured |= {"grad_norm_retain": inner.rho, "grad_norm_forget": inner.phi, "grad_cosine": -inner.k}
+        if self._weighting.combine is None:
+            weights = self._weigh(losses, inner)
+            combine_(self.parameters, g_r, g_f, weights)
+            return measured | _share_column(weights)
+        direction, self._weighting_state = self._weighting.combine(g_r, g_f, self._weighting_state, self._options)
+        for parameter, part in zip(self.parameters, direction, strict=True):
+            parameter.grad = part
         return measured
 
     def _weigh(self, losses: Losses, inner: Any) -> Weights:
@@ -308,12 +310,6 @@ class UnlearningRun:
 
     # Losses and batches ----------------------------------------------------------------------------------------------
 
-    def _retain_loss(self, indices: Sequence[int]) -> Tensor:
-        return self._losses.retain(indices)
-
-    def _forget_loss(self, indices: Sequence[int]) -> Tensor:
-        return self._losses.forget(indices)
-
     def _retain_batch(self, stream: str, number: int) -> list[int]:
         """The ``number``-th batch of endless passes over the retain set; a pure function of seed, stream and number."""
         per_pass = -(-len(self._retain_lengths) // self.spec.batch_size)
@@ -336,23 +332,29 @@ class UnlearningRun:
 
     # Bookkeeping -----------------------------------------------------------------------------------------------------
 
-    def _clip(self) -> None:
-        """Clip the combined direction, as ``max_grad_norm`` asks; it changes normalised directions, so it is off."""
+    def _clip(self, norm: float) -> None:
+        """Clip the combined direction, as ``max_grad_norm`` asks; it changes normalised directions, so it is off.
+
+        By torch's rule, ``g *= min(1, max_grad_norm / (|g| + 1e-6))``, with the norm that is known already.
+        """
         import torch
 
-        if self.spec.max_grad_norm is not None:
-            torch.nn.utils.clip_grad_norm_(self.parameters, self.spec.max_grad_norm)
-
-    def _grad_norm(self) -> float:
-        return norm([parameter.grad for parameter in self.parameters])
+        limit = self.spec.max_grad_norm
+        if limit is not None and (factor := limit / (norm + 1e-6)) < 1.0:
+            torch._foreach_mul_([part.grad for part in self.parameters if part.grad is not None], factor)
 
     def _finite(self, what: str, value: float) -> float:
         if not math.isfinite(value):
             raise Diverged(f"{what} is {value} at step {self.step + 1}")
         return value
 
-    def _finite_losses(self, retain: float, forget: float) -> Losses:
-        return Losses(self._finite("the retain loss", retain), self._finite("the forget loss", forget))
+    def _finite_losses(self, retain: Tensor, forget: Tensor) -> Losses:
+        import torch
+
+        losses = Losses(*torch.stack((retain.detach(), forget.detach())).tolist())  # one transfer to the host
+        self._finite("the retain loss", losses.retain)
+        self._finite("the forget loss", losses.forget)
+        return losses
 
     def _check_distance(self) -> None:
         if self.spec.optimizer in LR_FREE:
@@ -405,6 +407,15 @@ class UnlearningRun:
             generation_seconds=self._generation_seconds,
             auto_lr=tuple({"step": step, **update.row()} for step, update in updates),
         )
+
+
+def _loss_columns(losses: Losses) -> dict[str, float]:
+    return {"train_retain_loss": losses.retain, "train_forget_loss": losses.forget}
+
+
+def _share_column(weights: Weights) -> dict[str, float]:
+    """``c_t``, where the weights have one."""
+    return {} if math.isnan(weights.c) else {"c_t": weights.c}
 
 
 def _landscape_grid(rate: float, *, points: int) -> list[float]:
