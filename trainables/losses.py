@@ -39,16 +39,19 @@ def predict(model: PreTrainedModel, batch: Batch) -> Predictions:
     The vocabulary-wide logits of the prompt all rows share, a third to a half, are never made, unless the architecture
     knows no ``logits_to_keep``.
     """
-    from torch.nn.functional import cross_entropy
+    from torch.nn.functional import cross_entropy, pad
 
     labels = batch.labels[:, max(1, batch.prompt_length) :]
     width = labels.shape[1]
     kept = {"logits_to_keep": width + 1} if _keeps_logits(type(_whole(model)).forward) else {}
     logits = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask, use_cache=False, **kept).logits[
-        :, -(width + 1) : -1
+        :, -(width + 1) :
     ]
-    nll = cross_entropy(logits.flatten(0, 1).float(), labels.flatten(), ignore_index=IGNORED, reduction="none")
-    return Predictions(logits, labels, nll.view(labels.shape), labels != IGNORED)
+    # The last position predicts nothing here. It is masked rather than cut off: flattening the rest would copy it all.
+    masked = pad(labels, (0, 1), value=IGNORED)
+    nll = cross_entropy(logits.flatten(0, 1).float(), masked.flatten(), ignore_index=IGNORED, reduction="none")
+    nll = nll.view(masked.shape)[:, :-1].contiguous()
+    return Predictions(logits[:, :-1], labels, nll, labels != IGNORED)
 
 
 def _whole(model: PreTrainedModel) -> PreTrainedModel:

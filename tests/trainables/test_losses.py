@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PhiForCausalLM
 
-from trainables.losses import mean_loss, sequence_nll, token_nll
+from trainables import losses
+from trainables.losses import mean_loss, predict, sequence_nll, token_nll
 from trainables.tokens import Batch, Tokens, collate
 
 VOCABULARY = 97
@@ -159,3 +161,44 @@ def test_scoring_is_in_eval_mode_and_leaves_the_mode_as_it_was(make_network: Any
         second, _ = sequence_nll(model, tokens, pad_id=1, batch_size=2, device="cpu")
         assert first == second
         assert model.training is training
+
+
+def test_the_vocabulary_wide_logits_are_made_once_and_never_copied() -> None:
+    batch = collate(SEQUENCES, [0, 1], pad_id=0, device="cpu")
+    network = _llama()
+    size = len(batch.labels) * (batch.labels.shape[1] - batch.prompt_length) * VOCABULARY
+
+    class Copies(TorchDispatchMode):
+        found = 0
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            made = func(*args, **(kwargs or {}))
+            copying = func in (torch.ops.aten.clone.default, torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default)
+            self.found += copying and made.numel() >= size
+            return made
+
+    with Copies() as copies:
+        predict(network, batch).nll.sum().backward()
+    assert copies.found == 0
+
+
+@pytest.mark.parametrize("keeps", [True, False], ids=["logits to keep", "all logits"])
+def test_predictions_and_their_gradients_are_those_of_the_logits_without_the_last_position(
+    keeps: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(losses, "_keeps_logits", lambda forward: keeps)
+    network = _llama()
+    batch = collate(SEQUENCES, [0, 1, 3], pad_id=0, device="cpu")
+    start = max(1, batch.prompt_length)
+    labels = batch.labels[:, start:]
+    cut = network(input_ids=batch.input_ids, attention_mask=batch.attention_mask).logits[:, start - 1 : -1]
+    expected = torch.nn.functional.cross_entropy(cut.flatten(0, 1), labels.flatten(), reduction="none").view_as(labels)
+    found = predict(network, batch)
+    torch.testing.assert_close(found.nll, expected, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(found.logits, cut, rtol=1e-6, atol=1e-6)
+    assert found.nll.shape == found.labels.shape == found.supervised.shape == found.logits.shape[:2]
+    parameters = list(network.parameters())
+    for mine, theirs in zip(
+        torch.autograd.grad(found.nll.sum(), parameters), torch.autograd.grad(expected.sum(), parameters), strict=True
+    ):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
