@@ -11,7 +11,7 @@ import pandas as pd
 
 from analysis.errors import AnalysisError
 from analysis.objectives import Floats, Objective, costs_of, measured, values_of
-from analysis.table import TrialTable
+from analysis.table import ATTAIN_NOTHING, TrialTable
 from analysis.words import counted
 
 Setting = tuple[object, ...]
@@ -56,7 +56,7 @@ class Cell:
     @property
     def judged(self) -> bool:
         """Whether the trial has an outcome: it is scored, or it diverged or was stopped and so attains nothing."""
-        return self.costs is not None or self.row["status"] in ("diverged", "stopped")
+        return self.costs is not None or self.row["status"] in ATTAIN_NOTHING
 
     @property
     def train_seconds(self) -> float:

@@ -13,6 +13,7 @@ import numpy as np
 
 from analysis.cells import Problem
 from analysis.lr_grid import LrGrid, Unit
+from analysis.table import ATTAIN_NOTHING
 from analysis.words import counted
 
 WITHIN = 0.05
@@ -156,7 +157,7 @@ def _row(lr: float, units: Sequence[Unit]) -> RateRow:
         hypervolume=float(volumes.mean()) if len(volumes) else math.nan,
         deviation=float(volumes.std(ddof=1)) if len(volumes) > 1 else math.nan,
         seeds=len(volumes),
-        diverged=sum(row["status"] in ("diverged", "stopped") for row in rows),
+        diverged=sum(row["status"] in ATTAIN_NOTHING for row in rows),
         metrics=metrics,
     )
 

@@ -13,6 +13,8 @@ from analysis.errors import AnalysisError as AnalysisError
 from analysis.typed_columns import typed_frame
 
 STATUSES = ("finished", "stopped", "diverged", "failed")
+ATTAIN_NOTHING = ("diverged", "stopped")
+"""How a trial ends that ran and whose outcome is that it attains nothing; a failed one has no outcome."""
 REQUIRED = ("trial_id", "spec_hash", "model", "dataset", "method", "lr", "seed", "status", "checkpoint", "error")
 _TEXT = frozenset(REQUIRED) - {"lr", "seed"} | {"auto_lr", "optimizer", "target_key", "worker", "dtype"}
 _METRICS = frozenset(

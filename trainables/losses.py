@@ -72,7 +72,7 @@ def token_nll(model: PreTrainedModel, batch: Batch) -> tuple[Tensor, Tensor]:
 
 
 def mean_loss(nll: Tensor, supervised: Tensor) -> Tensor:
-    """Mean over all supervised tokens of the batch (nats per token)."""
+    """Mean over all supervised tokens of the batch (nats per token); ``nll`` is 0 elsewhere."""
     return nll.sum() / supervised.sum()
 
 

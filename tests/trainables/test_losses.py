@@ -173,7 +173,11 @@ def test_the_vocabulary_wide_logits_are_made_once_and_never_copied() -> None:
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             made = func(*args, **(kwargs or {}))
-            copying = func in (torch.ops.aten.clone.default, torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default)
+            copying = func in (
+                torch.ops.aten.clone.default,
+                torch.ops.aten._to_copy.default,
+                torch.ops.aten.copy_.default,
+            )
             self.found += copying and made.numel() >= size
             return made
 

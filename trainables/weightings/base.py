@@ -130,11 +130,6 @@ class Weighting:
     init: Callable[[int], State] = field(default=lambda seed: {})
     combine: CombineFunction | None = None
 
-    @property
-    def defaults(self) -> dict[str, float]:
-        """The default of every declared option: what ``weigh`` gets when nothing is chosen."""
-        return {option.name: option.default for option in self.options}
-
 
 def require_gramian(gramian: Gramian | None) -> Gramian:
     """``gramian``, or ValueError where a method that needs the two gradients is given none."""
