@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainables import cache_keys as keys
 from trainables import target as targets
 from trainables.data import UnlearningData, load_data
 from trainables.evaluation_sets import metrics_of
@@ -68,8 +69,8 @@ def score_checkpoint(
     if needs_retain_model(chosen) and isinstance(data, UnlearningData):
         recipe = targets.target_recipe(spec)
         retain = retain_values(spec, data, recipe=recipe, cache=cache, device=device, on_progress=on_progress)
-    named = (_content(folder), data, chosen, retain.key if retain else None, spec.max_length, *targets.asked(spec))
-    stored = cache / "scores" / f"{targets.digest(targets.FORMAT, 'scores', *named)}.json"
+    named = (_content(folder), data, chosen, retain.key if retain else None, spec.max_length, *keys.asked(spec))
+    stored = cache / "scores" / f"{keys.digest(keys.FORMAT, 'scores', *named)}.json"
     if not stored.is_file():
         modality = modality_of(data, targets.model_info(spec).template)
         model = modality.load_model(folder).to(device)
@@ -109,6 +110,6 @@ def _base_of(folder: Path) -> str | None:
 
 def _content(folder: Path) -> str:
     """Names the weights: an adapter's with those of its base."""
-    own = targets.folder_digest(folder)
+    own = keys.folder_digest(folder)
     base = _base_of(folder) if (folder / ADAPTER).is_file() else None
-    return f"{own}+{targets.folder_digest(Path(base))}" if base and Path(base).is_dir() else own
+    return f"{own}+{keys.folder_digest(Path(base))}" if base and Path(base).is_dir() else own

@@ -13,6 +13,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainables import cache_keys as keys
 from trainables import target as targets
 from trainables.checkpoints import load_model, load_tokenizer
 from trainables.data import ImageData, ProblemData, UnlearningData, load_data
@@ -74,11 +75,11 @@ def retain_values(
     """
     if spec.retain_path is not None:
         folder = Path(spec.retain_path)
-        identity = targets.folder_digest(folder)
+        identity = keys.folder_digest(folder)
     else:
         folder = prepare_retain(spec, data, recipe=recipe, cache=cache, device=device, on_progress=on_progress)
         identity = folder.name
-    key = targets.digest(targets.FORMAT, "retain", identity, data, spec.max_length, *targets.asked(spec))
+    key = keys.digest(keys.FORMAT, "retain", identity, data, spec.max_length, *keys.asked(spec))
     stored = cache / "retain-values" / f"{key}.json"
     if not stored.is_file():
         targets.write_json(stored, asdict(_values(spec, data, folder, key, device=device)))
@@ -128,15 +129,15 @@ def prepare_retain(
 
 def retain_folder(spec: TrialSpec, data: ProblemData, *, recipe: TargetRecipe, cache: Path) -> Path:
     """Where the retain model is cached: named by base model, recipe and data, the full set being the tokenizer's."""
-    name = targets.digest(
-        targets.FORMAT,
+    name = keys.digest(
+        keys.FORMAT,
         "retain",
-        targets.base_identity(spec),
-        targets.recipe_content(recipe),
+        keys.base_identity(spec),
+        keys.recipe_content(recipe),
         data.retain,
         data.full,
         spec.max_length,
-        *targets.asked(spec),
+        *keys.asked(spec),
     )
     return cache / "targets" / name
 

@@ -265,12 +265,12 @@ def test_contains_and_params_of_agree_on_configurations_with_one_thing_changed(
         config.pop(name, None)
     else:
         config[name] = value
+    refused = ""
     try:
         params = space.params_of(config)
     except ValueError as error:
-        assert "not of the search space" in str(error)
-    else:
-        assert space.suggest(optuna.trial.FixedTrial(params)) == config
+        refused = str(error)
+    assert "not of the search space" in refused or space.suggest(optuna.trial.FixedTrial(params)) == config
 
 
 @settings(max_examples=60, deadline=None)
