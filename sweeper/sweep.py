@@ -99,9 +99,17 @@ def read_settings(out: Path) -> SweepSettings:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["format"] != FORMAT:
             raise UsageError(f"{path} has format {content['format']}, this version reads format {FORMAT}")
-        return SweepSettings.from_dict(content["settings"])
+        settings = SweepSettings.from_dict(content["settings"])
+        objectives = settings.parsed_objectives
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(f"cannot read {path}: {error}") from None
+    # Sweeps from before there were distances have optimised such a metric itself.
+    if old := [item.name for item in objectives if item.metric not in (item.name, *settings.base.metrics)]:
+        raise UsageError(
+            f"the sweep in {out} optimises {', '.join(old)} itself and no distance from the ideal: new trials could not "
+            "be compared with the old ones; begin a new sweep"
+        )
+    return settings
 
 
 def run(out: Path, *, console: Console) -> Summary:

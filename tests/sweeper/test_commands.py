@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 
 from sweeper.cli import main
 from sweeper.sweep import Interrupted, Summary, SweepError, UsageError, read_settings
+from trainables.metrics.registry import SETS
 from trainables.spec import TrialSpec
 
 ROOT = Path(__file__).parents[2]
@@ -780,6 +781,34 @@ def test_everything_that_can_be_chosen_is_listed(kind: str, names: set[str]) -> 
     assert names <= {row["name"] for row in rows}
     listed = invoke("list", kind).stdout.splitlines()
     assert [line for line in listed if not line.startswith(" ")] == [row["name"] for row in rows]
+
+
+def test_a_listed_metric_says_which_way_is_better_or_what_is_ideal() -> None:
+    rows = {row["name"]: row for row in json.loads(invoke("list", "metrics", "--json").stdout)}
+    assert rows["privleak"]["better"] == "0 is ideal"
+    assert {row["better"] for name, row in rows.items() if name in SETS["mia"]} == {"0.5 is ideal"}
+    assert [rows[name]["better"] for name in ("privleak_distance", "verbmem", "utility")] == [
+        "lower",
+        "lower",
+        "higher",
+    ]
+    assert rows["mia_loss_distance"]["formula"] == "|mia_loss - 0.5|"
+    assert "0 is ideal" in invoke("list", "metrics").stdout
+
+
+def test_a_sweep_that_optimised_privleak_itself_is_not_resumed(
+    accepted: Callable[..., object], data: Path, out: Path
+) -> None:
+    """As such sweeps were before there was a distance from the ideal."""
+    (data / "holdout01.jsonl").write_text('{"question": "Who?", "answer": "Nobody."}\n')
+    accepted("--objectives", "privleak:min,utility:max")
+    content = json.loads((out / "sweep.json").read_text())
+    assert content["settings"]["base"]["metrics"] == ["default", "privleak", "privleak_distance"]
+    read_settings(out)
+    content["settings"]["base"]["metrics"].remove("privleak_distance")
+    (out / "sweep.json").write_text(json.dumps(content))
+    (problem,) = problems_of(invoke("resume", out))
+    assert "optimises privleak itself" in problem
 
 
 def test_a_listed_option_says_its_default_and_range() -> None:
