@@ -106,8 +106,8 @@ def read_settings(out: Path) -> SweepSettings:
     # Sweeps from before there were distances have optimised such a metric itself.
     if old := [item.name for item in objectives if item.metric not in (item.name, *settings.base.metrics)]:
         raise UsageError(
-            f"the sweep in {out} optimises {', '.join(old)} itself and no distance from the ideal: new trials could not "
-            "be compared with the old ones; begin a new sweep"
+            f"the sweep in {out} optimises {', '.join(old)} itself and not its distance from the ideal: new trials "
+            "could not be compared with the old ones; begin a new sweep"
         )
     return settings
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from trainables.data.examples import UnlearningData
-from trainables.evaluation_sets import choice_sets, core_sets, further_sets, metrics_of, question_sets
+from trainables.evaluation_sets import QuestionSet, choice_sets, core_sets, further_sets, metrics_of, question_sets
 from trainables.item_log import item_log
 from trainables.losses import sequence_nll
 from trainables.measured import Measured
@@ -58,6 +58,10 @@ class Evaluator:
         questions, choices = core_sets(data)
         self._questions = question_sets(questions, tokenizer, max_length, template)
         self._choices = choice_sets(choices, tokenizer, max_length, template)
+        trained = self._questions["forget"]
+        if not data.judged_as_trained:
+            trained = QuestionSet(data.forget, tokenizer, max_length, template)
+        self._loss_sets = {"forget": trained, "retain": self._questions["retain"]}
         self._prompted = prompted_sets(data, tokenizer)
         self._whole = False
         self._last_answers: dict[str, tuple[Array, Array]] = {}
@@ -101,13 +105,17 @@ class Evaluator:
             self._tokenise_the_rest()
         scores = self.scores(model, retain=retain)
         if unchanged:
-            scores.known_answers.update(self._last_answers)
+            known = {part for part, questions in self._loss_sets.items() if questions is self._questions[part]}
+            scores.known_answers.update((part, self._last_answers[part]) for part in known)
         metrics = scores.measure(chosen)
         return Measured(metrics, item_log(scores), scores.generation_seconds)
 
     def verbmem(self, model: PreTrainedModel) -> float:
-        """Mean ROUGE-L recall of greedy answers on the forget set, or of the continuations its data ask for."""
-        return self.scores(model).measure(("verbmem",))["verbmem"]
+        """Mean ROUGE-L recall of greedy answers on the forget set, or of the continuations its data ask for.
+
+        It says whether the model has learned F: it is of F itself, whatever forgetting is judged on.
+        """
+        return self._scores(model, self._questions | self._loss_sets).measure(("verbmem",))["verbmem"]
 
     def reference(self, model: PreTrainedModel, *, key: str, path: str) -> RetainValues:
         """What metrics need of ``model`` as the one trained without the forget set."""
@@ -116,10 +124,15 @@ class Evaluator:
 
     def scores(self, model: PreTrainedModel, *, retain: RetainValues | None = None) -> ModelScores:
         """The model's per-item values, computed as they are asked for."""
+        return self._scores(model, self._questions, retain)
+
+    def _scores(
+        self, model: PreTrainedModel, questions: Mapping[str, QuestionSet], retain: RetainValues | None = None
+    ) -> ModelScores:
         return ModelScores(
             model,
             self._tokenizer,
-            questions=self._questions,
+            questions=questions,
             choices=self._choices,
             prompted=self._prompted,
             template=self._template,
@@ -139,7 +152,7 @@ class Evaluator:
     def _mean_loss(self, model: PreTrainedModel, part: str) -> float:
         totals, counts = sequence_nll(
             model,
-            self._questions[part].sequences,
+            self._loss_sets[part].sequences,
             pad_id=int(self._tokenizer.pad_token_id),
             batch_size=self._batch_size,
             device=self._device,
