@@ -12,11 +12,11 @@ from trainables.data.examples import UnlearningData
 from trainables.evaluation_sets import QuestionSet, choice_sets, core_sets, further_sets, metrics_of, question_sets
 from trainables.item_log import item_log
 from trainables.losses import sequence_nll
-from trainables.measured import Measured
+from trainables.measured import ItemLosses, Measured, loss_columns
 from trainables.metrics.registry import DEFAULT_SET, LOSS_METRICS, METRICS
 from trainables.model_scores import ModelScores, RetainValues
 from trainables.prompted import prompted_sets
-from trainables.tokens import QUESTION_ANSWER
+from trainables.tokens import QUESTION_ANSWER, pad_id
 
 if TYPE_CHECKING:
     import torch
@@ -33,8 +33,7 @@ FURTHER_METRICS = tuple(name for name in METRICS if name not in (*LOSSES, *FINAL
 class Evaluator:
     """Scores models on one unlearning problem; the sets are tokenised once, here.
 
-    ``random_guess`` is ``ln|V|``, the loss of a uniform guess: the cap of ``forget_loss_capped``, since a loss of
-    40 or 500 is not "more forgotten" than a guess.
+    ``random_guess`` is ``ln|V|``, the loss of a uniform guess: the cap of ``forget_loss_capped``.
     """
 
     def __init__(
@@ -68,9 +67,8 @@ class Evaluator:
 
     def losses(self, model: PreTrainedModel) -> dict[str, float]:
         """Token-mean cross-entropy on the whole forget set and on the retain sample, and the capped forget loss."""
-        forget, retain = (self._mean_loss(model, part) for part in ("forget", "retain"))
-        capped = min(forget, self.random_guess) if math.isfinite(forget) else forget
-        return {"forget_loss": forget, "retain_loss": retain, "forget_loss_capped": capped}
+        forget, retain = (self._item_losses(model, part) for part in ("forget", "retain"))
+        return loss_columns(forget, retain, self.random_guess)
 
     def final(self, model: PreTrainedModel) -> dict[str, float]:
         """The default metrics of a finished model; docs/metrics.md has their formulas.
@@ -149,13 +147,13 @@ class Evaluator:
             self._choices |= choice_sets(choices, self._tokenizer, self._max_length, self._template)
             self._whole = True
 
-    def _mean_loss(self, model: PreTrainedModel, part: str) -> float:
+    def _item_losses(self, model: PreTrainedModel, part: str) -> ItemLosses:
         totals, counts = sequence_nll(
             model,
             self._loss_sets[part].sequences,
-            pad_id=int(self._tokenizer.pad_token_id),
+            pad_id=pad_id(self._tokenizer),
             batch_size=self._batch_size,
             device=self._device,
         )
         self._last_answers[part] = (np.asarray(totals, dtype=np.float64), np.asarray(counts, dtype=np.float64))
-        return math.fsum(totals) / sum(counts) if all(map(math.isfinite, totals)) else math.nan
+        return totals, counts
