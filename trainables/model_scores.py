@@ -25,7 +25,7 @@ from trainables.metrics.rouge import rouge_l_recall
 from trainables.metrics.truth_ratio import forget_truth_ratio, log_truth_ratio, retain_truth_ratio, truth_ratio
 from trainables.prompted import PromptedSet
 from trainables.token_scores import TokenScores, token_scores
-from trainables.tokens import Tokens
+from trainables.tokens import Tokens, pad_id
 
 if TYPE_CHECKING:
     import torch
@@ -162,7 +162,7 @@ class ModelScores:
             self._tokens[part] = token_scores(
                 self._model,
                 self.questions[part].sequences,
-                pad_id=int(self._tokenizer.pad_token_id),
+                pad_id=pad_id(self._tokenizer),
                 eos_id=int(self._tokenizer.eos_token_id),
                 batch_size=self._batch_size,
                 device=self._device,
@@ -219,7 +219,7 @@ class ModelScores:
         totals, counts = sequence_nll(
             self._model,
             sequences,
-            pad_id=int(self._tokenizer.pad_token_id),
+            pad_id=pad_id(self._tokenizer),
             batch_size=self._batch_size,
             device=self._device,
         )
