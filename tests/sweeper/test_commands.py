@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 
 from sweeper.cli import main
 from sweeper.sweep import Interrupted, Summary, SweepError, UsageError, read_settings
+from trainables.checkpoint_scores import CheckpointScores
 from trainables.metrics.registry import SETS
 from trainables.spec import TrialSpec
 
@@ -826,6 +827,33 @@ def test_a_listed_objective_says_its_other_name_and_what_it_needs_of_the_target(
         "logits, a forward pass per step",
         "hidden states, a forward pass per step",
     ]
+
+
+@pytest.fixture
+def evaluate(model_folder: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """``evaluate`` of a folder on TOFU's files, with no model loaded: a score is what it gives."""
+    scores = CheckpointScores({"forget_loss": 1.0}, {}, 0.0)
+    monkeypatch.setattr("trainables.checkpoint_scores.score_checkpoint", lambda spec, **named: scores)
+    problem = ("--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01")
+    return lambda *arguments: invoke("evaluate", "--model-path", model_folder, *problem, *arguments)
+
+
+def test_what_a_set_of_metrics_loses_without_a_retain_model_is_said_in_one_line(
+    evaluate: Callable[..., Result], model_folder: Path
+) -> None:
+    result = evaluate("--metrics", "tofu", "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout) == {"forget_loss": 1.0}
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("left out for want of a retain model: forget_quality; give one with --retain-model DIR")
+    assert "'python -m sweeper target --retain-only --out DIR'" in line
+    for enough in (("--metrics", "tofu", "--retain-model", model_folder), ("--metrics", "default")):
+        assert evaluate(*enough).stderr == ""
+
+
+def test_a_metric_that_needs_a_retain_model_is_refused_by_name_without_one(evaluate: Callable[..., Result]) -> None:
+    (problem,) = problems_of(evaluate("--metrics", "tofu,forget_quality"))
+    assert "forget_quality needs a retain model (--retain-model DIR" in problem
 
 
 def test_a_target_with_wrong_options_is_refused(data: Path) -> None:
