@@ -186,6 +186,7 @@ WRONG_SWEEP: dict[str, tuple[list[str], list[str]]] = {
     "one GPU and a half": (["--gpus-per-trial", "1.5"], ["gpus-per-trial must be", "got 1.5"]),
     "GPUs NaN": (["--gpus-per-trial", "nan"], ["gpus-per-trial must be", "got nan"]),
     "GPUs infinite": (["--gpus-per-trial", "inf"], ["gpus-per-trial must be", "got inf"]),
+    "more CPUs than there are": (["--cpus-per-trial", "9999"], ["9999 CPUs", f"{os.cpu_count()} CPUs", "lower --cpus"]),
     "no time": (["--time-budget", "0"], ["time-budget must be greater than 0 seconds, got 0"]),
     "a grid over a range": (["--sampler", "grid"], ["--sampler grid", "lr", "list the values"]),
     "more trials than the grid has": (
@@ -673,7 +674,13 @@ def test_a_sweep_that_is_done_prints_its_summary(
     pareto: Callable[..., Result], out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     summary = Summary(
-        out=out, counts={"finished": 3, "diverged": 1}, trials=4, hypervolume=0.61234, front=2, tracking="sqlite:///m"
+        out=out,
+        counts={"finished": 3, "diverged": 1},
+        trials=4,
+        asked=4,
+        hypervolume=0.61234,
+        front=2,
+        tracking="sqlite:///m",
     )
     monkeypatch.setattr("sweeper.sweep.run", lambda out, *, console: summary)
     result = pareto()
@@ -685,9 +692,11 @@ def test_a_sweep_that_is_done_prints_its_summary(
 def test_json_is_the_only_thing_on_stdout(
     pareto: Callable[..., Result], out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    summary = Summary(out=out, counts={"failed": 4}, trials=4, hypervolume=None, front=0, tracking="")
+    summary = Summary(out=out, counts={"failed": 4}, trials=4, asked=4, hypervolume=None, front=0, tracking="")
     monkeypatch.setattr("sweeper.sweep.run", lambda out, *, console: summary)
-    content = json.loads(pareto("--json").stdout)
+    result = pareto("--json")
+    assert result.exit_code == 1, "every trial failed"
+    content = json.loads(result.stdout)
     assert content["out"] == str(out)
     assert (content["trials"], content["status"], content["hypervolume"]) == (4, {"failed": 4}, None)
 
