@@ -67,7 +67,6 @@ HISTORY_COLUMNS = (
     "auto_lr_not_finite",
     "auto_lr_no_descent",
     "auto_lr_no_curvature",
-    "auto_lr_not_bracketed",
     "auto_lr_clipped",
     "padding",
     "seconds",

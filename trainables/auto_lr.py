@@ -21,15 +21,14 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch.optim import Optimizer
 
-FALLBACKS = ("not finite", "no descent", "no curvature", "not bracketed")
-"""Why the rate is kept: a probe was NaN or infinite; G <= 0 (the step does not lower L_R); H <= 0 (no minimum);
-``search`` ran out of probes."""
-
 TRUST = 2.0
 """``search`` takes a parabola's minimum up to this factor away from where the parabola was probed."""
 
 STRIDE = 4.0
 """``search`` moves its probe by at most this factor at a time."""
+
+HARM = 1.1
+"""Before its first success, ``search`` does not accept a rate whose one step multiplies the retain loss by more."""
 
 MOST_FITS = 6
 """``search`` makes at most so many fits in one update, which reaches a factor ``2 * 4^5`` from the present rate."""
@@ -44,7 +43,11 @@ UPDATE_COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """One fitted parabola: probed losses, slope ``G``, curvature ``H``, ``eta*`` or the reason there is none."""
+    """One fitted parabola: probed losses, slope ``G``, curvature ``H``, ``eta*`` or the reason there is none.
+
+    The reasons: ``not finite`` (a probe was NaN or infinite), ``no descent`` (``G <= 0``: the step does not lower
+    ``L_R``), ``no curvature`` (``H <= 0``: no minimum).
+    """
 
     eta: float
     loss_zero: float
@@ -80,8 +83,8 @@ def smooth(smoothing: str, eta: float, eta_star: float) -> float:
 
     ``paper``: jump to ``eta*``. ``clip``: ``eta*`` clipped to ``[eta/2, 2 eta]``. ``official`` (the released GeN code):
     ``0.9 eta + 0.1 clip(eta*)``, at most a factor 1.10 up per update. This project's own ``search`` and ``trust`` are
-    no function of one fit: see :func:`search`; ``trust`` searches freely at the first update, which forgets where it
-    started, and later stays within ``[eta/2, 2 eta]``.
+    no function of one fit: see :func:`search`; ``trust`` searches freely until it first succeeds, which forgets where
+    it started, and later stays within ``[eta/2, 2 eta]``.
 
     Raises:
         ValueError: unknown smoothing.
@@ -133,7 +136,6 @@ class AutoLRCounts:
     not_finite: int = 0
     no_descent: int = 0
     no_curvature: int = 0
-    not_bracketed: int = 0
     clipped: int = 0
 
     def record(self, update: Update) -> None:
@@ -141,11 +143,6 @@ class AutoLRCounts:
         name = "updates" if update.fallback is None else update.fallback.replace(" ", "_")
         setattr(self, name, getattr(self, name) + 1)
         self.clipped += update.clipped
-
-    @property
-    def fits(self) -> int:
-        """How many times AutoLR was due."""
-        return int(sum(asdict(self).values())) - self.clipped
 
     def to_dict(self) -> dict[str, int]:
         """The counts by name."""
@@ -157,17 +154,20 @@ def is_due(step: int, *, every: int, start: int) -> bool:
     return step >= start and (step - start) % every == 0
 
 
-def search(first: Fit, probe: Callable[[float], Fit]) -> tuple[Fit, float | None, int]:
+def search(first: Fit, probe: Callable[[float], Fit], *, settled: bool) -> tuple[Fit, float | None, int]:
     """Probe at other distances until a parabola's minimum lies within a factor ``TRUST`` of where it was probed.
 
     A parabola through ``x = 0, ±h`` says little about ``x`` far from ``h``: far below, float32 rounding of the losses
     is all it sees; far above, the loss is no parabola any more. So its minimum is taken only near ``h``; otherwise
     ``h`` goes there, by a factor ``STRIDE`` at most, and once there are distances too near and too far, between them.
-    A step that starts uphill (the minimum lies behind theta) is refused as ever.
+    A step that starts uphill (the minimum lies behind theta) is refused as ever. But a rate that no update has chosen
+    yet is a guess, and may be so large that its probes lie beyond the valley: until then, uphill by a factor ``HARM``
+    means too far to tell.
 
     Args:
         first: the fit at the present rate.
         probe: fits at another distance; two evaluations of the loss each.
+        settled: whether an earlier update chose the present rate.
 
     Returns:
         the last fit, the new rate or None to keep the old one, and how many fits were added.
@@ -175,8 +175,10 @@ def search(first: Fit, probe: Callable[[float], Fit]) -> tuple[Fit, float | None
     fit, low, high = first, 0.0, math.inf
     for added in range(MOST_FITS):
         wanted = _wanted(fit)
+        if wanted is None and not settled and fit.loss_plus > HARM * fit.loss_zero:
+            wanted = 0.0
         if wanted is None and low == 0.0:
-            return fit, None, added
+            return fit, (None if settled or not added else fit.eta), added
         if wanted is not None and fit.eta / TRUST <= wanted <= fit.eta * TRUST:
             return fit, wanted, added
         if wanted is not None and wanted > fit.eta:
@@ -191,8 +193,9 @@ def search(first: Fit, probe: Callable[[float], Fit]) -> tuple[Fit, float | None
             fit = probe(math.sqrt(low * high))
         else:
             fit = probe(min(max(wanted or 0.0, fit.eta / STRIDE), fit.eta * STRIDE))
-    # Out of probes: as far as the loss was seen to fall, or not at all.
-    return fit, (low if low > 0.0 else None), MOST_FITS - 1
+    # Out of probes: as far as the loss was seen to fall, or nearer than the probes, which all went too far.
+    nearer = None if fit.fallback == "not finite" else max(wanted or 0.0, fit.eta / STRIDE)
+    return fit, (low if low > 0.0 else nearer), MOST_FITS - 1
 
 
 def _wanted(fit: Fit) -> float | None:
@@ -240,7 +243,7 @@ def auto_lr_step(
     loss_zero: float | None = None,
     forget_loss: Callable[[], float] | None = None,
     observe: Callable[[Callable[[float], None], Fit], None] | None = None,
-    first: bool = True,
+    settled: bool = False,
 ) -> Update:
     """Step ``optimizer`` once, at a learning rate fitted along its own update.
 
@@ -254,7 +257,7 @@ def auto_lr_step(
         forget_loss: evaluates ``L_F``, to be logged at the first two probes.
         observe: called before the final step with a function that moves the parameters to ``theta - x d``, and the
             fit; what it leaves behind is undone.
-        first: whether this is the run's first update, at which ``trust`` may go as far as it must.
+        settled: whether an earlier update chose the present rate; see :func:`search` and :func:`smooth`.
     """
     import torch
 
@@ -279,10 +282,10 @@ def auto_lr_step(
                 line.go(-x)
                 return fit_parabola(x, zero, ahead, retain_loss())
 
-            fit, found, added = search(fit, probe)
-            fallback = (fit.fallback or "not bracketed") if found is None else None
+            fit, found, added = search(fit, probe, settled=settled)
+            fallback = fit.fallback if found is None else None
             new_eta = eta if found is None else found
-            if smoothing == "trust" and not first:
+            if smoothing == "trust" and settled:
                 new_eta = min(max(new_eta, eta / 2.0), 2.0 * eta)
         else:
             new_eta = eta if fit.eta_star is None else smooth(smoothing, eta, fit.eta_star)

@@ -60,7 +60,8 @@ def total_norm(parts: Sequence[Tensor]) -> Tensor:
     """
     import torch
 
-    return torch.stack(torch._foreach_norm(parts, 2, dtype=torch.float64)).norm()
+    found: Tensor = torch.stack(torch._foreach_norm(list(parts), 2, dtype=torch.float64)).norm()
+    return found
 
 
 def combine_(parameters: Sequence[Tensor], retain: Gradient, forget: Gradient, weights: Weights) -> None:

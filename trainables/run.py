@@ -301,7 +301,7 @@ class UnlearningRun:
             loss_zero=known,
             forget_loss=(lambda: loss_on(forgotten)) if spec.auto_lr_log_forget else None,
             observe=record if self._landscape_points else None,
-            first=not self.counts.fits,
+            settled=self.counts.updates > 0,
         )
         self.model.train()
         self.counts.record(update)

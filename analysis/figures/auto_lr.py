@@ -16,7 +16,7 @@ from analysis.words import number
 
 _MOST_TRIALS = 6
 _MOST_STEPS = 3
-_REASONS = ("no descent", "no curvature", "not finite", "not bracketed")
+_REASONS = ("no descent", "no curvature", "not finite")
 _MARKERS = ("x", "s", "^", "v", "P", "D")
 
 
