@@ -167,8 +167,8 @@ def output_problems(given: str | None) -> list[str]:
     if given is None:
         return []
     folder = Path(given)
-    if folder.exists() and not folder.is_dir():
-        return [f"--out {folder}: this is a file, expected a folder"]
+    if found := folder_problems(given):
+        return found
     if (folder / "sweep.json").exists():
         return [
             f"--out {folder}: it holds another sweep; go on with it by '{resume_command(folder)}', "
@@ -176,7 +176,17 @@ def output_problems(given: str | None) -> list[str]:
         ]
     if folder.is_dir() and any(folder.iterdir()):
         return [f"--out {folder}: the folder is not empty; name a new or an empty one"]
-    parent = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    return []
+
+
+def folder_problems(given: str) -> list[str]:
+    """Why there can be no folder ``--out``, or nothing can be written to it."""
+    if not given:
+        return ["--out must be the name of a folder, got nothing"]
+    folder = Path(given)
+    parent = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
+    if not parent.is_dir():
+        return [f"--out {folder}: {'this' if parent == folder else parent} is a file, expected a folder"]
     if not os.access(parent, os.W_OK):
         return [f"--out {folder}: {parent} is not writable"]
     return []

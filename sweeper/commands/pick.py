@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,10 @@ def pick(folder: str, rule: str | None, copy_to: str | None, as_json: bool, **gi
     rule = rule or (CONSTRAINT if limits else KNEE)
     out = Path(folder)
     problems = given_problems()
+    for limit in limits:
+        if not math.isfinite(limit.bound):
+            flag = f"--{'min' if limit.least else 'max'}-{limit.column.replace('_', '-')}"
+            problems.append(f"{flag} must be a finite number, got {limit.bound:g}")
     if rule not in RULES:
         problems.append(f"unknown rule '{rule}': expected one of {', '.join(RULES)}")
     elif rule == CONSTRAINT and not limits:

@@ -39,6 +39,7 @@ def unlearn(**given: Any) -> None:
 
     from rich.console import Console
 
+    from sweeper.ledger import METRIC_COLUMNS
     from sweeper.single_run import run_once
 
     points = given["landscape"] or 0
@@ -46,12 +47,11 @@ def unlearn(**given: Any) -> None:
     if given["as_json"]:
         click.echo(json.dumps(row))
     else:
-        metrics = ("forget_loss", "retain_loss", "verbmem", "knowmem", "utility", "truth_ratio")
-        accuracies = ("forget_accuracy", "retain_accuracy", "test_accuracy")
-        for name in ("status", "steps", *metrics, *accuracies):
-            if row.get(name) is not None:
-                click.echo(f"{name:<15} {row[name]}")
+        shown = [name for name in ("status", "steps", *METRIC_COLUMNS) if row[name] is not None]
+        width = max(map(len, (*shown, "written to")))
+        for name in shown:
+            click.echo(f"{name:<{width}} {row[name]}")
         if out is not None:
-            click.echo(f"{'written to':<15} {out}")
+            click.echo(f"{'written to':<{width}} {out}")
     if row["status"] != "finished":
         exit_with([str(row["error"])], FAILED)
