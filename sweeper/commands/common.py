@@ -32,6 +32,9 @@ from trainables.objectives import RETAIN_OBJECTIVES
 from trainables.objectives.rmu import layer_problem
 from trainables.spec import TrialSpec, images_problem
 
+GOES_ON = "sweeper.goes_on"
+"""Set in the context's meta by a command that goes on with an unfinished run in its --out."""
+
 _FOLDERS = {"model_path": "--model-path", "target_path": "--target-path", "retain_path": "--retain-model"}
 
 
@@ -167,7 +170,7 @@ def output_problems(given: str | None) -> list[str]:
     if given is None:
         return []
     folder = Path(given)
-    if found := folder_problems(given):
+    if found := place_problems(given):
         return found
     if (folder / "sweep.json").exists():
         return [
@@ -175,11 +178,23 @@ def output_problems(given: str | None) -> list[str]:
             "or name another folder"
         ]
     if folder.is_dir() and any(folder.iterdir()):
+        if goes_on_in(folder):
+            return []
         return [f"--out {folder}: the folder is not empty; name a new or an empty one"]
     return []
 
 
-def folder_problems(given: str) -> list[str]:
+def goes_on_in(folder: Path) -> bool:
+    """Whether the command is one that goes on with an unfinished run, and the folder holds one."""
+    context = click.get_current_context(silent=True)
+    if context is None or not context.meta.get(GOES_ON):
+        return False
+    from sweeper.unfinished import RunFile
+
+    return RunFile.read(folder) is not None
+
+
+def place_problems(given: str) -> list[str]:
     """Why there can be no folder ``--out``, or nothing can be written to it."""
     if not given:
         return ["--out must be the name of a folder, got nothing"]

@@ -39,7 +39,7 @@ def report(sources: tuple[str, ...], out: str | None, as_json: bool) -> None:
 
 
 def _check(paths: list[Path], out: str | None) -> None:
-    from sweeper.commands.common import folder_problems
+    from sweeper.commands.common import place_problems
 
     problems = []
     for path in paths:
@@ -47,7 +47,7 @@ def _check(paths: list[Path], out: str | None) -> None:
         if not told:
             problems.append(f"{path} holds no sweep: there is no sweep.json in it")
     if out is not None:
-        problems += folder_problems(out)
+        problems += place_problems(out)
         if (Path(out) / "sweep.json").is_file() and [path.resolve() for path in paths] != [Path(out).resolve()]:
             problems.append(f"--out {out}: it holds a sweep, whose own report would be lost; name another folder")
     elif len(paths) > 1:
