@@ -66,7 +66,8 @@ def _run(
     first_step = time.time()
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(spec.method, total=spec.epochs, completed=run.epoch)
+        task = bar.add_task(spec.method, total=spec.epochs)
+        bar.update(task, completed=run.epoch)
         for report in run:
             losses = {name: round(value, 4) for name, value in report.losses.items()}
             bar.update(task, completed=report.epoch, description=f"{spec.method} {losses}")

@@ -32,7 +32,7 @@ def doctor(as_json: bool) -> None:
     free = shutil.disk_usage(Path.cwd()).free
     reachable = not hub_problems([("model", "microsoft/phi-1_5")])
     if as_json:
-        found = {"versions": versions, "missing": missing, "cpus": os.cpu_count(), "gpus": gpus}
+        found: dict[str, object] = {"versions": versions, "missing": missing, "cpus": os.cpu_count(), "gpus": gpus}
         found |= {"disk_free_bytes": free, "cache": str(cache_folder()), "hub_reachable": reachable}
         click.echo(json.dumps(found))
     else:

@@ -68,7 +68,7 @@ def table(path: Path) -> list[dict[str, str]]:
         return [{name: cell for name, cell in row.items() if name not in TIMES} for row in csv.DictReader(file)]
 
 
-@pytest.mark.parametrize("after", [0, 1, 3])
+@pytest.mark.parametrize("after", [0, 2])
 def test_an_interrupted_run_goes_on_to_the_same_bits(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
@@ -83,7 +83,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(
     assert stopped.exit_code == 130
     assert f"python -m sweeper unlearn --out {out}" in stopped.stderr
     assert len(table(out / "history.csv")) == after if after else not (out / "history.csv").exists()
-    if after == 1:
+    if after:
         with (out / "history.csv").open("a") as file:
             file.write("half a li")
 
