@@ -105,6 +105,8 @@ class UnfinishedRun:
         if problem := other_run_problem(self.out, run.spec, landscape_points=landscape_points):
             raise OtherRun(problem)
         RunFile(run.spec, landscape_points, command).write(self.out)
+        for torn in self.out.glob(f".{STATE_FILE}.*"):  # a kill in the middle of saving
+            torn.unlink()
         (self.out / "landscape.csv").unlink(missing_ok=True)  # written at the end of a run, and then whole
         if (state := self._read()) is not None:
             run.load_state_dict(state)

@@ -86,6 +86,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(
     if after:
         with (out / "history.csv").open("a") as file:
             file.write("half a li")
+        (out / ".unfinished.pt.0123abcd").write_text("half a state")
 
     done = unlearn(data, out, *LANDSCAPE, "--json")
 
