@@ -32,6 +32,9 @@ from trainables.objectives.rmu import layer_problem
 from trainables.problem import load_problem
 from trainables.spec import TrialSpec, images_problem
 
+GOES_ON = "sweeper.goes_on"
+"""Set in the context's meta by a command that goes on with an unfinished run in its --out."""
+
 _FOLDERS = {"model_path": "--model-path", "target_path": "--target-path", "retain_path": "--retain-model"}
 
 
@@ -160,16 +163,38 @@ def output_problems(given: str | None) -> list[str]:
     if given is None:
         return []
     folder = Path(given)
-    if folder.exists() and not folder.is_dir():
-        return [f"--out {folder}: this is a file, expected a folder"]
+    if found := place_problems(given):
+        return found
     if (folder / "sweep.json").exists():
         return [
             f"--out {folder}: it holds another sweep; go on with it by '{resume_command(folder)}', "
             "or name another folder"
         ]
     if folder.is_dir() and any(folder.iterdir()):
+        if goes_on_in(folder):
+            return []
         return [f"--out {folder}: the folder is not empty; name a new or an empty one"]
-    parent = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    return []
+
+
+def goes_on_in(folder: Path) -> bool:
+    """Whether the command is one that goes on with an unfinished run, and the folder holds one."""
+    context = click.get_current_context(silent=True)
+    if context is None or not context.meta.get(GOES_ON):
+        return False
+    from sweeper.unfinished import RunFile
+
+    return RunFile.read(folder) is not None
+
+
+def place_problems(given: str) -> list[str]:
+    """Why there can be no folder ``--out``, or nothing can be written to it."""
+    if not given:
+        return ["--out must be the name of a folder, got nothing"]
+    folder = Path(given)
+    parent = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
+    if not parent.is_dir():
+        return [f"--out {folder}: {'this' if parent == folder else parent} is a file, expected a folder"]
     if not os.access(parent, os.W_OK):
         return [f"--out {folder}: {parent} is not writable"]
     return []

@@ -157,6 +157,7 @@ WRONG_SPEC: dict[str, tuple[list[str], list[str]]] = {
     "an option nobody has": (["--option", "warmth=1"], ["option warmth does not apply to"]),
     "an option another has": (["--method", "gdiff", "--option", "beta=0.1"], ["option beta does not apply to"]),
     "an option without a value": (["--option", "c"], ["--option must be NAME=VALUE with a number, got 'c'"]),
+    "an option without a name": (["--option", "=3"], ["--option must be NAME=VALUE, got '=3', which has no name"]),
     "an option with a word": (["--option", "c=high"], ["--option must be NAME=VALUE with a number, got 'c=high'"]),
     "an option out of range": (["--option", "c=7"], ["c must be in [0, 1], got 7"]),
     "seed a word": (["--seed", "lucky"], ["--seed must be a whole number, got 'lucky'"]),
@@ -376,6 +377,23 @@ def test_a_file_is_no_output_folder(pareto: Callable[..., Result], out: Path) ->
     assert out.read_text() == "a file"
 
 
+def test_a_folder_below_a_file_is_refused_with_the_other_problems(
+    pareto: Callable[..., Result], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("x")
+    below, trials = problems_of(
+        pareto("--trials", "0", "--tracking-uri", "sqlite:///mlflow.db", out=tmp_path / "file" / "a" / "b")
+    )
+    assert below == f"--out {tmp_path}/file/a/b: {tmp_path}/file is a file, expected a folder"
+    assert "trials" in trials
+
+
+@pytest.mark.parametrize("command", ["pareto", "unlearn", "target", "evaluate"])
+def test_no_name_is_no_output_folder(command: str, model_folder: Path) -> None:
+    given = ("--model-path", model_folder) if command == "evaluate" else ()
+    assert "--out must be the name of a folder, got nothing" in problems_of(invoke(command, *given, "--out", ""))
+
+
 def test_a_file_cannot_hold_rays_state(pareto: Callable[..., Result], tmp_path: Path, out: Path) -> None:
     (tmp_path / "file").write_text("x")
     (problem,) = problems_of(pareto("--storage", tmp_path / "file"))
@@ -449,6 +467,18 @@ def test_a_space_file_that_cannot_be_used_is_named_with_the_place(
     (problem,) = problems_of(pareto("--space", path))
     for text in ("space.yaml", *said):
         assert text in problem
+
+
+def test_values_are_looked_at_in_a_space_file_with_other_mistakes(
+    pareto: Callable[..., Result], tmp_path: Path
+) -> None:
+    path = tmp_path / "space.yaml"
+    path.write_text("method: [gdiff, nonsense]\nlr: {low: 1e-3}\nc: {low: 0.5, high: 1.95}\nepochs: [0, 5]\n")
+    form, *values = problems_of(pareto("--space", path))
+    assert form == f"{path}:2: lr: needs low and high, or values; high missing"
+    expected = ("unknown method 'nonsense'", "c must be in [0, 1], got 1.95", "epochs must be at least 1")
+    for text, problem in zip(expected, values, strict=True):
+        assert problem.startswith(f"{path}: {text}")
 
 
 def test_a_space_file_that_is_not_there_is_named(pareto: Callable[..., Result]) -> None:
@@ -912,6 +942,16 @@ def test_doctor_says_what_there_is_and_whether_the_hub_answers(monkeypatch: pyte
     assert "hub           reachable" in invoke("doctor").stdout
 
 
+def test_doctor_says_it_to_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sweeper.hub.hub_problems", lambda repositories: ["no hub"])
+    found = json.loads(invoke("doctor", "--json").stdout)
+    assert found["versions"]["optuna"] == optuna.__version__
+    assert found["cpus"] == os.cpu_count()
+    assert found["disk_free_bytes"] > 0
+    assert (found["missing"], found["hub_reachable"]) == ([], False)
+    assert isinstance(found["gpus"], list)
+
+
 # Real processes -----------------------------------------------------------------------------------------------------
 
 HEAVY = {"torch", "ray", "mlflow", "optuna", "transformers", "datasets", "pandas", "matplotlib"}
@@ -937,6 +977,21 @@ def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
         timeout=60,
         check=False,
     )
+
+
+def test_ctrl_c_during_the_start_is_one_line() -> None:
+    code = (
+        "import os, runpy, signal, sys\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, *rest):\n"
+        "        if name == 'sweeper.cli':\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "sys.argv = ['sweeper', 'list', 'methods']\n"
+        "runpy.run_module('sweeper', run_name='__main__')\n"
+    )
+    done = python("-c", code)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "error: interrupted\n")
 
 
 def test_no_help_page_imports_anything_heavy() -> None:
