@@ -62,12 +62,6 @@ def _keeps_logits(forward: Callable[..., object]) -> bool:
     return "logits_to_keep" in inspect.signature(forward).parameters
 
 
-def token_nll(model: PreTrainedModel, batch: Batch) -> tuple[Tensor, Tensor]:
-    """``(nll, supervised)`` of :func:`predict`."""
-    predicted = predict(model, batch)
-    return predicted.nll, predicted.supervised
-
-
 def mean_loss(nll: Tensor, supervised: Tensor) -> Tensor:
     """Mean over all supervised tokens of the batch (nats per token)."""
     return nll.sum() / supervised.sum()
@@ -85,9 +79,9 @@ def sequence_nll(
     counts = [0] * len(sequences)
     with torch.no_grad():
         for indices in sorted_batches([len(item) for item in sequences], batch_size):
-            nll, supervised = token_nll(model, collate(sequences, indices, pad_id=pad_id, device=device))
-            sums = nll.double().sum(dim=1).tolist()
-            numbers = supervised.sum(dim=1).tolist()
+            predicted = predict(model, collate(sequences, indices, pad_id=pad_id, device=device))
+            sums = predicted.nll.double().sum(dim=1).tolist()
+            numbers = predicted.supervised.sum(dim=1).tolist()
             for index, total, number in zip(indices, sums, numbers, strict=True):
                 totals[index], counts[index] = total, number
     model.train(was_training)

@@ -17,16 +17,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainables.checkpoints import ensure_pad_token, load_model, load_tokenizer, loading, save_model
-from trainables.data import ImageData, ProblemData, UnlearningData, load_data
+from trainables.data import ImageData, ProblemData, UnlearningData
 from trainables.data.examples import Example
 from trainables.data.images import ImageSet
 from trainables.evaluation_sets import metrics_of
 from trainables.finetune import Progress, TargetError, finetune
 from trainables.hub import fetch_model, hub_commit
-from trainables.metrics.registry import needs_retain_model
 from trainables.modality import modality_of
 from trainables.model_scores import RetainValues
 from trainables.models import MODELS, ModelInfo, TargetRecipe, find_model, is_hub_id
+from trainables.problem import load_problem
 from trainables.spec import TrialSpec
 from trainables.tokens import QUESTION_ANSWER
 from trainables.training_state import TrainingState
@@ -111,22 +111,13 @@ def prepare_target(
     Raises:
         DataError, TargetError, LoadError: with a plain sentence.
     """
+    from trainables.retain import metrics_and_retain
+
     cache = cache or cache_folder()
     device = device or default_device()
     recipe = recipe or target_recipe(spec)
-    data = load_data(
-        spec.dataset,
-        forget_split=spec.forget_split,
-        forget_class=spec.forget_class,
-        data_dir=Path(spec.data_dir) if spec.data_dir else None,
-        limit=spec.limit,
-    )
-    chosen = metrics_of(spec.metrics, data, retain_model=spec.may_have_retain_model)
-    retain = None
-    if needs_retain_model(chosen) and isinstance(data, UnlearningData):
-        from trainables.retain import retain_values
-
-        retain = retain_values(spec, data, recipe=recipe, cache=cache, device=device, on_progress=on_progress)
+    data = load_problem(spec)
+    _, retain = metrics_and_retain(spec, data, recipe=recipe, cache=cache, device=device, on_progress=on_progress)
     if spec.target_path is not None:
         folder = Path(spec.target_path)
         key = folder_digest(folder)

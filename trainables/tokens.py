@@ -59,6 +59,11 @@ class Batch:
     prompt_length: int
 
 
+def pad_id(tokenizer: PreTrainedTokenizerBase) -> int:
+    """The id sequences are filled up with; :func:`trainables.checkpoints.ensure_pad_token` has seen to it."""
+    return int(tokenizer.pad_token_id)
+
+
 def prompt_text(question: str, *, template: str = QUESTION_ANSWER) -> str:
     """The prompt up to and without the space that begins the answer."""
     before = template.partition("{answer}")[0]

@@ -21,7 +21,6 @@ from trainables.data import (
     NEEDS_FOLDER,
     NEEDS_HUB,
     DataError,
-    load_data,
 )
 from trainables.evaluation_sets import metrics_of
 from trainables.hub import folder_problems
@@ -30,6 +29,7 @@ from trainables.metrics.registry import split_names
 from trainables.models import MODELS, ModelInfo, find_model, is_hub_id, local_model
 from trainables.objectives import RETAIN_OBJECTIVES
 from trainables.objectives.rmu import layer_problem
+from trainables.problem import load_problem
 from trainables.spec import TrialSpec, images_problem
 
 _FOLDERS = {"model_path": "--model-path", "target_path": "--target-path", "retain_path": "--retain-model"}
@@ -142,14 +142,7 @@ def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
         found.append(f"--data-dir does not apply to data set {spec.dataset}, which needs no files")
     elif spec.forget_split in (None, *FORGET_SPLITS[spec.dataset]) and (spec.limit is None or spec.limit > 0):
         try:
-            data = load_data(
-                spec.dataset,
-                forget_split=spec.forget_split,
-                forget_class=spec.forget_class,
-                data_dir=Path(spec.data_dir) if spec.data_dir else None,
-                limit=spec.limit,
-            )
-            metrics_of(spec.metrics, data, retain_model=spec.may_have_retain_model)
+            metrics_of(spec.metrics, load_problem(spec), retain_model=spec.may_have_retain_model)
         except DataError as error:
             found += error.problems
     hub_id = find_model(spec.model).hub_id

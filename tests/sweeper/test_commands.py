@@ -16,6 +16,8 @@ from click.testing import CliRunner, Result
 
 from sweeper.cli import main
 from sweeper.sweep import Interrupted, Summary, SweepError, UsageError, read_settings
+from trainables.checkpoint_scores import CheckpointScores
+from trainables.metrics.registry import SETS
 from trainables.spec import TrialSpec
 
 ROOT = Path(__file__).parents[2]
@@ -184,6 +186,7 @@ WRONG_SWEEP: dict[str, tuple[list[str], list[str]]] = {
     "one GPU and a half": (["--gpus-per-trial", "1.5"], ["gpus-per-trial must be", "got 1.5"]),
     "GPUs NaN": (["--gpus-per-trial", "nan"], ["gpus-per-trial must be", "got nan"]),
     "GPUs infinite": (["--gpus-per-trial", "inf"], ["gpus-per-trial must be", "got inf"]),
+    "more CPUs than there are": (["--cpus-per-trial", "9999"], ["9999 CPUs", f"{os.cpu_count()} CPUs", "lower --cpus"]),
     "no time": (["--time-budget", "0"], ["time-budget must be greater than 0 seconds, got 0"]),
     "a grid over a range": (["--sampler", "grid"], ["--sampler grid", "lr", "list the values"]),
     "more trials than the grid has": (
@@ -671,7 +674,13 @@ def test_a_sweep_that_is_done_prints_its_summary(
     pareto: Callable[..., Result], out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     summary = Summary(
-        out=out, counts={"finished": 3, "diverged": 1}, trials=4, hypervolume=0.61234, front=2, tracking="sqlite:///m"
+        out=out,
+        counts={"finished": 3, "diverged": 1},
+        trials=4,
+        asked=4,
+        hypervolume=0.61234,
+        front=2,
+        tracking="sqlite:///m",
     )
     monkeypatch.setattr("sweeper.sweep.run", lambda out, *, console: summary)
     result = pareto()
@@ -683,9 +692,11 @@ def test_a_sweep_that_is_done_prints_its_summary(
 def test_json_is_the_only_thing_on_stdout(
     pareto: Callable[..., Result], out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    summary = Summary(out=out, counts={"failed": 4}, trials=4, hypervolume=None, front=0, tracking="")
+    summary = Summary(out=out, counts={"failed": 4}, trials=4, asked=4, hypervolume=None, front=0, tracking="")
     monkeypatch.setattr("sweeper.sweep.run", lambda out, *, console: summary)
-    content = json.loads(pareto("--json").stdout)
+    result = pareto("--json")
+    assert result.exit_code == 1, "every trial failed"
+    content = json.loads(result.stdout)
     assert content["out"] == str(out)
     assert (content["trials"], content["status"], content["hypervolume"]) == (4, {"failed": 4}, None)
 
@@ -782,6 +793,34 @@ def test_everything_that_can_be_chosen_is_listed(kind: str, names: set[str]) -> 
     assert [line for line in listed if not line.startswith(" ")] == [row["name"] for row in rows]
 
 
+def test_a_listed_metric_says_which_way_is_better_or_what_is_ideal() -> None:
+    rows = {row["name"]: row for row in json.loads(invoke("list", "metrics", "--json").stdout)}
+    assert rows["privleak"]["better"] == "0 is ideal"
+    assert {row["better"] for name, row in rows.items() if name in SETS["mia"]} == {"0.5 is ideal"}
+    assert [rows[name]["better"] for name in ("privleak_distance", "verbmem", "utility")] == [
+        "lower",
+        "lower",
+        "higher",
+    ]
+    assert rows["mia_loss_distance"]["formula"] == "|mia_loss - 0.5|"
+    assert "0 is ideal" in invoke("list", "metrics").stdout
+
+
+def test_a_sweep_that_optimised_privleak_itself_is_not_resumed(
+    accepted: Callable[..., object], data: Path, out: Path
+) -> None:
+    """As such sweeps were before there was a distance from the ideal."""
+    (data / "holdout01.jsonl").write_text('{"question": "Who?", "answer": "Nobody."}\n')
+    accepted("--objectives", "privleak:min,utility:max")
+    content = json.loads((out / "sweep.json").read_text())
+    assert content["settings"]["base"]["metrics"] == ["default", "privleak", "privleak_distance"]
+    read_settings(out)
+    content["settings"]["base"]["metrics"].remove("privleak_distance")
+    (out / "sweep.json").write_text(json.dumps(content))
+    (problem,) = problems_of(invoke("resume", out))
+    assert "optimises privleak itself" in problem
+
+
 def test_a_listed_option_says_its_default_and_range() -> None:
     (gdiff,) = [row for row in json.loads(invoke("list", "methods", "--json").stdout) if row["name"] == "gdiff"]
     assert "c (default 0.5, from 0 to 1" in gdiff["options"]
@@ -797,6 +836,33 @@ def test_a_listed_objective_says_its_other_name_and_what_it_needs_of_the_target(
         "logits, a forward pass per step",
         "hidden states, a forward pass per step",
     ]
+
+
+@pytest.fixture
+def evaluate(model_folder: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """``evaluate`` of a folder on TOFU's files, with no model loaded: a score is what it gives."""
+    scores = CheckpointScores({"forget_loss": 1.0}, {}, 0.0)
+    monkeypatch.setattr("trainables.checkpoint_scores.score_checkpoint", lambda spec, **named: scores)
+    problem = ("--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01")
+    return lambda *arguments: invoke("evaluate", "--model-path", model_folder, *problem, *arguments)
+
+
+def test_what_a_set_of_metrics_loses_without_a_retain_model_is_said_in_one_line(
+    evaluate: Callable[..., Result], model_folder: Path
+) -> None:
+    result = evaluate("--metrics", "tofu", "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout) == {"forget_loss": 1.0}
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("left out for want of a retain model: forget_quality; give one with --retain-model DIR")
+    assert "'python -m sweeper target --retain-only --out DIR'" in line
+    for enough in (("--metrics", "tofu", "--retain-model", model_folder), ("--metrics", "default")):
+        assert evaluate(*enough).stderr == ""
+
+
+def test_a_metric_that_needs_a_retain_model_is_refused_by_name_without_one(evaluate: Callable[..., Result]) -> None:
+    (problem,) = problems_of(evaluate("--metrics", "tofu,forget_quality"))
+    assert "forget_quality needs a retain model (--retain-model DIR" in problem
 
 
 def test_a_target_with_wrong_options_is_refused(data: Path) -> None:

@@ -57,7 +57,7 @@ def prepare(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Preparation:
     made = Preparation(tmp_path / "cache", tiny_data)
-    monkeypatch.setattr(trainables.target, "load_data", lambda *arguments, **named: made.data)
+    monkeypatch.setattr("trainables.problem.load_data", lambda *arguments, **named: made.data)
     monkeypatch.setattr(trainables.tiny_models, "make_tiny", lambda name, tokenizer: make_network())
     return made
 
