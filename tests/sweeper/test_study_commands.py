@@ -50,7 +50,7 @@ def refused(*arguments: str | Path) -> list[str]:
 
 def planned(monkeypatch: pytest.MonkeyPatch, out: Path, *arguments: str) -> SweepSettings:
     """The settings ``lr-study`` begins a sweep with."""
-    monkeypatch.setattr("sweeper.commands.lr_study.run_to_the_end", lambda out, as_json: None)
+    monkeypatch.setattr("sweeper.commands.pareto.run_to_the_end", lambda out, as_json: None)
     result = invoke("lr-study", "--out", out, *arguments)
     assert result.exit_code == 0, result.output
     return read_settings(out)
@@ -67,7 +67,7 @@ def finish_with(monkeypatch: pytest.MonkeyPatch, tables: Path) -> None:
         known = json.loads((tables / "sweep.json").read_text())
         given = {name: known[name] for name in ("objectives", "baseline", "random_guess_loss")}
         (out / "sweep.json").write_text(json.dumps(content | given))
-        return Summary(out=out, counts={"finished": 36}, trials=36, hypervolume=0.8, front=5, tracking="")
+        return Summary(out=out, counts={"finished": 36}, trials=36, asked=36, hypervolume=0.8, front=5, tracking="")
 
     monkeypatch.setattr("sweeper.sweep.run", run)
 
