@@ -35,7 +35,9 @@ from sweeper.targets import prepare_with_progress
 from sweeper.tracking import Tracker
 from sweeper.tracking.uri import shown_uri, sqlite_path
 from trainables.data import IMAGE_DATASETS
-from trainables.target import Target
+from trainables.problem import load_problem
+from trainables.spec import TrialSpec
+from trainables.target import Target, trained_key
 
 logger = logging.getLogger(__name__)
 FORMAT = 1
@@ -132,15 +134,24 @@ def run(out: Path, *, console: Console) -> Summary:
     with _exclusive(out), _interruptible():
         if settings.address is not None:
             _require_cluster(settings, out)
-        target = prepare_with_progress(settings.base, console=console)
         content = json.loads((out / "sweep.json").read_text(encoding="utf-8"))
-        if content.get("target") and content["target"]["key"] != target.key:
-            raise UsageError(
-                f"the model or the data of the sweep in {out} have changed since it began (target {target.key}, not "
-                f"{content['target']['key']}): new trials could not be compared with the old ones; begin a new sweep"
-            )
+        begun_with = content.get("target")
+        changed = UsageError(
+            f"the model or the data of the sweep in {out} have changed since it began: new trials could not be "
+            "compared with the old ones; begin a new sweep"
+        )
+        if begun_with and _trains_another(settings.base, Path(begun_with["path"])):
+            raise changed
+        target = prepare_with_progress(settings.base, console=console)
+        if begun_with and begun_with["key"] != target.key:
+            raise changed
         write_json(out / "sweep.json", _description(settings, content, target))
         return _run(settings, out, target, console)
+
+
+def _trains_another(base: TrialSpec, begun_with: Path) -> bool:
+    """Whether another target than that of the sweep's beginning would be fine-tuned, which may take hours, in vain."""
+    return base.target_path is None and trained_key(base, load_problem(base)) != begun_with.name
 
 
 def _require_cluster(settings: SweepSettings, out: Path) -> None:

@@ -117,12 +117,18 @@ def prepare_target(
         folder = Path(spec.target_path)
         key = folder_digest(folder)
     else:
-        key = digest(FORMAT, base_identity(spec), recipe_content(recipe), data.full, spec.max_length, *asked(spec))
+        key = trained_key(spec, data, recipe)
         folder = cache / "targets" / key
         if not (folder / "target.json").is_file():
             train_target(spec, data, recipe, folder, device=device, on_progress=on_progress)
     target = _with_baseline(spec, data, key, folder, cache, device=device)
     return _with_metrics(target, spec, retain, cache, device=device) if spec.metrics else target
+
+
+def trained_key(spec: TrialSpec, data: ProblemData, recipe: TargetRecipe | None = None) -> str:
+    """What the model fine-tuned for a spec is called in the cache; known before it is trained."""
+    content = recipe_content(recipe or target_recipe(spec))
+    return digest(FORMAT, base_identity(spec), content, data.full, spec.max_length, *asked(spec))
 
 
 def default_device() -> str:

@@ -67,6 +67,8 @@ def out(tmp_path: Path) -> Path:
 def target(monkeypatch: pytest.MonkeyPatch) -> None:
     """The target is there at once."""
     monkeypatch.setattr("sweeper.sweep.prepare_with_progress", lambda spec, *, console: TARGET)
+    monkeypatch.setattr("sweeper.sweep.load_problem", lambda spec: NO_DATA)
+    monkeypatch.setattr("sweeper.sweep.trained_key", lambda spec, data: Path(TARGET.path).name)
 
 
 def stop_before_ray(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
@@ -164,6 +166,22 @@ def test_a_sweep_is_not_resumed_on_another_target(out: Path, target: None, monke
     with pytest.raises(UsageError, match=r"(?i)target|data|model"):
         run(out, console=CONSOLE)
     assert (out / "sweep.json").read_bytes() == before
+
+
+def test_the_target_of_changed_data_is_not_even_trained(
+    out: Path, target: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop_before_ray(monkeypatch, SweepError("reached Ray"))
+    with pytest.raises(SweepError, match="reached Ray"):
+        run(out, console=CONSOLE)
+
+    def prepare(spec: TrialSpec, *, console: Console) -> Target:
+        raise AssertionError("the target was trained first")
+
+    monkeypatch.setattr("sweeper.sweep.prepare_with_progress", prepare)
+    monkeypatch.setattr("sweeper.sweep.trained_key", lambda spec, data: "another")
+    with pytest.raises(UsageError, match=r"the model or the data .* have changed"):
+        run(out, console=CONSOLE)
 
 
 # One driver at a time -----------------------------------------------------------------------------------------------
