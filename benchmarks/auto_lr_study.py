@@ -99,7 +99,7 @@ def run(job: tuple[str, str, str, float, int], folder: str) -> dict[str, object]
     target = prepare_target(spec, recipe=recipe(size))
     unlearning = UnlearningRun(replace(spec, target_key=target.key), worker_workspace(target, "cpu"))
     report = list(unlearning)[-1]
-    counts = unlearning.counts
+    counts = unlearning.auto_lr.counts
     return {
         **dict(zip(("size", "method", "rule", "lr", "seed"), job, strict=True)),
         **{name: report.losses.get(name) for name in ("forget_loss", "forget_loss_capped", "retain_loss")},

@@ -77,8 +77,8 @@ def _run(
                     ledger.auto_lr.append({"trial_id": spec.spec_hash, **update} for update in report.auto_lr)
             if unfinished is not None and report.status is None:
                 unfinished.save(run)
-    if out is not None and run.landscape:
-        points = ({"trial_id": spec.spec_hash, **point} for point in run.landscape)
+    if out is not None and run.auto_lr.landscape:
+        points = ({"trial_id": spec.spec_hash, **point} for point in run.auto_lr.landscape)
         CsvLog(out / "landscape.csv", LANDSCAPE_COLUMNS, sync=False).append(points)
     checkpoint = None
     if out is not None and report.status is Status.FINISHED:

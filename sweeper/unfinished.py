@@ -110,7 +110,7 @@ class UnfinishedRun:
         (self.out / "landscape.csv").unlink(missing_ok=True)  # written at the end of a run, and then whole
         if (state := self._read()) is not None:
             run.load_state_dict(state)
-            run.landscape.extend(state["landscape"])
+            run.auto_lr.landscape.extend(state["landscape"])
         Ledger(self.out).mend({run.spec.spec_hash: run.step} if state is not None else {})
         return run.epoch
 
@@ -123,7 +123,7 @@ class UnfinishedRun:
         started = time.monotonic()
         staging = self._state.with_name(f".{STATE_FILE}.{uuid.uuid4().hex[:8]}")
         try:
-            torch.save({**run.state_dict(), "landscape": run.landscape}, staging)
+            torch.save({**run.state_dict(), "landscape": run.auto_lr.landscape}, staging)
             staging.replace(self._state)
         except (OSError, RuntimeError):  # torch tells some of the disk's refusals as RuntimeError
             pass
