@@ -5,17 +5,18 @@ The rules, for one method on one model and data set:
 - A seed contributes one number to each side: the hypervolume of its front over c. AutoLR's is the mean over the rates
   it was started from, so that nothing about it is tuned.
 - Seeds are split beforehand, in rising order: the first ``max(1, n // 3)`` are for tuning, the others fresh. The
-  person's rates are chosen on the tuning seeds; every difference is taken on fresh ones.
+  person's rates are chosen on the tuning seeds; every difference is taken on fresh ones. A seed without whole fronts on
+  both sides drops out of its own part, and no other changes sides for it.
 - Two opponents: the best single rate for all c (L runs per c), and the per-c oracle, which takes for every c its own
   rate so that the front's mean hypervolume on the tuning seeds is largest (the same L runs per c, used better).
 - Two-sided exact sign-flip test on the paired differences; Holm over models and data sets, each method, variant and
-  opponent being a question of its own.
+  opponent being a question of its own. Where even differences of one sign could not reach 5% after the correction,
+  nothing is concluded.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -24,13 +25,12 @@ import numpy as np
 from analysis.cells import Problem, Setting
 from analysis.frontier import hypervolume
 from analysis.lr_grid import LrGrid, Unit
-from analysis.paired import LEAST_PAIRS, PairedResult, holm, paired
-from analysis.tuning_curve import PROBE_CHARGE, TuningCurve, tuning_curve
-from analysis.words import counted
+from analysis.paired import ALPHA, PairedResult, holm, least_pairs, paired, smallest_p
+from analysis.probe_cost import auto_lr_charge
+from analysis.tuning_curve import TuningCurve, tuning_curve
 
 BETTER, WORSE, UNDECIDED, TOO_FEW = "better", "worse", "undecided", "too few seeds"
 SINGLE, ORACLE = "best single lr", "per-c oracle"
-ALPHA = 0.05
 _MOST_ASSIGNMENTS = 4096
 
 
@@ -45,6 +45,7 @@ class Opponent:
         hand, auto: hypervolume on each seed of the report.
         result: of ``auto - hand``.
         p_holm: the p-value after Holm's correction; None where there are too few seeds.
+        comparisons: the models and data sets that this question is asked of, itself included.
         outcome: AutoLR is :data:`BETTER`, :data:`WORSE`, :data:`UNDECIDED`, or :data:`TOO_FEW`.
     """
 
@@ -56,6 +57,12 @@ class Opponent:
     result: PairedResult
     p_holm: float | None
     outcome: str
+    comparisons: int
+
+    @property
+    def fresh_needed(self) -> int:
+        """The fresh seeds that each of the comparisons needs before one of them can come out significant."""
+        return least_pairs(self.comparisons)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +74,7 @@ class Verdict:
         rates: the fixed ones.
         tuning, fresh: the seeds of the choice and of the report; with one seed it serves for both.
         left_out: seeds on which one side has no whole front.
-        charge: AutoLR's cost in runs; ``charge_measured`` says whether from training times or from FLOPs.
+        charge: AutoLR's cost in runs; ``charge_measured`` says whether from training times or from its probes.
     """
 
     problem: Problem
@@ -97,6 +104,14 @@ def split_seeds(seeds: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]
     return ordered[:cut], ordered[cut:]
 
 
+def seeds_for(fresh: int) -> int:
+    """The fewest seeds that :func:`split_seeds` leaves so many fresh ones of."""
+    count = fresh + 1
+    while len(split_seeds(range(count))[1]) < fresh:
+        count += 1
+    return count
+
+
 def verdicts_data(grid: LrGrid) -> tuple[Verdict, ...]:
     """A verdict for every method, model, data set and AutoLR variant that has seeds with whole fronts on both sides."""
     found = [
@@ -108,70 +123,19 @@ def verdicts_data(grid: LrGrid) -> tuple[Verdict, ...]:
     return tuple(_corrected(found))
 
 
-def words(verdict: Verdict) -> tuple[str, ...]:
-    """What can be said, and what cannot, in sentences."""
-    name = f"{verdict.problem.method} on {verdict.problem.model}, {verdict.problem.dataset}"
-    lines = []
-    for opponent in verdict.opponents:
-        result = opponent.result
-        if opponent.name == ORACLE and len(opponent.choice) < 2:
-            continue  # with one setting the oracle is the best single rate
-        against = f"the {opponent.name}"
-        if opponent.name == SINGLE:
-            against = f"the best single lr ({next(iter(opponent.choice.values())):g})"
-        interval = ""
-        if result.low is not None:
-            interval = f", 95% interval {result.low:+.4f} to {result.high:+.4f}"
-        difference = f"hypervolume {result.mean:+.4f}{interval}"
-        if opponent.outcome == TOO_FEW:
-            lines.append(
-                f"{name}: nothing can be concluded about AutoLR {verdict.variant} against {against} from "
-                f"{counted(result.n, 'fresh seed')}: a two-sided test at 5% needs {LEAST_PAIRS} (--seeds 8). "
-                f"So far: {difference}"
-            )
-        else:
-            said = {BETTER: "is better than", WORSE: "is worse than", UNDECIDED: "is not shown to differ from"}
-            lines.append(
-                f"{name}: AutoLR {verdict.variant} {said[opponent.outcome]} {against}: {difference}, "
-                f"p = {opponent.p_holm:.3g} (exact sign-flip, Holm) over {counted(result.n, 'fresh seed')}"
-            )
-    lines.append(f"{name}: {curve_in_words(verdict.curve)}")
-    lines.append(_seeds_in_words(verdict))
-    return tuple(lines)
-
-
-def curve_in_words(curve: TuningCurve) -> str:
-    """``AutoLR, charged 1.03 runs, equals the best of 2.4 hand-picked learning rates``."""
-    cost = f"AutoLR, charged {curve.charge:.2f} runs,"
-    if math.isinf(curve.equals):
-        return f"{cost} does not reach the best of all {len(curve.picks)} learning rates tried"
-    if curve.expected[0] >= curve.auto:
-        return f"{cost} does no better than one learning rate picked at random"
-    return f"{cost} equals the best of {curve.equals:.1f} hand-picked learning rates"
-
-
-def _seeds_in_words(verdict: Verdict) -> str:
-    fresh = ", ".join(map(str, verdict.fresh))
-    if verdict.same_seeds:
-        text = f"the learning rates were chosen and reported on the same seed {fresh}, which flatters hand-tuning"
-    else:
-        text = f"learning rates chosen on seeds {', '.join(map(str, verdict.tuning))}, reported on fresh seeds {fresh}"
-    if verdict.left_out:
-        text += f"; without a whole front on both sides: seeds {', '.join(map(str, verdict.left_out))}"
-    return text
-
-
 def _verdict(grid: LrGrid, problem: Problem, variant: str) -> Verdict | None:
     hand, auto = grid.arm(problem), grid.arm(problem, variant)
     everyone = sorted({seed for units in (*hand.values(), *auto.values()) for seed in units})
-    seeds = [
+    whole = {
         seed
         for seed in everyone
         if all(seed in units and not units[seed].missing for units in (*hand.values(), *auto.values()))
-    ]
-    if not hand or not seeds:
+    }
+    if not hand or not whole:
         return None
-    tuning, fresh = split_seeds(seeds)
+    tuning, fresh = (tuple(seed for seed in part if seed in whole) for part in split_seeds(everyone))
+    if not tuning or not fresh:
+        tuning = fresh = tuple(sorted(whole))
     of_auto = tuple(float(np.mean([units[seed].hypervolume for units in auto.values()])) for seed in fresh)
     rates = tuple(hand)
     choice = [float(np.mean([hand[lr][seed].hypervolume for seed in tuning])) for lr in rates]
@@ -179,13 +143,13 @@ def _verdict(grid: LrGrid, problem: Problem, variant: str) -> Verdict | None:
     best = rates[int(np.argmax(choice))]
     settings = tuple(hand[best][fresh[0]].costs)
     single = dict.fromkeys(settings, best)
-    charge, was_measured = _charge(hand, auto)
+    charge, was_measured = auto_lr_charge(hand, auto)
     opponents = tuple(
         _opponent(name, chosen, hand, of_auto, fresh)
         for name, chosen in ((SINGLE, single), (ORACLE, _oracle(hand, single, tuning)))
     )
     curve = tuning_curve(choice, float(np.mean(of_auto)), report=report, charge=charge)
-    left_out = tuple(seed for seed in everyone if seed not in seeds)
+    left_out = tuple(seed for seed in everyone if seed not in whole)
     return Verdict(
         problem, variant, tuple(auto), rates, tuning, fresh, left_out, charge, was_measured, opponents, curve
     )
@@ -200,7 +164,7 @@ def _opponent(
 ) -> Opponent:
     of_hand = tuple(_volume(hand, choice, seed) for seed in fresh)
     result = paired(np.subtract(auto, of_hand))
-    return Opponent(name, choice, len(hand), of_hand, auto, result, None, TOO_FEW)
+    return Opponent(name, choice, len(hand), of_hand, auto, result, None, TOO_FEW, 1)
 
 
 def _oracle(
@@ -238,45 +202,25 @@ def _volume(hand: Mapping[float, Mapping[int, Unit]], choice: Mapping[Setting, f
     return hypervolume(np.stack(finished)) if finished else 0.0
 
 
-def _charge(hand: Mapping[float, Mapping[int, Unit]], auto: Mapping[float, Mapping[int, Unit]]) -> tuple[float, bool]:
-    """AutoLR's cost in runs: the median over pairs (same lr as start, seed, setting) of the training times' ratio.
-
-    At least 1, since below it is a timer's noise; 1.033 (FLOPs) where no pair has times.
-    """
-    ratios = [
-        seconds / hand[lr][seed].train_seconds[setting]
-        for lr, units in auto.items()
-        if lr in hand
-        for seed, unit in units.items()
-        if seed in hand[lr]
-        for setting, seconds in unit.train_seconds.items()
-        if hand[lr][seed].train_seconds.get(setting, 0.0) > 0 and seconds > 0
-    ]
-    if not ratios:
-        return PROBE_CHARGE, False
-    return max(1.0, float(np.median(ratios))), True
-
-
 def _corrected(verdicts: Sequence[Verdict]) -> list[Verdict]:
     """Holm over the models and data sets of each (method, variant, opponent), and the outcomes that follow."""
     families: dict[tuple[str, str, str], list[tuple[int, int]]] = {}
     for row, verdict in enumerate(verdicts):
         for column, opponent in enumerate(verdict.opponents):
-            if opponent.result.enough and not verdict.same_seeds:
-                key = (verdict.problem.method, verdict.variant, opponent.name)
-                families.setdefault(key, []).append((row, column))
-    adjusted: dict[tuple[int, int], float] = {}
+            families.setdefault((verdict.problem.method, verdict.variant, opponent.name), []).append((row, column))
+    found = [list(verdict.opponents) for verdict in verdicts]
     for places in families.values():
-        values = [verdicts[row].opponents[column].result.p for row, column in places]
-        adjusted |= zip(places, holm([value for value in values if value is not None]), strict=True)
-    found = []
-    for row, verdict in enumerate(verdicts):
-        opponents = []
-        for column, opponent in enumerate(verdict.opponents):
-            p = adjusted.get((row, column))
-            outcome = TOO_FEW
-            if p is not None:
-                outcome = UNDECIDED if p >= ALPHA else BETTER if opponent.result.mean > 0 else WORSE
-            opponents.append(replace(opponent, p_holm=p, outcome=outcome))
-        found.append(replace(verdict, opponents=tuple(opponents)))
-    return found
+        for row, column in places:
+            found[row][column] = replace(found[row][column], comparisons=len(places))
+        # What cannot be tested at all is no burden to the others; that is known before any difference is.
+        tested = [(row, column) for row, column in places if not verdicts[row].same_seeds]
+        tested = [(row, column) for row, column in tested if found[row][column].result.enough]
+        results = [found[row][column].result for row, column in tested]
+        adjusted = holm([result.p for result in results if result.p is not None])
+        # Holm's adjusted values rise with each of the p-values, so these are the least that could come out.
+        reachable = holm([smallest_p(result.n) for result in results])
+        for (row, column), result, p, least in zip(tested, results, adjusted, reachable, strict=True):
+            if least < ALPHA:
+                outcome = UNDECIDED if p >= ALPHA else BETTER if result.mean > 0 else WORSE
+                found[row][column] = replace(found[row][column], p_holm=p, outcome=outcome)
+    return [replace(verdict, opponents=tuple(opponents)) for verdict, opponents in zip(verdicts, found, strict=True)]

@@ -11,7 +11,7 @@ import pandas as pd
 
 from analysis.errors import AnalysisError
 from analysis.objectives import Floats, Objective, costs_of, measured, values_of
-from analysis.table import TrialTable
+from analysis.table import ATTAIN_NOTHING, TrialTable
 from analysis.words import counted
 
 Setting = tuple[object, ...]
@@ -40,23 +40,24 @@ class Cell:
 
     Attributes:
         variant: AutoLR's, such as ``clip/fresh``; empty for a fixed learning rate.
-        lr: the fixed learning rate, or AutoLR's start.
+        lr: the fixed learning rate, or AutoLR's start; None where a table from elsewhere does not say.
+        seed: None where a table from elsewhere does not say.
         costs: shape (m,), in [0, 1], of a finished trial with all objectives; else None.
         row: the row of the trial table.
     """
 
     problem: Problem
     variant: str
-    lr: float
+    lr: float | None
     setting: Setting
-    seed: int
+    seed: int | None
     costs: Floats | None
     row: pd.Series
 
     @property
     def judged(self) -> bool:
         """Whether the trial has an outcome: it is scored, or it diverged or was stopped and so attains nothing."""
-        return self.costs is not None or self.row["status"] in ("diverged", "stopped")
+        return self.costs is not None or self.row["status"] in ATTAIN_NOTHING
 
     @property
     def train_seconds(self) -> float:
@@ -69,7 +70,7 @@ def group_cells(
 ) -> tuple[tuple[str, ...], list[Cell], list[str]]:
     """The columns that make a setting, a cell for every trial, and what was left out, in sentences.
 
-    Of two trials in the same place the first counts.
+    Of two trials in the same place the first counts; a trial without a seed is a run of its own.
 
     Raises:
         AnalysisError: sweeps with different objectives, or a table without a column of them.
@@ -93,21 +94,32 @@ def group_cells(
     doubled = 0
     for table, objectives in parts:
         automatic = _automatic(table.trials).to_numpy()
-        values = values_of(table.trials, objectives)
+        values = values_of(table.trials, objectives) if objectives else np.empty((len(table.trials), 0))
         scored = measured(values) if objectives else np.zeros(len(values), dtype=bool)
         for index, (_, row) in enumerate(table.trials.iterrows()):
-            variant = "/".join(str(_plain(row.get(name))) for name in of_variant) or "on" if automatic[index] else ""
+            variant = (_variant(row, of_variant) or "on") if automatic[index] else ""
             problem = Problem(str(row["model"]), str(row["dataset"]), str(row["method"]))
             setting = tuple(_plain(row.get(name)) for name in varying)
-            place = (problem, variant, float(row["lr"]), setting, int(row["seed"]))
-            if place in cells:
+            lr, seed = _known(row["lr"]), _known(row["seed"])
+            place = (problem, variant, lr, setting, None if seed is None else int(seed))
+            key = (*place, len(cells) if seed is None else None)
+            if key in cells:
                 doubled += 1
                 continue
             usable = scored[index] and row["status"] == "finished"
             costs = costs_of(values[index : index + 1], objectives)[0] if usable else None
-            cells[place] = Cell(*place, costs, row)
+            cells[key] = Cell(*place, costs, row)
     notes = [f"{counted(doubled, 'trial')} repeated the settings and seed of another and did not count"]
     return varying, list(cells.values()), notes if doubled else []
+
+
+def _variant(row: pd.Series, columns: Sequence[str]) -> str:
+    return "/".join(str(value) for name in columns if (value := _plain(row.get(name))) is not None)
+
+
+def _known(value: object) -> float | None:
+    number = _plain(value)
+    return float(number) if isinstance(number, (int, float)) else None
 
 
 def _automatic(trials: pd.DataFrame) -> pd.Series:

@@ -26,8 +26,8 @@ RULE = (
     "Each method is shown at one configuration (learning rate and options), without AutoLR and with it: the one with "
     "the largest share of seeds that meet the paper's thresholds (verbmem below 0.1; utility and truth ratio at least "
     "70% of No-unlearn), of those the one whose mean objectives dominate the largest share of the box. Choice and "
-    "numbers are from the same seeds. Bold: the mean meets the metric's threshold. ± is the standard "
-    "deviation over seeds."
+    "numbers are from the same seeds. Bold: the mean meets the metric's threshold. Means are over finished seeds; "
+    "a success of some seeds says of how many. ± is the standard deviation over seeds."
 )
 
 
@@ -45,10 +45,11 @@ class Entry:
     """One configuration's numbers.
 
     Attributes:
-        label: what was chosen: ``lr 1e-4, c 0.9``, or AutoLR's variant with its start.
+        label: what was chosen: ``lr 1e-4, c 0.9``, or AutoLR's variant with its start; may be empty.
         seeds: finished trials behind the means; ``lost`` diverged, stopped or failed.
         values: by metric; a metric that was not measured is missing.
-        success: whether all thresholds are met; None where that cannot be judged.
+        success: whether the means meet all thresholds; None where that cannot be judged, as with lost seeds: they have
+            no metrics, and the means of the others speak for these only.
     """
 
     label: str
@@ -56,6 +57,12 @@ class Entry:
     lost: int
     values: Mapping[str, Value]
     success: bool | None
+
+    def success_in_words(self) -> str:
+        """``yes``, ``no``, an en dash where it is not known; ``yes (2 of 3 seeds)`` with lost seeds."""
+        if self.success is None and self.lost and meets_thresholds(self.values):
+            return f"yes ({self.seeds} of {self.seeds + self.lost} seeds)"
+        return {True: "yes", False: "no", None: "\u2013"}[self.success]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +149,7 @@ def _chosen(
     cells: Sequence[Cell], columns: Sequence[str], metrics: Sequence[str], baseline: Mapping[str, float]
 ) -> Entry | None:
     """The entry of the configuration the rule picks."""
-    configurations: dict[tuple[str, float, Setting], list[Cell]] = {}
+    configurations: dict[tuple[str, float | None, Setting], list[Cell]] = {}
     for cell in cells:
         configurations.setdefault((cell.variant, cell.lr, cell.setting), []).append(cell)
     best: tuple[tuple[float, float], Entry] | None = None
@@ -151,13 +158,17 @@ def _chosen(
         if not done:
             continue
         values = _values([cell.row for cell in done], metrics, baseline)
-        rate = f"AutoLR {variant} from lr {lr:g}" if variant else f"lr {lr:g}"
+        rate = [] if lr is None else [f"lr {lr:g}"]
+        if variant:
+            rate = [" from ".join([f"AutoLR {variant}", *rate])]
         options = [
             f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
             for name, value in zip(columns, setting, strict=True)
             if value is not None
         ]
-        entry = Entry(", ".join([rate, *options]), len(done), len(members) - len(done), values, _success(values))
+        lost = len(members) - len(done)
+        success = meets_thresholds(values)
+        entry = Entry(", ".join([*rate, *options]), len(done), lost, values, None if success and lost else success)
         successes = sum(_row_success(cell.row, baseline) for cell in done) / len(members)
         # A diverged seed attains the worst corner.
         costs = [cell.costs for cell in members]
@@ -185,7 +196,8 @@ def _values(rows: Sequence[pd.Series], metrics: Sequence[str], baseline: Mapping
     return found
 
 
-def _success(values: Mapping[str, Value]) -> bool | None:
+def meets_thresholds(values: Mapping[str, Value]) -> bool | None:
+    """Whether these means meet all of the paper's thresholds; None where one cannot be judged."""
     verdicts = [values[item.column].met if item.column in values else None for item in CRITERIA]
     if False in verdicts:
         return False

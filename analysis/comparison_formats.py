@@ -48,7 +48,7 @@ def markdown(tables: Sequence[ComparisonTable]) -> str:
                 [_markdown(label), *cells, _success(without, with_auto), _markdown(_chosen(without, with_auto))]
             )
         lines = ["| " + " | ".join(row) + " |" for row in rows]
-        blocks.append("\n".join([f"### {_markdown(table.model)} on {_markdown(table.dataset)}", "", *lines]))
+        blocks.append("\n".join([f"### {_markdown(_title(table))}", "", *lines]))
     return "\n\n".join([*blocks, _note()]) + "\n"
 
 
@@ -67,7 +67,7 @@ def latex(tables: Sequence[ComparisonTable]) -> str:
             if without is table.baseline and without is not None:
                 lines.append(r"\midrule")
         chosen = "; ".join(f"{row.method}: {_chosen(row.without, row.with_auto)}" for row in table.rows)
-        caption = f"{table.model} on {table.dataset}. {_note()} Configurations: {chosen}."
+        caption = f"{_title(table)}. {_note()} Configurations: {chosen}."
         blocks.append(
             "\n".join(
                 [
@@ -131,7 +131,7 @@ def web_page(tables: Sequence[ComparisonTable]) -> str:
                 f"<td>{cell}</td>" for cell in last
             )
             rows.append(f"<tr><th scope='row'>{html.escape(label)}</th>{body}</tr>")
-        title = html.escape(f"{table.model} on {table.dataset}")
+        title = html.escape(_title(table))
         blocks.append(f"<h2>{title}</h2>\n<div class='scroll'><table>\n" + "\n".join(rows) + "\n</table></div>")
     style = (
         "body{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:75rem;padding:0 1rem;color:#222}"
@@ -180,8 +180,7 @@ def _shown(value: Value | None) -> str:
 
 
 def _success(without: Entry | None, with_auto: Entry | None) -> str:
-    said = {True: "yes", False: "no", None: "–"}
-    sides = [said[entry.success] for entry in (without, with_auto) if entry is not None]
+    sides = [entry.success_in_words() for entry in (without, with_auto) if entry is not None]
     return " → ".join(sides) or "–"
 
 
@@ -191,9 +190,14 @@ def _chosen(without: Entry | None, with_auto: Entry | None) -> str:
     for entry in (without, with_auto):
         if entry is None or entry.label == "No-unlearn":
             continue
-        lost = f", {entry.lost} lost" if entry.lost else ""
-        texts.append(f"{entry.label} ({counted(entry.seeds, 'seed')}{lost})")
+        seeds = counted(entry.seeds, "seed") + (f", {entry.lost} lost" if entry.lost else "")
+        texts.append(f"{entry.label} ({seeds})" if entry.label else seeds)
     return " → ".join(texts) or "–"
+
+
+def _title(table: ComparisonTable) -> str:
+    """``tiny-phi on authors``, as far as the table names them."""
+    return " on ".join(name for name in (table.model, table.dataset) if name) or "All methods"
 
 
 def _note() -> str:

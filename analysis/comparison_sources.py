@@ -26,8 +26,8 @@ def comparison_parts(sources: Sequence[Path]) -> list[Part]:
     """Every source's table, objectives, and metrics of its No-unlearn model.
 
     A CSV has a column ``method`` and one for each metric; ``model``, ``dataset``, ``lr``, ``auto_lr`` (on, off),
-    ``seed`` and ``status`` where it has them. A row whose method is ``No-unlearn`` is the baseline. Without losses'
-    bounds its configurations are ranked by verbmem and utility.
+    ``seed`` and ``status`` where it has them; a row without a seed is a run of its own. A row whose method is
+    ``No-unlearn`` is the baseline. Without losses' bounds its configurations are ranked by verbmem and utility.
 
     Raises:
         AnalysisError: a source is neither, cannot be read, or has no objectives yet.
@@ -51,7 +51,7 @@ def comparison_parts(sources: Sequence[Path]) -> list[Part]:
 
 
 def _from_csv(path: Path, name: str) -> Part:
-    rows = read_rows(path, required=("method",))
+    rows = read_rows(path, required=("method",), growing=False)
     if not rows.columns:
         raise AnalysisError(f"{path} is empty: expected a header with a column 'method' and the metrics")
     numeric = ({"lr", "seed", *(item.column for item in _ROUGE)}) & set(rows.columns)
@@ -68,7 +68,7 @@ def _from_csv(path: Path, name: str) -> Part:
         "dataset": "",
         "lr": float("nan"),
         "auto_lr": "off",
-        "seed": 0,
+        "seed": float("nan"),
         "spec_hash": "",
         "checkpoint": "",
         "error": "",
@@ -78,7 +78,6 @@ def _from_csv(path: Path, name: str) -> Part:
     for column, value in defaults.items():
         if column not in trials.columns:
             trials[column] = value
-    trials["seed"] = trials["seed"].fillna(0).astype(int)
     status = trials.pop("status") if "status" in trials.columns else pd.Series("finished", index=trials.index)
     unknown = sorted(set(status) - set(STATUSES))
     if unknown:

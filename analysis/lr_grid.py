@@ -96,8 +96,14 @@ def lr_grid(parts: Sequence[tuple[TrialTable, Sequence[Objective]]]) -> LrGrid:
     """
     columns, cells, notes = group_cells(parts)
     fronts: dict[tuple[Problem, str, float, int], dict[Setting, Cell]] = {}
+    apart = 0
     for item in cells:
+        if item.lr is None or item.seed is None:
+            apart += 1
+            continue
         fronts.setdefault((item.problem, item.variant, item.lr, item.seed), {})[item.setting] = item
+    if apart:
+        notes.append(f"{counted(apart, 'trial')} without a learning rate or a seed did not count")
     expected: dict[Problem, dict[Setting, None]] = defaultdict(dict)
     for (problem, *_), front in fronts.items():
         expected[problem].update(dict.fromkeys(front))

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from analysis.autolr_verdict import Opponent, Verdict, verdicts_data, words
+from analysis.autolr_verdict import Opponent, Verdict, seeds_for, verdicts_data
+from analysis.autolr_words import words
 from analysis.errors import AnalysisError
 from analysis.files import write_whole
 from analysis.lr_grid import LrGrid, lr_grid
 from analysis.objectives import Objective
 from analysis.pareto_json import plain
+from analysis.probe_cost import with_probes
 from analysis.sensitivity import AutoPlace, RateRow, Sensitivity, sensitivity_data
+from analysis.sources import read_sweep
 from analysis.study_fronts import ArmFronts, arm_fronts
-from analysis.sweep_file import SweepFile
 from analysis.table import TrialTable
 
 
@@ -51,10 +54,13 @@ def read_study(folders: Sequence[Path]) -> LrStudy:
     """
     parts = []
     for index, folder in enumerate(folders):
-        sweep = SweepFile.read(folder)
-        if not sweep.objectives:
+        read = read_sweep(folder)
+        if not read.sweep.objectives:
             raise AnalysisError(f"{folder} has no objectives yet: its target is still being made")
-        parts.append((TrialTable.read(folder, sweep=f"{index + 1}: {sweep.name}"), sweep.objectives))
+        name = f"{index + 1}: {read.sweep.name}"
+        table = with_probes(read.table, read.auto_lr)
+        named = replace(table, trials=table.trials.assign(sweep=name), history=table.history.assign(sweep=name))
+        parts.append((named, read.sweep.objectives))
     return study_of(parts)
 
 
@@ -128,6 +134,7 @@ def _of_verdict(item: Verdict, columns: Sequence[str]) -> dict[str, object]:
             "expected": item.curve.expected.tolist(),
             "auto": item.curve.auto,
             "equals_best_of": item.curve.equals,
+            "above_all_rates": math.isinf(item.curve.equals),
             "beats_at_cost": item.curve.beats_at_cost,
         },
     }
@@ -145,6 +152,9 @@ def _of_opponent(item: Opponent, columns: Sequence[str]) -> dict[str, object]:
         "p": item.result.p,
         "p_holm": item.p_holm,
         "outcome": item.outcome,
+        "comparisons": item.comparisons,
+        "fresh_seeds_needed": item.fresh_needed,
+        "seeds_needed": seeds_for(item.fresh_needed),
     }
 
 
@@ -162,6 +172,7 @@ def _of_fronts(item: ArmFronts) -> dict[str, object]:
         "arms": [
             {
                 "name": name,
+                "trials": item.trials[name],
                 "hypervolume": found.hypervolume,
                 "igd_plus": found.igd_plus,
                 "epsilon": found.epsilon,

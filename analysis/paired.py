@@ -12,6 +12,8 @@ from scipy.stats import t as student
 
 from analysis.errors import AnalysisError
 
+ALPHA = 0.05
+"""The level of every two-sided test."""
 LEAST_PAIRS = 6
 """With n pairs the smallest two-sided p-value of a sign-flip test is 2 / 2^n: below 0.05 only from n = 6 on."""
 _MOST_EXACT = 22
@@ -95,6 +97,19 @@ def sign_flip_p(differences: npt.ArrayLike, *, seed: int = 0, draws: int = 100_0
     for value in values[1:]:
         sums = np.concatenate([sums + value, sums - value])
     return float(np.count_nonzero(np.abs(sums) >= bar) / len(sums))
+
+
+def smallest_p(n: int) -> float:
+    """The least two-sided p-value that a sign-flip test of ``n`` pairs can have: all differences of one sign."""
+    return min(1.0, 2.0 / 2.0**n)
+
+
+def least_pairs(comparisons: int) -> int:
+    """The fewest pairs in each of so many comparisons with which Holm's correction leaves 5% within reach."""
+    n = LEAST_PAIRS
+    while comparisons * smallest_p(n) >= ALPHA:
+        n += 1
+    return n
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:

@@ -84,14 +84,16 @@ def pick(
         if limit.column not in finished.columns:
             raise AnalysisError(f"trials.csv has no column {limit.column} to put a limit on")
     within = finished
-    for limit in limits:
+    for index, limit in enumerate(limits):
         kept = within[[limit.met(_python(value)) for value in within[limit.column]]]
         if kept.empty:
-            best = finished[limit.column].max() if limit.least else finished[limit.column].min()
-            others = f" among the {counted(len(within), 'trial')} within the other limits" if len(limits) > 1 else ""
+            best = within[limit.column].max() if limit.least else within[limit.column].min()
+            before = " and ".join(item.words() for item in limits[:index])
             raise NothingQualifies(
-                f"no finished trial has {limit.words()}{others}; "
-                f"the {'highest' if limit.least else 'lowest'} of all is {number(float(best))}"
+                f"no finished trial has {limit.words()}"
+                + (f" among the {counted(len(within), 'trial')} with {before}" if before else "")
+                + f"; the {'highest' if limit.least else 'lowest'} of {'these' if before else 'all'} is "
+                + number(float(best))
             )
         within = kept
     words = f" among {counted(len(within), 'finished trial')}" + "".join(

@@ -90,17 +90,18 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
     write_whole(out / "report.html", page)
 
 
-def write_run_figures(run: Path) -> list[Path]:
-    """Draw a single run's figures (its landscape, its AutoLR log, its course) into its folder ``figures``.
+def write_run_figures(run: Path, out: Path | None = None) -> list[Path]:
+    """Draw a single run's figures (its landscape, its AutoLR log, its course) into ``figures`` of ``out`` or the run.
 
     Raises:
         AnalysisError: the run's files cannot be read.
         OSError: the folder cannot be written.
     """
+    folder = (out or run) / "figures"
     items = list(gallery(read_run(run)))
     for item in items:
-        save_figure(item.draw(), run / "figures", item.name)
-    return [run / "figures" / f"{item.name}.png" for item in items]
+        save_figure(item.draw(), folder, item.name)
+    return [folder / f"{item.name}.png" for item in items]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import numpy as np
 
 from analysis.cells import Problem
 from analysis.lr_grid import LrGrid, Unit
+from analysis.table import ATTAIN_NOTHING
 from analysis.words import counted
 
 WITHIN = 0.05
@@ -65,7 +66,8 @@ class Sensitivity:
 
     Attributes:
         rates: a row for each fixed learning rate, rising.
-        best_lr: the rate with the highest mean hypervolume (of equals the lowest); None without a whole front.
+        best_lr: the rate with the highest mean hypervolume (of equals the lowest); None without a whole front, and
+            where every front attains nothing.
         near_best: the neighbouring rates around it, itself included, whose hypervolume is at least 95% of its own:
             lowest and highest. The true range may reach up to the next rates tried.
         spread: per metric the largest mean over the rates minus the smallest; ``hypervolume`` among them.
@@ -86,6 +88,10 @@ class Sensitivity:
 
     def words(self) -> str:
         """The answer in a sentence."""
+        if any(row.seeds for row in self.rates) and self.best_lr is None:
+            lost = counted(sum(row.diverged for row in self.rates), "trial")
+            tried = counted(len(self.rates), "learning rate")
+            return f"{self.problem.method}: nothing is attained at any of {tried}; {lost} diverged or stopped"
         if self.best_lr is None or self.near_best is None:
             return f"{self.problem.method}: no learning rate has a whole front"
         low, high = self.near_best
@@ -106,7 +112,7 @@ def _sensitivity(grid: LrGrid, problem: Problem) -> Sensitivity:
     rates = tuple(_row(lr, list(units.values())) for lr, units in grid.arm(problem).items())
     volumes = np.array([row.hypervolume for row in rates])
     best_lr, near_best, top = None, None, math.nan
-    if len(rates) and np.isfinite(volumes).any():
+    if len(rates) and np.nanmax(volumes, initial=0.0) > 0:
         best = int(np.nanargmax(volumes))
         best_lr, top = rates[best].lr, float(volumes[best])
         near = volumes >= (1 - WITHIN) * top
@@ -156,7 +162,7 @@ def _row(lr: float, units: Sequence[Unit]) -> RateRow:
         hypervolume=float(volumes.mean()) if len(volumes) else math.nan,
         deviation=float(volumes.std(ddof=1)) if len(volumes) > 1 else math.nan,
         seeds=len(volumes),
-        diverged=sum(row["status"] in ("diverged", "stopped") for row in rows),
+        diverged=sum(row["status"] in ATTAIN_NOTHING for row in rows),
         metrics=metrics,
     )
 

@@ -25,12 +25,14 @@ class ArmFronts:
     Attributes:
         indicators: per arm those of all its trials together, against the front of all arms.
         sensitivity: the arms' hypervolumes with the reference point at several places.
+        trials: per arm how many trials with an outcome: the arm with more has had more chances.
     """
 
     model: str
     dataset: str
     indicators: dict[str, Indicators]
     sensitivity: ReferenceSensitivity
+    trials: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +55,18 @@ def arm_fronts(grid: LrGrid) -> tuple[ArmFronts, ...]:
     found = []
     for model, dataset in dict.fromkeys((item.model, item.dataset) for item in grid.problems):
         gathered: dict[str, list[Floats]] = {}
+        trials: dict[str, int] = {}
         axes = 2
         for unit in grid.units:
             if (unit.problem.model, unit.problem.dataset) == (model, dataset):
                 policy = f"AutoLR {unit.variant}" if unit.variant else "fixed lr"
                 finished = [costs for costs in unit.costs.values() if costs is not None]
-                gathered.setdefault(f"{unit.problem.method}, {policy}", []).extend(finished)
+                arm = f"{unit.problem.method}, {policy}"
+                gathered.setdefault(arm, []).extend(finished)
+                trials[arm] = trials.get(arm, 0) + len(unit.costs)
                 axes = len(finished[0]) if finished else axes
         sets = {name: np.stack(costs) if costs else np.empty((0, axes)) for name, costs in gathered.items()}
-        found.append(ArmFronts(model, dataset, indicators(sets), reference_sensitivity(sets)))
+        found.append(ArmFronts(model, dataset, indicators(sets), reference_sensitivity(sets), trials))
     return tuple(found)
 
 

@@ -13,6 +13,8 @@ from analysis.errors import AnalysisError as AnalysisError
 from analysis.typed_columns import typed_frame
 
 STATUSES = ("finished", "stopped", "diverged", "failed")
+ATTAIN_NOTHING = ("diverged", "stopped")
+"""How a trial ends that ran and whose outcome is that it attains nothing; a failed one has no outcome."""
 REQUIRED = ("trial_id", "spec_hash", "model", "dataset", "method", "lr", "seed", "status", "checkpoint", "error")
 _TEXT = frozenset(REQUIRED) - {"lr", "seed"} | {"auto_lr", "optimizer", "target_key", "worker", "dtype"}
 _METRICS = frozenset(
@@ -50,7 +52,7 @@ class TrialTable:
         path = out / "trials.csv"
         rows = read_rows(path, required=REQUIRED)
         rows = rows if rows.columns else CsvRows(REQUIRED, torn=rows.torn)
-        trials = typed_frame(path, rows, text=_TEXT, numeric=_METRICS | {"lr"})
+        trials = typed_frame(path, rows, text=_TEXT, numeric=_METRICS | {"lr", "seed"})
         _check_trials(path, rows)
         notes = ["the last line of trials.csv is incomplete and was left out"] if rows.torn else []
         doubled = trials["trial_id"].duplicated()
@@ -133,7 +135,7 @@ def concatenated(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _check_trials(path: Path, rows: CsvRows) -> None:
-    status, trial_id = rows.columns.index("status"), rows.columns.index("trial_id")
+    status, trial_id, seed = (rows.columns.index(name) for name in ("status", "trial_id", "seed"))
     for row in rows.rows:
         if not row.cells[trial_id]:
             raise AnalysisError(f"{path}, line {row.line}: trial_id is empty")
@@ -141,6 +143,8 @@ def _check_trials(path: Path, rows: CsvRows) -> None:
             raise AnalysisError(
                 f"{path}, line {row.line}: status is '{row.cells[status]}', expected one of {', '.join(STATUSES)}"
             )
+        if not row.cells[seed] or not float(row.cells[seed]).is_integer():
+            raise AnalysisError(f"{path}, line {row.line}: seed is '{row.cells[seed]}', expected a whole number")
 
 
 def read_history(path: Path, sweep: str) -> pd.DataFrame:

@@ -17,7 +17,9 @@ from analysis.errors import AnalysisError
 from analysis.objectives import Floats
 
 PROBE_CHARGE = 1.033
-"""AutoLR's cost in runs: two more no-grad forwards on a retain batch every ten steps, 3.3% more FLOPs."""
+"""The paper's AutoLR in runs: two more no-grad forwards on a retain batch every ten steps, 3.3% more FLOPs.
+
+Other rules probe more: :func:`analysis.probe_cost.probe_runs` counts."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

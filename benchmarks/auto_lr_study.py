@@ -56,11 +56,13 @@ def make_small_phi(folder: Path) -> None:
     from transformers import PhiForCausalLM
 
     from trainables.checkpoints import save_model
-    from trainables.data import load_data
-    from trainables.tiny_models import make_tiny_phi, train_tokenizer
+    from trainables.data import UnlearningData, load_data
+    from trainables.tiny_models import make_tiny, train_tokenizer
 
-    tokenizer = train_tokenizer(load_data("authors").full)
-    config = make_tiny_phi(tokenizer).config
+    data = load_data("authors")
+    assert isinstance(data, UnlearningData)
+    tokenizer = train_tokenizer(data.full)
+    config = make_tiny("tiny-phi", tokenizer).config
     config.hidden_size, config.intermediate_size, config.num_hidden_layers = 256, 1024, 8
     torch.manual_seed(0)
     save_model(PhiForCausalLM(config), tokenizer, folder)
@@ -96,9 +98,8 @@ def run(job: tuple[str, str, str, float, int], folder: str) -> dict[str, object]
         spec = replace(spec, auto_lr_probe_batches=int(batches or 1))
     target = prepare_target(spec, recipe=recipe(size))
     unlearning = UnlearningRun(replace(spec, target_key=target.key), worker_workspace(target, "cpu"))
-    unlearning._evaluator.final = lambda model: {}
     report = list(unlearning)[-1]
-    counts = unlearning.counts
+    counts = unlearning.auto_lr.counts
     return {
         **dict(zip(("size", "method", "rule", "lr", "seed"), job, strict=True)),
         **{name: report.losses.get(name) for name in ("forget_loss", "forget_loss_capped", "retain_loss")},

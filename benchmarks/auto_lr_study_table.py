@@ -38,8 +38,7 @@ def summary(rows: pd.DataFrame) -> pd.DataFrame:
     per_rate = rows.groupby(["size", "method", "rule", "lr"])["value"].mean()
     fixed = per_rate.xs("fixed", level="rule").groupby(["size", "method"]).max().rename("best fixed")
     rules = per_rate.drop("fixed", level="rule").groupby(["size", "method", "rule"]).agg(["mean", "min", "max"])
-    seconds = rows.groupby(["size", "method", "rule"])["train_seconds"].median().rename("seconds")
-    table = rules.join(fixed, on=["size", "method"]).join(seconds)
+    table = rules.join(fixed, on=["size", "method"])
     table["spread"] = table["max"] - table["min"]
     return table
 
@@ -48,34 +47,30 @@ def markdown(table: pd.DataFrame, rows: pd.DataFrame) -> str:
     """Per size one line per rule, best first, beside the best of n fixed rates; then method by method."""
     lines = []
     for size, part in table.groupby(level="size", sort=False):
-        overall = part.groupby("rule").agg(
-            mean=("mean", "mean"), worst=("min", "min"), spread=("spread", "mean"), seconds=("seconds", "median")
-        )
+        overall = part.groupby("rule").agg(mean=("mean", "mean"), worst=("min", "min"), spread=("spread", "mean"))
         seeds = rows[rows["size"] == size].groupby("rule")["seed"].nunique()
         fixed = rows[(rows["size"] == size) & (rows["rule"] == "fixed")]
         per_rate = fixed.groupby(["method", "lr"])["value"].mean()
         curves = [expected_best(values.to_numpy()) for _, values in per_rate.groupby("method")]
         picks = [sum(column) / len(curves) for column in zip(*curves, strict=True)]
-        cost = fixed["train_seconds"].median()
-        lines += ["", f"| {size} | mean value | worst start | spread over starts | training time | seeds |"]
-        lines += ["|---|---|---|---|---|---|"]
-        for rule, row in overall.sort_values("mean", ascending=False).iterrows():
-            shown = f"{row['mean']:.3f} | {row['worst']:.3f} | {row['spread']:.3f} | {row['seconds'] / cost:.2f}"
-            lines.append(f"| {rule} | {shown} | {seeds[rule]} |")
+        lines += ["", f"| {size} | mean value | worst start | spread over starts | seeds |", "|---|---|---|---|---|"]
+        for name, row in overall.sort_values("mean", ascending=False).iterrows():
+            shown = f"{row['mean']:.3f} | {row['worst']:.3f} | {row['spread']:.3f}"
+            lines.append(f"| {name} | {shown} | {seeds[str(name)]} |")
         for n in (1, 2, 3, len(picks)):
             name = "the best of all fixed rates" if n == len(picks) else f"the best of {n} fixed rates picked at random"
-            lines.append(f"| {name} | {picks[n - 1]:.3f} | | | {n:.2f} | {seeds['fixed']} |")
+            lines.append(f"| {name} | {picks[n - 1]:.3f} | | | {seeds['fixed']} |")
     lines += [
         "",
         "| size | method | best fixed lr | " + " | ".join(SHOWN) + " |",
         "|---|---|---|" + "---|" * len(SHOWN),
     ]
-    for (size, method), group in table.groupby(level=["size", "method"], sort=False):
+    for place, group in table.groupby(level=["size", "method"], sort=False):
         cells = []
         for rule in SHOWN:
-            row = group[group.index.get_level_values("rule") == rule]
-            cells.append(f"{row['mean'].iloc[0]:.3f} ({row['min'].iloc[0]:.3f})" if len(row) else "")
-        lines.append(f"| {size} | {method} | {group['best fixed'].iloc[0]:.3f} | " + " | ".join(cells) + " |")
+            found = group[group.index.get_level_values("rule") == rule]
+            cells.append(f"{found['mean'].iloc[0]:.3f} ({found['min'].iloc[0]:.3f})" if len(found) else "")
+        lines.append(f"| {' | '.join((*map(str, place), format(group['best fixed'].iloc[0], '.3f'), *cells))} |")
     return "\n".join(lines)
 
 
@@ -95,7 +90,7 @@ def picture(rows: pd.DataFrame, path: Path) -> None:
             fixed = means[size, method, "fixed"]
             ax.plot(fixed.index, fixed.values, color="0.5", marker="s", markersize=3, label="fixed lr")
             for rule in SHOWN:
-                if (size, method, rule) in means.index.droplevel("lr"):
+                if (size, method, rule) in means:
                     line = means[size, method, rule]
                     ax.plot(line.index, line.values, color=COLOURS[rule], marker="o", markersize=4, label=rule)
             ax.set_xscale("log")

@@ -86,10 +86,6 @@ class Space:
             raise ValueError(f"this configuration is not of the search space: {'; '.join(misfits)}")
         return params
 
-    def contains(self, config: Mapping[str, object]) -> bool:
-        """Whether :meth:`suggest` could return this configuration, names the space does not know left out."""
-        return not self._fit(config)[1]
-
     def distributions(self) -> dict[str, optuna.distributions.BaseDistribution]:
         """Optuna's distribution of every parameter that is searched, by Optuna's names."""
         return {item.optuna_name: item.distribution() for item in self.parameters if is_searched(item)}

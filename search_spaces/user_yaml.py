@@ -73,7 +73,8 @@ def parse_space(text: str, *, source: str, known: Collection[str], kinds: Kinds 
     reader = _Reader(known, kinds)
     space = reader.space(root)
     if reader.problems:
-        raise SpaceError([f"{source}:{line}: {text}" for line, text in sorted(reader.problems, key=itemgetter(0))])
+        told = [f"{source}:{line}: {text}" for line, text in sorted(reader.problems, key=itemgetter(0))]
+        raise SpaceError(told, space)
     return space
 
 

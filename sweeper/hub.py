@@ -88,7 +88,7 @@ def _model_reason(name: str) -> str | None:
 
 
 def _refusal(error: Exception) -> str:
-    from huggingface_hub.errors import EntryNotFoundError, GatedRepoError, RepositoryNotFoundError
+    from huggingface_hub.errors import EntryNotFoundError, GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
 
     if isinstance(error, GatedRepoError):
         return "access to it is restricted; accept its terms on the hub and log in with 'hf auth login'"
@@ -97,6 +97,8 @@ def _refusal(error: Exception) -> str:
     if isinstance(error, EntryNotFoundError):
         return "there is no config.json in it, so it is no model that transformers loads"
     text = str(error).strip().splitlines()
+    if isinstance(error, HfHubHTTPError) and error.response is not None:
+        return f"the hub answered {error.response.status_code} ({text[0][:120] if text else type(error).__name__})"
     return f"the hub cannot be reached ({text[0][:120] if text else type(error).__name__})"
 
 

@@ -43,6 +43,7 @@ _OUTCOME = (
     "generation_seconds",
 )
 TRIAL_COLUMNS = (*_LEADING, *(name for name in SPEC_FIELDS if name not in _LEADING), *_OUTCOME)
+METRIC_COLUMNS = (*LOSSES, *FINAL_METRICS, *FURTHER_METRICS)
 HISTORY_COLUMNS = (
     "trial_id",
     "step",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trainables.data import IMAGE_DATASETS
-from trainables.metrics.registry import ACCURACIES, DEFAULT_SET, LOSS_METRICS, METRICS
+from trainables.metrics.registry import ACCURACIES, DEFAULT_SET, LOSS_METRICS, METRICS, distance_name
 
 DEFAULT_OBJECTIVES = "forget_loss:max,retain_loss:min"
 
@@ -17,7 +17,11 @@ class ObjectiveError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """One axis of the search. ``column`` is what is optimised: the capped forget loss for ``forget_loss``."""
+    """One axis of the search: ``name`` as it was given, ``direction`` max or min.
+
+    ``column`` is what is optimised: the capped forget loss for ``forget_loss``, and of a metric whose best value lies
+    between its bounds (``privleak``, the membership inference AUCs) its distance from there.
+    """
 
     name: str
     direction: str
@@ -25,14 +29,19 @@ class Objective:
     @property
     def column(self) -> str:
         """The column of trials.csv."""
-        return "forget_loss_capped" if self.name == "forget_loss" else self.name
+        return "forget_loss_capped" if self.name == "forget_loss" else self.metric
+
+    @property
+    def metric(self) -> str:
+        """The metric that is measured for it."""
+        return distance_name(self.name) if METRICS[self.name].ideal is not None else self.name
 
     def to_dict(self, random_guess: float, *, unit: str = "token") -> dict[str, object]:
         """As sweep.json has it; losses are bounded by the random guess ``ln|V|``, other metrics by their table.
 
         ``unit`` is what a loss is a mean over: token or image.
         """
-        metric = METRICS[self.name]
+        metric = METRICS[self.metric]
         return {
             "name": self.name,
             "column": self.column,
@@ -56,10 +65,15 @@ def parse_objectives(text: str) -> tuple[Objective, ...]:
             raise ObjectiveError(f"unknown objective '{name}': expected one of {', '.join(METRICS)}")
         if direction not in ("min", "max"):
             raise ObjectiveError(f"objective '{part.strip()}' needs a direction: {name}:min or {name}:max")
+        if direction == "max" and METRICS[name].ideal is not None:
+            raise ObjectiveError(
+                f"objective '{part.strip()}': of {name} {METRICS[name].better}, so only its distance from there can be "
+                f"optimised: {name}:min"
+            )
         found.append(Objective(name, direction))
     if len(found) < 2:
         raise ObjectiveError(f"a Pareto search needs at least two objectives, got '{text}'")
-    if len({item.name for item in found}) < len(found):
+    if len({item.column for item in found}) < len(found):
         raise ObjectiveError(f"an objective is named twice in '{text}'")
     return tuple(found)
 
@@ -75,8 +89,9 @@ def unmeasured(objectives: Sequence[Objective], dataset: str) -> list[str]:
 
 def with_objectives(metrics: tuple[str, ...], objectives: tuple[Objective, ...]) -> tuple[str, ...]:
     """The chosen ``metrics`` and those the objectives need beside them; () stays () where the default set has all."""
-    names = [item.name for item in objectives if item.name not in LOSS_METRICS]
+    # A distance is told beside the value it is of.
+    names = [name for item in objectives if item.name not in LOSS_METRICS for name in (item.name, item.metric)]
     if not metrics:
-        further = [name for name in names if name not in DEFAULT_SET]
+        further = dict.fromkeys(name for name in names if name not in DEFAULT_SET)
         return ("default", *further) if further else ()
     return tuple(dict.fromkeys((*metrics, *names)))

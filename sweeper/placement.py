@@ -67,6 +67,21 @@ def ray_cluster(address: str | None, *, resources: Resources, shared: tuple[Path
     import ray
 
     try:
+        _start(address)
+        # Ray reports a dead worker on stdout, which belongs to what the user asked to have printed.
+        with contextlib.redirect_stdout(sys.stderr):
+            nodes = [node for node in ray.nodes() if node["Alive"]]
+            slots = _slots(nodes, resources)
+            _require_shared(nodes, shared)
+            yield slots
+    finally:
+        ray.shutdown()
+
+
+def _start(address: str | None) -> None:
+    import ray
+
+    try:
         ray.init(
             address=address or "local",
             log_to_driver=False,
@@ -80,15 +95,6 @@ def ray_cluster(address: str | None, *, resources: Resources, shared: tuple[Path
         # Ray shows a token of its own accord only to clusters found by 'auto', and a wrong guess fails every trial.
         hint = "" if "RAY_AUTH_MODE" in os.environ else "; if the cluster asks for a token, set RAY_AUTH_MODE=token"
         raise PlacementError(f"cannot join a Ray cluster at '{address}': {reason}{hint}") from None
-    try:
-        # Ray reports a dead worker on stdout, which belongs to what the user asked to have printed.
-        with contextlib.redirect_stdout(sys.stderr):
-            nodes = [node for node in ray.nodes() if node["Alive"]]
-            slots = _slots(nodes, resources)
-            _require_shared(nodes, shared)
-            yield slots
-    finally:
-        ray.shutdown()
 
 
 def _times(part: float, whole: float) -> int:

@@ -11,6 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from sweeper.ledger import LANDSCAPE_COLUMNS, TRIAL_COLUMNS, CsvLog, Ledger, Row, write_json
 from sweeper.targets import prepare_with_progress
+from sweeper.unfinished import UnfinishedRun
 from trainables.checkpoints import save_model
 from trainables.item_log import write_item_log
 from trainables.reports import Status
@@ -20,25 +21,53 @@ from trainables.target import default_device
 from trainables.workspace import Workspace
 
 
-def run_once(spec: TrialSpec, *, out: Path | None, console: Console, started: float, landscape_points: int = 0) -> Row:
+def run_once(
+    spec: TrialSpec,
+    *,
+    out: Path | None,
+    console: Console,
+    started: float,
+    landscape_points: int = 0,
+    command: str = "the same call",
+) -> Row:
     """Run ``spec`` and return its row of a table of trials.
 
     With ``out``: ``history.csv`` grows by a row per report, ``auto_lr.csv`` by a row per AutoLR update and
     ``landscape.csv`` by ``landscape_points`` losses along its step; ``metrics.json`` is the returned row, and
     of a finished run ``checkpoint/`` is the unlearned model and ``items.json`` has the values behind its metrics.
+    Where ``out`` holds an interrupted or killed run of the same spec, this goes on from its last saved state, to the
+    same bits as an undisturbed run; ``command`` is what others are told to type to do so.
+
+    Raises:
+        OtherRun: ``out`` holds an unfinished run of another spec, or another process is at it.
     """
     target = prepare_with_progress(spec, console=console)
     spec = replace(spec, target_key=target.key)
     workspace = Workspace(target, device=default_device())
     run = UnlearningRun(spec, workspace, landscape_points=landscape_points if out is not None else 0)
-    ledger = None
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        ledger = Ledger(out)
+    if out is None:
+        return _run(run, workspace, None, console, started)
+    unfinished = UnfinishedRun(out)
+    with unfinished.held():
+        epochs = unfinished.begin(run, landscape_points=landscape_points, command=command)
+        if epochs:
+            console.print(f"going on after epoch {epochs:g}", highlight=False)
+        row = _run(run, workspace, unfinished, console, started)
+        unfinished.discard()
+    return row
+
+
+def _run(
+    run: UnlearningRun, workspace: Workspace, unfinished: UnfinishedRun | None, console: Console, started: float
+) -> Row:
+    spec = run.spec
+    out = unfinished.out if unfinished is not None else None
+    ledger = Ledger(out) if out is not None else None
     first_step = time.time()
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(spec.method, total=spec.epochs)
+        bar.update(task, completed=run.epoch)
         for report in run:
             losses = {name: round(value, 4) for name, value in report.losses.items()}
             bar.update(task, completed=report.epoch, description=f"{spec.method} {losses}")
@@ -46,8 +75,10 @@ def run_once(spec: TrialSpec, *, out: Path | None, console: Console, started: fl
                 ledger.history.append([{"trial_id": spec.spec_hash, **report.row()}])
                 if report.auto_lr:
                     ledger.auto_lr.append({"trial_id": spec.spec_hash, **update} for update in report.auto_lr)
-    if out is not None and run.landscape:
-        points = ({"trial_id": spec.spec_hash, **point} for point in run.landscape)
+            if unfinished is not None and report.status is None:
+                unfinished.save(run)
+    if out is not None and run.auto_lr.landscape:
+        points = ({"trial_id": spec.spec_hash, **point} for point in run.auto_lr.landscape)
         CsvLog(out / "landscape.csv", LANDSCAPE_COLUMNS, sync=False).append(points)
     checkpoint = None
     if out is not None and report.status is Status.FINISHED:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from search_spaces.space import Space
 from sweeper.objectives import Objective
+from trainables.reports import Status
 
 if TYPE_CHECKING:
     import optuna
@@ -117,9 +118,9 @@ class SweepStudy:
         number = int(trial_id)
         status = row.get("status")
         values = [_number(row.get(item.column)) for item in self._objectives]
-        if status == "finished" and all(map(math.isfinite, values)):
+        if status == Status.FINISHED and all(map(math.isfinite, values)):
             self._study.tell(number, values, skip_if_finished=True)
-        elif status == "stopped":
+        elif status == Status.STOPPED:
             self._study.tell(number, state=TrialState.PRUNED, skip_if_finished=True)
         else:
             self._study.tell(number, state=TrialState.FAIL, skip_if_finished=True)

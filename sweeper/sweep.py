@@ -12,12 +12,13 @@ import importlib.metadata
 import json
 import logging
 import os
+import shutil
 import signal
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,9 @@ from sweeper.targets import prepare_with_progress
 from sweeper.tracking import Tracker
 from sweeper.tracking.uri import shown_uri, sqlite_path
 from trainables.data import IMAGE_DATASETS
-from trainables.target import Target
+from trainables.problem import load_problem
+from trainables.spec import TrialSpec
+from trainables.target import Target, trained_key
 
 logger = logging.getLogger(__name__)
 FORMAT = 1
@@ -61,6 +64,7 @@ class Summary:
     out: Path
     counts: Mapping[str, int]
     trials: int
+    asked: int
     hypervolume: float | None
     front: int
     tracking: str
@@ -70,6 +74,7 @@ class Summary:
         return {
             "out": str(self.out),
             "trials": self.trials,
+            "asked": self.asked,
             "status": dict(self.counts),
             "hypervolume": self.hypervolume,
             "front": self.front,
@@ -86,6 +91,12 @@ def begin(settings: SweepSettings, out: Path) -> None:
     write_json(out / "sweep.json", _description(settings, {"created": _now()}))
 
 
+def discard(out: Path) -> None:
+    """Remove the folder of a sweep that could not begin, so that the mended command can have it; never a trial."""
+    if not (out / "trials.csv").exists():
+        shutil.rmtree(out, ignore_errors=True)
+
+
 def read_settings(out: Path) -> SweepSettings:
     """The settings of the sweep in a folder.
 
@@ -99,9 +110,17 @@ def read_settings(out: Path) -> SweepSettings:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["format"] != FORMAT:
             raise UsageError(f"{path} has format {content['format']}, this version reads format {FORMAT}")
-        return SweepSettings.from_dict(content["settings"])
+        settings = SweepSettings.from_dict(content["settings"])
+        objectives = settings.parsed_objectives
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(f"cannot read {path}: {error}") from None
+    # Sweeps from before there were distances have optimised such a metric itself.
+    if old := [item.name for item in objectives if item.metric not in (item.name, *settings.base.metrics)]:
+        raise UsageError(
+            f"the sweep in {out} optimises {', '.join(old)} itself and not its distance from the ideal: new trials "
+            "could not be compared with the old ones; begin a new sweep"
+        )
+    return settings
 
 
 def run(out: Path, *, console: Console) -> Summary:
@@ -113,15 +132,44 @@ def run(out: Path, *, console: Console) -> Summary:
     """
     settings = read_settings(out)
     with _exclusive(out), _interruptible():
-        target = prepare_with_progress(settings.base, console=console)
+        if settings.address is not None:
+            _require_cluster(settings, out)
         content = json.loads((out / "sweep.json").read_text(encoding="utf-8"))
-        if content.get("target") and content["target"]["key"] != target.key:
-            raise UsageError(
-                f"the model or the data of the sweep in {out} have changed since it began (target {target.key}, not "
-                f"{content['target']['key']}): new trials could not be compared with the old ones; begin a new sweep"
-            )
+        begun_with = content.get("target")
+        changed = UsageError(
+            f"the model or the data of the sweep in {out} have changed since it began: new trials could not be "
+            "compared with the old ones; begin a new sweep"
+        )
+        if begun_with and _trains_another(settings.base, Path(begun_with["path"])):
+            raise changed
+        target = prepare_with_progress(settings.base, console=console)
+        if begun_with and begun_with["key"] != target.key:
+            raise changed
         write_json(out / "sweep.json", _description(settings, content, target))
         return _run(settings, out, target, console)
+
+
+def _trains_another(base: TrialSpec, begun_with: Path) -> bool:
+    """Whether another target than that of the sweep's beginning would be fine-tuned, which may take hours, in vain."""
+    return base.target_path is None and trained_key(base, load_problem(base)) != begun_with.name
+
+
+def _require_cluster(settings: SweepSettings, out: Path) -> None:
+    """Join the cluster and leave it: what it cannot do is to be said before a target is fine-tuned for hours."""
+    if problem := address_problem(settings.address):
+        raise PlacementError(problem)
+    with _joined(settings, (out.resolve(),)):
+        pass
+
+
+@contextmanager
+def _joined(settings: SweepSettings, shared: tuple[Path, ...]) -> Iterator[int]:
+    """Ray, with how many trials fit at once. A signal waits until Ray has started: half started, it leaves processes
+    behind, or crashes."""
+    with ExitStack() as stack:
+        with _held_back():
+            slots = stack.enter_context(ray_cluster(settings.address, resources=settings.resources, shared=shared))
+        yield slots
 
 
 def _run(settings: SweepSettings, out: Path, target: Target, console: Console) -> Summary:
@@ -163,6 +211,12 @@ def _run(settings: SweepSettings, out: Path, target: Target, console: Console) -
         if left > 0:
             folders = {trial_id: folder for trial_id, (folder, _) in restore.items()}
             _tune(settings, out, target, session, left=left, restore=folders)
+    except KeyboardInterrupt:
+        pass  # what is finished gets its report below, which ends in Interrupted
+    except BaseException:
+        tracker.sweep_ended(status="failed", metrics={})
+        tracker.close(timeout=10.0)
+        raise
     finally:
         session.display.close()
     return _conclude(settings, out, session, console)
@@ -172,13 +226,7 @@ def _tune(
     settings: SweepSettings, out: Path, target: Target, session: SweepSession, *, left: int, restore: Mapping[str, str]
 ) -> None:
     """Hand the trials that are left to Ray Tune and wait."""
-    if problem := address_problem(settings.address):
-        raise PlacementError(problem)
-    deadline = None
-    if settings.time_budget_seconds is not None:
-        deadline = time.monotonic() + settings.time_budget_seconds
-    shared = (out.resolve(), Path(target.path))
-    with ray_cluster(settings.address, resources=settings.resources, shared=shared) as slots:
+    with _joined(settings, (out.resolve(), Path(target.path))) as slots:
         from ray import tune
         from ray.tune import CheckpointConfig, FailureConfig, RunConfig, TuneConfig
 
@@ -192,6 +240,9 @@ def _tune(
             cpus=settings.cpus_per_trial,
             gpus=settings.gpus_per_trial,
         )
+        deadline = None
+        if settings.time_budget_seconds is not None:
+            deadline = time.monotonic() + settings.time_budget_seconds
         storage = settings.ray_storage(out)
         attempt = 1 + sum(1 for path in storage.glob("attempt-*") if path.is_dir())
         tuner = tune.Tuner(
@@ -231,10 +282,10 @@ def _conclude(settings: SweepSettings, out: Path, session: SweepSession, console
 
     rows = session.ledger.trials.read()
     complete = len(rows) >= settings.trials or settings.time_budget_seconds is not None
-    if rows:
+    interrupted = _interrupted.is_set() or not complete
+    if rows or not interrupted:
         session.ledger.sort()
         write_report(out)
-    interrupted = _interrupted.is_set() or not complete
     front: dict[str, Any] = {}
     if (out / "pareto.json").is_file():
         front = json.loads((out / "pareto.json").read_text(encoding="utf-8"))
@@ -256,6 +307,7 @@ def _conclude(settings: SweepSettings, out: Path, session: SweepSession, console
         out=out,
         counts=Counter(row["status"] for row in rows),
         trials=len(rows),
+        asked=settings.trials,
         hypervolume=front.get("hypervolume"),
         front=len(front.get("front", ())),
         tracking=delivered.message or shown_uri(settings.tracking_uri),
@@ -327,6 +379,27 @@ def _interruptible() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def _held_back() -> Iterator[None]:
+    """Let a first signal take effect at the end of the block; a second one ends it at once."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def note(number: int, frame: object) -> None:
+        if _interrupted.is_set():
+            raise KeyboardInterrupt
+        _interrupted.set()
+
+    for number in before:
+        signal.signal(number, note)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():  # Ray has put its own on SIGTERM
+            signal.signal(number, handler)
+    if _interrupted.is_set():
+        raise KeyboardInterrupt
 
 
 def _listen() -> None:

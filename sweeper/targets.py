@@ -9,7 +9,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from trainables.data import ProblemData
 from trainables.finetune import Progress as TargetProgress
+from trainables.problem import left_out_without_retain_model
 from trainables.retain import make_retain_model
 from trainables.spec import TrialSpec
 from trainables.target import RETAIN, Target, prepare_target
@@ -24,6 +26,7 @@ def prepare_with_progress(spec: TrialSpec, *, console: Console) -> Target:
     """
     with shown(spec, console) as (show, seen):
         target = prepare_target(spec, on_progress=show)
+    say_what_is_left_out(spec, target.data, console)
     if progress := seen.get("target"):
         names = ("forget_loss", "retain_loss", "verbmem", "forget_accuracy", "retain_accuracy")
         scores = ", ".join(f"{name} {target.baseline[name]:.3f}" for name in names if name in target.baseline)
@@ -35,6 +38,22 @@ def retain_model_with_progress(spec: TrialSpec, *, console: Console) -> Path:
     """:func:`make_retain_model`, shown in the same way."""
     with shown(spec, console) as (show, _):
         return make_retain_model(spec, on_progress=show)
+
+
+def say_what_is_left_out(spec: TrialSpec, data: ProblemData, console: Console) -> None:
+    """A line on the metrics, of the sets asked for, that only a retain model would give; no line where there are none.
+
+    Raises:
+        MetricError: a metric asked for by name cannot be had.
+    """
+    if names := left_out_without_retain_model(spec, data):
+        console.print(
+            f"left out for want of a retain model: {', '.join(names)}; give one with --retain-model DIR "
+            "('python -m sweeper target --retain-only --out DIR' makes it)",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
 
 
 @contextmanager

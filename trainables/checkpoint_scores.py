@@ -12,14 +12,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainables import cache_keys as keys
 from trainables import target as targets
-from trainables.data import UnlearningData, load_data
-from trainables.evaluation_sets import metrics_of
 from trainables.finetune import Progress
 from trainables.measured import ItemLog
-from trainables.metrics.registry import needs_retain_model
 from trainables.modality import modality_of
-from trainables.retain import retain_values
+from trainables.problem import load_problem
+from trainables.retain import metrics_and_retain
 from trainables.spec import TrialSpec
 
 if TYPE_CHECKING:
@@ -56,20 +55,11 @@ def score_checkpoint(
     folder = Path(spec.target_path)
     cache = cache or targets.cache_folder()
     device = device or targets.default_device()
-    data = load_data(
-        spec.dataset,
-        forget_split=spec.forget_split,
-        forget_class=spec.forget_class,
-        data_dir=Path(spec.data_dir) if spec.data_dir else None,
-        limit=spec.limit,
-    )
-    chosen = metrics_of(spec.metrics, data, retain_model=spec.may_have_retain_model)
-    retain = None
-    if needs_retain_model(chosen) and isinstance(data, UnlearningData):
-        recipe = targets.target_recipe(spec)
-        retain = retain_values(spec, data, recipe=recipe, cache=cache, device=device, on_progress=on_progress)
-    named = (_content(folder), data, chosen, retain.key if retain else None, spec.max_length, *targets.asked(spec))
-    stored = cache / "scores" / f"{targets.digest(targets.FORMAT, 'scores', *named)}.json"
+    data = load_problem(spec)
+    recipe = targets.target_recipe(spec)
+    chosen, retain = metrics_and_retain(spec, data, recipe=recipe, cache=cache, device=device, on_progress=on_progress)
+    named = (_content(folder), data, chosen, retain.key if retain else None, spec.max_length, *keys.asked(spec))
+    stored = cache / "scores" / f"{keys.digest(keys.FORMAT, 'scores', *named)}.json"
     if not stored.is_file():
         modality = modality_of(data, targets.model_info(spec).template)
         model = modality.load_model(folder).to(device)
@@ -109,6 +99,6 @@ def _base_of(folder: Path) -> str | None:
 
 def _content(folder: Path) -> str:
     """Names the weights: an adapter's with those of its base."""
-    own = targets.folder_digest(folder)
+    own = keys.folder_digest(folder)
     base = _base_of(folder) if (folder / ADAPTER).is_file() else None
-    return f"{own}+{targets.folder_digest(Path(base))}" if base and Path(base).is_dir() else own
+    return f"{own}+{keys.folder_digest(Path(base))}" if base and Path(base).is_dir() else own

@@ -17,6 +17,8 @@ from dog import DoG
 from prodigyopt import Prodigy
 from torch.nn import Parameter
 
+from trainables.gradients import total_norm
+
 
 class CappedProdigy(Prodigy):
     """Prodigy whose ``d`` grows by at most ``growth`` a step, also from its start ``d0``, where the package allows any.
@@ -35,7 +37,7 @@ class CappedProdigy(Prodigy):
 class CappedDoG(DoG):
     """DoG (arXiv:2302.12022) whose distance ``rbar`` grows by at most ``growth`` a step; no iterate averaging.
 
-    A missing gradient counts as zero.
+    A missing gradient counts as zero. Norms are accumulated in float64, where the package has float32.
     """
 
     def __init__(self, params: Sequence[Parameter], *, growth: float, **settings: Any) -> None:
@@ -52,12 +54,14 @@ class CappedDoG(DoG):
         return super().step(closure)
 
     def _update_group_state(self, group: dict[str, Any], init: list[torch.Tensor]) -> None:
-        squared = torch.stack([(p.grad.detach() ** 2).sum() for p in group["params"]]).sum()
+        squared = total_norm([p.grad.detach() for p in group["params"]]) ** 2
         if self._first_step:
-            group["rbar"] = group["reps_rel"] * (1 + torch.stack([p.detach().norm() for p in group["params"]]).norm())
+            group["rbar"] = group["reps_rel"] * (1 + total_norm([p.detach() for p in group["params"]]))
             group["G"] = torch.zeros_like(squared) + group["eps"]
         else:
-            away = torch.stack([(p.detach() - x).norm() for p, x in zip(group["params"], init, strict=True)]).norm()
+            # One difference at a time: all of them would be another copy of the weights.
+            moved = (total_norm([p.detach() - x]) for p, x in zip(group["params"], init, strict=True))
+            away = total_norm(list(moved))
             group["rbar"] = torch.minimum(torch.maximum(group["rbar"], away), group["rbar"] * group["growth_rate"])
         rate = group["lr"] * self._rate(group, squared)
         group["eta"] = [rate] * len(group["params"])
@@ -129,5 +133,5 @@ def run_away(optimizer: torch.optim.Optimizer) -> str | None:
 
 def _start_length(group: dict[str, Any]) -> float:
     if "start_length" not in group:
-        group["start_length"] = 1.0 + float(torch.stack([x.norm() for x in group["init_buffer"]]).norm())
+        group["start_length"] = 1.0 + float(total_norm(group["init_buffer"]))
     return float(group["start_length"])

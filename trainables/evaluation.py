@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from trainables.data.examples import UnlearningData
-from trainables.evaluation_sets import choice_sets, core_sets, further_sets, metrics_of, question_sets
+from trainables.evaluation_sets import QuestionSet, choice_sets, core_sets, further_sets, metrics_of, question_sets
 from trainables.item_log import item_log
 from trainables.losses import sequence_nll
-from trainables.measured import Measured
+from trainables.measured import ItemLosses, Measured, loss_columns
 from trainables.metrics.registry import DEFAULT_SET, LOSS_METRICS, METRICS
 from trainables.model_scores import ModelScores, RetainValues
 from trainables.prompted import prompted_sets
-from trainables.tokens import QUESTION_ANSWER
+from trainables.tokens import QUESTION_ANSWER, pad_id
 
 if TYPE_CHECKING:
     import torch
@@ -33,8 +33,7 @@ FURTHER_METRICS = tuple(name for name in METRICS if name not in (*LOSSES, *FINAL
 class Evaluator:
     """Scores models on one unlearning problem; the sets are tokenised once, here.
 
-    ``random_guess`` is ``ln|V|``, the loss of a uniform guess: the cap of ``forget_loss_capped``, since a loss of
-    40 or 500 is not "more forgotten" than a guess.
+    ``random_guess`` is ``ln|V|``, the loss of a uniform guess: the cap of ``forget_loss_capped``.
     """
 
     def __init__(
@@ -58,15 +57,18 @@ class Evaluator:
         questions, choices = core_sets(data)
         self._questions = question_sets(questions, tokenizer, max_length, template)
         self._choices = choice_sets(choices, tokenizer, max_length, template)
+        trained = self._questions["forget"]
+        if not data.judged_as_trained:
+            trained = QuestionSet(data.forget, tokenizer, max_length, template)
+        self._loss_sets = {"forget": trained, "retain": self._questions["retain"]}
         self._prompted = prompted_sets(data, tokenizer)
         self._whole = False
         self._last_answers: dict[str, tuple[Array, Array]] = {}
 
     def losses(self, model: PreTrainedModel) -> dict[str, float]:
         """Token-mean cross-entropy on the whole forget set and on the retain sample, and the capped forget loss."""
-        forget, retain = (self._mean_loss(model, part) for part in ("forget", "retain"))
-        capped = min(forget, self.random_guess) if math.isfinite(forget) else forget
-        return {"forget_loss": forget, "retain_loss": retain, "forget_loss_capped": capped}
+        forget, retain = (self._item_losses(model, part) for part in ("forget", "retain"))
+        return loss_columns(forget, retain, self.random_guess)
 
     def final(self, model: PreTrainedModel) -> dict[str, float]:
         """The default metrics of a finished model; docs/metrics.md has their formulas.
@@ -101,13 +103,17 @@ class Evaluator:
             self._tokenise_the_rest()
         scores = self.scores(model, retain=retain)
         if unchanged:
-            scores.known_answers.update(self._last_answers)
+            known = {part for part, questions in self._loss_sets.items() if questions is self._questions[part]}
+            scores.known_answers.update((part, self._last_answers[part]) for part in known)
         metrics = scores.measure(chosen)
         return Measured(metrics, item_log(scores), scores.generation_seconds)
 
     def verbmem(self, model: PreTrainedModel) -> float:
-        """Mean ROUGE-L recall of greedy answers on the forget set, or of the continuations its data ask for."""
-        return self.scores(model).measure(("verbmem",))["verbmem"]
+        """Mean ROUGE-L recall of greedy answers on the forget set, or of the continuations its data ask for.
+
+        It says whether the model has learned F: it is of F itself, whatever forgetting is judged on.
+        """
+        return self._scores(model, self._questions | self._loss_sets).measure(("verbmem",))["verbmem"]
 
     def reference(self, model: PreTrainedModel, *, key: str, path: str) -> RetainValues:
         """What metrics need of ``model`` as the one trained without the forget set."""
@@ -116,10 +122,15 @@ class Evaluator:
 
     def scores(self, model: PreTrainedModel, *, retain: RetainValues | None = None) -> ModelScores:
         """The model's per-item values, computed as they are asked for."""
+        return self._scores(model, self._questions, retain)
+
+    def _scores(
+        self, model: PreTrainedModel, questions: Mapping[str, QuestionSet], retain: RetainValues | None = None
+    ) -> ModelScores:
         return ModelScores(
             model,
             self._tokenizer,
-            questions=self._questions,
+            questions=questions,
             choices=self._choices,
             prompted=self._prompted,
             template=self._template,
@@ -136,13 +147,13 @@ class Evaluator:
             self._choices |= choice_sets(choices, self._tokenizer, self._max_length, self._template)
             self._whole = True
 
-    def _mean_loss(self, model: PreTrainedModel, part: str) -> float:
+    def _item_losses(self, model: PreTrainedModel, part: str) -> ItemLosses:
         totals, counts = sequence_nll(
             model,
-            self._questions[part].sequences,
-            pad_id=int(self._tokenizer.pad_token_id),
+            self._loss_sets[part].sequences,
+            pad_id=pad_id(self._tokenizer),
             batch_size=self._batch_size,
             device=self._device,
         )
         self._last_answers[part] = (np.asarray(totals, dtype=np.float64), np.asarray(counts, dtype=np.float64))
-        return math.fsum(totals) / sum(counts) if all(map(math.isfinite, totals)) else math.nan
+        return totals, counts

@@ -105,7 +105,7 @@ def metrics_of(names: Sequence[str], data: ProblemData, *, retain_model: bool = 
 def core_sets(data: UnlearningData) -> tuple[Parts, Parts]:
     """The sets of the default metrics: those with questions, and those with answers to choose between."""
     return (
-        {"forget": data.forget, "retain": data.retain_eval},
+        {"forget": data.judged, "retain": data.retain_eval},
         {"forget": data.forget_eval, "retain": data.retain_eval},
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from trainables.tokens import sorted_batches
+from trainables.tokens import pad_id, sorted_batches
 
 if TYPE_CHECKING:
     import torch
@@ -28,14 +28,14 @@ def generate_greedy(
     """
     import torch
 
-    pad_id = int(tokenizer.pad_token_id)
+    padding = pad_id(tokenizer)
     was_training = model.training
     model.eval()
     texts = [""] * len(prompts)
     with torch.no_grad():
         for indices in sorted_batches([len(prompt) for prompt in prompts], batch_size):
             width = max(len(prompts[index]) for index in indices)
-            ids = torch.full((len(indices), width), pad_id, dtype=torch.long)
+            ids = torch.full((len(indices), width), padding, dtype=torch.long)
             mask = torch.zeros_like(ids)
             for row, index in enumerate(indices):
                 ids[row, width - len(prompts[index]) :] = torch.tensor(prompts[index], dtype=torch.long)
@@ -48,7 +48,7 @@ def generate_greedy(
                 num_beams=1,
                 repetition_penalty=1.0,  # some models ship another one in their generation config
                 use_cache=True,
-                pad_token_id=pad_id,
+                pad_token_id=padding,
                 eos_token_id=tokenizer.eos_token_id,
             )
             decoded = tokenizer.batch_decode(output[:, width:], skip_special_tokens=True)

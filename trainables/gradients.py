@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from trainables.weightings import Gradient, Gramian, Weights
@@ -11,9 +10,11 @@ from trainables.weightings import Gradient, Gramian, Weights
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Gradient", "combine_", "gramian", "norm", "take_gradient"]
+__all__ = ["Gradient", "combine_", "gramian", "norm", "take_gradient", "total_norm"]
 
 _CHUNK = 1 << 24
+_CPU_CHUNK = 1 << 18
+"""Elements converted at a time: few launches on a GPU; what stays in the cache of a CPU, twenty times as fast."""
 
 
 def take_gradient(parameters: Sequence[Tensor]) -> Gradient:
@@ -31,24 +32,36 @@ def gramian(retain: Gradient, forget: Gradient) -> Gramian:
     """
     import torch
 
-    rr, rf, ff = [], [], []
+    rr: list[Tensor] = []
+    rf: list[Tensor] = []
+    ff: list[Tensor] = []
     for g_r, g_f in zip(retain, forget, strict=True):
-        if g_r is not None:
-            rr.append(_dot(g_r, g_r))
-        if g_f is not None:
-            ff.append(_dot(g_f, g_f))
-        if g_r is not None and g_f is not None:
-            rf.append(_dot(g_r, g_f))
+        for part_r, part_f in _chunks(g_r, g_f):
+            if part_r is not None:
+                rr.append(torch.dot(part_r, part_r))
+            if part_f is not None:
+                ff.append(torch.dot(part_f, part_f))
+            if part_r is not None and part_f is not None:
+                rf.append(torch.dot(part_r, part_f))
     sums = torch.stack([torch.stack(terms).sum() if terms else _zero(retain, forget) for terms in (rr, rf, ff)])
     return Gramian(*sums.tolist())
 
 
 def norm(gradient: Gradient) -> float:
     """The Euclidean norm, accumulated in float64."""
+    parts = [part for part in gradient if part is not None]
+    return float(total_norm(parts)) if parts else 0.0
+
+
+def total_norm(parts: Sequence[Tensor]) -> Tensor:
+    """The Euclidean norm of all elements together, float64, as a scalar on their device; at least one part.
+
+    float64 inside, too: torch's float32 norm of 16M elements is off by 5e-4.
+    """
     import torch
 
-    terms = [_dot(part, part) for part in gradient if part is not None]
-    return math.sqrt(torch.stack(terms).sum().item()) if terms else 0.0
+    found: Tensor = torch.stack(torch._foreach_norm(list(parts), 2, dtype=torch.float64)).norm()
+    return found
 
 
 def combine_(parameters: Sequence[Tensor], retain: Gradient, forget: Gradient, weights: Weights) -> None:
@@ -69,15 +82,15 @@ def combine_(parameters: Sequence[Tensor], retain: Gradient, forget: Gradient, w
             parameter.grad = None
 
 
-def _dot(x: Tensor, y: Tensor) -> Tensor:
-    import torch
-
-    flat_x, flat_y = x.reshape(-1), y.reshape(-1)
-    # In chunks: the float64 copies of a 100M-element embedding would take 1.6 GB at once.
-    parts = [
-        torch.dot(flat_x[i : i + _CHUNK].double(), flat_y[i : i + _CHUNK].double()) for i in range(0, x.numel(), _CHUNK)
-    ]
-    return torch.stack(parts).sum()
+def _chunks(*parts: Tensor | None) -> Iterator[tuple[Tensor | None, ...]]:
+    """Tensors of one shape in float64, flat, a chunk at a time; all at once a 100M-element embedding takes 1.6 GB."""
+    given = [part for part in parts if part is not None]
+    if not given:
+        return
+    flat = [None if part is None else part.reshape(-1) for part in parts]
+    size = _CHUNK if given[0].is_cuda else _CPU_CHUNK
+    for start in range(0, given[0].numel(), size):
+        yield tuple(None if part is None else part[start : start + size].double() for part in flat)
 
 
 def _zero(*gradients: Gradient) -> Tensor:

@@ -11,7 +11,7 @@ from trainables.checkpoints import load_model, load_tokenizer
 from trainables.data.examples import Example, UnlearningData
 from trainables.evaluation import Evaluator
 from trainables.losses import Predictions, predict, sequence_nll
-from trainables.tokens import QUESTION_ANSWER, Batch, Tokens, collate, encode_examples
+from trainables.tokens import QUESTION_ANSWER, Batch, Tokens, collate, encode_examples, pad_id
 
 if TYPE_CHECKING:
     import torch
@@ -62,7 +62,7 @@ class Language:
         device: torch.device | str,
     ) -> Batch:
         """A right-padded batch."""
-        return collate(items, indices, pad_id=_pad_id(processor), device=device)
+        return collate(items, indices, pad_id=pad_id(processor), device=device)
 
     def predict(self, model: PreTrainedModel, batch: Batch) -> Predictions:
         """Next-token predictions."""
@@ -78,7 +78,7 @@ class Language:
         device: torch.device | str,
     ) -> tuple[list[float], list[int]]:
         """Per sequence its summed NLL and the number of its supervised tokens."""
-        return sequence_nll(model, items, pad_id=_pad_id(processor), batch_size=batch_size, device=device)
+        return sequence_nll(model, items, pad_id=pad_id(processor), batch_size=batch_size, device=device)
 
     def evaluator(
         self,
@@ -104,7 +104,3 @@ class Language:
     def memorised(self, evaluator: Evaluator, model: PreTrainedModel) -> bool:
         """Whether the model tells the forget answers word for word."""
         return evaluator.verbmem(model) > MEMORISED_VERBMEM
-
-
-def _pad_id(processor: PreTrainedTokenizerBase) -> int:
-    return int(processor.pad_token_id)

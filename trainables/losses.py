@@ -39,16 +39,19 @@ def predict(model: PreTrainedModel, batch: Batch) -> Predictions:
     The vocabulary-wide logits of the prompt all rows share, a third to a half, are never made, unless the architecture
     knows no ``logits_to_keep``.
     """
-    from torch.nn.functional import cross_entropy
+    from torch.nn.functional import cross_entropy, pad
 
     labels = batch.labels[:, max(1, batch.prompt_length) :]
     width = labels.shape[1]
     kept = {"logits_to_keep": width + 1} if _keeps_logits(type(_whole(model)).forward) else {}
     logits = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask, use_cache=False, **kept).logits[
-        :, -(width + 1) : -1
+        :, -(width + 1) :
     ]
-    nll = cross_entropy(logits.flatten(0, 1).float(), labels.flatten(), ignore_index=IGNORED, reduction="none")
-    return Predictions(logits, labels, nll.view(labels.shape), labels != IGNORED)
+    # The last position predicts nothing here. It is masked rather than cut off: flattening the rest would copy it all.
+    masked = pad(labels, (0, 1), value=IGNORED)
+    nll = cross_entropy(logits.flatten(0, 1).float(), masked.flatten(), ignore_index=IGNORED, reduction="none")
+    nll = nll.view(masked.shape)[:, :-1].contiguous()
+    return Predictions(logits[:, :-1], labels, nll, labels != IGNORED)
 
 
 def _whole(model: PreTrainedModel) -> PreTrainedModel:
@@ -62,14 +65,8 @@ def _keeps_logits(forward: Callable[..., object]) -> bool:
     return "logits_to_keep" in inspect.signature(forward).parameters
 
 
-def token_nll(model: PreTrainedModel, batch: Batch) -> tuple[Tensor, Tensor]:
-    """``(nll, supervised)`` of :func:`predict`."""
-    predicted = predict(model, batch)
-    return predicted.nll, predicted.supervised
-
-
 def mean_loss(nll: Tensor, supervised: Tensor) -> Tensor:
-    """Mean over all supervised tokens of the batch (nats per token)."""
+    """Mean over all supervised tokens of the batch (nats per token); ``nll`` is 0 elsewhere."""
     return nll.sum() / supervised.sum()
 
 
@@ -85,9 +82,9 @@ def sequence_nll(
     counts = [0] * len(sequences)
     with torch.no_grad():
         for indices in sorted_batches([len(item) for item in sequences], batch_size):
-            nll, supervised = token_nll(model, collate(sequences, indices, pad_id=pad_id, device=device))
-            sums = nll.double().sum(dim=1).tolist()
-            numbers = supervised.sum(dim=1).tolist()
+            predicted = predict(model, collate(sequences, indices, pad_id=pad_id, device=device))
+            sums = predicted.nll.double().sum(dim=1).tolist()
+            numbers = predicted.supervised.sum(dim=1).tolist()
             for index, total, number in zip(indices, sums, numbers, strict=True):
                 totals[index], counts[index] = total, number
     model.train(was_training)

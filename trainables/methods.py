@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from trainables.objectives import ALIASES, OBJECTIVES, ForgetObjective, Reference
-from trainables.options import Option
+from trainables.options import Option, defaults
 from trainables.weightings import WEIGHTINGS, Needs, Weighting
 
 
@@ -38,7 +38,7 @@ class Method:
 
     def resolve(self, given: Mapping[str, float]) -> dict[str, float]:
         """A value for every option of the method: the given one or its default."""
-        return {name: given.get(name, option.default) for name, option in self.options.items()}
+        return {name: given.get(name, default) for name, default in defaults(self.options.values()).items()}
 
 
 def method_names() -> tuple[str, ...]:

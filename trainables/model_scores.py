@@ -20,11 +20,12 @@ from trainables.metrics.memorization import exact_memorization, extraction_stren
 from trainables.metrics.model_utility import Scores, model_utility
 from trainables.metrics.privleak import privleak
 from trainables.metrics.probability import normalised_probability, probability
+from trainables.metrics.registry import METRICS, distance_name
 from trainables.metrics.rouge import rouge_l_recall
 from trainables.metrics.truth_ratio import forget_truth_ratio, log_truth_ratio, retain_truth_ratio, truth_ratio
 from trainables.prompted import PromptedSet
 from trainables.token_scores import TokenScores, token_scores
-from trainables.tokens import Tokens
+from trainables.tokens import Tokens, pad_id
 
 if TYPE_CHECKING:
     import torch
@@ -161,7 +162,7 @@ class ModelScores:
             self._tokens[part] = token_scores(
                 self._model,
                 self.questions[part].sequences,
-                pad_id=int(self._tokenizer.pad_token_id),
+                pad_id=pad_id(self._tokenizer),
                 eos_id=int(self._tokenizer.eos_token_id),
                 batch_size=self._batch_size,
                 device=self._device,
@@ -218,7 +219,7 @@ class ModelScores:
         totals, counts = sequence_nll(
             self._model,
             sequences,
-            pad_id=int(self._tokenizer.pad_token_id),
+            pad_id=pad_id(self._tokenizer),
             batch_size=self._batch_size,
             device=self._device,
         )
@@ -270,27 +271,34 @@ def _memorised(measure: Callable[..., Array]) -> Callable[[ModelScores], float]:
     return mean
 
 
+def _far_from(ideal: float, compute: Callable[[ModelScores], float]) -> Callable[[ModelScores], float]:
+    return lambda scores: abs(compute(scores) - ideal)
+
+
 def _attacked_by(name: str) -> Callable[[ModelScores], float]:
     return lambda scores: scores.attack(name)
 
 
-COMPUTED: Mapping[str, Callable[[ModelScores], float]] = MappingProxyType(
-    {
-        "verbmem": lambda scores: _recalls(scores, "verbmem", "forget").mean(),
-        "knowmem": lambda scores: scores.prompted_recalls("knowmem").mean(),
-        "utility": lambda scores: _recalls(scores, "utility", "retain").mean(),
-        "truth_ratio": lambda scores: retain_truth_ratio(scores.truth_ratios("retain")),
-        "forget_truth_ratio": lambda scores: forget_truth_ratio(scores.truth_ratios("forget")),
-        "forget_probability": lambda scores: probability(scores.losses("forget")).mean(),
-        "retain_probability": lambda scores: probability(scores.losses("retain")).mean(),
-        "forget_quality": _forget_quality,
-        "model_utility": _model_utility,
-        "extraction_strength": _memorised(extraction_strength),
-        "exact_memorization": _memorised(exact_memorization),
-        "privleak": _privleak,
-    }
+_COMPUTED: dict[str, Callable[[ModelScores], float]] = {
+    "verbmem": lambda scores: _recalls(scores, "verbmem", "forget").mean(),
+    "knowmem": lambda scores: scores.prompted_recalls("knowmem").mean(),
+    "utility": lambda scores: _recalls(scores, "utility", "retain").mean(),
+    "truth_ratio": lambda scores: retain_truth_ratio(scores.truth_ratios("retain")),
+    "forget_truth_ratio": lambda scores: forget_truth_ratio(scores.truth_ratios("forget")),
+    "forget_probability": lambda scores: probability(scores.losses("forget")).mean(),
+    "retain_probability": lambda scores: probability(scores.losses("retain")).mean(),
+    "forget_quality": _forget_quality,
+    "model_utility": _model_utility,
+    "extraction_strength": _memorised(extraction_strength),
+    "exact_memorization": _memorised(exact_memorization),
+    "privleak": _privleak,
+} | {name: _attacked_by(name) for name in ("mia_loss", "mia_zlib", "mia_min_k", "mia_min_k_plus_plus", "mia_reference")}
+COMPUTED = MappingProxyType(
+    _COMPUTED
     | {
-        name: _attacked_by(name)
-        for name in ("mia_loss", "mia_zlib", "mia_min_k", "mia_min_k_plus_plus", "mia_reference")
+        distance_name(name): _far_from(ideal, _COMPUTED[name])
+        for name, metric in METRICS.items()
+        if (ideal := metric.ideal) is not None
     }
 )
+"""Every metric of a language model by name."""

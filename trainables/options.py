@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -30,3 +31,8 @@ class Option:
         else:
             expected = f"{'in ]' if self.low_open else 'in ['}{self.low:g}, {self.high:g}]"
         return f"{self.name} must be {expected}, got {value:g}"
+
+
+def defaults(options: Iterable[Option]) -> dict[str, float]:
+    """The default of every option, by name."""
+    return {option.name: option.default for option in options}

@@ -13,13 +13,10 @@ from typing import TYPE_CHECKING
 
 from trainables.data.examples import Example, Prompted, UnlearningData
 from trainables.generation import generate_greedy
-from trainables.metrics.rouge import rouge_l_recall
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
-    from trainables.metrics.items import Array
 
 PREFIX_TOKENS, CONTINUATION_TOKENS = 50, 128
 """Of a plain text: how much of its beginning is given (at most half of it), and how much is asked for."""
@@ -58,18 +55,6 @@ class PromptedSet:
             strip=False,
         )
         return [until(text, stop).strip() for text, stop in zip(said, self.stop, strict=True)]
-
-    def scores(
-        self,
-        model: PreTrainedModel,
-        tokenizer: PreTrainedTokenizerBase,
-        *,
-        batch_size: int,
-        device: torch.device | str,
-    ) -> Array:
-        """ROUGE-L recall of each continuation: float64 ``(n,)``."""
-        said = self.answers(model, tokenizer, batch_size=batch_size, device=device)
-        return rouge_l_recall(self.references, said)
 
 
 def prompted_sets(data: UnlearningData, tokenizer: PreTrainedTokenizerBase) -> dict[str, PromptedSet]:

@@ -24,6 +24,7 @@ from trainables.reports import Status
 from trainables.run import UnlearningRun
 from trainables.spec import TrialSpec
 from trainables.target import Target
+from trainables.training_state import load_state_file
 from trainables.workspace import Workspace
 
 STATE_FILE = "state.pt"
@@ -151,12 +152,5 @@ class UnlearningTrainable(tune.Trainable):
 
 
 def read_state(folder: Path) -> dict[str, Any] | None:
-    """The run state saved in a checkpoint folder; None where there is none or it is torn (its writer was killed)."""
-    import torch
-
-    path = folder / STATE_FILE
-    try:
-        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception:
-        return None
-    return state
+    """The run state saved in a checkpoint folder; None where there is no whole one that can be read."""
+    return load_state_file(folder / STATE_FILE)

@@ -13,12 +13,16 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainables import cache_keys as keys
 from trainables import target as targets
 from trainables.checkpoints import load_model, load_tokenizer
-from trainables.data import ImageData, ProblemData, UnlearningData, load_data
+from trainables.data import ImageData, ProblemData, UnlearningData
+from trainables.evaluation_sets import metrics_of
 from trainables.finetune import Progress, TargetError
+from trainables.metrics.registry import needs_retain_model
 from trainables.model_scores import RetainValues
 from trainables.models import TargetRecipe
+from trainables.problem import load_problem
 from trainables.spec import TrialSpec
 
 if TYPE_CHECKING:
@@ -38,21 +42,35 @@ def make_retain_model(
     Raises:
         DataError, TargetError, LoadError: with a plain sentence.
     """
-    data = load_data(
-        spec.dataset,
-        forget_split=spec.forget_split,
-        forget_class=spec.forget_class,
-        data_dir=Path(spec.data_dir) if spec.data_dir else None,
-        limit=spec.limit,
-    )
     return prepare_retain(
         spec,
-        data,
+        load_problem(spec),
         recipe=recipe or targets.target_recipe(spec),
         cache=cache or targets.cache_folder(),
         device=device or targets.default_device(),
         on_progress=on_progress,
     )
+
+
+def metrics_and_retain(
+    spec: TrialSpec,
+    data: ProblemData,
+    *,
+    recipe: TargetRecipe,
+    cache: Path,
+    device: torch.device | str,
+    on_progress: Callable[[Progress], None],
+) -> tuple[tuple[str, ...], RetainValues | None]:
+    """The metrics the spec asks for, and :func:`retain_values` where one of them compares with the retain model.
+
+    Raises:
+        MetricError: a metric asked for by name cannot be had of the data.
+        TargetError, LoadError: with a plain sentence.
+    """
+    chosen = metrics_of(spec.metrics, data, retain_model=spec.may_have_retain_model)
+    if not needs_retain_model(chosen) or not isinstance(data, UnlearningData):
+        return chosen, None
+    return chosen, retain_values(spec, data, recipe=recipe, cache=cache, device=device, on_progress=on_progress)
 
 
 def retain_values(
@@ -74,11 +92,11 @@ def retain_values(
     """
     if spec.retain_path is not None:
         folder = Path(spec.retain_path)
-        identity = targets.folder_digest(folder)
+        identity = keys.folder_digest(folder)
     else:
         folder = prepare_retain(spec, data, recipe=recipe, cache=cache, device=device, on_progress=on_progress)
         identity = folder.name
-    key = targets.digest(targets.FORMAT, "retain", identity, data, spec.max_length, *targets.asked(spec))
+    key = keys.digest(keys.FORMAT, "retain", identity, data, spec.max_length, *keys.asked(spec))
     stored = cache / "retain-values" / f"{key}.json"
     if not stored.is_file():
         targets.write_json(stored, asdict(_values(spec, data, folder, key, device=device)))
@@ -128,15 +146,15 @@ def prepare_retain(
 
 def retain_folder(spec: TrialSpec, data: ProblemData, *, recipe: TargetRecipe, cache: Path) -> Path:
     """Where the retain model is cached: named by base model, recipe and data, the full set being the tokenizer's."""
-    name = targets.digest(
-        targets.FORMAT,
+    name = keys.digest(
+        keys.FORMAT,
         "retain",
-        targets.base_identity(spec),
-        targets.recipe_content(recipe),
+        keys.base_identity(spec),
+        keys.recipe_content(recipe),
         data.retain,
         data.full,
         spec.max_length,
-        *targets.asked(spec),
+        *keys.asked(spec),
     )
     return cache / "targets" / name
 

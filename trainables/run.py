@@ -13,18 +13,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from trainables.auto_lr import AutoLRCounts, Fit, Update, auto_lr_step, is_due
+from trainables.auto_lr_run import AutoLR
 from trainables.gradients import combine_, gramian, norm, take_gradient
 from trainables.measured import ItemLog
 from trainables.optimizers import LR_FREE, make_optimizer
 from trainables.reports import Report, Status
 from trainables.spec import TrialSpec
 from trainables.step_losses import StepLosses
-from trainables.tokens import epoch_batches, padded_positions
+from trainables.tokens import EndlessBatches, epoch_batches, padded_positions
 from trainables.weightings import Losses, Needs, Weights
 from trainables.workspace import Workspace
 
@@ -40,7 +39,7 @@ class UnlearningRun:
     """One trial as an iterator of reports. It owns the workspace's model until the next run takes it."""
 
     def __init__(self, spec: TrialSpec, workspace: Workspace, *, landscape_points: int = 0) -> None:
-        """``landscape_points``: at each AutoLR update, evaluate so many points along the step into ``landscape``."""
+        """``landscape_points``: at each AutoLR update, evaluate so many points along the step; ``auto_lr`` has them."""
         import torch
 
         torch.manual_seed(spec.seed)
@@ -51,19 +50,22 @@ class UnlearningRun:
         self.optimizer = make_optimizer(spec, self.parameters)
         self.step = 0
         self.epoch = 0.0
-        self.counts = AutoLRCounts()
-        self.landscape: list[dict[str, float | None]] = []
-        self._landscape_points = landscape_points
-        self._updates: list[tuple[int, Update]] = []
         self._workspace = workspace
         self._forget, self._retain = workspace.train_sets(spec)
         self._forget_lengths, self._retain_lengths = map(workspace.modality.lengths, (self._forget, self._retain))
         self._evaluator = workspace.evaluator(spec)
         self._losses = StepLosses(spec, workspace, self.model)
+        self.auto_lr = AutoLR(
+            spec,
+            workspace,
+            self.model,
+            self.optimizer,
+            retain_is_cross_entropy=self._losses.retain_is_cross_entropy,
+            landscape_points=landscape_points,
+        )
         self._weighting = method.weighting
         self._options = method.resolve(dict(spec.options))
         self._weighting_state = method.weighting.init(spec.seed)
-        self._last_fit: Fit | None = None
         self._last_losses: Mapping[str, float] = {}
         self._train_seconds = 0.0
         self._eval_seconds = 0.0
@@ -71,7 +73,7 @@ class UnlearningRun:
         self.items: ItemLog = {}
         self._done = False
         self._padded, self._positions = 0, 0
-        self._retain_pass: tuple[str, list[list[int]]] = ("", [])
+        self._retain_batches = EndlessBatches(self._retain_lengths, spec.batch_size, f"retain:{spec.seed}")
 
     def __iter__(self) -> Iterator[Report]:
         return self
@@ -124,8 +126,7 @@ class UnlearningRun:
             "optimizer": _host_copies(self.optimizer.state_dict()),
             "weighting": dict(self._weighting_state),
             "references": self._losses.state(),
-            "counts": self.counts.to_dict(),
-            "last_fit": None if self._last_fit is None else asdict(self._last_fit),
+            **self.auto_lr.state_dict(),
             "last_losses": dict(self._last_losses),
             "seconds": (self._train_seconds, self._eval_seconds),
             "padding": (self._padded, self._positions),
@@ -152,10 +153,9 @@ class UnlearningRun:
                 buffer.copy_(value)
         self.optimizer.load_state_dict(_host_copies(state["optimizer"]))  # it would keep the tensors it is given
         self.step, self.epoch = state["step"], state["epoch"]
-        self.counts = AutoLRCounts(**state["counts"])
+        self.auto_lr.load_state_dict(state)
         self._weighting_state = state["weighting"]
         self._losses.load_state(state.get("references", {}))  # a state of an older version has none
-        self._last_fit = None if state["last_fit"] is None else Fit(**state["last_fit"])
         self._last_losses = state["last_losses"]
         self._train_seconds, self._eval_seconds = state["seconds"]
         self._padded, self._positions = state.get("padding", (0, 0))  # not in states of before it was counted
@@ -187,7 +187,7 @@ class UnlearningRun:
         seen: list[dict[str, float]] = []
         items = 0
         for indices in batches:
-            retain_indices = self._retain_batch("retain", self.step)
+            retain_indices = self._retain_batches[self.step]
             seen.append(self._train_step(indices, retain_indices))
             self._count_padding(indices, retain_indices)
             items += len(indices)
@@ -200,10 +200,9 @@ class UnlearningRun:
         """Gradients of both losses, their weights, one optimizer step (at AutoLR's rate when it is due)."""
         measured = self._set_gradient(forget_indices, retain_indices)
         self.step += 1
-        self._clip()
-        spec = self.spec
-        if spec.auto_lr == "on" and is_due(self.step, every=spec.auto_lr_every, start=spec.auto_lr_start):
-            self._auto_lr_step(forget_indices, retain_indices, measured.get("train_retain_loss"))
+        self._clip(measured["grad_norm"])
+        if self.auto_lr.is_due(self.step):
+            self.auto_lr.take_step(self.step, forget_indices, retain_indices, measured.get("train_retain_loss"))
         else:
             self.optimizer.step()
         self._check_distance()
@@ -214,115 +213,53 @@ class UnlearningRun:
     def _set_gradient(self, forget_indices: Sequence[int], retain_indices: Sequence[int]) -> dict[str, float]:
         """Leave ``w_r g_r + w_f g_f`` in ``p.grad``, in as few backward passes as the weighting allows."""
         needs = self._weighting.needs
-        measured: dict[str, float] = {}
-        weights: Weights | None
-        if needs is Needs.RETAIN_ONLY or needs is Needs.FORGET_ONLY:
-            side = "retain" if needs is Needs.RETAIN_ONLY else "forget"
-            loss = self._retain_loss(retain_indices) if side == "retain" else self._forget_loss(forget_indices)
-            weights = self._weigh(Losses(0.0, 0.0), None)
-            (loss * (weights.retain if side == "retain" else weights.forget)).backward()
-            measured[f"train_{side}_loss"] = self._finite(f"the {side} loss", loss.item())
+        if needs is Needs.RETAIN_ONLY:
+            measured = self._one_sided("retain", self._losses.retain(retain_indices))
+        elif needs is Needs.FORGET_ONLY:
+            measured = self._one_sided("forget", self._losses.forget(forget_indices))
         elif needs is Needs.LOSSES:
-            retain, forget = self._retain_loss(retain_indices), self._forget_loss(forget_indices)
-            losses = self._finite_losses(retain.item(), forget.item())
+            retain, forget = self._losses.retain(retain_indices), self._losses.forget(forget_indices)
+            losses = self._finite_losses(retain, forget)
             weights = self._weigh(losses, None)
             (weights.retain * retain + weights.forget * forget).backward()
-            measured |= {"train_retain_loss": losses.retain, "train_forget_loss": losses.forget}
+            measured = _loss_columns(losses) | _share_column(weights)
         else:
-            retain = self._retain_loss(retain_indices)
-            retain.backward()
-            g_r = take_gradient(self.parameters)
-            forget = self._forget_loss(forget_indices)
-            forget.backward()
-            g_f = take_gradient(self.parameters)
-            losses = self._finite_losses(retain.item(), forget.item())
-            inner = gramian(g_r, g_f)
-            self._finite("the squared norm of the retain gradient", inner.rr)
-            self._finite("the squared norm of the forget gradient", inner.ff)
-            if self._weighting.combine is not None:
-                direction, self._weighting_state = self._weighting.combine(
-                    g_r, g_f, self._weighting_state, self._options
-                )
-                for parameter, part in zip(self.parameters, direction, strict=True):
-                    parameter.grad = part
-                weights = None
-            else:
-                weights = self._weigh(losses, inner)
-                combine_(self.parameters, g_r, g_f, weights)
-            measured |= {"train_retain_loss": losses.retain, "train_forget_loss": losses.forget}
-            measured |= {"grad_norm_retain": inner.rho, "grad_norm_forget": inner.phi, "grad_cosine": -inner.k}
-        if weights is not None and not math.isnan(weights.c):
-            measured["c_t"] = weights.c
-        measured["grad_norm"] = self._finite("the norm of the step's gradient", self._grad_norm())
+            measured = self._two_gradients(forget_indices, retain_indices)
+        grad_norm = norm([parameter.grad for parameter in self.parameters])
+        return measured | {"grad_norm": self._finite("the norm of the step's gradient", grad_norm)}
+
+    def _one_sided(self, side: str, loss: Tensor) -> dict[str, float]:
+        """The gradient of one loss under a weighting that is 1 for it and 0 for the other; the weights' sum is 1."""
+        loss.backward()
+        measured = {f"train_{side}_loss": self._finite(f"the {side} loss", loss.item())}
+        return measured | {"c_t": 1.0 if side == "retain" else 0.0}
+
+    def _two_gradients(self, forget_indices: Sequence[int], retain_indices: Sequence[int]) -> dict[str, float]:
+        """A backward pass per loss, then the weighted sum of the gradients or what the method makes of them."""
+        retain = self._losses.retain(retain_indices)
+        retain.backward()
+        g_r = take_gradient(self.parameters)
+        forget = self._losses.forget(forget_indices)
+        forget.backward()
+        g_f = take_gradient(self.parameters)
+        losses = self._finite_losses(retain, forget)
+        inner = gramian(g_r, g_f)
+        self._finite("the squared norm of the retain gradient", inner.rr)
+        self._finite("the squared norm of the forget gradient", inner.ff)
+        measured = _loss_columns(losses)
+        measured |= {"grad_norm_retain": inner.rho, "grad_norm_forget": inner.phi, "grad_cosine": -inner.k}
+        if self._weighting.combine is None:
+            weights = self._weigh(losses, inner)
+            combine_(self.parameters, g_r, g_f, weights)
+            return measured | _share_column(weights)
+        direction, self._weighting_state = self._weighting.combine(g_r, g_f, self._weighting_state, self._options)
+        for parameter, part in zip(self.parameters, direction, strict=True):
+            parameter.grad = part
         return measured
 
     def _weigh(self, losses: Losses, inner: Any) -> Weights:
         weights, self._weighting_state = self._weighting.weigh(losses, inner, self._weighting_state, self._options)
         return weights.unit() if self.spec.weight_scale == "unit" else weights
-
-    def _auto_lr_step(
-        self, forget_indices: Sequence[int], retain_indices: Sequence[int], retain_loss: float | None
-    ) -> None:
-        spec = self.spec
-        fresh = spec.auto_lr_probe == "fresh"
-        numbers = range(self.step * spec.auto_lr_probe_batches, (self.step + 1) * spec.auto_lr_probe_batches)
-        chosen = [self._retain_batch("probe", number) for number in numbers] if fresh else [retain_indices]
-        probes = [self._workspace.batch(self._retain, indices) for indices in chosen]
-        looked_at = spec.auto_lr_log_forget or self._landscape_points
-        forgotten = [self._workspace.batch(self._forget, forget_indices)] if looked_at else []
-        same_numbers = spec.dtype == "fp32" and self._workspace.train_mode_is_eval_mode
-        is_probe_loss = not fresh and same_numbers and self._losses.retain_is_cross_entropy
-        known = retain_loss if is_probe_loss else None
-
-        def loss_on(batches: Sequence[Any]) -> float:
-            # In float32 also under bf16: a step of 1e-5 is below bf16's resolution, so a parabola would fit its
-            # rounding; and within one autocast context the cached bf16 weights would hide the step altogether.
-            terms = [self._workspace.predict(self.model, batch) for batch in batches]
-            return float(sum(item.nll.double().sum() for item in terms) / sum(item.supervised.sum() for item in terms))
-
-        def record(go: Callable[[float], None], fit: Fit) -> None:
-            rates = [fit.eta] if fit.eta_star is None else [fit.eta, fit.eta_star]
-            for x in _landscape_grid(max(rates), points=self._landscape_points):
-                go(x)
-                self.landscape.append(
-                    {"step": self.step, "x": x, "retain_loss": loss_on(probes), "forget_loss": loss_on(forgotten)}
-                    | {"eta": fit.eta, "eta_star": fit.eta_star, "slope": fit.slope, "curvature": fit.curvature}
-                    | {"loss_zero": fit.loss_zero}
-                )
-
-        self.model.eval()
-        update = auto_lr_step(
-            self.optimizer,
-            [*self.parameters, *self.model.buffers()],
-            lambda: loss_on(probes),
-            smoothing=spec.auto_lr_smoothing,
-            loss_zero=known,
-            forget_loss=(lambda: loss_on(forgotten)) if spec.auto_lr_log_forget else None,
-            observe=record if self._landscape_points else None,
-            settled=self.counts.updates > 0,
-        )
-        self.model.train()
-        self.counts.record(update)
-        self._last_fit = update.fit
-        self._updates.append((self.step, update))
-
-    # Losses and batches ----------------------------------------------------------------------------------------------
-
-    def _retain_loss(self, indices: Sequence[int]) -> Tensor:
-        return self._losses.retain(indices)
-
-    def _forget_loss(self, indices: Sequence[int]) -> Tensor:
-        return self._losses.forget(indices)
-
-    def _retain_batch(self, stream: str, number: int) -> list[int]:
-        """The ``number``-th batch of endless passes over the retain set; a pure function of seed, stream and number."""
-        per_pass = -(-len(self._retain_lengths) // self.spec.batch_size)
-        key = f"{stream}:{self.spec.seed}:{number // per_pass}"
-        if stream == "probe":
-            return epoch_batches(self._retain_lengths, self.spec.batch_size, key)[number % per_pass]
-        if self._retain_pass[0] != key:
-            self._retain_pass = (key, epoch_batches(self._retain_lengths, self.spec.batch_size, key))
-        return self._retain_pass[1][number % per_pass]
 
     def _count_padding(self, forget_indices: Sequence[int], retain_indices: Sequence[int]) -> None:
         """Add a step's positions; a batch that the weighting has no use for was never made."""
@@ -336,23 +273,29 @@ class UnlearningRun:
 
     # Bookkeeping -----------------------------------------------------------------------------------------------------
 
-    def _clip(self) -> None:
-        """Clip the combined direction, as ``max_grad_norm`` asks; it changes normalised directions, so it is off."""
+    def _clip(self, norm: float) -> None:
+        """Clip the combined direction, as ``max_grad_norm`` asks; it changes normalised directions, so it is off.
+
+        By torch's rule, ``g *= min(1, max_grad_norm / (|g| + 1e-6))``, with the norm that is known already.
+        """
         import torch
 
-        if self.spec.max_grad_norm is not None:
-            torch.nn.utils.clip_grad_norm_(self.parameters, self.spec.max_grad_norm)
-
-    def _grad_norm(self) -> float:
-        return norm([parameter.grad for parameter in self.parameters])
+        limit = self.spec.max_grad_norm
+        if limit is not None and (factor := limit / (norm + 1e-6)) < 1.0:
+            torch._foreach_mul_([part.grad for part in self.parameters if part.grad is not None], factor)
 
     def _finite(self, what: str, value: float) -> float:
         if not math.isfinite(value):
             raise Diverged(f"{what} is {value} at step {self.step + 1}")
         return value
 
-    def _finite_losses(self, retain: float, forget: float) -> Losses:
-        return Losses(self._finite("the retain loss", retain), self._finite("the forget loss", forget))
+    def _finite_losses(self, retain: Tensor, forget: Tensor) -> Losses:
+        import torch
+
+        losses = Losses(*torch.stack((retain.detach(), forget.detach())).tolist())  # one transfer to the host
+        self._finite("the retain loss", losses.retain)
+        self._finite("the forget loss", losses.forget)
+        return losses
 
     def _check_distance(self) -> None:
         if self.spec.optimizer in LR_FREE:
@@ -373,13 +316,7 @@ class UnlearningRun:
             columns |= distance_columns(self.optimizer)
         if "violations" in self._weighting_state:
             columns["violations"] = float(self._weighting_state["violations"])
-        if self.spec.auto_lr == "on":
-            columns |= {f"auto_lr_{name}": float(value) for name, value in self.counts.to_dict().items()}
-            if (fit := self._last_fit) is not None:
-                columns |= {"auto_lr_slope": fit.slope, "auto_lr_curvature": fit.curvature}
-                if fit.eta_star is not None:
-                    columns["auto_lr_eta_star"] = fit.eta_star
-        return columns
+        return columns | self.auto_lr.columns()
 
     def _report(
         self,
@@ -390,7 +327,7 @@ class UnlearningRun:
         status: Status | None = None,
         error: str | None = None,
     ) -> Report:
-        updates, self._updates = self._updates, []
+        updates, self.auto_lr.updates = self.auto_lr.updates, []
         return Report(
             step=self.step,
             epoch=self.epoch,
@@ -407,9 +344,13 @@ class UnlearningRun:
         )
 
 
-def _landscape_grid(rate: float, *, points: int) -> list[float]:
-    """``points`` distances from ``-1.5 rate`` to ``2.5 rate``, evenly spaced."""
-    return [rate * (-1.5 + 4.0 * index / max(1, points - 1)) for index in range(points)]
+def _loss_columns(losses: Losses) -> dict[str, float]:
+    return {"train_retain_loss": losses.retain, "train_forget_loss": losses.forget}
+
+
+def _share_column(weights: Weights) -> dict[str, float]:
+    """``c_t``, where the weights have one."""
+    return {} if math.isnan(weights.c) else {"c_t": weights.c}
 
 
 def _host_copies(values: Any) -> Any:

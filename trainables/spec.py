@@ -50,7 +50,7 @@ class TrialSpec:
     ``d_growth`` caps the factor by which a learning-rate-free optimizer's distance grows a step; None is 1.2.
     ``retain_objective`` is what is minimised on the retain set, ``ce`` (L_R) or ``kl`` (to the target); AutoLR's probes
     and the evaluation's ``retain_loss`` are L_R under either.
-    ``options`` are the method's own options (``c``, ``beta``, ...) as sorted pairs, defaults filled in.
+    ``options`` are those chosen of the method's own (``c``, ``beta``, ...), as sorted pairs; see ``option_values``.
     ``metrics`` are names of metrics or of sets of them, measured at the end and every ``metrics_every`` epochs; empty
     is the default set. ``retain_path`` is the folder of a model trained without the forget set.
     ``target_key`` is the content hash of the target model and its data (and of the retain model, where a metric needs

@@ -6,7 +6,6 @@ likelihoods of the forget set (what NPO and its kin compare with), so that they 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -16,17 +15,16 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trainables.cache_keys import FORMAT, asked, base_identity, digest, folder_digest, recipe_content
 from trainables.checkpoints import ensure_pad_token, load_model, load_tokenizer, loading, save_model
-from trainables.data import ImageData, ProblemData, UnlearningData, load_data
-from trainables.data.examples import Example
-from trainables.data.images import ImageSet
+from trainables.data import ImageData, ProblemData
 from trainables.evaluation_sets import metrics_of
 from trainables.finetune import Progress, TargetError, finetune
-from trainables.hub import fetch_model, hub_commit
-from trainables.metrics.registry import needs_retain_model
+from trainables.hub import fetch_model
 from trainables.modality import modality_of
 from trainables.model_scores import RetainValues
 from trainables.models import MODELS, ModelInfo, TargetRecipe, find_model, is_hub_id
+from trainables.problem import load_problem
 from trainables.spec import TrialSpec
 from trainables.tokens import QUESTION_ANSWER
 from trainables.training_state import TrainingState
@@ -37,9 +35,6 @@ if TYPE_CHECKING:
 
 RETAIN = "retain model, "
 """How the progress of training the retain model begins."""
-
-FORMAT = 1
-"""Part of every cache key: raised when the recipe's meaning or the cached files change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,27 +106,18 @@ def prepare_target(
     Raises:
         DataError, TargetError, LoadError: with a plain sentence.
     """
+    from trainables.retain import metrics_and_retain
+
     cache = cache or cache_folder()
     device = device or default_device()
     recipe = recipe or target_recipe(spec)
-    data = load_data(
-        spec.dataset,
-        forget_split=spec.forget_split,
-        forget_class=spec.forget_class,
-        data_dir=Path(spec.data_dir) if spec.data_dir else None,
-        limit=spec.limit,
-    )
-    chosen = metrics_of(spec.metrics, data, retain_model=spec.may_have_retain_model)
-    retain = None
-    if needs_retain_model(chosen) and isinstance(data, UnlearningData):
-        from trainables.retain import retain_values
-
-        retain = retain_values(spec, data, recipe=recipe, cache=cache, device=device, on_progress=on_progress)
+    data = load_problem(spec)
+    _, retain = metrics_and_retain(spec, data, recipe=recipe, cache=cache, device=device, on_progress=on_progress)
     if spec.target_path is not None:
         folder = Path(spec.target_path)
         key = folder_digest(folder)
     else:
-        key = digest(FORMAT, base_identity(spec), recipe_content(recipe), data.full, spec.max_length, *asked(spec))
+        key = trained_key(spec, data, recipe)
         folder = cache / "targets" / key
         if not (folder / "target.json").is_file():
             train_target(spec, data, recipe, folder, device=device, on_progress=on_progress)
@@ -139,29 +125,17 @@ def prepare_target(
     return _with_metrics(target, spec, retain, cache, device=device) if spec.metrics else target
 
 
+def trained_key(spec: TrialSpec, data: ProblemData, recipe: TargetRecipe | None = None) -> str:
+    """What the model fine-tuned for a spec is called in the cache; known before it is trained."""
+    content = recipe_content(recipe or target_recipe(spec))
+    return digest(FORMAT, base_identity(spec), content, data.full, spec.max_length, *asked(spec))
+
+
 def default_device() -> str:
     """``cuda`` where there is one, else ``cpu``."""
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def folder_digest(folder: Path) -> str:
-    """A content hash of a model folder's weights, configuration and tokenizer.
-
-    Raises:
-        TargetError: there is no such folder.
-    """
-    if not folder.is_dir():
-        raise TargetError(f"{folder}: no such folder; expected a model folder with config.json and safetensors")
-    digest = hashlib.sha256()
-    for path in sorted(folder.iterdir()):
-        if path.is_file() and path.suffix in {".safetensors", ".json", ".txt", ".model"}:
-            digest.update(path.name.encode())
-            with path.open("rb") as file:
-                while block := file.read(1 << 22):
-                    digest.update(block)
-    return digest.hexdigest()[:16]
 
 
 def train_target(
@@ -260,27 +234,6 @@ def load_base(spec: TrialSpec, data: ProblemData) -> tuple[PreTrainedModel, Any]
     return make_tiny(spec.model, tokenizer), tokenizer
 
 
-def base_identity(spec: TrialSpec) -> str:
-    """What the base model is, whatever it is called: its files' digest, its commit, or the name of one made here."""
-    if spec.model_path is not None:
-        return folder_digest(Path(spec.model_path))
-    info = model_info(spec)
-    if info.hub_id is not None:
-        return f"{info.hub_id}@{hub_commit(info.hub_id)}"
-    return f"{info.name}:{info.hub_id}"
-
-
-def recipe_content(recipe: TargetRecipe) -> dict[str, object]:
-    """The recipe as part of a key; training all weights is not mentioned, as in keys made before there was a choice."""
-    return {name: value for name, value in asdict(recipe).items() if not (name == "lora_rank" and value is None)}
-
-
-def asked(spec: TrialSpec) -> tuple[str, ...]:
-    """The model's template as part of a key, where it is not the usual one."""
-    template = model_info(spec).template
-    return () if template == QUESTION_ANSWER else (template,)
-
-
 def _with_baseline(
     spec: TrialSpec, data: ProblemData, key: str, folder: Path, cache: Path, *, device: torch.device | str
 ) -> Target:
@@ -349,18 +302,3 @@ def _score(target: Target, spec: TrialSpec, device: torch.device | str) -> dict[
         device=device,
     )
     return {"baseline": evaluator.losses(model) | evaluator.final(model), "reference_nll": reference}
-
-
-def digest(*parts: object) -> str:
-    """16 hex digits naming the content of plain values, examples and data sets."""
-
-    def plain(value: object) -> object:
-        if isinstance(value, (ImageSet, ImageData)):
-            return value.content_hash
-        if isinstance(value, UnlearningData):
-            return value.content()
-        if isinstance(value, Example):
-            return asdict(value)
-        raise TypeError(f"cannot hash a {type(value).__name__}")
-
-    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=plain).encode()).hexdigest()[:16]

@@ -59,6 +59,11 @@ class Batch:
     prompt_length: int
 
 
+def pad_id(tokenizer: PreTrainedTokenizerBase) -> int:
+    """The id sequences are filled up with; :func:`trainables.checkpoints.ensure_pad_token` has seen to it."""
+    return int(tokenizer.pad_token_id)
+
+
 def prompt_text(question: str, *, template: str = QUESTION_ANSWER) -> str:
     """The prompt up to and without the space that begins the answer."""
     before = template.partition("{answer}")[0]
@@ -167,6 +172,26 @@ def epoch_batches(lengths: Sequence[int], batch_size: int, key: str) -> list[lis
         batches += [chunk[i : i + batch_size] for i in range(0, len(chunk), batch_size)]
     rng.shuffle(batches)
     return batches
+
+
+class EndlessBatches:
+    """Endless passes over a set in batches by length, each pass in an order of its own.
+
+    ``batches[n]`` is the ``n``-th batch, as indices: a pure function of the lengths, the batch size, ``key`` and ``n``.
+    """
+
+    def __init__(self, lengths: Sequence[int], batch_size: int, key: str) -> None:
+        self._lengths = lengths
+        self._batch_size = batch_size
+        self._key = key
+        self._per_pass = -(-len(lengths) // batch_size)
+        self._kept: tuple[int, list[list[int]]] = (-1, [])
+
+    def __getitem__(self, number: int) -> list[int]:
+        passes, place = divmod(number, self._per_pass)
+        if self._kept[0] != passes:
+            self._kept = (passes, epoch_batches(self._lengths, self._batch_size, f"{self._key}:{passes}"))
+        return self._kept[1][place]
 
 
 def padded_positions(lengths: Sequence[int]) -> tuple[int, int]:

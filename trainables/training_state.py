@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 import uuid
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import torch
+
+logger = logging.getLogger(__name__)
 
 SAVE_EVERY_SECONDS = 60.0
 _SAVE_SHARE = 0.02
@@ -35,9 +39,8 @@ class TrainingState:
         """Take up the saved state; returns the epochs done, 0 where there is no whole state."""
         import torch
 
-        try:
-            state: dict[str, Any] = torch.load(self.path, map_location="cpu", weights_only=True)
-        except Exception:  # absent, or torn by a full disk
+        state = load_state_file(self.path)
+        if state is None:
             return 0
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
@@ -78,3 +81,25 @@ class TrainingState:
     def discard(self) -> None:
         """The training is over."""
         self.path.unlink(missing_ok=True)
+
+
+def load_state_file(path: Path) -> dict[str, Any] | None:
+    """A state that torch saved, on the CPU; None where there is no whole file.
+
+    A file that is absent, or torn since its writer was killed or its disk full, is nothing to tell. A whole one that
+    cannot be read is: its work is lost, and one line of the log says so.
+    """
+    import torch
+
+    try:
+        with path.open("rb") as file:
+            if not zipfile.is_zipfile(file):  # torn: the directory at the archive's end is not there
+                return None
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except Exception as error:
+        reason = next(iter(str(error).splitlines()), "")
+        logger.warning("%s cannot be read, so its run starts anew: %s: %s", path, type(error).__name__, reason)
+        return None
+    return state

@@ -57,6 +57,7 @@ class Workspace:
         if self._adapted is not None:
             self._model = self._adapted.unload()
             self._adapted = None
+        self._disable_checkpointing()
         with torch.no_grad():
             for name, tensor in self._model.state_dict().items():
                 tensor.copy_(self._pristine[name])
@@ -70,17 +71,29 @@ class Workspace:
         model = self._model
         if spec.lora_rank is not None:
             model = self._adapted = add_adapter(model, rank=spec.lora_rank, seed=spec.seed)
-        if spec.gradient_checkpointing != self._checkpointing:
-            (
-                self._model.gradient_checkpointing_enable
-                if spec.gradient_checkpointing
-                else self._model.gradient_checkpointing_disable
-            )()
-            self._checkpointing = spec.gradient_checkpointing
-        if spec.gradient_checkpointing and spec.lora_rank is not None:
-            # Frozen embeddings give activations without gradients, which checkpointing would stop at.
-            model.enable_input_require_grads()
+        if spec.gradient_checkpointing:
+            self._enable_checkpointing(adapter_only=spec.lora_rank is not None)
         return model.train()
+
+    def _enable_checkpointing(self, *, adapter_only: bool) -> None:
+        self._model.gradient_checkpointing_enable()
+        self._checkpointing = True
+        if adapter_only:
+            # Frozen embeddings give activations without gradients, which checkpointing would stop at.
+            self._remove_input_hooks()
+            self._model.enable_input_require_grads()
+
+    def _disable_checkpointing(self) -> None:
+        """Before an adapter is put on: PEFT hooks the embeddings of a model that it finds checkpointing."""
+        if self._checkpointing:
+            self._model.gradient_checkpointing_disable()
+            self._remove_input_hooks()
+            self._checkpointing = False
+
+    def _remove_input_hooks(self) -> None:
+        # Switching checkpointing on adds hooks, off leaves them, and a second call forgets the handles of the first.
+        if hasattr(self._model, "_require_grads_hook"):
+            self._model.disable_input_require_grads()
 
     @contextmanager
     def frozen_target(self) -> Iterator[PreTrainedModel]:

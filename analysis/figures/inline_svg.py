@@ -19,8 +19,8 @@ _PAGE_COLOURS = {INK: "ink", MUTED: "muted", GRID: "grid", PAPER: "paper", SHADE
 def inline_svg(figure: Figure | str, *, prefix: str, description: str) -> str:
     """The ``<svg>`` element of a figure, or of its SVG document, to stand in HTML.
 
-    The colours become CSS variables (``--ink``, ``--muted``, ``--grid``, ``--paper``, ``--shade``, ``--hue-0``...). Every
-    id gets ``prefix``, so that several figures can stand on one page; links of points (``#trial-...``) stay.
+    The colours become CSS variables (``--ink``, ``--muted``, ``--grid``, ``--paper``, ``--shade``, ``--hue-0``...).
+    Every id gets ``prefix``, so that several figures can stand on one page; links of points (``#trial-...``) stay.
     """
     document = figure if isinstance(figure, str) else svg_text(figure)
     svg = document[document.index("<svg") :]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from analysis.autolr_verdict import words
+from analysis.autolr_words import words
 from analysis.figures.selection import swept
 from analysis.figures.study_data import subject
 from analysis.lr_grid import lr_grid
 from analysis.lr_study import LrStudy, study_of
+from analysis.probe_cost import with_probes
 from analysis.sections.tables import DataTable
 from analysis.sensitivity import Sensitivity
 from analysis.sources import Sources
@@ -24,15 +25,14 @@ def study_data(sources: Sources) -> LrStudy | None:
     grids = all(sweep.settings.get("sampler") == "grid" for sweep in sources.sweeps)
     if not sources.sweeps or not grids or not sources.sweep.objectives:
         return None
-    study = study_of([(_own(sources), sources.sweep.objectives)])
+    study = study_of([(with_probes(_own(sources), sources.auto_lr), sources.sweep.objectives)])
     return study if study.verdicts or _told(study) else None
 
 
 def verdict_part(study: LrStudy) -> tuple[tuple[str, ...], tuple[DataTable, ...]]:
     """The verdicts in sentences, and the differences behind them."""
     sentences = tuple(dict.fromkeys(line for verdict in study.verdicts for line in words(verdict)))
-    capital = tuple(line[0].upper() + line[1:] + "." for line in sentences)
-    return capital, (_differences(study),)
+    return tuple(f"{line}." for line in sentences), (_differences(study),)
 
 
 def sensitivity_part(study: LrStudy) -> tuple[tuple[str, ...], tuple[DataTable, ...]]:
@@ -55,7 +55,7 @@ def _own(sources: Sources) -> TrialTable:
 
 def _told(study: LrStudy) -> tuple[Sensitivity, ...]:
     """Methods with several rates, one of which has a whole front: with a single rate there is nothing to compare."""
-    return tuple(item for item in study.sensitivity if len(item.rates) > 1 and item.best_lr is not None)
+    return tuple(item for item in study.sensitivity if len(item.rates) > 1 and any(row.seeds for row in item.rates))
 
 
 def _differences(study: LrStudy) -> DataTable:
@@ -74,7 +74,7 @@ def _differences(study: LrStudy) -> DataTable:
     columns = ("pair", "hypervolume, AutoLR minus hand-tuned", "95% interval", "fresh seeds", "p (Holm)", "AutoLR is")
     caption = "Paired over fresh seeds; the hand-tuned rate was chosen on other seeds."
     if any(verdict.same_seeds for verdict in study.verdicts):
-        caption = "Paired over seeds; with one seed the hand-tuned rate was chosen on it too, which flatters it."
+        caption = "Paired over seeds; a hand-tuned rate that was chosen on the same seeds looks better than it is."
     return DataTable(caption, columns, tuple(rows))
 
 
@@ -83,13 +83,16 @@ def _arms(fronts: ArmFronts) -> DataTable:
     rows = []
     for index, (arm, found) in enumerate(fronts.indicators.items()):
         moved = map(number, fronts.sensitivity.hypervolumes[index][1:].tolist())
-        rows.append((arm, *map(number, (found.hypervolume, found.igd_plus, found.epsilon)), *moved))
+        rows.append(
+            (arm, str(fronts.trials[arm]), *map(number, (found.hypervolume, found.igd_plus, found.epsilon)), *moved)
+        )
     order = "stays the same" if fronts.sensitivity.stable else "changes"
     caption = (
-        f"{fronts.model}, {fronts.dataset}: all trials of an arm against the front of all arms. The arms' order by "
-        f"hypervolume {order} when the reference point moves in from the worst corner (1)."
+        f"{fronts.model}, {fronts.dataset}: all trials of an arm against the front of all arms. This is no test: the "
+        "front of more trials reaches further by chance alone. The arms' order by hypervolume "
+        f"{order} when the reference point moves in from the worst corner (1)."
     )
-    return DataTable(caption, ("arm", "hypervolume", "IGD+", "epsilon", *places), tuple(rows))
+    return DataTable(caption, ("arm", "trials", "hypervolume", "IGD+", "epsilon", *places), tuple(rows))
 
 
 def _rates(item: Sensitivity) -> DataTable:

@@ -21,7 +21,6 @@ from trainables.data import (
     NEEDS_FOLDER,
     NEEDS_HUB,
     DataError,
-    load_data,
 )
 from trainables.evaluation_sets import metrics_of
 from trainables.hub import folder_problems
@@ -30,7 +29,11 @@ from trainables.metrics.registry import split_names
 from trainables.models import MODELS, ModelInfo, find_model, is_hub_id, local_model
 from trainables.objectives import RETAIN_OBJECTIVES
 from trainables.objectives.rmu import layer_problem
+from trainables.problem import load_problem
 from trainables.spec import TrialSpec, images_problem
+
+GOES_ON = "sweeper.goes_on"
+"""Set in the context's meta by a command that goes on with an unfinished run in its --out."""
 
 _FOLDERS = {"model_path": "--model-path", "target_path": "--target-path", "retain_path": "--retain-model"}
 
@@ -142,14 +145,7 @@ def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
         found.append(f"--data-dir does not apply to data set {spec.dataset}, which needs no files")
     elif spec.forget_split in (None, *FORGET_SPLITS[spec.dataset]) and (spec.limit is None or spec.limit > 0):
         try:
-            data = load_data(
-                spec.dataset,
-                forget_split=spec.forget_split,
-                forget_class=spec.forget_class,
-                data_dir=Path(spec.data_dir) if spec.data_dir else None,
-                limit=spec.limit,
-            )
-            metrics_of(spec.metrics, data, retain_model=spec.may_have_retain_model)
+            metrics_of(spec.metrics, load_problem(spec), retain_model=spec.may_have_retain_model)
         except DataError as error:
             found += error.problems
     hub_id = find_model(spec.model).hub_id
@@ -167,16 +163,38 @@ def output_problems(given: str | None) -> list[str]:
     if given is None:
         return []
     folder = Path(given)
-    if folder.exists() and not folder.is_dir():
-        return [f"--out {folder}: this is a file, expected a folder"]
+    if found := place_problems(given):
+        return found
     if (folder / "sweep.json").exists():
         return [
             f"--out {folder}: it holds another sweep; go on with it by '{resume_command(folder)}', "
             "or name another folder"
         ]
     if folder.is_dir() and any(folder.iterdir()):
+        if goes_on_in(folder):
+            return []
         return [f"--out {folder}: the folder is not empty; name a new or an empty one"]
-    parent = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    return []
+
+
+def goes_on_in(folder: Path) -> bool:
+    """Whether the command is one that goes on with an unfinished run, and the folder holds one."""
+    context = click.get_current_context(silent=True)
+    if context is None or not context.meta.get(GOES_ON):
+        return False
+    from sweeper.unfinished import RunFile
+
+    return RunFile.read(folder) is not None
+
+
+def place_problems(given: str) -> list[str]:
+    """Why there can be no folder ``--out``, or nothing can be written to it."""
+    if not given:
+        return ["--out must be the name of a folder, got nothing"]
+    folder = Path(given)
+    parent = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
+    if not parent.is_dir():
+        return [f"--out {folder}: {'this' if parent == folder else parent} is a file, expected a folder"]
     if not os.access(parent, os.W_OK):
         return [f"--out {folder}: {parent} is not writable"]
     return []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import shutil
 import sys
@@ -16,29 +17,37 @@ _PACKAGES = ("torch", "ray", "transformers", "peft", "datasets", "optuna", "mlfl
 
 
 @click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON on stdout.")
 @plain_errors
-def doctor() -> None:
+def doctor(as_json: bool) -> None:
     """Check versions, CPUs, GPUs, disk, cache and hub; exit code 1 if something needed is missing."""
-    missing = []
-    click.echo(f"python        {sys.version.split()[0]}")
-    for name in _PACKAGES:
-        try:
-            click.echo(f"{name:<13} {importlib.metadata.version(name)}")
-        except importlib.metadata.PackageNotFoundError:
-            missing.append(name)
-            click.echo(f"{name:<13} missing")
+    versions = {"python": sys.version.split()[0]} | {name: _version(name) for name in _PACKAGES}
+    missing = [name for name, version in versions.items() if version is None]
     import torch
 
     from sweeper.hub import hub_problems
     from trainables.target import cache_folder
 
     gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
-    click.echo(f"cpus          {os.cpu_count()}")
-    click.echo(f"gpus          {', '.join(gpus) or 'none; trials run on CPU'}")
-    click.echo(f"disk here     {shutil.disk_usage(Path.cwd()).free / 1e9:.0f} GB free")
-    click.echo(f"cache         {cache_folder()}")
-    unreachable = hub_problems([("model", "microsoft/phi-1_5")])
-    click.echo(f"hub           {'cannot be reached; tiny-phi and local folders work' if unreachable else 'reachable'}")
+    free = shutil.disk_usage(Path.cwd()).free
+    reachable = not hub_problems([("model", "microsoft/phi-1_5")])
+    if as_json:
+        found: dict[str, object] = {"versions": versions, "missing": missing, "cpus": os.cpu_count(), "gpus": gpus}
+        found |= {"disk_free_bytes": free, "cache": str(cache_folder()), "hub_reachable": reachable}
+        click.echo(json.dumps(found))
+    else:
+        lines = {name: version or "missing" for name, version in versions.items()}
+        lines |= {"cpus": str(os.cpu_count()), "gpus": ", ".join(gpus) or "none; trials run on CPU"}
+        lines |= {"disk here": f"{free / 1e9:.0f} GB free", "cache": str(cache_folder())}
+        lines["hub"] = "reachable" if reachable else "cannot be reached; tiny-phi and local folders work"
+        click.echo("\n".join(f"{name:<13} {value}" for name, value in lines.items()))
     if missing:
         click.echo(f"missing: {', '.join(missing)}; run 'make env'", err=True)
         sys.exit(FAILED)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None

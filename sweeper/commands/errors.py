@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import select
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import ParamSpec, TypeVar
 
 import click
@@ -67,6 +68,16 @@ def resume_command(out: object) -> str:
     return f"python -m sweeper resume {shlex.quote(str(out))}"
 
 
+@contextlib.contextmanager
+def goes_on_with(command: str, note: str = "") -> Iterator[None]:
+    """Where the work inside is interrupted, print the command that goes on with it, and exit."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo(f"interrupted{note}. Go on from what was last saved with:\n  {command}", err=True)
+        sys.exit(INTERRUPTED)
+
+
 def _stdout_is_closed() -> bool:
     """Whether nobody reads stdout any more; then it leads nowhere from here on, so that the exit is quiet.
 
@@ -94,6 +105,7 @@ def _code(error: Exception) -> int | None:
     kinds = {
         ("sweeper.placement", "PlacementError"): WRONG_USAGE,
         ("sweeper.sweep", "UsageError"): WRONG_USAGE,
+        ("sweeper.unfinished", "OtherRun"): WRONG_USAGE,
         ("sweeper.sweep", "SweepError"): FAILED,
         ("trainables.checkpoints", "LoadError"): FAILED,
         ("trainables.finetune", "TargetError"): FAILED,

@@ -51,11 +51,14 @@ def evaluate(**given: Any) -> None:
     from rich.console import Console
 
     from sweeper.ledger import write_json
-    from sweeper.targets import shown
+    from sweeper.targets import say_what_is_left_out, shown
     from trainables.checkpoint_scores import score_checkpoint
     from trainables.item_log import write_item_log
+    from trainables.problem import load_problem
 
-    with shown(spec, Console(stderr=True)) as (show, _):
+    console = Console(stderr=True)
+    say_what_is_left_out(spec, load_problem(spec), console)
+    with shown(spec, console) as (show, _):
         scores = score_checkpoint(spec, on_progress=show)
     if given["out"]:
         out = Path(given["out"])

@@ -111,12 +111,12 @@ def _metrics() -> list[dict[str, object]]:
 
     def measured(name: str) -> str:
         sets = [chosen for chosen, names in SETS.items() if name in names]
-        return "after every epoch, always" if name in LOSS_METRICS else f"by --metrics {name}, {', '.join(sets)}"
+        return "after every epoch, always" if name in LOSS_METRICS else f"by --metrics {', '.join((name, *sets))}"
 
     return [
         {
             "name": metric.name,
-            "better": {"max": "higher", "min": "lower"}[metric.direction],
+            "better": metric.better,
             "bounds": f"{metric.low:g} to {'ln|V|' if metric.high is None else format(metric.high, 'g')}",
             "measured": measured(metric.name),
             "needs": ", ".join(map(str, metric.needs)),

@@ -9,7 +9,7 @@ import click
 
 from sweeper.commands import options
 from sweeper.commands.errors import Problems, plain_errors
-from sweeper.commands.pareto import command_line, output_folder, pareto, run_to_the_end
+from sweeper.commands.pareto import command_line, output_folder, pareto, run_new
 
 _NOT_HERE = ("space", "trials", "sampler", "auto_lr")
 
@@ -30,14 +30,16 @@ _NOT_HERE = ("space", "trials", "sampler", "auto_lr")
     "--auto-lr-start-lr", type=options.NUMBER, multiple=True, help="Where AutoLR starts; repeats.  [default: every lr]"
 )
 @click.option(
-    "--auto-lr-smoothing", multiple=True, help="paper, clip or official; each an arm; repeats.  [default: clip]"
+    "--auto-lr-smoothing",
+    multiple=True,
+    help="search, trust, paper, clip or official; each an arm; repeats.  [default: search]",
 )
 @click.option("--auto-lr-probe", multiple=True, help="same or fresh; each an arm; repeats.  [default: fresh]")
 @click.option(
     "--auto-lr-probe-batches",
     type=options.WHOLE,
     multiple=True,
-    help="Retain batches a fresh probe averages over; each an arm; repeats.  [default: 1]",
+    help="Retain batches a fresh probe averages over; each an arm; repeats.  [default: 4]",
 )
 @click.option(
     "--from", "folders", type=click.Path(), multiple=True, help="Judge finished sweeps in these folders; runs nothing."
@@ -50,7 +52,6 @@ def lr_study(**given: Any) -> None:
     within 5% of the best, and AutoLR against the best hand-tuned rate, seed by seed.
     """
     from sweeper.commands.lr_study_settings import lr_study_settings
-    from sweeper.sweep import begin
 
     if given["folders"]:
         from sweeper.commands.lr_study_result import judge
@@ -60,9 +61,7 @@ def lr_study(**given: Any) -> None:
         judge(tuple(map(Path, given["folders"])), target=given["out"], as_json=given["as_json"])
         return
     settings = lr_study_settings(given, command=command_line())
-    out = output_folder(given.get("out"), name=settings.name)
-    begin(settings, out)
-    run_to_the_end(out, as_json=given["as_json"])
+    run_new(settings, output_folder(given.get("out"), name=settings.name), as_json=given["as_json"])
 
 
 _OWN = {parameter.name for parameter in lr_study.params}

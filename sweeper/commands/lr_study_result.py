@@ -41,7 +41,7 @@ def print_study(study: LrStudy) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from analysis.autolr_verdict import words
+    from analysis.autolr_words import words
     from analysis.words import number
 
     # No colour codes and no folding in a file or a pipe.
@@ -62,14 +62,17 @@ def print_study(study: LrStudy) -> None:
         console.print()
     for fronts in study.fronts:
         table = Table(title=f"{fronts.model}, {fronts.dataset}: all trials of an arm together", title_justify="left")
-        for name in ("arm", "hypervolume", "IGD+", "epsilon"):
+        for name in ("arm", "trials", "hypervolume", "IGD+", "epsilon"):
             table.add_column(name, justify="left" if name == "arm" else "right")
         for arm, found in fronts.indicators.items():
-            table.add_row(arm, *map(number, (found.hypervolume, found.igd_plus, found.epsilon)))
+            table.add_row(
+                arm, str(fronts.trials[arm]), *map(number, (found.hypervolume, found.igd_plus, found.epsilon))
+            )
         console.print(table)
         places = ", ".join(f"{place:g}" for place in fronts.sensitivity.references)
         order = "is the same" if fronts.sensitivity.stable else "is NOT the same"
         console.print(f"The arms' order by hypervolume {order} with the reference point at {places}.")
+        console.print("This is no test: the front of more trials reaches further by chance alone.")
         console.print()
     for verdict in study.verdicts:
         for line in words(verdict):

@@ -166,6 +166,9 @@ def read_method_options(pairs: Sequence[str], problems: list[str]) -> dict[str, 
             value = float(text)
         except ValueError:
             equals = ""
+        if equals and not name.strip():
+            problems.append(f"--option must be NAME=VALUE, got '{pair}', which has no name")
+            continue
         if not equals:
             problems.append(f"--option must be NAME=VALUE with a number, got '{pair}'")
             continue

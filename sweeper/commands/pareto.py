@@ -8,12 +8,15 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sweeper.commands import options
-from sweeper.commands.errors import INTERRUPTED, plain_errors, resume_command
+from sweeper.commands.errors import FAILED, INTERRUPTED, plain_errors, resume_command
+
+if TYPE_CHECKING:
+    from sweeper.settings import SweepSettings
 
 
 @click.command()
@@ -55,12 +58,9 @@ def pareto(**given: Any) -> None:
     pareto.json, pareto.png, report.html and the checkpoints.
     """
     from sweeper.commands.settings import sweep_settings
-    from sweeper.sweep import begin
 
     settings = sweep_settings(given, command=command_line())
-    out = output_folder(given.get("out"), name=settings.name)
-    begin(settings, out)
-    run_to_the_end(out, as_json=given["as_json"])
+    run_new(settings, output_folder(given.get("out"), name=settings.name), as_json=given["as_json"])
 
 
 def command_line() -> str:
@@ -83,6 +83,19 @@ def output_folder(given: str | None, *, name: str) -> Path:
             continue  # another sweep began in this second
         return folder
     raise AssertionError("unreachable")
+
+
+def run_new(settings: SweepSettings, out: Path, *, as_json: bool) -> None:
+    """Begin a sweep in ``out`` and run it; where its trials cannot be placed at all, the folder is not left behind."""
+    from sweeper.placement import PlacementError
+    from sweeper.sweep import begin, discard
+
+    begin(settings, out)
+    try:
+        run_to_the_end(out, as_json=as_json)
+    except PlacementError:
+        discard(out)
+        raise
 
 
 def run_to_the_end(out: Path, *, as_json: bool) -> None:
@@ -109,20 +122,23 @@ def run_to_the_end(out: Path, *, as_json: bool) -> None:
         content["lr_study"] = verdict.to_dict()
     if as_json:
         click.echo(json.dumps(content))
-        return
-    click.echo(describe(content))
-    if verdict is not None:
-        from sweeper.commands.lr_study_result import print_study
+    else:
+        click.echo(describe(content))
+        if verdict is not None:
+            from sweeper.commands.lr_study_result import print_study
 
-        print_study(verdict)
+            print_study(verdict)
+    if set(summary.counts) <= {"failed"}:
+        sys.exit(FAILED)
 
 
 def describe(summary: Mapping[str, Any]) -> str:
     """The summary in a few lines."""
     status = ", ".join(f"{count} {name}" for name, count in summary["status"].items())
     hypervolume = summary["hypervolume"]
+    trials, asked = summary["trials"], summary["asked"]
     lines = [
-        f"{summary['trials']} trials: {status}",
+        f"{trials} trials: {status}" if trials else "no trial ended",
         f"frontier: {summary['front']} trials, hypervolume {hypervolume:.4f}"
         if hypervolume is not None
         else "no frontier",
@@ -130,4 +146,9 @@ def describe(summary: Mapping[str, Any]) -> str:
     ]
     if summary["tracking"]:
         lines.append(f"MLflow: {summary['tracking']}")
+    if trials < asked:
+        lines.append(f"the time budget left {asked - trials} of {asked} trials undone; go on with:")
+        lines.append(f"  {resume_command(summary['out'])}")
+    elif not summary["status"].get("finished"):
+        lines.append("no trial finished: the column 'error' of trials.csv says why")
     return "\n".join(lines)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,10 @@ def pick(folder: str, rule: str | None, copy_to: str | None, as_json: bool, **gi
     rule = rule or (CONSTRAINT if limits else KNEE)
     out = Path(folder)
     problems = given_problems()
+    for limit in limits:
+        if not math.isfinite(limit.bound):
+            flag = f"--{'min' if limit.least else 'max'}-{limit.column.replace('_', '-')}"
+            problems.append(f"{flag} must be a finite number, got {limit.bound:g}")
     if rule not in RULES:
         problems.append(f"unknown rule '{rule}': expected one of {', '.join(RULES)}")
     elif rule == CONSTRAINT and not limits:
@@ -71,11 +76,11 @@ def pick(folder: str, rule: str | None, copy_to: str | None, as_json: bool, **gi
     found = choose(table, sweep.objectives, sweep.baseline, rule=rule, limits=limits)
     row = found.row
     checkpoint = out / str(row["checkpoint"]) if row["checkpoint"] else None
+    there = checkpoint is not None and checkpoint.is_dir()
+    missing = f"the checkpoint of trial {row['trial_id']} is not there: {checkpoint or 'none was saved'}"
     if copy_to is not None:
-        if checkpoint is None or not checkpoint.is_dir():
-            raise Problems(
-                [f"the checkpoint of trial {row['trial_id']} is not there: {checkpoint or 'none was saved'}"]
-            )
+        if checkpoint is None or not there:
+            raise Problems([missing])
         shutil.copytree(checkpoint, copy_to)
         checkpoint = Path(copy_to)
     names = list(table.trials.columns)
@@ -88,8 +93,10 @@ def pick(folder: str, rule: str | None, copy_to: str | None, as_json: bool, **gi
     if as_json:
         content = {"trial_id": row["trial_id"], "spec_hash": row["spec_hash"], "rule": rule, "reason": found.reason}
         content |= {"settings": {name: row[name] for name in table.spec_columns}, "metrics": metrics}
-        content |= {"checkpoint": str(checkpoint) if checkpoint else None, "eligible": found.eligible}
+        content |= {"checkpoint": str(checkpoint) if there else None, "eligible": found.eligible}
         click.echo(json.dumps(plain(content)))
+        if not there:
+            click.echo(missing, err=True)
         return
     click.echo(f"trial {row['trial_id']}: {settings_in_words(row, varying_columns(table.trials, table.spec_columns))}")
     click.echo(f"why: {found.reason}")
@@ -97,4 +104,5 @@ def pick(folder: str, rule: str | None, copy_to: str | None, as_json: bool, **gi
     for name, value in metrics.items():
         unlearned = f"   (No-unlearn {number(sweep.baseline[name])})" if name in sweep.baseline else ""
         click.echo(f"  {name:<{width}}  {number(value)}{unlearned}")
-    click.echo(f"checkpoint: {checkpoint if checkpoint else 'none was saved'}")
+    gone = "" if there or checkpoint is None else " (not there any more)"
+    click.echo(f"checkpoint: {checkpoint or 'none was saved'}{gone}")

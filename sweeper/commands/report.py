@@ -12,23 +12,23 @@ from sweeper.commands.errors import Problems, plain_errors
 
 @click.command()
 @click.argument("sources", type=click.Path(), nargs=-1, required=True, metavar="FOLDER|CSV...")
-@click.option("--out", type=click.Path(), help="Where the report of several sources goes; a single sweep's own folder.")
-@click.option("--json", "as_json", is_flag=True, help="Print the frontier as JSON on stdout.")
+@click.option("--out", type=click.Path(), help="Where the report goes.  [default: a single source's own folder]")
+@click.option("--json", "as_json", is_flag=True, help="Print the frontier, or a run's figures, as JSON on stdout.")
 @plain_errors
 def report(sources: tuple[str, ...], out: str | None, as_json: bool) -> None:
     """Write a report from the tables in the given folders, also while a sweep runs.
 
     A source is a sweep's folder, the folder of a single run, or a CSV with the columns method and the two objectives
     (forget_loss and retain_loss, or verbmem and utility; optional name, lr, c, seed, model, dataset). Several are one
-    report, in --out. A run's folder alone gets the figures of the run.
+    report, in --out. A run's folder alone gets the figures of the run. The folder of another sweep is never written to.
     """
     paths = [Path(source) for source in sources]
     _check(paths, out)
     from analysis.report import write_report, write_run_figures
 
     if _is_run(paths[0]) and len(paths) == 1:
-        for path in write_run_figures(paths[0]):
-            click.echo(f"figure: {path}")
+        figures = [str(path) for path in write_run_figures(paths[0], Path(out) if out else None)]
+        click.echo(json.dumps({"figures": figures}) if as_json else "\n".join(f"figure: {path}" for path in figures))
         return
     folder = Path(out) if out else paths[0]
     write_report(folder, paths)
@@ -39,12 +39,18 @@ def report(sources: tuple[str, ...], out: str | None, as_json: bool) -> None:
 
 
 def _check(paths: list[Path], out: str | None) -> None:
+    from sweeper.commands.common import place_problems
+
     problems = []
     for path in paths:
         told = path.is_file() or (path / "sweep.json").is_file() or _is_run(path)
         if not told:
             problems.append(f"{path} holds no sweep: there is no sweep.json in it")
-    if len(paths) > 1 and out is None:
+    if out is not None:
+        problems += place_problems(out)
+        if (Path(out) / "sweep.json").is_file() and [path.resolve() for path in paths] != [Path(out).resolve()]:
+            problems.append(f"--out {out}: it holds a sweep, whose own report would be lost; name another folder")
+    elif len(paths) > 1:
         problems.append("a report of several sources needs --out FOLDER, the folder to write it to")
     if len({path.resolve() for path in paths}) < len(paths):
         problems.append("a source is given twice")

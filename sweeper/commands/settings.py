@@ -138,6 +138,11 @@ def _number_problems(given: Mapping[str, Any]) -> list[str]:
             found.append(f"{name.replace('_', '-')} must be at least 1, got {given[name]}")
     if given["cpus_per_trial"] is not None and not 0 < given["cpus_per_trial"] < math.inf:
         found.append(f"cpus-per-trial must be greater than 0, got {given['cpus_per_trial']:g}")
+    elif not given["address"] and (given["cpus_per_trial"] or 1) > (present := os.cpu_count() or 1):
+        found.append(
+            f"no trial that takes {given['cpus_per_trial']:g} CPUs fits on this machine with {present} CPUs: lower "
+            "--cpus-per-trial"
+        )
     gpus = given["gpus_per_trial"]
     if gpus is not None and not (0 <= gpus < math.inf and (gpus <= 1 or gpus == int(gpus))):
         found.append(f"gpus-per-trial must be a fraction of one GPU or a whole number of GPUs, got {gpus:g}")

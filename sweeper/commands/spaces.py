@@ -70,16 +70,14 @@ def sweep_space(
         return _user_space(given, base, rates, problems)
     except SpaceError as error:
         problems += error.problems
-        if is_space_file(given["space"]):
-            problems += _method_problems(Path(given["space"]), base)
+        if is_space_file(given["space"]) and error.space is not None:
+            problems += _value_problems(Path(given["space"]), error.space, base)
         return None
 
 
 def _user_space(given: Mapping[str, Any], base: TrialSpec, rates: Sequence[float], problems: list[str]) -> Space:
     """A space file, checked against what a trial's spec accepts."""
-    from search_spaces.parameters import Choice
     from search_spaces.user_yaml import load_space
-    from search_spaces.values import plain_name
 
     path = Path(given["space"])
     space = load_space(path, known=_searchable_names(), kinds=_kinds())
@@ -93,6 +91,18 @@ def _user_space(given: Mapping[str, Any], base: TrialSpec, rates: Sequence[float
         problems.append(f"--auto-lr and --space {path} exclude each other: put auto_lr into the file")
     if "method" not in names:
         problems.append(f"{path}: it must say which methods to search: method: [gdiff, ngdiff]")
+    problems += _value_problems(path, space, base)
+    problems += [f"{path}: {problem}" for problem in optimizer_problems(space, base, given["auto_lr"])]
+    problems[:] = list(dict.fromkeys(problems))
+    return space
+
+
+def _value_problems(path: Path, space: Space, base: TrialSpec) -> list[str]:
+    """What a trial's spec does not accept of the values and the ends of the ranges."""
+    from search_spaces.parameters import Choice
+    from search_spaces.values import plain_name
+
+    problems: list[str] = []
     tried = [(key, value) for key, value in space.constants.items()]
     for parameter in space.parameters:
         ends = parameter.values if isinstance(parameter, Choice) else (parameter.low, parameter.high)
@@ -114,9 +124,7 @@ def _user_space(given: Mapping[str, Any], base: TrialSpec, rates: Sequence[float
             if name == "retain_objective" and key in space.constants:
                 found += spec_problems(changed, methods, {})
             problems += [f"{path}: {problem}" for problem in found if problem not in known]
-    problems += [f"{path}: {problem}" for problem in optimizer_problems(space, base, given["auto_lr"])]
-    problems[:] = list(dict.fromkeys(problems))
-    return space
+    return problems
 
 
 def _searchable_names() -> set[str]:
@@ -139,25 +147,6 @@ def _kinds() -> dict[str, tuple[type, ...]]:
 
 def _all(keys: Mapping[str, Sequence[str]]) -> list[str]:
     return list(dict.fromkeys(key for applying in keys.values() for key in applying))
-
-
-def _method_problems(path: Path, base: TrialSpec) -> list[str]:
-    """Unknown methods in a space file that has other mistakes, so that they are told together."""
-    import yaml
-
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError):
-        return []
-    named = content.get("method", []) if isinstance(content, dict) else []
-    values = named.get("values", []) if isinstance(named, dict) else named if isinstance(named, list) else [named]
-    known = set(base.problems())
-    return [
-        f"{path}: {problem}"
-        for value in values
-        for problem in spec_problems(base, (str(value),), {})
-        if problem not in known
-    ]
 
 
 def grid_trials(space: Space, trials: int | None, seeds: int, problems: list[str]) -> int | None:

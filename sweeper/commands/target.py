@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from sweeper.commands import options
-from sweeper.commands.errors import Problems, plain_errors
+from sweeper.commands.errors import Problems, goes_on_with, plain_errors
 
 
 @click.command()
@@ -29,6 +29,7 @@ def target(**given: Any) -> None:
     A killed training goes on where it was last saved. The folder loads with transformers' from_pretrained.
     """
     from sweeper.commands.common import base_spec, given_problems, output_problems, source_problems, spec_problems
+    from sweeper.commands.pareto import command_line
 
     problems = given_problems()
     spec = base_spec(given, problems)
@@ -45,14 +46,17 @@ def target(**given: Any) -> None:
 
     from sweeper.targets import prepare_with_progress, retain_model_with_progress
 
+    command = command_line()
     if given["retain_only"]:
-        made_at = str(retain_model_with_progress(spec, console=Console(stderr=True)))
+        with goes_on_with(command):
+            made_at = str(retain_model_with_progress(spec, console=Console(stderr=True)))
         if out is not None:
             shutil.copytree(made_at, out, dirs_exist_ok=True)
             made_at = str(out)
         click.echo(json.dumps({"path": made_at}) if given["as_json"] else made_at)
         return
-    made = prepare_with_progress(spec, console=Console(stderr=True))
+    with goes_on_with(command):
+        made = prepare_with_progress(spec, console=Console(stderr=True))
     folder = made.path
     if out is not None:
         shutil.copytree(made.path, out, dirs_exist_ok=True)

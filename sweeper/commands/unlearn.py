@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from sweeper.commands import options
-from sweeper.commands.errors import FAILED, exit_with, plain_errors
+from sweeper.commands.errors import FAILED, Problems, exit_with, goes_on_with, plain_errors
 
 
 @click.command()
@@ -31,27 +31,39 @@ from sweeper.commands.errors import FAILED, exit_with, plain_errors
 @click.option("--json", "as_json", is_flag=True, help="Print metrics.json on stdout.")
 @plain_errors
 def unlearn(**given: Any) -> None:
-    """Unlearn one model with one method and learning rate, and score it."""
+    """Unlearn one model with one method and learning rate, and score it.
+
+    With --out the same command goes on with a run that was interrupted or killed, from its last saved state.
+    """
+    from sweeper.commands.common import GOES_ON
+    from sweeper.commands.pareto import command_line
     from sweeper.commands.settings import single_spec
 
+    click.get_current_context().meta[GOES_ON] = True
     spec = single_spec(given)
     out = Path(given["out"]) if given["out"] else None
+    points = given["landscape"] or 0
 
     from rich.console import Console
 
+    from sweeper.ledger import METRIC_COLUMNS
     from sweeper.single_run import run_once
+    from sweeper.unfinished import other_run_problem
 
-    points = given["landscape"] or 0
-    row = run_once(spec, out=out, console=Console(stderr=True), started=time.time(), landscape_points=points)
+    if out is not None and (problem := other_run_problem(out, spec, landscape_points=points)):
+        raise Problems([problem])
+    command = command_line()
+    with goes_on_with(command, "" if out is not None else "; without --out only its target is kept"):
+        console = Console(stderr=True)
+        row = run_once(spec, out=out, console=console, started=time.time(), landscape_points=points, command=command)
     if given["as_json"]:
         click.echo(json.dumps(row))
     else:
-        metrics = ("forget_loss", "retain_loss", "verbmem", "knowmem", "utility", "truth_ratio")
-        accuracies = ("forget_accuracy", "retain_accuracy", "test_accuracy")
-        for name in ("status", "steps", *metrics, *accuracies):
-            if row.get(name) is not None:
-                click.echo(f"{name:<15} {row[name]}")
+        shown = [name for name in ("status", "steps", *METRIC_COLUMNS) if row[name] is not None]
+        width = max(map(len, (*shown, "written to")))
+        for name in shown:
+            click.echo(f"{name:<{width}} {row[name]}")
         if out is not None:
-            click.echo(f"{'written to':<15} {out}")
+            click.echo(f"{'written to':<{width}} {out}")
     if row["status"] != "finished":
         exit_with([str(row["error"])], FAILED)

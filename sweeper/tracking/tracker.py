@@ -30,13 +30,14 @@ from sweeper.tracking.records import (
 from sweeper.tracking.sender import Sender
 from sweeper.tracking.store import Store, prepare_environment
 from sweeper.tracking.uri import absolute_uri, shown_uri
+from trainables.reports import Status
 
 _MLFLOW_STATUS = {
-    "finished": "FINISHED",
-    "stopped": "KILLED",
+    Status.FINISHED: "FINISHED",
+    Status.STOPPED: "KILLED",
     "interrupted": "KILLED",
-    "diverged": "FAILED",
-    "failed": "FAILED",
+    Status.DIVERGED: "FAILED",
+    Status.FAILED: "FAILED",
 }
 
 

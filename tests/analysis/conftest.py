@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from analysis.lr_grid import LrGrid, lr_grid
+from analysis.sweep_file import SweepFile
+from analysis.table import TrialTable
 
 # On a busy machine one slow example is not a failure.
 settings.register_profile("no-deadline", deadline=None)
@@ -17,6 +22,7 @@ settings.load_profile("no-deadline")
 Row = Mapping[str, object]
 MakeSweep = Callable[..., Path]
 MakeRow = Callable[..., dict[str, object]]
+MakeGrid = Callable[..., LrGrid]
 
 GUESS = 8.0
 TRIAL_COLUMNS = (
@@ -151,3 +157,28 @@ def trial() -> MakeRow:
 def report() -> MakeRow:
     """``report(trial_id, step, forget, retain, **fields)`` is a row of history.csv."""
     return _report
+
+
+@pytest.fixture
+def row(trial: MakeRow) -> MakeRow:
+    """A finished trial whose own share of the box is ``volume``, in c = 0.5 on the diagonal."""
+    count = iter(range(100_000))
+
+    def make(volume: float, lr: float, seed: int, *, auto: bool = False, **fields: object) -> dict[str, object]:
+        edge = GUESS * math.sqrt(volume)
+        own = {"lr": lr, "seed": seed, "auto_lr": "on" if auto else "off", "method": "gdiff", "c": 0.5}
+        return trial(f"{next(count):05d}", edge, GUESS - edge, **(own | fields))
+
+    return make
+
+
+@pytest.fixture
+def grid(make_sweep: MakeSweep) -> MakeGrid:
+    """``grid(rows, rows, ...)`` is the grid of learning rates of so many sweeps."""
+    names = iter(f"sweep-{index}" for index in range(100))
+
+    def make(*tables: Sequence[Row]) -> LrGrid:
+        folders = [make_sweep(list(rows), name=next(names)) for rows in tables]
+        return lr_grid([(TrialTable.read(out, sweep=out.name), SweepFile.read(out).objectives) for out in folders])
+
+    return make

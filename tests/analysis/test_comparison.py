@@ -112,6 +112,61 @@ def test_a_csv_from_elsewhere_joins_with_its_own_columns(tmp_path: Path) -> None
     assert len(both) == 2
 
 
+def test_rows_without_a_learning_rate_or_a_seed_are_the_seeds_of_one_configuration(tmp_path: Path) -> None:
+    path = tmp_path / "theirs.csv"
+    path.write_text("method,seed,verbmem,utility\nnpo,0,0.0,0.9\nnpo,1,0.5,0.1\nnpo,2,0.4,0.2\n")
+    (table,) = read(path)
+    entry = table.rows[0].without
+    assert entry is not None
+    assert (entry.label, entry.seeds) == ("", 3)
+    assert entry.values["utility"].mean == pytest.approx(0.4)
+    text = markdown([table])
+    assert text.startswith("### All methods\n")
+    assert "| 3 seeds |" in text
+    assert "nan" not in text
+    path.write_text("method,seed,verbmem,utility\nnpo,,0.0,0.9\nnpo,,0.5,0.1\n")
+    (unnumbered,) = read(path)
+    assert unnumbered.rows[0].without is not None
+    assert unnumbered.rows[0].without.seeds == 2
+
+
+@pytest.mark.parametrize(
+    ("columns", "heading"), [("model", "### a"), ("dataset", "### a"), ("model,dataset", "### a on b")]
+)
+def test_the_heading_says_of_model_and_data_set_what_is_known(tmp_path: Path, columns: str, heading: str) -> None:
+    path = tmp_path / "theirs.csv"
+    path.write_text(f"method,{columns},verbmem,utility\nnpo,{'a,b' if ',' in columns else 'a'},0.1,0.9\n")
+    assert markdown(read(path)).splitlines()[0] == heading
+
+
+def test_a_table_of_losses_alone_is_shown_and_judged_by_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "theirs.csv"
+    path.write_text("method,forget_loss,retain_loss\nNo-unlearn,0.03,0.01\nsimnpo,7.0,0.1\n")
+    (table,) = read(path)
+    entry = table.rows[0].without
+    assert entry is not None
+    assert (entry.success, entry.values["forget_loss"].mean) == (None, 7.0)
+
+
+def test_the_last_row_of_a_table_without_a_final_newline_counts(tmp_path: Path) -> None:
+    path = tmp_path / "theirs.csv"
+    path.write_text("method,verbmem,utility\nnpo,0.1,0.9\nga,0.2,0.8")
+    (table,) = read(path)
+    assert [row.method for row in table.rows] == ["npo", "ga"]
+
+
+def test_a_success_with_lost_seeds_is_no_plain_yes(make_sweep: Callable[..., Path], trial: Callable[..., Row]) -> None:
+    good = {"verbmem": 0.05, "utility": 0.7, "truth_ratio": 0.4}
+    rows = [trial(f"0000{seed}", 6.0, 0.5, **good, seed=seed) for seed in (0, 1)]
+    rows.append(trial("00002", None, None, seed=2, status="diverged"))
+    tables = read(make_sweep(rows, baseline=BASELINE))
+    assert "| yes (2 of 3 seeds) |" in markdown(tables)
+    cells = list(csv.DictReader(io.StringIO(comma_separated(tables))))
+    assert {(row["seeds"], row["lost"], row["success"]) for row in cells if row["method"] == "ngdiff"} == {
+        ("2", "1", "")
+    }
+
+
 def test_the_csv_has_the_unrounded_means(table: ComparisonTable) -> None:
     rows = list(csv.DictReader(io.StringIO(comma_separated([table]))))
     (cell,) = [

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from analysis.errors import AnalysisError
-from analysis.paired import LEAST_PAIRS, holm, paired, sign_flip_p, t_interval
+from analysis.paired import LEAST_PAIRS, holm, least_pairs, paired, sign_flip_p, smallest_p, t_interval
 from analysis.tuning_curve import expected_best, tuning_curve
 
 VALUES = st.floats(-1, 1, allow_nan=False).map(lambda x: round(x, 3))
@@ -43,6 +43,18 @@ def test_with_fewer_than_six_pairs_nothing_can_be_significant_and_with_six_it_ca
     assert sign_flip_p([1.0] * LEAST_PAIRS) < 0.05
     assert not paired([1.0] * (LEAST_PAIRS - 1)).enough
     assert paired([1.0] * LEAST_PAIRS).enough
+
+
+@pytest.mark.parametrize(("comparisons", "pairs"), [(1, 6), (2, 7), (3, 7), (4, 8), (6, 8), (7, 9), (12, 9)])
+def test_the_pairs_that_several_comparisons_need_are_the_fewest_whose_corrected_p_can_fall_below_5_percent(
+    comparisons: int, pairs: int
+) -> None:
+    def corrected(n: int) -> float:
+        return min(holm([sign_flip_p([1.0] * n)] * comparisons))
+
+    assert least_pairs(comparisons) == pairs
+    assert corrected(pairs) < 0.05 <= corrected(pairs - 1)
+    assert smallest_p(pairs) == sign_flip_p(np.linspace(0.1, 1, pairs))
 
 
 def test_many_pairs_are_tested_by_random_flips_close_to_the_normal_approximation() -> None:

@@ -65,7 +65,11 @@ def test_limits_narrow_every_rule(choose: Choose) -> None:
         ({"rule": SUCCESS, "limits": [Limit("utility", 0.7, True)]}, "meets all thresholds"),
         (
             {"rule": KNEE, "limits": [Limit("utility", 0.7, True), Limit("verbmem", 0.1, False)]},
-            "verbmem at most 0.1 among the 1 trial within the other limits",
+            "verbmem at most 0.1 among the 1 trial with utility at least 0.7; the lowest of these is 0.5",
+        ),
+        (
+            {"rule": KNEE, "limits": [Limit("verbmem", 0.1, False), Limit("utility", 0.7, True)]},
+            "utility at least 0.7 among the 3 trials with verbmem at most 0.1; the highest of these is 0.6",
         ),
     ],
 )

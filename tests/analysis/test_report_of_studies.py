@@ -90,6 +90,27 @@ def test_what_the_study_left_out_is_on_the_page(tmp_path: Path) -> None:
     assert "In the learning-rate study, 1 front of" in (out / "report.html").read_text()
 
 
+def test_methods_keep_their_names_and_pooled_fronts_are_no_test(merged: tuple[Path, str]) -> None:
+    page = merged[1]
+    assert "gdiff on tiny-phi, authors: nothing can be concluded" in page
+    assert "Gdiff" not in page
+    fronts = page[page.index('id="fronts"') : page.index('id="compute"')]
+    assert "This is no test" in fronts
+    assert "trials" in re.findall(r"<th[^>]*>([^<]*)</th>", fronts)
+
+
+def test_a_study_of_which_everything_diverged_says_so_and_names_no_best_rate(
+    make_sweep: MakeSweep, trial: MakeRow
+) -> None:
+    rates = enumerate((1e-4, 1e-3))
+    rows = [trial(f"{i}", None, None, lr=lr, status="diverged", error="nan") for i, lr in rates]
+    out = make_sweep(rows, settings={"sampler": "grid", "trials": 2})
+    write_report(out)
+    page = (out / "report.html").read_text()
+    assert "nothing is attained at any of 2 learning rates; 2 trials diverged or stopped" in page
+    assert "best at lr" not in page
+
+
 def test_no_two_elements_of_a_merged_page_share_an_id(merged: tuple[Path, str]) -> None:
     ids = re.findall(r'\sid="([^"]+)"', merged[1])
     assert len(ids) == len(set(ids)) > 100

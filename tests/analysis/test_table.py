@@ -75,6 +75,9 @@ def test_of_two_rows_of_one_trial_the_first_counts(make_sweep: MakeSweep, trial:
         ({"status": "done"}, r"line 3: status is 'done', expected one of finished, stopped, diverged, failed"),
         ({"status": None}, r"line 3: status is ''"),
         ({"trial_id": ""}, r"line 3: trial_id is empty"),
+        ({"seed": None}, r"line 3: seed is '', expected a whole number"),
+        ({"seed": 0.5}, r"line 3: seed is '0.5', expected a whole number"),
+        ({"seed": "one"}, r"line 3: seed is 'one', expected a number"),
     ],
 )
 def test_a_bad_cell_is_named_with_its_place(

@@ -178,3 +178,15 @@ def test_after_kill_9_of_a_worker_its_trial_is_started_again_and_finishes(cli: C
     assert summary["status"] == {"finished": 4, "diverged": 2}
     assert not any(row["worker"].endswith(f":{victim}") for row in sweep.trials)
     assert_equals(sweep, reference)
+
+
+def test_a_time_budget_that_leaves_trials_says_so_and_how_to_go_on(cli: Cli) -> None:
+    """The clock runs from Ray's start; a hundredth of a second is over before the first trial."""
+    sweep = cli.new("no-time")
+    done = cli.run(
+        *[word for word in cli.pareto(sweep, *cli.grid) if word != "--json"], "--time-budget", "0.01", code=1
+    )
+    assert "the time budget left 6 of 6 trials undone" in done.stdout
+    assert f"python -m sweeper resume {sweep.out}" in done.stdout
+    assert sweep.trials == []
+    assert (sweep.out / "report.html").is_file()

@@ -119,9 +119,10 @@ def test_options_of_equal_name_go_by_their_keys() -> None:
         "method: [npo, simnpo]\nnpo.beta: {values: [0.1], when: {method: npo}}\n"
         "simnpo.beta: {low: 2.5, high: 5.5, when: {method: simnpo}}"
     )
-    assert space.contains({"method": "npo", "beta": 0.1})
-    assert space.contains({"method": "simnpo", "beta": 4.5})
-    assert not space.contains({"method": "simnpo", "beta": 0.1})
+    assert space.params_of({"method": "npo", "beta": 0.1})
+    assert space.params_of({"method": "simnpo", "beta": 4.5})
+    with pytest.raises(ValueError, match="not of the search space"):
+        space.params_of({"method": "simnpo", "beta": 0.1})
 
 
 def test_conditions_read_off_and_on_like_values_do() -> None:

@@ -16,6 +16,8 @@ from click.testing import CliRunner, Result
 
 from sweeper.cli import main
 from sweeper.sweep import Interrupted, Summary, SweepError, UsageError, read_settings
+from trainables.checkpoint_scores import CheckpointScores
+from trainables.metrics.registry import SETS
 from trainables.spec import TrialSpec
 
 ROOT = Path(__file__).parents[2]
@@ -155,6 +157,7 @@ WRONG_SPEC: dict[str, tuple[list[str], list[str]]] = {
     "an option nobody has": (["--option", "warmth=1"], ["option warmth does not apply to"]),
     "an option another has": (["--method", "gdiff", "--option", "beta=0.1"], ["option beta does not apply to"]),
     "an option without a value": (["--option", "c"], ["--option must be NAME=VALUE with a number, got 'c'"]),
+    "an option without a name": (["--option", "=3"], ["--option must be NAME=VALUE, got '=3', which has no name"]),
     "an option with a word": (["--option", "c=high"], ["--option must be NAME=VALUE with a number, got 'c=high'"]),
     "an option out of range": (["--option", "c=7"], ["c must be in [0, 1], got 7"]),
     "seed a word": (["--seed", "lucky"], ["--seed must be a whole number, got 'lucky'"]),
@@ -184,6 +187,7 @@ WRONG_SWEEP: dict[str, tuple[list[str], list[str]]] = {
     "one GPU and a half": (["--gpus-per-trial", "1.5"], ["gpus-per-trial must be", "got 1.5"]),
     "GPUs NaN": (["--gpus-per-trial", "nan"], ["gpus-per-trial must be", "got nan"]),
     "GPUs infinite": (["--gpus-per-trial", "inf"], ["gpus-per-trial must be", "got inf"]),
+    "more CPUs than there are": (["--cpus-per-trial", "9999"], ["9999 CPUs", f"{os.cpu_count()} CPUs", "lower --cpus"]),
     "no time": (["--time-budget", "0"], ["time-budget must be greater than 0 seconds, got 0"]),
     "a grid over a range": (["--sampler", "grid"], ["--sampler grid", "lr", "list the values"]),
     "more trials than the grid has": (
@@ -373,6 +377,23 @@ def test_a_file_is_no_output_folder(pareto: Callable[..., Result], out: Path) ->
     assert out.read_text() == "a file"
 
 
+def test_a_folder_below_a_file_is_refused_with_the_other_problems(
+    pareto: Callable[..., Result], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("x")
+    below, trials = problems_of(
+        pareto("--trials", "0", "--tracking-uri", "sqlite:///mlflow.db", out=tmp_path / "file" / "a" / "b")
+    )
+    assert below == f"--out {tmp_path}/file/a/b: {tmp_path}/file is a file, expected a folder"
+    assert "trials" in trials
+
+
+@pytest.mark.parametrize("command", ["pareto", "unlearn", "target", "evaluate"])
+def test_no_name_is_no_output_folder(command: str, model_folder: Path) -> None:
+    given = ("--model-path", model_folder) if command == "evaluate" else ()
+    assert "--out must be the name of a folder, got nothing" in problems_of(invoke(command, *given, "--out", ""))
+
+
 def test_a_file_cannot_hold_rays_state(pareto: Callable[..., Result], tmp_path: Path, out: Path) -> None:
     (tmp_path / "file").write_text("x")
     (problem,) = problems_of(pareto("--storage", tmp_path / "file"))
@@ -446,6 +467,18 @@ def test_a_space_file_that_cannot_be_used_is_named_with_the_place(
     (problem,) = problems_of(pareto("--space", path))
     for text in ("space.yaml", *said):
         assert text in problem
+
+
+def test_values_are_looked_at_in_a_space_file_with_other_mistakes(
+    pareto: Callable[..., Result], tmp_path: Path
+) -> None:
+    path = tmp_path / "space.yaml"
+    path.write_text("method: [gdiff, nonsense]\nlr: {low: 1e-3}\nc: {low: 0.5, high: 1.95}\nepochs: [0, 5]\n")
+    form, *values = problems_of(pareto("--space", path))
+    assert form == f"{path}:2: lr: needs low and high, or values; high missing"
+    expected = ("unknown method 'nonsense'", "c must be in [0, 1], got 1.95", "epochs must be at least 1")
+    for text, problem in zip(expected, values, strict=True):
+        assert problem.startswith(f"{path}: {text}")
 
 
 def test_a_space_file_that_is_not_there_is_named(pareto: Callable[..., Result]) -> None:
@@ -671,7 +704,13 @@ def test_a_sweep_that_is_done_prints_its_summary(
     pareto: Callable[..., Result], out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     summary = Summary(
-        out=out, counts={"finished": 3, "diverged": 1}, trials=4, hypervolume=0.61234, front=2, tracking="sqlite:///m"
+        out=out,
+        counts={"finished": 3, "diverged": 1},
+        trials=4,
+        asked=4,
+        hypervolume=0.61234,
+        front=2,
+        tracking="sqlite:///m",
     )
     monkeypatch.setattr("sweeper.sweep.run", lambda out, *, console: summary)
     result = pareto()
@@ -683,9 +722,11 @@ def test_a_sweep_that_is_done_prints_its_summary(
 def test_json_is_the_only_thing_on_stdout(
     pareto: Callable[..., Result], out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    summary = Summary(out=out, counts={"failed": 4}, trials=4, hypervolume=None, front=0, tracking="")
+    summary = Summary(out=out, counts={"failed": 4}, trials=4, asked=4, hypervolume=None, front=0, tracking="")
     monkeypatch.setattr("sweeper.sweep.run", lambda out, *, console: summary)
-    content = json.loads(pareto("--json").stdout)
+    result = pareto("--json")
+    assert result.exit_code == 1, "every trial failed"
+    content = json.loads(result.stdout)
     assert content["out"] == str(out)
     assert (content["trials"], content["status"], content["hypervolume"]) == (4, {"failed": 4}, None)
 
@@ -782,6 +823,34 @@ def test_everything_that_can_be_chosen_is_listed(kind: str, names: set[str]) -> 
     assert [line for line in listed if not line.startswith(" ")] == [row["name"] for row in rows]
 
 
+def test_a_listed_metric_says_which_way_is_better_or_what_is_ideal() -> None:
+    rows = {row["name"]: row for row in json.loads(invoke("list", "metrics", "--json").stdout)}
+    assert rows["privleak"]["better"] == "0 is ideal"
+    assert {row["better"] for name, row in rows.items() if name in SETS["mia"]} == {"0.5 is ideal"}
+    assert [rows[name]["better"] for name in ("privleak_distance", "verbmem", "utility")] == [
+        "lower",
+        "lower",
+        "higher",
+    ]
+    assert rows["mia_loss_distance"]["formula"] == "|mia_loss - 0.5|"
+    assert "0 is ideal" in invoke("list", "metrics").stdout
+
+
+def test_a_sweep_that_optimised_privleak_itself_is_not_resumed(
+    accepted: Callable[..., object], data: Path, out: Path
+) -> None:
+    """As such sweeps were before there was a distance from the ideal."""
+    (data / "holdout01.jsonl").write_text('{"question": "Who?", "answer": "Nobody."}\n')
+    accepted("--objectives", "privleak:min,utility:max")
+    content = json.loads((out / "sweep.json").read_text())
+    assert content["settings"]["base"]["metrics"] == ["default", "privleak", "privleak_distance"]
+    read_settings(out)
+    content["settings"]["base"]["metrics"].remove("privleak_distance")
+    (out / "sweep.json").write_text(json.dumps(content))
+    (problem,) = problems_of(invoke("resume", out))
+    assert "optimises privleak itself" in problem
+
+
 def test_a_listed_option_says_its_default_and_range() -> None:
     (gdiff,) = [row for row in json.loads(invoke("list", "methods", "--json").stdout) if row["name"] == "gdiff"]
     assert "c (default 0.5, from 0 to 1" in gdiff["options"]
@@ -797,6 +866,33 @@ def test_a_listed_objective_says_its_other_name_and_what_it_needs_of_the_target(
         "logits, a forward pass per step",
         "hidden states, a forward pass per step",
     ]
+
+
+@pytest.fixture
+def evaluate(model_folder: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """``evaluate`` of a folder on TOFU's files, with no model loaded: a score is what it gives."""
+    scores = CheckpointScores({"forget_loss": 1.0}, {}, 0.0)
+    monkeypatch.setattr("trainables.checkpoint_scores.score_checkpoint", lambda spec, **named: scores)
+    problem = ("--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01")
+    return lambda *arguments: invoke("evaluate", "--model-path", model_folder, *problem, *arguments)
+
+
+def test_what_a_set_of_metrics_loses_without_a_retain_model_is_said_in_one_line(
+    evaluate: Callable[..., Result], model_folder: Path
+) -> None:
+    result = evaluate("--metrics", "tofu", "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout) == {"forget_loss": 1.0}
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("left out for want of a retain model: forget_quality; give one with --retain-model DIR")
+    assert "'python -m sweeper target --retain-only --out DIR'" in line
+    for enough in (("--metrics", "tofu", "--retain-model", model_folder), ("--metrics", "default")):
+        assert evaluate(*enough).stderr == ""
+
+
+def test_a_metric_that_needs_a_retain_model_is_refused_by_name_without_one(evaluate: Callable[..., Result]) -> None:
+    (problem,) = problems_of(evaluate("--metrics", "tofu,forget_quality"))
+    assert "forget_quality needs a retain model (--retain-model DIR" in problem
 
 
 def test_a_target_with_wrong_options_is_refused(data: Path) -> None:
@@ -846,6 +942,16 @@ def test_doctor_says_what_there_is_and_whether_the_hub_answers(monkeypatch: pyte
     assert "hub           reachable" in invoke("doctor").stdout
 
 
+def test_doctor_says_it_to_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sweeper.hub.hub_problems", lambda repositories: ["no hub"])
+    found = json.loads(invoke("doctor", "--json").stdout)
+    assert found["versions"]["optuna"] == optuna.__version__
+    assert found["cpus"] == os.cpu_count()
+    assert found["disk_free_bytes"] > 0
+    assert (found["missing"], found["hub_reachable"]) == ([], False)
+    assert isinstance(found["gpus"], list)
+
+
 # Real processes -----------------------------------------------------------------------------------------------------
 
 HEAVY = {"torch", "ray", "mlflow", "optuna", "transformers", "datasets", "pandas", "matplotlib"}
@@ -871,6 +977,21 @@ def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
         timeout=60,
         check=False,
     )
+
+
+def test_ctrl_c_during_the_start_is_one_line() -> None:
+    code = (
+        "import os, runpy, signal, sys\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, *rest):\n"
+        "        if name == 'sweeper.cli':\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "sys.argv = ['sweeper', 'list', 'methods']\n"
+        "runpy.run_module('sweeper', run_name='__main__')\n"
+    )
+    done = python("-c", code)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "error: interrupted\n")
 
 
 def test_no_help_page_imports_anything_heavy() -> None:

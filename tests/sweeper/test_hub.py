@@ -27,6 +27,7 @@ TOFU = ("dataset", "locuslab/TOFU")
 ANSWERS: dict[str, tuple[int, dict[str, str], dict[str, object]]] = {
     "gated": (403, {"X-Error-Code": "GatedRepo", "X-Error-Message": "Access restricted"}, {"error": "gated"}),
     "absent": (404, {"X-Error-Code": "RepoNotFound", "X-Error-Message": "Not found"}, {"error": "no"}),
+    "no hub": (404, {}, {}),
     "broken": (500, {}, {"error": "sorry"}),
 }
 
@@ -75,7 +76,12 @@ def hub(request: pytest.FixtureRequest, use_hub: UseHub) -> Iterator[str]:
 
 @pytest.mark.parametrize(
     ("hub", "reason"),
-    [("gated", "restricted"), ("absent", "does not exist"), ("broken", "cannot be reached")],
+    [
+        ("gated", "restricted"),
+        ("absent", "does not exist"),
+        ("broken", "the hub answered 500"),
+        ("no hub", "the hub answered 404"),
+    ],
     indirect=["hub"],
 )
 def test_a_hub_that_refuses_is_quoted_with_what_can_be_done(hub: str, reason: str) -> None:

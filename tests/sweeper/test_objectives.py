@@ -7,7 +7,7 @@ import math
 import pytest
 
 from analysis.objectives import Objective as AnalysedObjective
-from sweeper.objectives import DEFAULT_OBJECTIVES, ObjectiveError, parse_objectives, unmeasured
+from sweeper.objectives import DEFAULT_OBJECTIVES, ObjectiveError, parse_objectives, unmeasured, with_objectives
 
 
 def test_the_default_is_the_capped_forget_loss_up_and_the_retain_loss_down() -> None:
@@ -78,3 +78,35 @@ def test_objectives_no_model_of_the_data_is_scored_by_are_named(text: str, datas
     found = unmeasured(parse_objectives(text), dataset)
     assert [sentence.split()[1] for sentence in found] == wrong
     assert all("expected one of forget_loss, retain_loss" in sentence for sentence in found)
+
+
+@pytest.mark.parametrize(("name", "ideal", "furthest"), [("privleak", 0.0, 100.0), ("mia_min_k", 0.5, 0.5)])
+def test_of_a_metric_with_an_ideal_value_the_distance_from_it_is_optimised(
+    name: str, ideal: float, furthest: float
+) -> None:
+    """Both sides of the ideal are wrong: no unlearning gives a privleak of -100, too much of it any number above 0."""
+    objective, _ = parse_objectives(f"{name}:min,utility:max")
+    written = objective.to_dict(math.log(2048))
+    assert (objective.name, objective.column) == (name, f"{name}_distance")
+    assert (written["low"], written["high"], written["direction"]) == (0.0, furthest, "min")
+    assert f"distance from {ideal:g} (" in str(written["label"])
+    read = AnalysedObjective.from_dict(written)
+    assert read.cost([0.0, furthest / 4, 3 * furthest]).tolist() == [0.0, 0.25, 1.0]
+
+
+@pytest.mark.parametrize("text", ["privleak:max,utility:max", "utility:max,mia_loss:max"])
+def test_nobody_wants_to_be_as_far_as_possible_from_the_ideal(text: str) -> None:
+    with pytest.raises(ObjectiveError, match=r"is ideal, so only its distance from there can be optimised: \w+:min"):
+        parse_objectives(text)
+
+
+def test_a_metric_and_its_distance_are_one_objective() -> None:
+    with pytest.raises(ObjectiveError, match="twice"):
+        parse_objectives("privleak:min,privleak_distance:min")
+
+
+def test_the_distance_is_measured_beside_the_metric_it_is_of() -> None:
+    objectives = parse_objectives("privleak:min,utility:max")
+    assert with_objectives((), objectives) == ("default", "privleak", "privleak_distance")
+    assert with_objectives(("muse",), objectives) == ("muse", "privleak", "privleak_distance", "utility")
+    assert with_objectives((), parse_objectives(DEFAULT_OBJECTIVES)) == ()

@@ -65,3 +65,36 @@ def test_an_error_in_a_table_is_a_sentence(tmp_path: Path) -> None:
     assert "forget_loss is 'much', expected a number" in " ".join(stderr.split())
     assert "Traceback" not in stderr
     assert not (tmp_path / "merged").exists()
+
+
+def test_the_report_of_another_sweep_is_left_as_it_is(tmp_path: Path) -> None:
+    mine, theirs = _sweep(tmp_path / "a", 5.0), _sweep(tmp_path / "b", 7.0)
+    (theirs / "pareto.json").write_text("theirs")
+    (tmp_path / "file").write_text("x")
+    for sources, out, said in (
+        ((mine,), theirs, "it holds a sweep"),
+        ((mine, theirs), theirs, "it holds a sweep"),
+        ((mine,), tmp_path / "file", "this is a file, expected a folder"),
+        ((mine,), "", "must be the name of a folder"),
+    ):
+        code, _, stderr = _report(*sources, "--out", out)
+        assert code == 2
+        assert said in stderr
+    assert sorted(path.name for path in theirs.iterdir()) == ["pareto.json", "sweep.json", "trials.csv"]
+    assert (theirs / "pareto.json").read_text() == "theirs"
+    assert _report(mine, "--out", mine)[0] == 0
+
+
+def test_the_figures_of_a_run_are_named_to_machines_and_go_where_they_are_asked_to(tmp_path: Path) -> None:
+    run, out = tmp_path / "run", tmp_path / "out"
+    run.mkdir()
+    values = {"trial_id": "ab", "spec_hash": "ab", "model": "tiny-phi", "dataset": "authors", "method": "ga"}
+    (run / "metrics.json").write_text(json.dumps(values | {"lr": 1e-4, "seed": 0, "status": "finished"}))
+    history = "".join(f"ab,{step},{step},{step},1.0\n" for step in (1, 2, 3))
+    (run / "history.csv").write_text(f"trial_id,step,epoch,forget_loss,retain_loss\n{history}")
+    code, stdout, stderr = _report(run, "--out", out, "--json")
+    assert code == 0, stderr
+    figures = json.loads(stdout)["figures"]
+    assert figures
+    assert all(Path(figure).parent == out / "figures" and Path(figure).is_file() for figure in figures)
+    assert not (run / "figures").exists()

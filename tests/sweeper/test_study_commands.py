@@ -50,7 +50,7 @@ def refused(*arguments: str | Path) -> list[str]:
 
 def planned(monkeypatch: pytest.MonkeyPatch, out: Path, *arguments: str) -> SweepSettings:
     """The settings ``lr-study`` begins a sweep with."""
-    monkeypatch.setattr("sweeper.commands.lr_study.run_to_the_end", lambda out, as_json: None)
+    monkeypatch.setattr("sweeper.commands.pareto.run_to_the_end", lambda out, as_json: None)
     result = invoke("lr-study", "--out", out, *arguments)
     assert result.exit_code == 0, result.output
     return read_settings(out)
@@ -67,7 +67,7 @@ def finish_with(monkeypatch: pytest.MonkeyPatch, tables: Path) -> None:
         known = json.loads((tables / "sweep.json").read_text())
         given = {name: known[name] for name in ("objectives", "baseline", "random_guess_loss")}
         (out / "sweep.json").write_text(json.dumps(content | given))
-        return Summary(out=out, counts={"finished": 36}, trials=36, hypervolume=0.8, front=5, tracking="")
+        return Summary(out=out, counts={"finished": 36}, trials=36, asked=36, hypervolume=0.8, front=5, tracking="")
 
     monkeypatch.setattr("sweeper.sweep.run", run)
 
@@ -189,10 +189,20 @@ def test_pick_prints_the_trial_the_reason_and_the_checkpoint(golden: Path) -> No
     assert result.exit_code == 0, result.output
     assert "trial 00034: ngdiff" in result.stdout
     assert "why: the knee of the frontier" in result.stdout
-    assert f"checkpoint: {golden}/checkpoints/00034" in result.stdout
+    assert f"checkpoint: {golden}/checkpoints/00034 (not there any more)" in result.stdout
     content = json.loads(invoke("pick", golden, "--max-verbmem", "0.3", "--min-utility", "0.5", "--json").stdout)
     assert (content["trial_id"], content["rule"], content["eligible"]) == ("00016", "constraint", 4)
     assert content["metrics"]["utility"] == pytest.approx(0.814, abs=1e-3)
+
+
+def test_pick_names_no_checkpoint_that_is_not_there(golden: Path) -> None:
+    result = invoke("pick", golden, "--json")
+    assert json.loads(result.stdout)["checkpoint"] is None
+    assert result.stderr == f"the checkpoint of trial 00034 is not there: {golden}/checkpoints/00034\n"
+    (golden / "checkpoints" / "00034").mkdir(parents=True)
+    result = invoke("pick", golden, "--json")
+    assert json.loads(result.stdout)["checkpoint"] == f"{golden}/checkpoints/00034"
+    assert result.stderr == ""
 
 
 def test_pick_copies_the_checkpoint(golden: Path, tmp_path: Path) -> None:
@@ -213,8 +223,9 @@ def test_pick_says_when_nothing_qualifies(golden: Path, tmp_path: Path) -> None:
 
 
 def test_pick_tells_all_problems_at_once(tmp_path: Path) -> None:
-    assert refused("pick", tmp_path, "--rule", "best", "--max-verbmem", "low") == [
+    assert refused("pick", tmp_path, "--rule", "best", "--max-verbmem", "low", "--min-utility", "nan") == [
         "--max-verbmem must be a number, got 'low'",
+        "--min-utility must be a finite number, got nan",
         "unknown rule 'best': expected one of knee, constraint, success",
         f"{tmp_path} holds no sweep: there is no sweep.json in it",
     ]

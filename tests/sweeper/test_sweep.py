@@ -9,7 +9,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,9 +21,10 @@ import pytest
 from rich.console import Console
 
 from search_spaces import default_space
+from sweeper.placement import PlacementError
 from sweeper.settings import SweepSettings
 from sweeper.study import Proposal
-from sweeper.sweep import Interrupted, SweepError, UsageError, _restorable, begin, read_settings, run
+from sweeper.sweep import Interrupted, SweepError, UsageError, _joined, _restorable, begin, discard, read_settings, run
 from trainables.data import UnlearningData
 from trainables.spec import TrialSpec
 from trainables.target import Target
@@ -63,6 +67,8 @@ def out(tmp_path: Path) -> Path:
 def target(monkeypatch: pytest.MonkeyPatch) -> None:
     """The target is there at once."""
     monkeypatch.setattr("sweeper.sweep.prepare_with_progress", lambda spec, *, console: TARGET)
+    monkeypatch.setattr("sweeper.sweep.load_problem", lambda spec: NO_DATA)
+    monkeypatch.setattr("sweeper.sweep.trained_key", lambda spec, data: Path(TARGET.path).name)
 
 
 def stop_before_ray(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
@@ -162,6 +168,22 @@ def test_a_sweep_is_not_resumed_on_another_target(out: Path, target: None, monke
     assert (out / "sweep.json").read_bytes() == before
 
 
+def test_the_target_of_changed_data_is_not_even_trained(
+    out: Path, target: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop_before_ray(monkeypatch, SweepError("reached Ray"))
+    with pytest.raises(SweepError, match="reached Ray"):
+        run(out, console=CONSOLE)
+
+    def prepare(spec: TrialSpec, *, console: Console) -> Target:
+        raise AssertionError("the target was trained first")
+
+    monkeypatch.setattr("sweeper.sweep.prepare_with_progress", prepare)
+    monkeypatch.setattr("sweeper.sweep.trained_key", lambda spec, data: "another")
+    with pytest.raises(UsageError, match=r"the model or the data .* have changed"):
+        run(out, console=CONSOLE)
+
+
 # One driver at a time -----------------------------------------------------------------------------------------------
 
 
@@ -204,6 +226,65 @@ def test_a_signal_before_the_trials_begin_interrupts_and_gives_the_handlers_back
     with pytest.raises(Interrupted):
         run(out, console=CONSOLE)
     assert {each: signal.getsignal(each) for each in before} == before
+
+
+@contextmanager
+def slow_cluster(*arguments: object, **given: object) -> Iterator[int]:
+    """Ray, told to stop while it starts; a crash of the real one, or processes of it left behind."""
+    os.kill(os.getpid(), signal.SIGINT)
+    STARTED.append("whole")
+    try:
+        yield 2
+    finally:
+        STARTED.append("left")
+
+
+STARTED: list[str] = []
+
+
+def test_a_signal_while_ray_starts_takes_effect_when_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sweeper.sweep.ray_cluster", slow_cluster)
+    monkeypatch.setattr("sweeper.sweep._interrupted", threading.Event())
+    STARTED.clear()
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), _joined(SETTINGS, ()):
+        raise AssertionError("the signal was forgotten")
+    assert STARTED == ["whole", "left"]
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_second_signal_ends_even_the_start_of_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupted = threading.Event()
+    interrupted.set()
+    monkeypatch.setattr("sweeper.sweep.ray_cluster", slow_cluster)
+    monkeypatch.setattr("sweeper.sweep._interrupted", interrupted)
+    STARTED.clear()
+    with pytest.raises(KeyboardInterrupt), _joined(SETTINGS, ()):
+        pass
+    assert STARTED == []
+
+
+# Placement ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_cluster_is_asked_before_the_target_is_made(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def prepare(spec: TrialSpec, *, console: Console) -> Target:
+        raise AssertionError("the target was made first")
+
+    monkeypatch.setattr("sweeper.sweep.prepare_with_progress", prepare)
+    begun = out.parent / "begun"
+    begin(replace(SETTINGS, address="127.0.0.1:9"), begun)
+    with pytest.raises(PlacementError, match=r"127\.0\.0\.1:9"):
+        run(begun, console=CONSOLE)
+
+
+def test_a_sweep_that_could_not_begin_leaves_its_folder_free_and_one_with_trials_stays(out: Path) -> None:
+    (out / "trials.csv").write_text("trial_id\n")
+    discard(out)
+    assert (out / "sweep.json").is_file()
+    (out / "trials.csv").unlink()
+    discard(out)
+    assert not out.exists()
 
 
 # What a resumed sweep goes on from ----------------------------------------------------------------------------------

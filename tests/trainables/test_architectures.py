@@ -17,7 +17,7 @@ from trainables.auto_lr import auto_lr_step
 from trainables.checkpoints import ensure_pad_token, load_model, load_tokenizer, save_model
 from trainables.data.examples import UnlearningData
 from trainables.generation import generate_greedy
-from trainables.losses import predict, sequence_nll, token_nll
+from trainables.losses import predict, sequence_nll
 from trainables.models import MODELS, TargetRecipe
 from trainables.run import UnlearningRun
 from trainables.target import Target, prepare_target
@@ -90,8 +90,8 @@ def test_it_is_a_function_of_its_seed_and_leaves_the_generator_alone(twin: Twin)
 def test_untrained_it_guesses_about_uniformly(twin: Twin) -> None:
     batch = collate(twin.sequences, range(len(twin.sequences)), pad_id=twin.pad_id, device="cpu")
     with torch.no_grad():
-        nll, supervised = token_nll(twin.model, batch)
-    assert float(nll.sum() / supervised.sum()) == pytest.approx(math.log(VOCABULARY), abs=0.4)
+        predicted = predict(twin.model, batch)
+    assert float(predicted.nll.sum() / predicted.supervised.sum()) == pytest.approx(math.log(VOCABULARY), abs=0.4)
 
 
 def test_the_logits_it_leaves_out_change_no_loss(twin: Twin) -> None:
@@ -195,7 +195,7 @@ def test_gradient_checkpointing_changes_no_gradient(twin: Twin, make_spec: Any) 
         model = twin.workspace.model_for(make_spec(gradient_checkpointing=checkpointing))
         assert any(getattr(part, "gradient_checkpointing", False) for part in model.modules()) is checkpointing
         torch.manual_seed(0)  # the same dropout, where the model has it
-        token_nll(model, batch)[0].sum().backward()
+        predict(model, batch).nll.sum().backward()
         return [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
 
     for plain, saved in zip(gradients(False), gradients(True), strict=True):
@@ -221,7 +221,7 @@ def test_the_adapter_is_on_every_linear_layer_but_the_head_and_starts_as_the_ide
 def test_a_target_fine_tuned_through_lora_is_a_whole_model_that_knows_more(
     tiny_data: UnlearningData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_spec: Any, twin: Twin
 ) -> None:
-    monkeypatch.setattr("trainables.target.load_data", lambda *arguments, **named: tiny_data)
+    monkeypatch.setattr("trainables.problem.load_data", lambda *arguments, **named: tiny_data)
     recipe = TargetRecipe(lr=1e-2, batch_size=8, epochs=3, stop_when_memorised=False, lora_rank=4)
     spec = make_spec(model=twin.name)
     target = prepare_target(spec, recipe=recipe, device="cpu", cache=tmp_path)
@@ -288,7 +288,7 @@ def test_a_refused_auto_lr_update_moves_tied_embeddings_by_the_optimizers_own_st
         model = twin.workspace.model_for(make_spec()).eval()
         parameters = list(model.parameters())
         optimizer = torch.optim.SGD(parameters, lr=0.5)
-        token_nll(model, batch)[0].mean().backward()
+        predict(model, batch).nll.mean().backward()
         make(optimizer, parameters)
         return [parameter.detach().clone() for parameter in parameters]
 

@@ -67,6 +67,25 @@ def test_dowg_is_algorithm_1() -> None:
         torch.testing.assert_close(found, x, rtol=1e-12, atol=0.0)
 
 
+def test_the_distance_and_the_gradient_of_millions_of_weights_keep_float64_accuracy() -> None:
+    """In float32 the small terms drown in the sum of the large ones."""
+    values = torch.cat([torch.full((1000,), 30.0), torch.full((3_000_000,), 0.01)])
+    length = float(values.double().norm())
+    parameter = nn.Parameter(values.clone())
+    optimizer = make_distance_optimizer("dog", [parameter], lr=1.0, weight_decay=0.0, growth=UNCAPPED)
+    parameter.grad = values.clone()
+    optimizer.step()
+    (group,) = optimizer.param_groups
+    assert float(group["rbar"]) == pytest.approx(1e-6 * (1.0 + length), rel=1e-9)
+    assert float(group["G"]) == pytest.approx(length**2, rel=1e-9)
+    assert run_away(optimizer) is None
+    assert group["start_length"] == pytest.approx(1.0 + length, rel=1e-9)
+    with torch.no_grad():
+        parameter.copy_(2 * values)
+    optimizer.step()
+    assert float(group["rbar"]) == pytest.approx(length, rel=1e-9)
+
+
 @pytest.mark.parametrize("name", LR_FREE)
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_the_distance_never_grows_faster_than_the_cap(name: str, sign: float) -> None:

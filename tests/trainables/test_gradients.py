@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from trainables import gradients
 from trainables.gradients import Gradient, combine_, gramian, norm, take_gradient
@@ -52,7 +54,7 @@ def test_the_gramian_is_that_of_the_concatenated_gradients(
 def test_chunks_of_any_size_give_the_same_sums(monkeypatch: pytest.MonkeyPatch) -> None:
     g_r, g_f = _gradient(0), _gradient(1)
     whole = gramian(g_r, g_f)
-    monkeypatch.setattr(gradients, "_CHUNK", 4)
+    monkeypatch.setattr(gradients, "_CPU_CHUNK", 4)
     parts = gramian(g_r, g_f)
     assert (parts.rr, parts.rf, parts.ff) == pytest.approx((whole.rr, whole.rf, whole.ff), rel=1e-14)
 
@@ -81,6 +83,19 @@ def test_a_parameter_only_one_loss_depends_on_counts_for_that_loss() -> None:
     assert (found.rr, found.rf, found.ff) == (20.0, -2.0, 50.0)
     combine_(parameters, g_r, g_f, Weights(0.5, 3.0))
     assert [float(parameter.grad) for parameter in parameters if parameter.grad is not None] == [-2.0, 2.0, 21.0]
+
+
+def test_the_gramian_converts_each_gradient_to_float64_once() -> None:
+    class Conversions(TorchDispatchMode):
+        count = 0
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            self.count += func is torch.ops.aten._to_copy.default
+            return func(*args, **(kwargs or {}))
+
+    with Conversions() as seen:
+        gramian(_gradient(0), _gradient(1))
+    assert seen.count == 2 * len(SHAPES)
 
 
 def test_taking_a_gradient_leaves_none_and_copies_nothing() -> None:

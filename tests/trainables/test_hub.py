@@ -127,7 +127,7 @@ def test_a_model_that_is_not_given_is_named(publish: Any, local_hub: LocalHub, g
 
 @pytest.fixture
 def prepare(tmp_path: Path, tiny_data: UnlearningData, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Target]:
-    monkeypatch.setattr("trainables.target.load_data", lambda *arguments, **named: tiny_data)
+    monkeypatch.setattr("trainables.problem.load_data", lambda *arguments, **named: tiny_data)
 
     def made(model: str, **changes: Any) -> Target:
         spec = TrialSpec(model=model, max_length=64, **changes)

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PhiForCausalLM
 
-from trainables.losses import mean_loss, sequence_nll, token_nll
+from trainables import losses
+from trainables.losses import mean_loss, predict, sequence_nll
 from trainables.tokens import Batch, Tokens, collate
 
 VOCABULARY = 97
@@ -87,8 +89,14 @@ def _batch(indices: list[int]) -> Batch:
     return collate(SEQUENCES, indices, pad_id=1, device="cpu")
 
 
+def _loss(model: Any, indices: list[int]) -> torch.Tensor:
+    predicted = predict(model, _batch(indices))
+    return mean_loss(predicted.nll, predicted.supervised)
+
+
 def test_the_loss_of_every_token_is_that_of_all_logits_in_float64(model: Any, exact_nll: Any) -> None:
-    nll, supervised = token_nll(model, _batch(list(range(len(SEQUENCES)))))
+    predicted = predict(model, _batch(list(range(len(SEQUENCES)))))
+    nll, supervised = predicted.nll, predicted.supervised
     for row, tokens in enumerate(SEQUENCES):
         torch.testing.assert_close(nll[row][supervised[row]].double(), exact_nll(model, tokens), rtol=2e-5, atol=2e-5)
     assert nll.dtype == torch.float32
@@ -97,15 +105,14 @@ def test_the_loss_of_every_token_is_that_of_all_logits_in_float64(model: Any, ex
 
 def test_padding_and_company_do_not_change_a_sequence(model: Any) -> None:
     for index in range(len(SEQUENCES)):
-        alone, _ = token_nll(model, _batch([index]))
-        together, _ = token_nll(model, _batch([1, index]))
+        alone, together = (predict(model, _batch(rows)).nll for rows in ([index], [1, index]))
         torch.testing.assert_close(together[1].sum(), alone[0].sum(), rtol=2e-5, atol=2e-5)
 
 
 def test_all_supervised_tokens_weigh_the_same_in_the_mean(model: Any, exact_nll: Any) -> None:
     """Not the sequences: a long answer counts more than a short one (the token mean of SCIENCE.md)."""
     exact = torch.cat([exact_nll(model, tokens) for tokens in SEQUENCES])
-    loss = mean_loss(*token_nll(model, _batch(list(range(len(SEQUENCES))))))
+    loss = _loss(model, list(range(len(SEQUENCES))))
     assert float(loss) == pytest.approx(float(exact.mean()), rel=1e-5)
 
 
@@ -117,7 +124,7 @@ def test_the_gradient_is_that_of_the_mean_over_all_logits(model: Any) -> None:
         nll = -torch.log_softmax(logits, dim=-1)[torch.arange(len(tokens) - 1), torch.tensor(tokens.ids[1:])]
         terms.append(nll[tokens.prompt_length - 1 :])
     expected = torch.autograd.grad(torch.cat(terms).mean(), list(precise.parameters()))
-    loss = mean_loss(*token_nll(model, _batch(list(range(len(SEQUENCES))))))
+    loss = _loss(model, list(range(len(SEQUENCES))))
     found = torch.autograd.grad(loss, list(model.parameters()))
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one.double(), other, rtol=1e-3, atol=1e-5 * float(other.abs().max() + 1e-3))
@@ -127,7 +134,7 @@ def test_logits_are_made_from_the_first_answer_token_on_only(model: Any) -> None
     batch = _batch([1, 3])  # prompts of 12 and 9 tokens, 23 tokens wide
     rows: list[int] = []
     hook = model.lm_head.register_forward_hook(lambda module, given, made: rows.append(made.shape[1]))
-    token_nll(model, batch)
+    predict(model, batch)
     hook.remove()
     assert rows == [23 - 9 + 1]
 
@@ -137,7 +144,7 @@ def test_a_uniform_guess_costs_the_logarithm_of_the_vocabulary(model: Any) -> No
     with torch.no_grad():
         for parameter in uniform.lm_head.parameters():
             parameter.zero_()
-    loss = mean_loss(*token_nll(uniform, _batch([0, 1, 2])))
+    loss = _loss(uniform, [0, 1, 2])
     assert float(loss) == pytest.approx(math.log(VOCABULARY), rel=1e-6)
 
 
@@ -159,3 +166,48 @@ def test_scoring_is_in_eval_mode_and_leaves_the_mode_as_it_was(make_network: Any
         second, _ = sequence_nll(model, tokens, pad_id=1, batch_size=2, device="cpu")
         assert first == second
         assert model.training is training
+
+
+def test_the_vocabulary_wide_logits_are_made_once_and_never_copied() -> None:
+    batch = collate(SEQUENCES, [0, 1], pad_id=0, device="cpu")
+    network = _llama()
+    size = len(batch.labels) * (batch.labels.shape[1] - batch.prompt_length) * VOCABULARY
+
+    class Copies(TorchDispatchMode):
+        found = 0
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            made = func(*args, **(kwargs or {}))
+            copying = func in (
+                torch.ops.aten.clone.default,
+                torch.ops.aten._to_copy.default,
+                torch.ops.aten.copy_.default,
+            )
+            self.found += copying and made.numel() >= size
+            return made
+
+    with Copies() as copies:
+        predict(network, batch).nll.sum().backward()
+    assert copies.found == 0
+
+
+@pytest.mark.parametrize("keeps", [True, False], ids=["logits to keep", "all logits"])
+def test_predictions_and_their_gradients_are_those_of_the_logits_without_the_last_position(
+    keeps: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(losses, "_keeps_logits", lambda forward: keeps)
+    network = _llama()
+    batch = collate(SEQUENCES, [0, 1, 3], pad_id=0, device="cpu")
+    start = max(1, batch.prompt_length)
+    labels = batch.labels[:, start:]
+    cut = network(input_ids=batch.input_ids, attention_mask=batch.attention_mask).logits[:, start - 1 : -1]
+    expected = torch.nn.functional.cross_entropy(cut.flatten(0, 1), labels.flatten(), reduction="none").view_as(labels)
+    found = predict(network, batch)
+    torch.testing.assert_close(found.nll, expected, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(found.logits, cut, rtol=1e-6, atol=1e-6)
+    assert found.nll.shape == found.labels.shape == found.supervised.shape == found.logits.shape[:2]
+    parameters = list(network.parameters())
+    for mine, theirs in zip(
+        torch.autograd.grad(found.nll.sum(), parameters), torch.autograd.grad(expected.sum(), parameters), strict=True
+    ):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)

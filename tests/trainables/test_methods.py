@@ -9,6 +9,7 @@ import pytest
 
 from trainables.methods import MethodError, method_names, option_names, parse_method, retain_objective_problem
 from trainables.objectives import OBJECTIVES
+from trainables.options import defaults
 from trainables.weightings import WEIGHTINGS, Needs
 
 
@@ -107,7 +108,7 @@ def test_no_pair_has_two_options_of_one_name() -> None:
 
 def test_options_not_given_have_their_defaults_and_foreign_ones_are_left_out() -> None:
     assert parse_method("npo+gdiff").resolve({"c": 0.25, "alpha": 7.0}) == {"beta": 0.1, "c": 0.25}
-    assert parse_method("gdiff").resolve({}) == {"c": WEIGHTINGS["gdiff"].defaults["c"]}
+    assert parse_method("gdiff").resolve({}) == {"c": defaults(WEIGHTINGS["gdiff"].options)["c"]}
     assert parse_method("ngdiff").resolve({"c": 0.25}) == {}
 
 

@@ -180,6 +180,15 @@ def test_privleak_is_relative_to_the_retain_model(
     assert found.metrics["privleak"] == pytest.approx(100 * (own - other) / other, rel=1e-9)
 
 
+@pytest.mark.parametrize(("name", "ideal"), [("privleak", 0.0), *((name, 0.5) for name in SETS["mia"])])
+def test_either_side_of_the_ideal_is_as_far_from_it(found: Any, name: str, ideal: float) -> None:
+    assert found.metrics[f"{name}_distance"] == abs(found.metrics[name] - ideal)
+
+
+def test_distances_are_measured_by_name_and_in_no_set() -> None:
+    assert not [name for names in SETS.values() for name in names if name.endswith("_distance")]
+
+
 def test_memorisation_is_that_of_the_answers_without_eos(found: Any, by_hand: ByHand, data: UnlearningData) -> None:
     hits = [by_hand.hits(item) for item in data.forget]
     assert found.metrics["exact_memorization"] == pytest.approx(_mean([_mean(item) for item in hits]), rel=1e-12)

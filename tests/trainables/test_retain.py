@@ -12,7 +12,6 @@ import torch
 from scipy.stats import ks_2samp
 from transformers import PhiForCausalLM
 
-import trainables.target
 import trainables.training_state
 from trainables.checkpoints import load_model, load_tokenizer, save_model
 from trainables.data.errors import DataError
@@ -36,7 +35,7 @@ def prepare(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Prepare:
     """``prepare_target`` from one random base model, in a cache of its own; also says which epochs were trained."""
-    monkeypatch.setattr(trainables.target, "load_data", lambda *arguments, **named: tiny_data)
+    monkeypatch.setattr("trainables.problem.load_data", lambda *arguments, **named: tiny_data)
     save_model(make_network(seed=4), tokenizer, tmp_path / "base")
     spec = TrialSpec(
         model="my-model", model_path=str(tmp_path / "base"), max_length=64, metrics=("default", "forget_quality")

@@ -122,7 +122,7 @@ def test_every_update_is_reported_once_with_the_losses_it_saw(workspace: Workspa
     )
     for before, after in itertools.pairwise(updates):  # in between, nobody else changes the rate
         assert after["eta"] == before["eta_new"]
-    assert sum(update["fallback"] is not None for update in updates) == len(updates) - run.counts.updates
+    assert sum(update["fallback"] is not None for update in updates) == len(updates) - run.auto_lr.counts.updates
 
 
 def test_the_forget_loss_at_the_probes_is_that_of_the_moved_weights_and_only_logged(
@@ -158,9 +158,9 @@ def test_looking_along_the_step_changes_nothing_and_sees_the_probed_losses(
     looking = UnlearningRun(spec, workspace, landscape_points=9)
     updates = [update for report in finish(looking) for update in report.auto_lr]
     assert all(map(torch.equal, weights_of(looking), expected))
-    assert len(looking.landscape) == 9 * len(updates)
+    assert len(looking.auto_lr.landscape) == 9 * len(updates)
     for number, update in enumerate(updates):
-        points = looking.landscape[9 * number : 9 * (number + 1)]
+        points = looking.auto_lr.landscape[9 * number : 9 * (number + 1)]
         xs = [point["x"] for point in points]
         assert xs == sorted(xs)
         assert xs[0] < 0.0 < xs[-1]
@@ -177,7 +177,7 @@ def test_a_probe_on_several_batches_is_the_mean_over_all_their_tokens(
     run = UnlearningRun(spec, workspace)
     start = copy.deepcopy(run.model).double()
     (report,) = finish(run)
-    chosen = [run._retain_batch("probe", number)[0] for number in range(4, 8)]
+    chosen = [run.auto_lr._probes[number][0] for number in range(4, 8)]
     assert len(set(chosen)) > 1
     losses = torch.cat([exact_nll(start, workspace.train_sets(spec)[1][index]) for index in chosen])
     assert report.auto_lr[0]["loss_zero"] == pytest.approx(float(losses.mean()), rel=1e-5)

@@ -15,13 +15,14 @@ from transformers import PhiForCausalLM
 
 import trainables.target
 import trainables.tiny_models
+from trainables.cache_keys import folder_digest
 from trainables.checkpoints import LoadError, load_model, save_model
 from trainables.data.examples import UnlearningData
 from trainables.evaluation import Evaluator
 from trainables.finetune import Progress, TargetError
 from trainables.models import MODELS, TargetRecipe
 from trainables.spec import TrialSpec
-from trainables.target import Target, cache_folder, folder_digest, prepare_target, target_recipe
+from trainables.target import Target, cache_folder, prepare_target, target_recipe
 from trainables.tokens import encode_examples
 
 RECIPE = TargetRecipe(lr=1e-3, batch_size=8, epochs=2, stop_when_memorised=False)
@@ -57,7 +58,7 @@ def prepare(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Preparation:
     made = Preparation(tmp_path / "cache", tiny_data)
-    monkeypatch.setattr(trainables.target, "load_data", lambda *arguments, **named: made.data)
+    monkeypatch.setattr("trainables.problem.load_data", lambda *arguments, **named: made.data)
     monkeypatch.setattr(trainables.tiny_models, "make_tiny", lambda name, tokenizer: make_network())
     return made
 

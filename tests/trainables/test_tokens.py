@@ -31,6 +31,7 @@ from trainables.losses import sequence_nll
 from trainables.tiny_models import train_metaspace_tokenizer, train_tokenizer
 from trainables.tokens import (
     IGNORED,
+    EndlessBatches,
     Tokens,
     collate,
     encode,
@@ -420,3 +421,14 @@ def test_padding_on_authors_is_below_a_tenth_at_batches_of_32() -> None:
     lengths = [len(item) for item in encode_examples(trained, data.full, max_length=512)]
     for key in ("a", "b", "c"):
         assert _padding_share(lengths, epoch_batches(lengths, 32, key)) < 0.10
+
+
+def test_endless_batches_pass_over_the_whole_set_again_and_again_from_any_place() -> None:
+    lengths = [3, 9, 4, 1, 5, 9, 2]
+    batches = EndlessBatches(lengths, 2, "retain:0")
+    passes = [[batches[number] for number in range(4 * i, 4 * i + 4)] for i in range(3)]
+    for each in passes:
+        assert sorted(index for batch in each for index in batch) == list(range(7))
+    assert passes[0] != passes[1]
+    assert EndlessBatches(lengths, 2, "retain:0")[9] == batches[9] == passes[2][1]
+    assert [EndlessBatches(lengths, 2, "retain:1")[number] for number in range(4)] != passes[0]

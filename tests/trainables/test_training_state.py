@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from trainables.training_state import TrainingState
+from trainables.training_state import TrainingState, load_state_file
 
 
 class Killed(Exception):
@@ -42,10 +42,31 @@ def test_a_killed_training_ends_with_the_same_weights(tmp_path: Path) -> None:
     assert torch.equal(rest, whole)
 
 
-def test_a_torn_state_is_as_none(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kept", [None, 0.0, 0.5, 0.99, "text"])
+def test_an_absent_or_torn_state_is_as_none_without_a_word(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, kept: float | str | None
+) -> None:
     path = tmp_path / "state.pt"
-    path.write_bytes(b"half a file")
+    torch.save({"epoch": 3, "model": torch.arange(1000)}, path)
+    whole = path.read_bytes()
+    if kept is None:
+        path.unlink()
+    else:
+        path.write_bytes(b"half a file" if isinstance(kept, str) else whole[: int(kept * len(whole))])
+    assert load_state_file(path) is None
     assert _train(TrainingState(path, pause=0.0), until=2)[1] == [1, 2]
+    assert caplog.messages == []
+
+
+def test_a_whole_state_that_cannot_be_read_is_told_and_the_training_starts_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "state.pt"
+    torch.save({"epoch": 3, "where": Path("folder")}, path)  # no tensor or number: refused by weights_only
+    assert _train(TrainingState(path, pause=0.0), until=2)[1] == [1, 2]
+    (message,) = caplog.messages
+    assert f"{path} cannot be read, so its run starts anew: UnpicklingError" in message
+    assert "\n" not in message
 
 
 def test_a_state_is_not_saved_before_it_is_due(tmp_path: Path) -> None:

@@ -113,6 +113,23 @@ def test_gradient_checkpointing_changes_no_gradient_and_is_switched_off_again(
         assert torch.equal(again, plain)
 
 
+def test_checkpointing_under_an_adapter_leaves_no_hooks_to_later_trials(target: Target, make_spec: Any) -> None:
+    workspace = Workspace(target, device="cpu")
+
+    def hooks_and_whether_embeddings_require_gradients(**changes: Any) -> tuple[int, bool]:
+        model = workspace.model_for(make_spec(**changes))
+        embeddings = model.get_input_embeddings()
+        return len(embeddings._forward_hooks), embeddings(torch.arange(3)).requires_grad
+
+    first, *later = [
+        hooks_and_whether_embeddings_require_gradients(lora_rank=2, gradient_checkpointing=True) for _ in range(3)
+    ]
+    assert first[1]
+    assert later == [first, first]
+    assert hooks_and_whether_embeddings_require_gradients(lora_rank=2) == (0, False)
+    assert hooks_and_whether_embeddings_require_gradients() == (0, True)
+
+
 def test_the_data_are_tokenised_once_per_length(
     workspace: Workspace, tiny_data: UnlearningData, tokenizer: Any, make_spec: Any
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from trainables.data.errors import DataError
@@ -51,7 +52,8 @@ class UnlearningData:
         forget: the forget set F; the run trains on all of it.
         retain: the retain set R.
         full: what the target model was trained on, F and R together.
-        forget_eval: the whole forget set, with paraphrased and perturbed answers (MUSE: a fixed sample of its texts).
+        forget_eval: what forgetting is judged on beside the losses: the whole forget set, with paraphrased and
+            perturbed answers, or other questions about it (MUSE: a fixed sample of its texts).
         retain_eval: a fixed sample of the retain set, with paraphrased and perturbed answers.
         extra_eval: further named evaluation sets (TOFU's real_authors and world_facts).
         holdout: text of the same kind that no model was trained on, for membership inference.
@@ -69,15 +71,32 @@ class UnlearningData:
     holdout: tuple[Example, ...] = ()
     prompted: dict[str, tuple[Prompted, ...]] = field(default_factory=dict)
 
+    @property
+    def judged(self) -> tuple[Example, ...]:
+        """The forget set's items that metrics are of: ``forget_eval``; of running text, cut alike for all, F itself."""
+        return self.forget if any(item.is_text for item in self.forget) else self.forget_eval
+
+    @property
+    def judged_as_trained(self) -> bool:
+        """Whether what is judged are the very questions and answers of F, so that one pass serves both."""
+        return self.judged is self.forget or _asked(self.judged) == _asked(self.forget)
+
     def content(self) -> dict[str, object]:
         """All fields as plain values, for content hashes; ``prompted`` only where there is any.
 
         Data sets without it have kept their hashes, and with them their cached targets, since before there was one.
+        Those judged on other questions than F's have not: their scores of old are of F.
         """
         values = asdict(self)
         if not self.prompted:
             del values["prompted"]
+        if not self.judged_as_trained:
+            values["judged"] = "forget_eval"
         return values
+
+
+def _asked(examples: Sequence[Example]) -> list[tuple[str, str]]:
+    return [(item.question, item.answer) for item in examples]
 
 
 def keep_retain(data: UnlearningData, limit: int | None, *, per_author: int) -> UnlearningData:

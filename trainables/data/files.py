@@ -50,24 +50,25 @@ def find_files(folder: Path, name: str) -> tuple[Path, ...]:
 def read_tables(folder: Path, names: Sequence[str], *, needs: str) -> dict[str, list[Row]]:
     """The rows of several tables by name; ``needs`` says in a few words what the folder should hold.
 
+    Of a table that is missing, unreadable or empty, the rows are one row per problem.
+
     Raises:
-        DataError: tables are missing, unreadable or empty; all of them are named.
+        DataError: there is no such folder.
     """
     if not folder.is_dir():
         raise DataError(f"--data-dir {folder}: no such folder; it needs {needs}")
     tables: dict[str, list[Row]] = {}
-    problems: list[str] = []
     for name in names:
-        paths = find_files(folder, name)
+        tables[name] = []
+        for path in (paths := find_files(folder, name)):
+            try:
+                tables[name] += read_file(path)
+            except DataError as error:
+                tables[name] += [Row(str(path), None, problem) for problem in error.problems]
         if not paths:
             endings = ", ".join(ENDINGS[1:])
-            problems.append(f"cannot read {folder / name}.json: no such file (nor {endings}); --data-dir needs {needs}")
-        try:
-            tables[name] = [row for path in paths for row in read_file(path)]
-        except DataError as error:
-            problems += error.problems
-    if problems:
-        raise DataError(*problems)
+            problem = f"cannot read {folder / name}.json: no such file (nor {endings}); --data-dir needs {needs}"
+            tables[name].append(Row(str(folder / name), None, problem))
     return tables
 
 

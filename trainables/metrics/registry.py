@@ -5,8 +5,9 @@ Torch-free: ``list metrics``, the option ``--metrics`` and the objectives of a s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -35,18 +36,28 @@ class Cost(StrEnum):
 class Metric:
     """One metric. ``high`` is None where the bound is the loss of a random guess, ``ln|V|``.
 
-    A loss's ``label`` has the place ``{unit}``: what it is a mean over, token or image.
+    A loss's ``label`` has the place ``{unit}``: what it is a mean over, token or image. A metric has a ``direction``,
+    max or min, or an ``ideal`` between its bounds that it should be near to; of such a one the distance from the ideal
+    is a metric of its own (:func:`distance_name`).
     """
 
     name: str
     label: str
-    direction: str
+    direction: str | None = None
+    ideal: float | None = None
     low: float = 0.0
     high: float | None = 1.0
     needs: tuple[Need, ...] = ()
     cost: Cost
     formula: str
     citation: str
+
+    @property
+    def better(self) -> str:
+        """``higher`` or ``lower``, or which value is ideal."""
+        if self.ideal is not None:
+            return f"{self.ideal:g} is ideal"
+        return {"max": "higher", "min": "lower"}[str(self.direction)]
 
 
 TOFU = "Maini et al., TOFU, COLM 2024 (arXiv:2401.06121)"
@@ -61,11 +72,32 @@ def _attack(name: str, label: str, score: str, citation: str, *more: Need) -> Me
     return Metric(
         name=name,
         label=f"membership inference by {label} (AUC)",
-        direction="min",
+        ideal=0.5,
         needs=(Need.HOLDOUT, *more),
         cost=Cost.FORWARD,
         formula=f"{_MIA} by {score}; 0.5 tells nothing apart",
         citation=citation,
+    )
+
+
+def distance_name(name: str) -> str:
+    """What the distance of a metric from its ideal value is called."""
+    return f"{name}_distance"
+
+
+def _distance(metric: Metric, high: float) -> Metric:
+    """How far ``metric`` is from its ideal value, either way."""
+    assert metric.ideal is not None
+    subject, _, unit = metric.label.partition(" (")
+    return replace(
+        metric,
+        name=distance_name(metric.name),
+        label=f"{subject}, distance from {metric.ideal:g} ({unit}",
+        direction="min",
+        ideal=None,
+        low=0.0,
+        high=high,
+        formula=f"|{metric.name} - {metric.ideal:g}|" if metric.ideal else f"|{metric.name}|",
     )
 
 
@@ -219,10 +251,10 @@ _ENTRIES = (
     _attack("mia_reference", "reference", "mean log p - mean log p of the retain model", _CARLINI, Need.RETAIN_MODEL),
     Metric(
         name="privleak",
-        label="privacy leakage, percent (0 is ideal)",
-        direction="min",
+        label="privacy leakage (percent)",
+        ideal=0.0,
         low=-100.0,
-        high=100.0,
+        high=math.inf,
         needs=(Need.HOLDOUT, Need.RETAIN_MODEL),
         cost=Cost.FORWARD,
         formula="100 (A - A_retrained) / A_retrained, A = 1 - AUC of min-k%",
@@ -230,7 +262,9 @@ _ENTRIES = (
     ),
 )
 
-METRICS: Mapping[str, Metric] = MappingProxyType({entry.name: entry for entry in _ENTRIES})
+# Both ways as far as to the nearer bound: what lies further is no better than a model that forgot nothing.
+_DISTANCES = tuple(_distance(entry, entry.ideal - entry.low) for entry in _ENTRIES if entry.ideal is not None)
+METRICS: Mapping[str, Metric] = MappingProxyType({entry.name: entry for entry in (*_ENTRIES, *_DISTANCES)})
 LOSS_METRICS = ("forget_loss", "retain_loss")
 """Measured after every epoch, whatever is chosen."""
 
@@ -248,8 +282,8 @@ SETS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             *("forget_probability", "retain_probability", "model_utility", "forget_quality"),
         ),
         "muse": ("verbmem", "knowmem", "utility", "privleak"),
-        "mia": tuple(name for name in METRICS if name.startswith("mia_")),
-        "all": tuple(name for name in METRICS if name not in LOSS_METRICS),
+        "mia": tuple(entry.name for entry in _ENTRIES if entry.name.startswith("mia_")),
+        "all": tuple(entry.name for entry in _ENTRIES if entry.name not in LOSS_METRICS),
     }
 )
 """Names that stand for several metrics; of a set, what the data cannot give is left out."""

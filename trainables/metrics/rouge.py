@@ -30,13 +30,6 @@ def rouge_l_recall(references: Sequence[str], predictions: Sequence[str]) -> Arr
     return np.array([scorer.score(reference, prediction)["rougeL"].recall for reference, prediction in pairs], float)
 
 
-def mean_rouge_l_recall(references: Sequence[str], predictions: Sequence[str]) -> float:
-    """Mean of :func:`rouge_l_recall` over the items. Raises ValueError where there are none."""
-    if not references:
-        raise ValueError("the mean ROUGE-L recall of no items is not defined")
-    return float(rouge_l_recall(references, predictions).mean())
-
-
 @cache
 def _scorer() -> RougeScorer:
     # The stemmer brings in nltk, which takes seconds to import: only those who score pay for it, and once.

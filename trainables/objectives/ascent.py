@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from trainables.losses import mean_loss
 from trainables.objectives.base import ForgetBatch, ForgetObjective
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 def ascent_loss(batch: ForgetBatch, options: Mapping[str, float]) -> Tensor:
     """``-CE_F``, the negated mean over all supervised tokens of the batch; unbounded below."""
-    return -batch.token_nll.sum() / batch.supervised.sum()
+    return -mean_loss(batch.token_nll, batch.supervised)
 
 
 OBJECTIVE = ForgetObjective(

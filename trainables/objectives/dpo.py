@@ -19,6 +19,8 @@ def dpo_loss(batch: ForgetBatch, options: Mapping[str, float]) -> Tensor:
     the two names mean one objective. Each question keeps one refusal throughout, and both NLL_ref are precomputed; a
     step costs a second forward and backward, on the refusals. The factor 2 makes it NPO where the refusals' terms are
     0; the value at the target is ``2 log 2 / beta``.
+
+    As in NPO, ``NLL_ref`` is float32 also under ``dtype bf16``.
     """
     from torch.nn.functional import logsigmoid
 

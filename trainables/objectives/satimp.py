@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from trainables.losses import mean_loss
 from trainables.objectives.base import ForgetBatch, ForgetObjective
 from trainables.options import Option
 
@@ -17,7 +18,7 @@ def satimp_loss(batch: ForgetBatch, options: Mapping[str, float]) -> Tensor:
     nll = batch.token_nll.detach()
     # 1 - p by expm1: near-certain tokens have p = 1 - 1e-6, which 1 - exp(-nll) would round away.
     weights = (-options["beta1"] * nll).exp() * (-(-nll).expm1()).pow(options["beta2"])
-    return -(weights * batch.token_nll).sum() / batch.supervised.sum()
+    return -mean_loss(weights * batch.token_nll, batch.supervised)
 
 
 OBJECTIVE = ForgetObjective(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from trainables.losses import mean_loss
 from trainables.objectives.base import ForgetBatch, ForgetObjective
 from trainables.options import Option
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 def wga_loss(batch: ForgetBatch, options: Mapping[str, float]) -> Tensor:
     """``-mean_tokens p^beta CE``, p detached: tokens already forgotten stop pulling. beta = 0 is gradient ascent."""
     weights = (-options["beta"] * batch.token_nll.detach()).exp()
-    return -(weights * batch.token_nll).sum() / batch.supervised.sum()
+    return -mean_loss(weights * batch.token_nll, batch.supervised)
 
 
 OBJECTIVE = ForgetObjective(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from trainables.data.images import ImageData, ImageSet
 from trainables.evaluation_sets import metrics_of
-from trainables.measured import ItemLog, Measured
+from trainables.measured import ItemLog, Measured, loss_columns
 from trainables.metrics.registry import ACCURACIES
 from trainables.vision.losses import score
 from trainables.vision.processing import ImageProcessor
@@ -34,15 +34,17 @@ class ClassificationEvaluator:
     ) -> None:
         self.random_guess = math.log(classes)
         self._data = data
+        self._sets = dict(zip(ACCURACIES, (data.forget_eval, data.retain_eval, data.holdout), strict=True))
+        self._last: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
         self._processor = processor
         self._batch_size = batch_size
         self._device = device
 
     def losses(self, model: PreTrainedModel) -> dict[str, float]:
         """Mean cross-entropy on the whole forget set and on the retain sample, and the capped forget loss."""
-        forget, retain = (self._loss(model, part) for part in (self._data.forget_eval, self._data.retain_eval))
-        capped = min(forget, self.random_guess) if math.isfinite(forget) else forget
-        return {"forget_loss": forget, "retain_loss": retain, "forget_loss_capped": capped}
+        self._last = {name: self._score(model, self._sets[name]) for name in ("forget_accuracy", "retain_accuracy")}
+        forget, retain = ((nll.tolist(), [1] * len(nll)) for nll, _ in self._last.values())
+        return loss_columns(forget, retain, self.random_guess)
 
     def final(self, model: PreTrainedModel) -> dict[str, float]:
         """Accuracies on the forget set, the retain sample, and held-out images of the retained classes if any."""
@@ -58,32 +60,24 @@ class ClassificationEvaluator:
     ) -> Measured:
         """The metrics called ``names`` (none: all accuracies), with each image's loss, label and most probable label.
 
+        ``unchanged``: :meth:`losses` was asked about this model last and it is the same still; what it has scored is
+        not scored again.
+
         Raises:
             MetricError: one of them is not measured for image classifiers, or there are no held-out images.
         """
-        data = self._data
-        sets = dict(zip(ACCURACIES, (data.forget_eval, data.retain_eval, data.holdout), strict=True))
+        known = self._last if unchanged else {}
         metrics: dict[str, float] = {}
         items: ItemLog = {}
-        for name in metrics_of(names, data):
-            nll, guesses = self._score(model, sets[name])
-            labels = sets[name].labels
+        for name in metrics_of(names, self._data):
+            nll, guesses = known[name] if name in known else self._score(model, self._sets[name])
+            labels = self._sets[name].labels
             metrics[name] = float((guesses.numpy() == labels).mean())
             columns = {"loss": nll.tolist(), "predicted": guesses.tolist(), "label": labels.tolist()}
             items[name.removesuffix("_accuracy")] = {
                 column: {str(place): value for place, value in enumerate(values)} for column, values in columns.items()
             }
         return Measured(metrics, items, 0.0)
-
-    def accuracy(self, model: PreTrainedModel, items: ImageSet) -> float:
-        """The share of images whose most probable label is theirs."""
-        _, guesses = self._score(model, items)
-        return float((guesses.numpy() == items.labels).mean())
-
-    def _loss(self, model: PreTrainedModel, items: ImageSet) -> float:
-        nll, _ = self._score(model, items)
-        values = nll.tolist()
-        return math.fsum(values) / len(values) if all(map(math.isfinite, values)) else math.nan
 
     def _score(self, model: PreTrainedModel, items: ImageSet) -> tuple[torch.Tensor, torch.Tensor]:
         return score(model, items, processor=self._processor, batch_size=self._batch_size, device=self._device)

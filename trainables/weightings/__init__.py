@@ -31,28 +31,9 @@ from trainables.weightings.base import Gradient, Gramian, Losses, Needs, State, 
 
 __all__ = ["WEIGHTINGS", "Gradient", "Gramian", "Losses", "Needs", "State", "WeighFunction", "Weighting", "Weights"]
 
-WEIGHTINGS: Mapping[str, Weighting] = MappingProxyType(
-    {
-        "gd": gd.WEIGHTING,
-        "ga": ga.WEIGHTING,
-        "gdiff": gdiff.WEIGHTING,
-        "lossnorm": lossnorm.WEIGHTING,
-        "rlw": rlw.WEIGHTING,
-        "ngdiff": ngdiff.WEIGHTING,
-        "imtl-g": imtl_g.WEIGHTING,
-        "pcgrad": pcgrad.WEIGHTING,
-        "pcgrad-paper": pcgrad_paper.WEIGHTING,
-        "mgda": mgda.WEIGHTING,
-        "cagrad": cagrad.WEIGHTING,
-        "gradvac": gradvac.WEIGHTING,
-        "gradnorm": gradnorm.WEIGHTING,
-        "nash-mtl": nash_mtl.WEIGHTING,
-        "aligned-mtl": aligned_mtl.WEIGHTING,
-        "upgrad": upgrad.WEIGHTING,
-        "dualproj": dualproj.WEIGHTING,
-        "graddrop": graddrop.WEIGHTING,
-        "rotograd": rotograd.WEIGHTING,
-        "rotograd-scale": rotograd_scale.WEIGHTING,
-    }
+_MODULES = (
+    *(gd, ga, gdiff, lossnorm, rlw, ngdiff, imtl_g, pcgrad, pcgrad_paper, mgda, cagrad, gradvac, gradnorm, nash_mtl),
+    *(aligned_mtl, upgrad, dualproj, graddrop, rotograd, rotograd_scale),
 )
+WEIGHTINGS: Mapping[str, Weighting] = MappingProxyType({module.WEIGHTING.name: module.WEIGHTING for module in _MODULES})
 """Every weighting by name, in the order in which they are listed."""

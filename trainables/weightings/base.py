@@ -33,9 +33,9 @@ class Needs(StrEnum):
     """What must be known before the weights are: it decides how many backward passes a step takes."""
 
     RETAIN_ONLY = "retain only"
-    """Only the retain loss is ever needed: one forward and backward of the retain batch."""
+    """The weights are (1, 0): one forward and backward of the retain batch."""
     FORGET_ONLY = "forget only"
-    """Only the forget loss is ever needed: one forward and backward of the forget batch."""
+    """The weights are (0, 1): one forward and backward of the forget batch."""
     LOSSES = "losses"
     """Known from the losses alone: one backward of the weighted sum, one gradient buffer."""
     GRAMIAN = "gramian"
@@ -129,11 +129,6 @@ class Weighting:
     options: tuple[Option, ...] = ()
     init: Callable[[int], State] = field(default=lambda seed: {})
     combine: CombineFunction | None = None
-
-    @property
-    def defaults(self) -> dict[str, float]:
-        """The default of every declared option: what ``weigh`` gets when nothing is chosen."""
-        return {option.name: option.default for option in self.options}
 
 
 def require_gramian(gramian: Gramian | None) -> Gramian:

@@ -9,7 +9,11 @@ from trainables.weightings.base import Gramian, Losses, Needs, State, Weighting,
 
 
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Mapping[str, float]) -> tuple[Weights, State]:
-    """``(c, 1 - c)`` with the option ``c``: static linear scalarization, GDiff-0.9, GDiff-0.5, GDiff-0.1, ..."""
+    """``(c, 1 - c)`` with the option ``c``: static linear scalarization, GDiff-0.9, GDiff-0.5, GDiff-0.1, ...
+
+    At c = 1 and c = 0 both batches still run, so that history has both losses and batch statistics and dropout's draws
+    are those of any other c. ``gd`` and ``ga`` are the same directions at half the cost.
+    """
     c = options["c"]
     return Weights(c, 1.0 - c), state
 

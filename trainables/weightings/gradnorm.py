@@ -17,16 +17,17 @@ def loss_ratio(first: float | None, now: float) -> float:
     A positive loss is minimised towards 0: ``now/first``, the paper's ratio. A negative one is a maximised loss with
     its sign turned (``l_f = -L_F``): ``L_F/L_F(0)`` grows as forgetting succeeds, which GradNorm would read as slow
     training and answer with more weight, without end. Its inverse ``first/now`` falls with progress, as the method
-    expects. This is an adaptation, not in the paper.
+    expects; and never above 1, since token weights (wga, satimp) take a loss of forgotten tokens back to 0. This is an
+    adaptation, not in the paper.
     """
     if first is None:
         return 1.0
     if first > 0:
         ratio = now / first
     elif now >= 0:
-        ratio = _RATIO_HIGH
+        ratio = 1.0
     else:
-        ratio = first / now
+        ratio = min(first / now, 1.0)
     return max(min(ratio, _RATIO_HIGH), _RATIO_LOW)  # the first argument lets a NaN through
 
 

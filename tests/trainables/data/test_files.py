@@ -86,15 +86,18 @@ def test_all_that_cannot_be_read_is_named_at_once(tmp_path: Path) -> None:
     (tmp_path / "torn.parquet").write_bytes(b"PAR1 and no more")
     (tmp_path / "empty.jsonl").write_text("\n\n")
     (tmp_path / "array.json").write_text('[{"question": "Q?"},\n{"question": }]')
+    write(tmp_path / "bad.json", [ROWS[0], {"question": "Q?"}])
+    names = ["good", "torn", "absent", "empty", "array", "bad"]
     with pytest.raises(DataError) as refusal:
-        read_tables(tmp_path, ["good", "torn", "absent", "empty", "array"], needs="five files")
-    torn, absent, empty, array = refusal.value.problems
+        read_examples(read_tables(tmp_path, names, needs="six files"), dict.fromkeys(names, question))
+    torn, absent, empty, array, bad = refusal.value.problems
     assert f"{tmp_path}/torn.parquet: not a parquet file" in torn
     assert absent == (
-        f"cannot read {tmp_path}/absent.json: no such file (nor .jsonl, .parquet, .csv); --data-dir needs five files"
+        f"cannot read {tmp_path}/absent.json: no such file (nor .jsonl, .parquet, .csv); --data-dir needs six files"
     )
     assert empty == f"{tmp_path}/empty.jsonl: no rows; the file is empty"
     assert f"{tmp_path}/array.json, line 2: not a JSON array" in array
+    assert bad.startswith(f"{tmp_path}/bad.json, line 2: column 'answer'")
 
 
 def test_a_folder_that_is_not_there_is_one_problem(tmp_path: Path) -> None:

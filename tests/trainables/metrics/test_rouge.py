@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainables.metrics.rouge import mean_rouge_l_recall, rouge_l_recall
+from trainables.metrics.rouge import rouge_l_recall
 
 words = st.lists(st.sampled_from(["a", "by", "cat"]), max_size=7)  # too short for the stemmer to touch
 
@@ -51,14 +51,8 @@ def test_an_empty_answer_and_a_reference_without_words_score_0() -> None:
     assert rouge_l_recall(["one", "?!", ""], ["", "one", ""]).tolist() == [0.0, 0.0, 0.0]
 
 
-def test_the_mean_is_over_items() -> None:
-    assert mean_rouge_l_recall(["one", "one two"], ["one", "six two"]) == 0.75
-
-
-def test_no_items_have_no_mean() -> None:
+def test_of_no_items_there_are_no_recalls() -> None:
     assert rouge_l_recall([], []).shape == (0,)
-    with pytest.raises(ValueError, match="no items"):
-        mean_rouge_l_recall([], [])
 
 
 def test_a_prediction_too_few_is_an_error() -> None:

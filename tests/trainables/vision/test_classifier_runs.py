@@ -93,7 +93,7 @@ def test_npo_starts_from_the_targets_own_likelihoods(
     # At the target, in eval mode, every NLL equals its reference: the loss is -(2/beta) log sigmoid(0).
     run = UnlearningRun(make_spec(method="npo", options={"beta": 0.5}), workspace)
     run.model.eval()
-    assert float(run._forget_loss(range(5))) == pytest.approx(2 / 0.5 * math.log(2), rel=1e-4)
+    assert float(run._losses.forget(range(5))) == pytest.approx(2 / 0.5 * math.log(2), rel=1e-4)
 
 
 # Batch statistics ----------------------------------------------------------------------------------------------------

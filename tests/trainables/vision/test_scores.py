@@ -101,6 +101,19 @@ def test_accuracies_are_scikit_learns(
     assert 0.0 < final["test_accuracy"] < 1.0, "an accuracy of 0 or 1 would tell little"
 
 
+def test_what_was_scored_for_the_losses_is_not_scored_again(
+    evaluator: ClassificationEvaluator, network: Any, data: ImageData
+) -> None:
+    anew = evaluator.measure(network)
+    seen: list[int] = []
+    handle = network.register_forward_hook(lambda module, given, made: seen.append(len(made.logits)))
+    evaluator.losses(network)
+    again = evaluator.measure(network, unchanged=True)
+    handle.remove()
+    assert sum(seen) == len(data.forget) + len(data.retain_eval) + len(data.holdout)
+    assert (again.metrics, again.items) == (anew.metrics, anew.items)
+
+
 def test_a_network_that_is_not_finite_has_no_loss(evaluator: ClassificationEvaluator, network: Any) -> None:
     bias = network.classifier[1].bias
     saved = bias.detach().clone()

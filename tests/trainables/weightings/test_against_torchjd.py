@@ -20,6 +20,7 @@ from scipy.optimize import nnls
 from torch import Tensor
 from torchjd.linalg import DualConeProjector
 
+from trainables.options import defaults
 from trainables.weightings import WEIGHTINGS, Gramian, Losses, Weights
 
 SAMPLES = 300
@@ -57,7 +58,7 @@ def as_tensor(gramian: Gramian) -> Tensor:
 
 def ours(name: str, gramian: Gramian) -> Weights:
     weighting = WEIGHTINGS[name]
-    return weighting.weigh(Losses(1.0, -1.0), gramian, weighting.init(0), weighting.defaults)[0]
+    return weighting.weigh(Losses(1.0, -1.0), gramian, weighting.init(0), defaults(weighting.options))[0]
 
 
 def relative_error(weights: Weights, expected: list[float], gramian: Gramian) -> float:
@@ -102,7 +103,7 @@ def test_direction_equals_that_of_torchjds_config(name: str) -> None:
 def test_gradvac_equals_torchjd_over_a_whole_run(beta: float) -> None:
     oracle = torchjd.GradVacWeighting(beta=beta, eps=0.0)
     gradvac = WEIGHTINGS["gradvac"]
-    options = gradvac.defaults | {"ema_beta": beta}
+    options = defaults(gradvac.options) | {"ema_beta": beta}
     state = gradvac.init(0)
     for gramian in sampled_gramians(1e6):
         weights, state = gradvac.weigh(Losses(1.0, -1.0), gramian, state, options)
@@ -130,7 +131,7 @@ def test_published_example_of_torchjd(
     g_r, g_f = np.array([-4.0, 1.0, 1.0]), np.array([6.0, 1.0, 1.0])
     weighting = WEIGHTINGS[name]
     weights, _ = weighting.weigh(
-        Losses(1.0, 1.0), Gramian(18.0, -22.0, 38.0), weighting.init(0), weighting.defaults | options
+        Losses(1.0, 1.0), Gramian(18.0, -22.0, 38.0), weighting.init(0), defaults(weighting.options) | options
     )
     d = weights.retain * g_r + weights.forget * g_f
     if name == "nash-mtl":  # clipped there to length 1

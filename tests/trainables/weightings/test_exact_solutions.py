@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
+from trainables.options import defaults
 from trainables.weightings import WEIGHTINGS, Gramian, Losses, Weights
 
 Vector = NDArray[np.float64]
@@ -34,7 +35,7 @@ def gradients(rho: float, phi: float, cosine: float) -> tuple[Vector, Vector]:
 def weigh(name: str, g_r: Vector, g_f: Vector, **options: float) -> Weights:
     weighting = WEIGHTINGS[name]
     gramian = Gramian(float(g_r @ g_r), float(g_r @ g_f), float(g_f @ g_f))
-    return weighting.weigh(Losses(1.0, -1.0), gramian, weighting.init(0), weighting.defaults | options)[0]
+    return weighting.weigh(Losses(1.0, -1.0), gramian, weighting.init(0), defaults(weighting.options) | options)[0]
 
 
 def combine(weights: Weights, g_r: Vector, g_f: Vector) -> Vector:

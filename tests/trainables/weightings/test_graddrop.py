@@ -6,6 +6,7 @@ import pytest
 import torch
 import torchjd.aggregation as torchjd
 
+from trainables.options import defaults
 from trainables.weightings import WEIGHTINGS, Losses
 from trainables.weightings.graddrop import drop_signs
 
@@ -71,4 +72,4 @@ def test_the_draws_depend_on_seed_and_step_alone() -> None:
 
 def test_it_has_no_weights() -> None:
     with pytest.raises(ValueError, match="no weights"):
-        GRADDROP.weigh(Losses(1.0, -1.0), None, GRADDROP.init(0), GRADDROP.defaults)
+        GRADDROP.weigh(Losses(1.0, -1.0), None, GRADDROP.init(0), defaults(GRADDROP.options))

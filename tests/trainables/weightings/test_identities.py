@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
+from trainables.options import defaults
 from trainables.weightings import WEIGHTINGS, Gramian, Losses, Weights
 
 Vector = NDArray[np.float64]
@@ -25,7 +26,7 @@ vectors = st.tuples(
 
 def weigh(name: str, gramian: Gramian, losses: Losses = Losses(1.0, -1.0), **options: float) -> Weights:  # noqa: B008
     weighting = WEIGHTINGS[name]
-    return weighting.weigh(losses, gramian, weighting.init(0), weighting.defaults | options)[0]
+    return weighting.weigh(losses, gramian, weighting.init(0), defaults(weighting.options) | options)[0]
 
 
 def gramian_of(rho: float, phi: float, cosine: float) -> Gramian:

@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.linalg import expm
 
+from trainables.options import defaults
 from trainables.weightings import WEIGHTINGS, Gramian, Losses, State
 
 ROTOGRAD, SCALE = WEIGHTINGS["rotograd"], WEIGHTINGS["rotograd-scale"]
@@ -26,7 +27,9 @@ def directions(pairs: list[tuple[Vector, Vector]], name: str, **options: float) 
     state: State = weighting.init(0)
     found: list[Vector] = []
     for g_r, g_f in pairs:
-        weights, state = weighting.weigh(LOSSES, gramian_between(g_r, g_f), state, weighting.defaults | options)
+        weights, state = weighting.weigh(
+            LOSSES, gramian_between(g_r, g_f), state, defaults(weighting.options) | options
+        )
         found.append(weights.retain * g_r + weights.forget * g_f)
     return found
 
@@ -89,7 +92,7 @@ def test_it_conflicts_with_neither_gradient(seed: int) -> None:
 
 
 def test_opposed_gradients_teach_nothing() -> None:
-    _, state = ROTOGRAD.weigh(LOSSES, Gramian(1.0, 0.5, 1.0), ROTOGRAD.init(0), ROTOGRAD.defaults)
-    weights, after = ROTOGRAD.weigh(LOSSES, Gramian(1.0, -2.0, 4.0), state, ROTOGRAD.defaults)
+    _, state = ROTOGRAD.weigh(LOSSES, Gramian(1.0, 0.5, 1.0), ROTOGRAD.init(0), defaults(ROTOGRAD.options))
+    weights, after = ROTOGRAD.weigh(LOSSES, Gramian(1.0, -2.0, 4.0), state, defaults(ROTOGRAD.options))
     assert after["theta"] == state["theta"] > 0
-    assert weights == SCALE.weigh(LOSSES, Gramian(1.0, -2.0, 4.0), state, SCALE.defaults)[0]
+    assert weights == SCALE.weigh(LOSSES, Gramian(1.0, -2.0, 4.0), state, defaults(SCALE.options))[0]

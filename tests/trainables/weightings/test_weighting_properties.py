@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trainables.options import defaults
 from trainables.weightings import WEIGHTINGS, Gramian, Losses, Needs, State, Weighting, Weights
 
 MAY_BE_NEGATIVE = {"aligned-mtl", "pcgrad-paper"}
@@ -43,7 +44,7 @@ def run(weighting: Weighting, taken: list[tuple[Losses, Gramian]], state: State 
     state = weighting.init(7) if state is None else state
     weights = []
     for losses, gramian in taken:
-        step, state = weighting.weigh(losses, gramian, state, weighting.defaults)
+        step, state = weighting.weigh(losses, gramian, state, defaults(weighting.options))
         weights.append(step)
     return weights
 
@@ -63,7 +64,7 @@ def test_weights_are_finite_and_non_negative_at_any_scale_angle_and_history(
 @given(losses=losses_, gramian=gramians)
 @settings(max_examples=30)
 def test_weighing_is_a_pure_function(weighting: Weighting, losses: Losses, gramian: Gramian) -> None:
-    state, options = weighting.init(7), weighting.defaults
+    state, options = weighting.init(7), defaults(weighting.options)
     before = copy.deepcopy((state, options))
     frozen = MappingProxyType(dict(state)), MappingProxyType(dict(options))
     first = weighting.weigh(losses, gramian, *frozen)
@@ -80,7 +81,7 @@ def test_a_run_resumed_from_its_state_as_json_goes_on_as_if_uninterrupted(
 ) -> None:
     state = weighting.init(7)
     for losses, gramian in before:
-        _, state = weighting.weigh(losses, gramian, state, weighting.defaults)
+        _, state = weighting.weigh(losses, gramian, state, defaults(weighting.options))
     restored = json.loads(json.dumps(dict(state), allow_nan=False))
     assert run(weighting, after, restored) == run(weighting, before + after)[len(before) :]
 
@@ -88,14 +89,16 @@ def test_a_run_resumed_from_its_state_as_json_goes_on_as_if_uninterrupted(
 @every
 def test_a_nan_is_never_turned_into_a_number(weighting: Weighting) -> None:
     nan = math.nan
-    weights, state = weighting.weigh(Losses(nan, nan), Gramian(nan, nan, nan), weighting.init(7), weighting.defaults)
+    weights, state = weighting.weigh(
+        Losses(nan, nan), Gramian(nan, nan, nan), weighting.init(7), defaults(weighting.options)
+    )
     ignores_its_inputs = weighting.name in {"gd", "ga", "gdiff", "rlw"}
     assert ignores_its_inputs or any(math.isnan(x) for x in (weights.retain, weights.forget, *state.values()))
 
 
 @every
 def test_the_gramian_is_demanded_exactly_by_the_methods_that_declare_it(weighting: Weighting) -> None:
-    arguments = Losses(1.0, -1.0), None, weighting.init(7), weighting.defaults
+    arguments = Losses(1.0, -1.0), None, weighting.init(7), defaults(weighting.options)
     if weighting.needs is Needs.GRAMIAN:
         with pytest.raises(ValueError, match="needs the Gramian"):
             weighting.weigh(*arguments)
@@ -114,7 +117,10 @@ def test_options_accept_their_default_and_bounds_and_give_finite_weights_there(w
             state: State = weighting.init(7)
             for cosine in (0.9, -1.0, 1.0, -0.9):
                 weights, state = weighting.weigh(
-                    Losses(1.0, -1.0), gramian_of(2.0, 3.0, cosine), state, weighting.defaults | {option.name: value}
+                    Losses(1.0, -1.0),
+                    gramian_of(2.0, 3.0, cosine),
+                    state,
+                    defaults(weighting.options) | {option.name: value},
                 )
                 assert math.isfinite(weights.retain)
                 assert math.isfinite(weights.forget)

@@ -1,0 +1,161 @@
+"""What ``unlearn --out`` needs to go on after Ctrl-C or a kill: which run the folder holds, its last saved state."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Any
+
+from sweeper.ledger import Ledger, write_json
+from trainables.run import UnlearningRun
+from trainables.spec import TrialSpec
+
+RUN_FILE, STATE_FILE = "unfinished.json", "unfinished.pt"
+SAVE_SHARE = 0.05
+
+
+class OtherRun(Exception):
+    """The folder holds an unfinished run that is not this one, or that another process is at; a plain sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFile:
+    """unfinished.json: the run a folder was begun for. ``spec`` names its target, too."""
+
+    spec: TrialSpec
+    landscape_points: int
+    command: str
+
+    @classmethod
+    def read(cls, out: Path) -> RunFile | None:
+        """The unfinished run in ``out``; None where there is none."""
+        try:
+            content = json.loads((out / RUN_FILE).read_text(encoding="utf-8"))
+            spec = TrialSpec.from_dict(content["spec"])
+            return cls(spec, int(content["landscape_points"]), str(content["command"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def write(self, out: Path) -> None:
+        """Write the file whole."""
+        content = {"spec": self.spec.to_dict(), "landscape_points": self.landscape_points, "command": self.command}
+        write_json(out / RUN_FILE, content)
+
+    def difference(self, spec: TrialSpec, *, landscape_points: int) -> str | None:
+        """In which settings ``spec`` is another run, in words; None where it is this one.
+
+        A ``spec`` without a target key is taken to be of the same target.
+        """
+        spec = spec if spec.target_key else replace(spec, target_key=self.spec.target_key)
+        if spec.spec_hash == self.spec.spec_hash and landscape_points == self.landscape_points:
+            return None
+        mine, given = _settings(self.spec, self.landscape_points), _settings(spec, landscape_points)
+        return ", ".join(name for name in given if given[name] != mine[name])
+
+
+def other_run_problem(out: Path, spec: TrialSpec, *, landscape_points: int) -> str | None:
+    """Why ``spec`` cannot go on in ``out``, where an unfinished run lies; None where it can or there is none."""
+    found = RunFile.read(out)
+    names = found.difference(spec, landscape_points=landscape_points) if found is not None else None
+    if found is None or names is None:
+        return None
+    return (
+        f"--out {out}: it holds an unfinished run with another {names}; go on with that by "
+        f"'{found.command}', or name another folder"
+    )
+
+
+class UnfinishedRun:
+    """The run being done in a folder: its state is saved after an epoch, in at most 5% of the time."""
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        self._state = out / STATE_FILE
+        self._saved_at = time.monotonic()
+        self._cost = 0.0
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other processes away from the folder.
+
+        Raises:
+            OtherRun: another one is at it.
+        """
+        self.out.mkdir(parents=True, exist_ok=True)
+        lock = self.out / ".lock"
+        with lock.open("a+") as file:
+            _lock(file, self.out)
+            try:
+                yield
+            finally:
+                lock.unlink(missing_ok=True)
+
+    def begin(self, run: UnlearningRun, *, landscape_points: int, command: str) -> float:
+        """Take up the saved state, and cut the logs to it; returns the epochs done, 0 where there is no whole state.
+
+        Raises:
+            OtherRun: the folder holds an unfinished run of another spec.
+        """
+        if problem := other_run_problem(self.out, run.spec, landscape_points=landscape_points):
+            raise OtherRun(problem)
+        RunFile(run.spec, landscape_points, command).write(self.out)
+        for torn in self.out.glob(f".{STATE_FILE}.*"):  # a kill in the middle of saving
+            torn.unlink()
+        (self.out / "landscape.csv").unlink(missing_ok=True)  # written at the end of a run, and then whole
+        if (state := self._read()) is not None:
+            run.load_state_dict(state)
+            run.auto_lr.landscape.extend(state["landscape"])
+        Ledger(self.out).mend({run.spec.spec_hash: run.step} if state is not None else {})
+        return run.epoch
+
+    def save(self, run: UnlearningRun) -> None:
+        """Write the state whole, if it is due. A disk that refuses costs the state, not the run."""
+        import torch
+
+        if time.monotonic() - self._saved_at < self._cost / SAVE_SHARE:
+            return
+        started = time.monotonic()
+        staging = self._state.with_name(f".{STATE_FILE}.{uuid.uuid4().hex[:8]}")
+        try:
+            torch.save({**run.state_dict(), "landscape": run.auto_lr.landscape}, staging)
+            staging.replace(self._state)
+        except (OSError, RuntimeError):  # torch tells some of the disk's refusals as RuntimeError
+            pass
+        finally:
+            with contextlib.suppress(OSError):
+                staging.unlink(missing_ok=True)
+        self._saved_at = time.monotonic()
+        self._cost = self._saved_at - started
+
+    def discard(self) -> None:
+        """The run is over."""
+        for path in (self._state, self.out / RUN_FILE):
+            path.unlink(missing_ok=True)
+
+    def _read(self) -> Mapping[str, Any] | None:
+        import torch
+
+        try:
+            state: Mapping[str, Any] = torch.load(self._state, map_location="cpu", weights_only=True)
+        except Exception:  # absent, or torn by a full disk
+            return None
+        return state
+
+
+def _lock(file: IO[str], out: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise OtherRun(f"--out {out}: this run is going on in another process") from None
+
+
+def _settings(spec: TrialSpec, landscape_points: int) -> dict[str, object]:
+    named = spec.row() | {"landscape": landscape_points, "model or data (its content)": spec.target_key}
+    del named["target_key"]
+    return named

@@ -1,0 +1,163 @@
+"""A single run that is interrupted goes on by the same command and ends as if nothing had happened."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from click.testing import CliRunner, Result
+
+from sweeper.cli import main
+from sweeper.unfinished import UnfinishedRun
+from trainables.run import UnlearningRun
+
+TIMES = ("seconds", "train_seconds", "eval_seconds", "generation_seconds", "wall_seconds")
+MOMENTS = ("started_at", "first_step_at", "ended_at")
+LANDSCAPE = ("--auto-lr", "on", "--auto-lr-every", "2", "--landscape", "3")
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(autouse=True)
+def _one_thread(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for name in ("forget", "retain"):
+        rows = [{"question": f"What is {name} {n}?", "answer": f"It is {n}."} for n in range(4)]
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def unlearn(data: Path, out: Path | None, *more: str, epochs: int = 4) -> Result:
+    problem = ["--dataset", "jsonl", "--data-dir", str(data), "--target-epochs", "1", "--batch-size", "2"]
+    target = ["--out", str(out)] if out is not None else []
+    return CliRunner().invoke(main, ["unlearn", *problem, "--epochs", str(epochs), "--lr", "1e-3", *target, *more])
+
+
+def interrupt(monkeypatch: pytest.MonkeyPatch, *, after: int) -> None:
+    """Ctrl-C in the second step of the epoch after so many."""
+    step = UnlearningRun._train_step
+
+    def train_step(run: UnlearningRun, *batches: Any) -> Any:
+        if run.step == 2 * after + 1:
+            raise KeyboardInterrupt
+        return step(run, *batches)
+
+    monkeypatch.setattr(UnlearningRun, "_train_step", train_step)
+
+
+def table(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return [{name: cell for name, cell in row.items() if name not in TIMES} for row in csv.DictReader(file)]
+
+
+@pytest.mark.parametrize("after", [0, 2])
+def test_an_interrupted_run_goes_on_to_the_same_bits(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    whole, out = tmp_path / "whole", tmp_path / "out"
+    assert unlearn(data, whole, *LANDSCAPE).exit_code == 0
+    # Saved after every epoch, however long the disk takes.
+    monkeypatch.setattr("sweeper.unfinished.SAVE_SHARE", float("inf"))
+    monkeypatch.setattr("sys.argv", ["sweeper", "unlearn", "--out", str(out)])
+    with monkeypatch.context() as patch:
+        interrupt(patch, after=after)
+        stopped = unlearn(data, out, *LANDSCAPE)
+    assert stopped.exit_code == 130
+    assert f"python -m sweeper unlearn --out {out}" in stopped.stderr
+    assert len(table(out / "history.csv")) == after if after else not (out / "history.csv").exists()
+    if after:
+        with (out / "history.csv").open("a") as file:
+            file.write("half a li")
+        (out / ".unfinished.pt.0123abcd").write_text("half a state")
+
+    done = unlearn(data, out, *LANDSCAPE, "--json")
+
+    assert done.exit_code == 0, done.output
+    assert ("going on after epoch" in done.stderr) == (after > 0)
+    for name in ("history.csv", "auto_lr.csv", "landscape.csv"):
+        assert table(out / name) == table(whole / name)
+    mine, theirs = (json.loads((folder / "metrics.json").read_text()) for folder in (out, whole))
+    assert {n: v for n, v in mine.items() if n not in TIMES + MOMENTS} == {
+        n: v for n, v in theirs.items() if n not in TIMES + MOMENTS
+    }
+    for name in ("checkpoint/model.safetensors", "items.json"):
+        assert (out / name).read_bytes() == (whole / name).read_bytes()
+    assert {path.name for path in out.iterdir()} == {path.name for path in whole.iterdir()}
+    assert not list(out.glob("*unfinished*"))
+
+
+def test_another_run_does_not_go_on_in_the_folder(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "out"
+    monkeypatch.setattr("sys.argv", ["sweeper", "unlearn", "--lr", "1e-3"])
+    with monkeypatch.context() as patch:
+        interrupt(patch, after=1)
+        assert unlearn(data, out).exit_code == 130
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    for result, named in (
+        (unlearn(data, out, epochs=5), "another epochs;"),
+        (unlearn(data, out, "--auto-lr", "on"), "another auto_lr;"),
+    ):
+        assert result.exit_code == 2
+        assert named in result.stderr
+        assert "'python -m sweeper unlearn --lr 1e-3'" in result.stderr
+    (data / "retain.jsonl").write_text('{"question": "What is new?", "answer": "This."}\n')
+    result = unlearn(data, out)
+    assert result.exit_code == 2, result.output
+    assert "another model or data (its content);" in result.stderr
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+
+
+def test_a_run_is_not_gone_on_with_while_another_process_is_at_it(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    with monkeypatch.context() as patch:
+        interrupt(patch, after=0)
+        assert unlearn(data, out).exit_code == 130
+    with UnfinishedRun(out).held():
+        result = unlearn(data, out)
+    assert result.exit_code == 2
+    assert "in another process" in result.stderr
+
+
+def test_an_interrupted_target_says_how_to_go_on(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*arguments: object, **given: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sys.argv", ["sweeper", "target", "--dataset", "jsonl"])
+    monkeypatch.setattr("sweeper.targets.prepare_target", interrupted)
+    monkeypatch.setattr("sweeper.targets.make_retain_model", interrupted)
+    for more in ([], ["--retain-only"]):
+        result = CliRunner().invoke(main, ["target", "--dataset", "jsonl", "--data-dir", str(data), *more])
+        assert result.exit_code == 130
+        assert "python -m sweeper target --dataset jsonl" in result.stderr
+
+
+def test_every_metric_that_was_asked_for_is_printed(data: Path, tmp_path: Path) -> None:
+    rows = [{"question": f"Who is {n}?", "answer": f"Nobody {n}."} for n in range(4)]
+    (data / "holdout.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    result = unlearn(data, None, "--metrics", "mia", epochs=1)
+    assert result.exit_code == 0, result.output
+    printed = {line.split()[0] for line in result.stdout.splitlines()}
+    as_json = json.loads(unlearn(data, None, "--metrics", "mia", "--json", epochs=1).stdout)
+    measured = {name for name in as_json if "mia" in name and as_json[name] is not None and name != "metrics"}
+    assert measured
+    assert measured <= printed
