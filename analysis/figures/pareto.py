@@ -248,6 +248,8 @@ def _subtitle(table: TrialTable, sweep: SweepFile, front: Frontier) -> str:
     trials = counted(ended, "trial")
     if planned is not None and ended < planned:
         trials = f"{ended} of {counted(planned, 'trial')} so far"
+    foreign = len(table.trials) - ended
+    trials += f" and {counted(foreign, 'row')} from elsewhere" if foreign else ""
     return f"hypervolume {front.hypervolume:.3f}  ·  {trials}, {len(front.members)} on the frontier"
 
 

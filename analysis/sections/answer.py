@@ -108,11 +108,12 @@ def _reasons(front: Frontier, recommended: Recommendation, sweep: SweepFile, tab
     yield f"{against}: {'; '.join(moves)}."
     count = len(front.members)
     finished = counted(len(swept(table.finished)), "trial")
+    alone = " of these trials alone" if len(swept(table.trials)) < len(table.trials) else ""
     if count == 1:
         yield f"{finished} finished; this one is at least as good as any other in every objective."
     else:
         yield (
-            f"{finished} finished, {count} of them on the frontier: no other trial is better than one of these in some "
+            f"{finished} finished, {count} of them on the frontier{alone}: no other trial is better than one of these in some "
             "objective without being worse in another. Of these, this one is nearest to the ideal corner (distance "
             f"{recommended.distance:.3f}, with each objective scaled to 0 at its best bound and 1 at its worst)."
         )

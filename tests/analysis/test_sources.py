@@ -114,13 +114,14 @@ def test_a_better_row_from_elsewhere_is_mentioned_and_not_recommended(
     page = (tmp_path / "merged" / "report.html").read_text()
     assert "<h1>Take trial out/0: ngdiff, lr 1e-4.</h1>" in page
     assert "theirs/line 3 (SimNPO), a row of a table from elsewhere, is nearer to the ideal corner" in page
-    assert "2 trials finished" in page
+    assert "2 trials finished, 2 of them on the frontier of these trials alone: no" in " ".join(page.split())
     read = read_sources([sweep, theirs], out=tmp_path / "merged")
     assert list(read.table.trials["trial_id"]) == ["out/0", "out/1", "theirs/line 3"]
     assert "theirs: No-unlearn (line 2) is the model before unlearning, not a method, and was left out." in page
     data = pareto_data(read.table, read.sweep)
     assert data.chosen is not None
     assert data.chosen.trial_id == "out/0"
+    assert data.subtitle.endswith("2 trials and 1 row from elsewhere, 1 on the frontier")
 
 
 def test_a_row_about_another_data_set_is_on_no_frontier(make_sweep: MakeSweep, trial: MakeRow, tmp_path: Path) -> None:

@@ -40,8 +40,8 @@ def test_what_two_of_three_runs_attain_is_not_drawn_as_attained_by_all() -> None
     levels = [Surface(runs, np.array([[0.2 * runs, 0.2]])) for runs in (1, 2)]
     data = AttainmentData("", ("x", "y"), {"a": [*levels, Surface(3, np.empty((0, 2)))]}, np.empty((0, 4)), np.empty(0))
     left = draw_attainment(data).axes[0]
-    looks = {line.get_xydata()[0][0]: line.get_linestyle() for line in left.lines}  # type: ignore[index]
-    assert looks == {0.2: "--", 0.4: "-"}
+    looks = [(float(np.asarray(line.get_xdata())[0]), line.get_linestyle()) for line in left.lines]
+    assert looks == [(0.2, "--"), (0.4, "-")]
 
 
 def test_auto_lr_below_a_single_rate_equals_no_number_of_them() -> None:
