@@ -982,6 +982,7 @@ def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
 def test_ctrl_c_during_the_start_is_one_line() -> None:
     code = (
         "import os, runpy, signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it\n"
         "class Finder:\n"
         "    def find_spec(self, name, *rest):\n"
         "        if name == 'sweeper.cli':\n"
