@@ -113,8 +113,8 @@ def _reasons(front: Frontier, recommended: Recommendation, sweep: SweepFile, tab
         yield f"{finished} finished; this one is at least as good as any other in every objective."
     else:
         yield (
-            f"{finished} finished, {count} of them on the frontier{alone}: no other trial is better than one of these in some "
-            "objective without being worse in another. Of these, this one is nearest to the ideal corner (distance "
+            f"{finished} finished, {count} of them on the frontier{alone}: no other trial is better than one of these in "
+            "some objective without being worse in another. Of these, this one is nearest to the ideal corner (distance "
             f"{recommended.distance:.3f}, with each objective scaled to 0 at its best bound and 1 at its worst)."
         )
     if recommended.largest != recommended.nearest:
