@@ -113,9 +113,10 @@ def _reasons(front: Frontier, recommended: Recommendation, sweep: SweepFile, tab
         yield f"{finished} finished; this one is at least as good as any other in every objective."
     else:
         yield (
-            f"{finished} finished, {count} of them on the frontier{alone}: no other trial is better than one of these in "
-            "some objective without being worse in another. Of these, this one is nearest to the ideal corner (distance "
-            f"{recommended.distance:.3f}, with each objective scaled to 0 at its best bound and 1 at its worst)."
+            f"{finished} finished, {count} of them on the frontier{alone}: no other trial is better than one of these "
+            "in some objective without being worse in another. Of these, this one is nearest to the ideal corner "
+            f"(distance {recommended.distance:.3f}, with each objective scaled to 0 at its best bound and 1 at its "
+            "worst)."
         )
     if recommended.largest != recommended.nearest:
         other = front.members.iloc[recommended.largest]["trial_id"]
