@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from analysis.autolr_verdict import BETTER, ORACLE, SINGLE, TOO_FEW, UNDECIDED, WORSE, Opponent, Verdict, seeds_for
 from analysis.tuning_curve import TuningCurve
-from analysis.words import counted
+from analysis.words import counted, number
 
 
 def words(verdict: Verdict) -> tuple[str, ...]:
@@ -20,7 +20,7 @@ def words(verdict: Verdict) -> tuple[str, ...]:
             continue  # with one setting the oracle is the best single rate
         against = f"the {opponent.name}"
         if opponent.name == SINGLE:
-            against = f"the best single lr ({next(iter(opponent.choice.values())):g})"
+            against = f"the best single lr ({number(next(iter(opponent.choice.values())))})"
         interval = ""
         if result.low is not None:
             interval = f", 95% interval {result.low:+.4f} to {result.high:+.4f}"

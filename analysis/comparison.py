@@ -15,6 +15,7 @@ from analysis.frontier import hypervolume
 from analysis.objectives import Objective
 from analysis.sections.criteria import CRITERIA
 from analysis.table import TrialTable
+from analysis.words import number
 
 METRICS = ("verbmem", "utility", "truth_ratio", "forget_loss", "retain_loss")
 """The columns every table has; others follow where they are filled."""
@@ -158,7 +159,7 @@ def _chosen(
         if not done:
             continue
         values = _values([cell.row for cell in done], metrics, baseline)
-        rate = [] if lr is None else [f"lr {lr:g}"]
+        rate = [] if lr is None else [f"lr {number(lr)}"]
         if variant:
             rate = [" from ".join([f"AutoLR {variant}", *rate])]
         options = [

@@ -14,7 +14,7 @@ import numpy as np
 from analysis.cells import Problem
 from analysis.lr_grid import LrGrid, Unit
 from analysis.table import ATTAIN_NOTHING
-from analysis.words import counted
+from analysis.words import counted, number
 
 WITHIN = 0.05
 METRICS = ("verbmem", "utility", "truth_ratio", "forget_truth_ratio", "forget_loss_capped", "retain_loss")
@@ -96,10 +96,14 @@ class Sensitivity:
             return f"{self.problem.method}: no learning rate has a whole front"
         low, high = self.near_best
         tried = counted(len(self.rates), "learning rate")
-        reach = f"only lr {low:g}" if low == high else f"lr {low:g} to {high:g} ({self.decades:.1f} decades)"
+        reach = (
+            f"only lr {number(low)}"
+            if low == high
+            else f"lr {number(low)} to {number(high)} ({self.decades:.1f} decades)"
+        )
         return (
-            f"{self.problem.method}: best at lr {self.best_lr:g}; within {WITHIN:.0%} of it: {reach}, of {tried}; "
-            f"the hypervolume varies by {self.spread['hypervolume']:.3f} over them"
+            f"{self.problem.method}: best at lr {number(self.best_lr)}; within {WITHIN:.0%} of it: {reach}, of "
+            f"{tried}; the hypervolume varies by {self.spread['hypervolume']:.3f} over them"
         )
 
 

@@ -16,6 +16,7 @@ from analysis.autolr_verdict import SINGLE, Verdict
 from analysis.indicators import Indicators, ReferenceSensitivity, indicators, reference_sensitivity
 from analysis.lr_grid import LrGrid
 from analysis.objectives import Floats
+from analysis.words import number
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ def study_attainment(grid: LrGrid, verdict: Verdict) -> StudyAttainment:
         units[seed].points for units in grid.arm(verdict.problem, verdict.variant).values() for seed in verdict.fresh
     ]
     return StudyAttainment(
-        (f"AutoLR {verdict.variant}", f"lr {rate:g}"),
+        (f"AutoLR {verdict.variant}", f"lr {number(rate)}"),
         (attainment_surfaces(auto), attainment_surfaces(hand)),
         attainment_difference(auto, hand),
     )

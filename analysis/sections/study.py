@@ -96,8 +96,8 @@ def _arms(fronts: ArmFronts) -> DataTable:
 
 
 def _rates(item: Sensitivity) -> DataTable:
-    rows = [(f"lr {row.lr:g}", row) for row in item.rates]
-    rows += [(f"AutoLR {place.variant} from {row.lr:g}", row) for place in item.auto for row in place.starts]
+    rows = [(f"lr {number(row.lr)}", row) for row in item.rates]
+    rows += [(f"AutoLR {place.variant} from {number(row.lr)}", row) for place in item.auto for row in place.starts]
     caption = f"{item.problem.method} on {item.problem.model}, {item.problem.dataset}: mean over seeds."
     columns = ("learning rate", "hypervolume", "\u00b1 over seeds", "seeds", "diverged", "verbmem", "utility")
     cells = tuple(
