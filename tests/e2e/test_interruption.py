@@ -28,8 +28,13 @@ def reports_of_unfinished(sweep: SweepFolder) -> Counter[str]:
 def start_and_wait(cli: Cli, sweep: SweepFolder) -> subprocess.Popen[str]:
     """The grid, running: at least one trial has finished and another has reported several epochs."""
     process: subprocess.Popen[str] = cli.start(*cli.pareto(sweep, *cli.grid))
-    cli.wait_until(lambda: sweep.ended() and max(reports_of_unfinished(sweep).values(), default=0) >= 3, process)
+    wait_until_amid(cli, sweep, process)
     return process
+
+
+def wait_until_amid(cli: Cli, sweep: SweepFolder, process: subprocess.Popen[str]) -> None:
+    """Until at least one trial has finished and another has reported several epochs."""
+    cli.wait_until(lambda: sweep.ended() and max(reports_of_unfinished(sweep).values(), default=0) >= 3, process)
 
 
 def assert_equals(sweep: SweepFolder, reference: Reference) -> None:
@@ -125,10 +130,12 @@ def test_sigterm_is_as_good_as_ctrl_c(cli: Cli) -> None:
 
 def test_after_kill_9_of_the_driver_finished_trials_stay_and_the_others_go_on(cli: Cli, reference: Reference) -> None:
     sweep = cli.new("killed")
-    process = start_and_wait(cli, sweep)
+    process = cli.start(*cli.pareto(sweep, *cli.grid))
+    cli.wait_until(lambda: (sweep.out / ".lock").exists(), process)
     second = cli.run("resume", sweep.out, code=2)
     assert "running in another process" in second.stderr
 
+    wait_until_amid(cli, sweep, process)
     kill_9(cli, process)
     kept = rows_by_id(sweep)
     assert 0 < len(kept) < 6
