@@ -117,7 +117,7 @@ def test_auto_lr_probes_leave_the_batch_statistics_bit_for_bit(
 def test_auto_lr_probes_in_eval_mode_the_first_loss_too(
     workspace: Workspace, make_spec: MakeSpec, monkeypatch: pytest.MonkeyPatch, batches: list[Any]
 ) -> None:
-    from trainables import run as module
+    from trainables import auto_lr_run as module
 
     modes, updates = [], []
     step = module.auto_lr_step
