@@ -6,15 +6,15 @@ import contextlib
 import fcntl
 import json
 import time
-import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from sweeper.ledger import Ledger, write_json
 from trainables.run import UnlearningRun
 from trainables.spec import TrialSpec
+from trainables.training_state import load_state_file, save_state_file
 
 RUN_FILE, STATE_FILE = "unfinished.json", "unfinished.pt"
 SAVE_SHARE = 0.05
@@ -108,7 +108,7 @@ class UnfinishedRun:
         for torn in self.out.glob(f".{STATE_FILE}.*"):  # a kill in the middle of saving
             torn.unlink()
         (self.out / "landscape.csv").unlink(missing_ok=True)  # written at the end of a run, and then whole
-        if (state := self._read()) is not None:
+        if (state := load_state_file(self._state)) is not None:
             run.load_state_dict(state)
             run.auto_lr.landscape.extend(state["landscape"])
         Ledger(self.out).mend({run.spec.spec_hash: run.step} if state is not None else {})
@@ -116,20 +116,10 @@ class UnfinishedRun:
 
     def save(self, run: UnlearningRun) -> None:
         """Write the state whole, if it is due. A disk that refuses costs the state, not the run."""
-        import torch
-
         if time.monotonic() - self._saved_at < self._cost / SAVE_SHARE:
             return
         started = time.monotonic()
-        staging = self._state.with_name(f".{STATE_FILE}.{uuid.uuid4().hex[:8]}")
-        try:
-            torch.save({**run.state_dict(), "landscape": run.auto_lr.landscape}, staging)
-            staging.replace(self._state)
-        except (OSError, RuntimeError):  # torch tells some of the disk's refusals as RuntimeError
-            pass
-        finally:
-            with contextlib.suppress(OSError):
-                staging.unlink(missing_ok=True)
+        save_state_file({**run.state_dict(), "landscape": run.auto_lr.landscape}, self._state)
         self._saved_at = time.monotonic()
         self._cost = self._saved_at - started
 
@@ -137,15 +127,6 @@ class UnfinishedRun:
         """The run is over."""
         for path in (self._state, self.out / RUN_FILE):
             path.unlink(missing_ok=True)
-
-    def _read(self) -> Mapping[str, Any] | None:
-        import torch
-
-        try:
-            state: Mapping[str, Any] = torch.load(self._state, map_location="cpu", weights_only=True)
-        except Exception:  # absent, or torn by a full disk
-            return None
-        return state
 
 
 def _lock(file: IO[str], out: Path) -> None:

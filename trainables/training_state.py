@@ -7,6 +7,7 @@ import logging
 import time
 import uuid
 import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,31 +57,38 @@ class TrainingState:
         if time.monotonic() - self._saved_at < max(self.pause, self._cost / _SAVE_SHARE):
             return
         started = time.monotonic()
-        staging = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex[:8]}")
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            torch.save(
-                {
-                    "epoch": epoch,
-                    "model": model.state_dict(),
-                    "optimizer": optimizer.state_dict(),
-                    "rng": torch.get_rng_state(),
-                    "cuda_rng": [torch.cuda.get_rng_state()] if torch.cuda.is_available() else [],
-                },
-                staging,
-            )
-            staging.replace(self.path)
-        except (OSError, RuntimeError):  # torch tells some of the disk's refusals as RuntimeError
-            pass
-        finally:
-            with contextlib.suppress(OSError):
-                staging.unlink(missing_ok=True)
+        save_state_file(
+            {
+                "epoch": epoch,
+                "model": model.state_dict(),
+                "optimizer": optimizer.state_dict(),
+                "rng": torch.get_rng_state(),
+                "cuda_rng": [torch.cuda.get_rng_state()] if torch.cuda.is_available() else [],
+            },
+            self.path,
+        )
         self._saved_at = time.monotonic()
         self._cost = self._saved_at - started
 
     def discard(self) -> None:
         """The training is over."""
         self.path.unlink(missing_ok=True)
+
+
+def save_state_file(state: Mapping[str, Any], path: Path) -> None:
+    """Replace ``path`` by a whole new file, for :func:`load_state_file`; a disk that refuses leaves the old one."""
+    import torch
+
+    staging = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        torch.save(dict(state), staging)
+        staging.replace(path)
+    except (OSError, RuntimeError):  # torch tells some of the disk's refusals as RuntimeError
+        pass
+    finally:
+        with contextlib.suppress(OSError):
+            staging.unlink(missing_ok=True)
 
 
 def load_state_file(path: Path) -> dict[str, Any] | None:
