@@ -21,7 +21,7 @@ METRICS = ("verbmem", "utility", "truth_ratio", "forget_loss", "retain_loss")
 """The columns every table has; others follow where they are filled."""
 _NO_METRIC = frozenset(
     {"steps", "epochs_done", "forget_loss_capped", "train_seconds", "eval_seconds", "wall_seconds"}
-    | {"started_at", "first_step_at", "ended_at"}
+    | {"started_at", "first_step_at", "ended_at", "generation_seconds", "padding"}
 )
 RULE = (
     "Each method is shown at one configuration (learning rate and options), without AutoLR and with it: the one with "

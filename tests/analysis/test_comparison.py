@@ -17,6 +17,7 @@ from analysis.comparison import ComparisonTable, Entry, MethodRow, Value, compar
 from analysis.comparison_formats import FORMATS, comma_separated, latex, markdown, web_page
 from analysis.comparison_sources import comparison_parts
 from analysis.errors import AnalysisError
+from sweeper.ledger import METRIC_COLUMNS, OUTCOME_METRICS, TRIAL_COLUMNS
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden_sweep"
 Row = dict[str, object]
@@ -93,6 +94,21 @@ def test_sweeps_with_another_target_are_not_compared(
 def test_an_empty_sweep_has_nothing_to_compare(make_sweep: Callable[..., Path]) -> None:
     with pytest.raises(AnalysisError, match="no trial to compare"):
         read(make_sweep([]))
+
+
+def test_of_all_a_trial_tells_the_metrics_are_compared_and_nothing_else(tmp_path: Path) -> None:
+    """Against the columns the sweep writes: seconds, steps and shares of padding are no metrics."""
+    out = Path(shutil.copytree(GOLDEN, tmp_path / "sweep"))
+    with (out / "trials.csv").open(newline="") as file:
+        rows = [{name: row.get(name) or "" for name in TRIAL_COLUMNS} for row in csv.DictReader(file)]
+    for row in rows:
+        row.update({name: row[name] or "0.5" for name in OUTCOME_METRICS})
+    with (out / "trials.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, TRIAL_COLUMNS)
+        writer.writeheader()
+        writer.writerows(rows)
+    (table,) = read(out)
+    assert set(table.metrics) == set(METRIC_COLUMNS) - {"forget_loss_capped"}
 
 
 def test_a_csv_from_elsewhere_joins_with_its_own_columns(tmp_path: Path) -> None:
