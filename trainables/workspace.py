@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -195,7 +196,9 @@ def add_adapter(model: PreTrainedModel, *, rank: int, seed: int) -> PreTrainedMo
     config = LoraConfig(
         r=rank, lora_alpha=2 * rank, lora_dropout=0.0, target_modules="all-linear", task_type=TaskType.CAUSAL_LM
     )
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        # PEFT still asks transformers by the old name.
+        warnings.filterwarnings("ignore", message="`is_gradient_checkpointing` is deprecated", category=FutureWarning)
         torch.manual_seed(seed)
         adapted: PreTrainedModel = get_peft_model(model, copy.deepcopy(config))
     return adapted
