@@ -6,15 +6,9 @@ what is left.
 
 from __future__ import annotations
 
-import datetime
-import fcntl
-import importlib.metadata
 import json
 import logging
-import os
-import shutil
 import signal
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -26,7 +20,9 @@ from typing import Any
 from rich.console import Console
 
 from sweeper.display import Display
-from sweeper.ledger import Ledger, write_json
+from sweeper.folder import SweepError, UsageError, describe, described, exclusive, read_settings
+from sweeper.interruption import Interrupted, held_back, interruptible, is_interrupted
+from sweeper.ledger import Ledger
 from sweeper.placement import PlacementError, address_problem, ray_cluster
 from sweeper.session import SweepSession, run_state_folders
 from sweeper.settings import SweepSettings
@@ -34,27 +30,11 @@ from sweeper.study import Proposal, SweepStudy
 from sweeper.targets import prepare_with_progress
 from sweeper.tracking import Tracker
 from sweeper.tracking.uri import shown_uri, sqlite_path
-from trainables.data import IMAGE_DATASETS
 from trainables.problem import load_problem
 from trainables.spec import TrialSpec
 from trainables.target import Target, trained_key
 
-logger = logging.getLogger(__name__)
-FORMAT = 1
 WORKER_RESTARTS = 3
-_VERSIONS = ("unlearning-sweeper", "torch", "ray", "transformers", "optuna", "mlflow", "peft", "datasets", "moocore")
-
-
-class SweepError(RuntimeError):
-    """The sweep cannot start or go on; the message is a plain sentence for the user."""
-
-
-class UsageError(SweepError):
-    """The folder given is not what the command needs."""
-
-
-class Interrupted(Exception):
-    """The user stopped the sweep; everything finished is on disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,47 +62,6 @@ class Summary:
         }
 
 
-def begin(settings: SweepSettings, out: Path) -> None:
-    """Make the folder of a new sweep, with the settings in it, so that it can be resumed from its first moment."""
-    if (out / "sweep.json").exists():
-        raise UsageError(f"{out} holds another sweep")
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "checkpoints").mkdir(exist_ok=True)
-    write_json(out / "sweep.json", _description(settings, {"created": _now()}))
-
-
-def discard(out: Path) -> None:
-    """Remove the folder of a sweep that could not begin, so that the mended command can have it; never a trial."""
-    if not (out / "trials.csv").exists():
-        shutil.rmtree(out, ignore_errors=True)
-
-
-def read_settings(out: Path) -> SweepSettings:
-    """The settings of the sweep in a folder.
-
-    Raises:
-        SweepError: there is no sweep, or its file cannot be read.
-    """
-    path = out / "sweep.json"
-    if not path.is_file():
-        raise UsageError(f"{out} holds no sweep: there is no sweep.json in it")
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if content["format"] != FORMAT:
-            raise UsageError(f"{path} has format {content['format']}, this version reads format {FORMAT}")
-        settings = SweepSettings.from_dict(content["settings"])
-        objectives = settings.parsed_objectives
-    except (ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"cannot read {path}: {error}") from None
-    # Sweeps from before there were distances have optimised such a metric itself.
-    if old := [item.name for item in objectives if item.metric not in (item.name, *settings.base.metrics)]:
-        raise UsageError(
-            f"the sweep in {out} optimises {', '.join(old)} itself and not its distance from the ideal: new trials "
-            "could not be compared with the old ones; begin a new sweep"
-        )
-    return settings
-
-
 def run(out: Path, *, console: Console) -> Summary:
     """Run the sweep in ``out``, from wherever it stands, to its end and its report.
 
@@ -131,11 +70,13 @@ def run(out: Path, *, console: Console) -> Summary:
         Interrupted: stopped by Ctrl-C or SIGTERM; ``run`` again goes on.
     """
     settings = read_settings(out)
-    with _exclusive(out), _interruptible():
-        if settings.address is not None:
-            _require_cluster(settings, out)
-        content = json.loads((out / "sweep.json").read_text(encoding="utf-8"))
+    with exclusive(out), interruptible():
+        content = described(out)
         begun_with = content.get("target")
+        if begun_with is None and settings.address is not None:
+            # What the cluster cannot do is to be said before a target is fine-tuned for hours.
+            with _joined(settings, (out.resolve(),)):
+                pass
         changed = UsageError(
             f"the model or the data of the sweep in {out} have changed since it began: new trials could not be "
             "compared with the old ones; begin a new sweep"
@@ -145,7 +86,7 @@ def run(out: Path, *, console: Console) -> Summary:
         target = prepare_with_progress(settings.base, console=console)
         if begun_with and begun_with["key"] != target.key:
             raise changed
-        write_json(out / "sweep.json", _description(settings, content, target))
+        describe(out, settings, created=content["created"], target=target)
         return _run(settings, out, target, console)
 
 
@@ -154,20 +95,14 @@ def _trains_another(base: TrialSpec, begun_with: Path) -> bool:
     return base.target_path is None and trained_key(base, load_problem(base)) != begun_with.name
 
 
-def _require_cluster(settings: SweepSettings, out: Path) -> None:
-    """Join the cluster and leave it: what it cannot do is to be said before a target is fine-tuned for hours."""
-    if problem := address_problem(settings.address):
-        raise PlacementError(problem)
-    with _joined(settings, (out.resolve(),)):
-        pass
-
-
 @contextmanager
 def _joined(settings: SweepSettings, shared: tuple[Path, ...]) -> Iterator[int]:
     """Ray, with how many trials fit at once. A signal waits until Ray has started: half started, it leaves processes
     behind, or crashes."""
+    if problem := address_problem(settings.address):
+        raise PlacementError(problem)
     with ExitStack() as stack:
-        with _held_back():
+        with held_back():
             slots = stack.enter_context(ray_cluster(settings.address, resources=settings.resources, shared=shared))
         yield slots
 
@@ -265,7 +200,6 @@ def _tune(
             ),
         )
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
-        _listen()  # ray.init has put its own handler on SIGTERM
         try:
             tuner.fit()
         finally:
@@ -282,7 +216,7 @@ def _conclude(settings: SweepSettings, out: Path, session: SweepSession, console
 
     rows = session.ledger.trials.read()
     complete = len(rows) >= settings.trials or settings.time_budget_seconds is not None
-    interrupted = _interrupted.is_set() or not complete
+    interrupted = is_interrupted() or not complete
     if rows or not interrupted:
         session.ledger.sort()
         write_report(out)
@@ -329,100 +263,6 @@ def _restorable(storage: Path, again: list[Proposal]) -> dict[str, tuple[str, in
     return found
 
 
-def _description(settings: SweepSettings, old: Mapping[str, Any], target: Target | None = None) -> dict[str, object]:
-    """The content of sweep.json; what only the target knows is filled in once it is there."""
-    import math
-
-    guess = math.log(target.vocabulary_size) if target is not None else None
-    unit = "image" if settings.base.dataset in IMAGE_DATASETS else "token"
-    return {
-        "format": FORMAT,
-        "name": settings.name,
-        "created": old["created"],
-        "command": settings.command,
-        "versions": {name: importlib.metadata.version(name) for name in _VERSIONS},
-        "settings": settings.to_dict(),
-        "objectives": [item.to_dict(guess, unit=unit) for item in settings.parsed_objectives]
-        if guess is not None
-        else None,
-        "random_guess_loss": guess,
-        "vocabulary_size": target.vocabulary_size if target is not None else None,
-        "baseline": target.baseline if target is not None else None,
-        "target": {"key": target.key, "path": target.path} if target is not None else None,
-    }
-
-
-@contextmanager
-def _exclusive(out: Path) -> Iterator[None]:
-    """Hold the folder: two drivers on one sweep would run every trial twice. A killed driver lets go by itself."""
-    with (out / ".lock").open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise UsageError(f"the sweep in {out} is running in another process; wait for it or stop it") from None
-        yield
-
-
-_interrupted = threading.Event()
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM stop the sweep in order; see :func:`_listen`."""
-    _interrupted.clear()
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    _listen()
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise Interrupted from None
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-@contextmanager
-def _held_back() -> Iterator[None]:
-    """Let a first signal take effect at the end of the block; a second one ends it at once."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def note(number: int, frame: object) -> None:
-        if _interrupted.is_set():
-            raise KeyboardInterrupt
-        _interrupted.set()
-
-    for number in before:
-        signal.signal(number, note)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():  # Ray has put its own on SIGTERM
-            signal.signal(number, handler)
-    if _interrupted.is_set():
-        raise KeyboardInterrupt
-
-
-def _listen() -> None:
-    """Take SIGINT and SIGTERM: while Tune's loop runs it is told to end by the SIGUSR1 it listens to; else, or at the
-    second signal, KeyboardInterrupt ends whatever goes on."""
-
-    def stop(number: int, frame: object) -> None:
-        first = not _interrupted.is_set()
-        _interrupted.set()
-        if first and callable(signal.getsignal(signal.SIGUSR1)):
-            os.kill(os.getpid(), signal.SIGUSR1)
-        else:
-            raise KeyboardInterrupt
-
-    os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
-
-
 @contextmanager
 def _nothing() -> Iterator[None]:
     yield
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

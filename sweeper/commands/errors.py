@@ -104,9 +104,9 @@ def _code(error: Exception) -> int | None:
     # These live in modules that import much; an error of theirs can only come from a module already loaded.
     kinds = {
         ("sweeper.placement", "PlacementError"): WRONG_USAGE,
-        ("sweeper.sweep", "UsageError"): WRONG_USAGE,
+        ("sweeper.folder", "UsageError"): WRONG_USAGE,
         ("sweeper.unfinished", "OtherRun"): WRONG_USAGE,
-        ("sweeper.sweep", "SweepError"): FAILED,
+        ("sweeper.folder", "SweepError"): FAILED,
         ("trainables.checkpoints", "LoadError"): FAILED,
         ("trainables.finetune", "TargetError"): FAILED,
         ("analysis.table", "AnalysisError"): WRONG_USAGE,

@@ -87,8 +87,8 @@ def output_folder(given: str | None, *, name: str) -> Path:
 
 def run_new(settings: SweepSettings, out: Path, *, as_json: bool) -> None:
     """Begin a sweep in ``out`` and run it; where its trials cannot be placed at all, the folder is not left behind."""
+    from sweeper.folder import begin, discard
     from sweeper.placement import PlacementError
-    from sweeper.sweep import begin, discard
 
     begin(settings, out)
     try:
@@ -102,8 +102,10 @@ def run_to_the_end(out: Path, *, as_json: bool) -> None:
     """Run the sweep in ``out`` and print how it ended; exit code 130 and the resume command where it was stopped."""
     from rich.console import Console
 
+    from sweeper.folder import read_settings
+    from sweeper.interruption import Interrupted
     from sweeper.settings import LR_STUDY
-    from sweeper.sweep import Interrupted, read_settings, run
+    from sweeper.sweep import run
 
     console = Console(stderr=True)
     try:

@@ -15,7 +15,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sweeper.cli import main
-from sweeper.sweep import Interrupted, Summary, SweepError, UsageError, read_settings
+from sweeper.folder import SweepError, UsageError, read_settings
+from sweeper.interruption import Interrupted
+from sweeper.sweep import Summary
 from trainables.checkpoint_scores import CheckpointScores
 from trainables.metrics.registry import SETS
 from trainables.spec import TrialSpec

@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sweeper.cli import main
+from sweeper.folder import read_settings
 from sweeper.hub import hub_problems
-from sweeper.sweep import read_settings
 from trainables.models import MODELS
 from trainables.spec import TrialSpec
 from trainables.tiny_models import TWINS

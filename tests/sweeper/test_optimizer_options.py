@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from sweeper.cli import main
 from sweeper.commands.settings import single_spec
-from sweeper.sweep import read_settings
+from sweeper.folder import read_settings
 from trainables.optimizers import LR_FREE
 from trainables.spec import TrialSpec
 

@@ -10,8 +10,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sweeper.cli import main
+from sweeper.folder import read_settings
 from sweeper.settings import LR_STUDY, SweepSettings
-from sweeper.sweep import Summary, read_settings
+from sweeper.sweep import Summary
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden_sweep"
 

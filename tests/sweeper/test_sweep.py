@@ -21,10 +21,12 @@ import pytest
 from rich.console import Console
 
 from search_spaces import default_space
+from sweeper.folder import SweepError, UsageError, begin, describe, discard, read_settings
+from sweeper.interruption import Interrupted
 from sweeper.placement import PlacementError
 from sweeper.settings import SweepSettings
 from sweeper.study import Proposal
-from sweeper.sweep import Interrupted, SweepError, UsageError, _joined, _restorable, begin, discard, read_settings, run
+from sweeper.sweep import _joined, _restorable, run
 from trainables.data import UnlearningData
 from trainables.spec import TrialSpec
 from trainables.target import Target
@@ -230,7 +232,8 @@ def test_a_signal_before_the_trials_begin_interrupts_and_gives_the_handlers_back
 
 @contextmanager
 def slow_cluster(*arguments: object, **given: object) -> Iterator[int]:
-    """Ray, told to stop while it starts; a crash of the real one, or processes of it left behind."""
+    """Ray, told to stop while it starts, which would crash the real one; like that it takes SIGTERM for itself."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGINT)
     STARTED.append("whole")
     try:
@@ -244,20 +247,25 @@ STARTED: list[str] = []
 
 def test_a_signal_while_ray_starts_takes_effect_when_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sweeper.sweep.ray_cluster", slow_cluster)
-    monkeypatch.setattr("sweeper.sweep._interrupted", threading.Event())
+    monkeypatch.setattr("sweeper.interruption._interrupted", threading.Event())
     STARTED.clear()
-    before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt), _joined(SETTINGS, ()):
-        raise AssertionError("the signal was forgotten")
-    assert STARTED == ["whole", "left"]
-    assert signal.getsignal(signal.SIGINT) is before
+    before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+    ours = before | {signal.SIGTERM: lambda number, frame: None}
+    signal.signal(signal.SIGTERM, ours[signal.SIGTERM])
+    try:
+        with pytest.raises(KeyboardInterrupt), _joined(SETTINGS, ()):
+            raise AssertionError("the signal was forgotten")
+        assert STARTED == ["whole", "left"]
+        assert {each: signal.getsignal(each) for each in ours} == ours
+    finally:
+        signal.signal(signal.SIGTERM, before[signal.SIGTERM])
 
 
 def test_a_second_signal_ends_even_the_start_of_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     interrupted = threading.Event()
     interrupted.set()
     monkeypatch.setattr("sweeper.sweep.ray_cluster", slow_cluster)
-    monkeypatch.setattr("sweeper.sweep._interrupted", interrupted)
+    monkeypatch.setattr("sweeper.interruption._interrupted", interrupted)
     STARTED.clear()
     with pytest.raises(KeyboardInterrupt), _joined(SETTINGS, ()):
         pass
@@ -275,6 +283,18 @@ def test_a_cluster_is_asked_before_the_target_is_made(out: Path, monkeypatch: py
     begun = out.parent / "begun"
     begin(replace(SETTINGS, address="127.0.0.1:9"), begun)
     with pytest.raises(PlacementError, match=r"127\.0\.0\.1:9"):
+        run(begun, console=CONSOLE)
+
+
+def test_a_resumed_sweep_asks_for_its_cluster_only_when_trials_are_left(
+    out: Path, target: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cluster of a sweep that is done may be gone; its report can still be written anew."""
+    begun = out.parent / "begun"
+    begin(replace(SETTINGS, address="127.0.0.1:9"), begun)
+    describe(begun, read_settings(begun), created="2026-01-01", target=TARGET)
+    stop_before_ray(monkeypatch, SweepError("went on"))
+    with pytest.raises(SweepError, match="went on"):
         run(begun, console=CONSOLE)
 
 

@@ -144,6 +144,18 @@ def known_network(make_network: MakeNetwork, tokenizer: Any, tiny_data: Unlearni
     return model
 
 
+@pytest.fixture(scope="module")
+def half_known(known_network: PhiForCausalLM, make_network: Any) -> PhiForCausalLM:
+    """Part of the way to another network: some answers are right and some are not."""
+    import torch
+
+    mixed: PhiForCausalLM = make_network(seed=1)
+    with torch.no_grad():
+        for parameter, known in zip(mixed.parameters(), known_network.parameters(), strict=True):
+            parameter.copy_(0.42 * known + 0.58 * parameter)
+    return mixed
+
+
 @pytest.fixture(scope="session")
 def target(
     tmp_path_factory: pytest.TempPathFactory,

@@ -26,16 +26,6 @@ def _evaluator(data: UnlearningData, tokenizer: Any, batch_size: int = 5) -> Eva
     )
 
 
-@pytest.fixture(scope="module")
-def half_known(known_network: PhiForCausalLM, make_network: Any) -> PhiForCausalLM:
-    """Part of the way to another network: some answers are right and some are not."""
-    mixed: PhiForCausalLM = make_network(seed=1)
-    with torch.no_grad():
-        for parameter, known in zip(mixed.parameters(), known_network.parameters(), strict=True):
-            parameter.copy_(0.42 * known + 0.58 * parameter)
-    return mixed
-
-
 def test_losses_are_means_over_tokens_in_float64(
     half_known: PhiForCausalLM, tokenizer: Any, tiny_data: UnlearningData, exact_nll: Any
 ) -> None:

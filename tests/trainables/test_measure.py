@@ -30,16 +30,6 @@ def _evaluator(data: UnlearningData, tokenizer: Any, batch_size: int = 5) -> Eva
     )
 
 
-@pytest.fixture(scope="module")
-def half_known(known_network: PhiForCausalLM, make_network: Any) -> PhiForCausalLM:
-    """Part of the way to another network: some answers are right and some are not."""
-    mixed: PhiForCausalLM = make_network(seed=1)
-    with torch.no_grad():
-        for parameter, known in zip(mixed.parameters(), known_network.parameters(), strict=True):
-            parameter.copy_(0.42 * known + 0.58 * parameter)
-    return mixed
-
-
 def test_the_item_log_read_back_gives_the_same_metrics(
     known_network: PhiForCausalLM, make_network: Any, tokenizer: Any, tiny_data: UnlearningData, tmp_path: Path
 ) -> None:

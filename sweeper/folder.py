@@ -1,0 +1,114 @@
+"""The folder of a sweep: begun with its settings in sweep.json, read again to go on, held by one driver at a time."""
+
+from __future__ import annotations
+
+import datetime
+import fcntl
+import importlib.metadata
+import json
+import math
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sweeper.ledger import write_json
+from sweeper.settings import SweepSettings
+from trainables.data import IMAGE_DATASETS
+from trainables.target import Target
+
+FORMAT = 1
+_VERSIONS = ("unlearning-sweeper", "torch", "ray", "transformers", "optuna", "mlflow", "peft", "datasets", "moocore")
+
+
+class SweepError(RuntimeError):
+    """The sweep cannot start or go on; the message is a plain sentence for the user."""
+
+
+class UsageError(SweepError):
+    """The folder given is not what the command needs."""
+
+
+def begin(settings: SweepSettings, out: Path) -> None:
+    """Make the folder of a new sweep, with the settings in it, so that it can be resumed from its first moment."""
+    if (out / "sweep.json").exists():
+        raise UsageError(f"{out} holds another sweep")
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "checkpoints").mkdir(exist_ok=True)
+    describe(out, settings, created=_now())
+
+
+def discard(out: Path) -> None:
+    """Remove the folder of a sweep that could not begin, so that the mended command can have it; never a trial."""
+    if not (out / "trials.csv").exists():
+        shutil.rmtree(out, ignore_errors=True)
+
+
+def read_settings(out: Path) -> SweepSettings:
+    """The settings of the sweep in a folder.
+
+    Raises:
+        SweepError: there is no sweep, or its file cannot be read.
+    """
+    path = out / "sweep.json"
+    if not path.is_file():
+        raise UsageError(f"{out} holds no sweep: there is no sweep.json in it")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["format"] != FORMAT:
+            raise UsageError(f"{path} has format {content['format']}, this version reads format {FORMAT}")
+        settings = SweepSettings.from_dict(content["settings"])
+        objectives = settings.parsed_objectives
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"cannot read {path}: {error}") from None
+    # Sweeps from before there were distances have optimised such a metric itself.
+    if old := [item.name for item in objectives if item.metric not in (item.name, *settings.base.metrics)]:
+        raise UsageError(
+            f"the sweep in {out} optimises {', '.join(old)} itself and not its distance from the ideal: new trials "
+            "could not be compared with the old ones; begin a new sweep"
+        )
+    return settings
+
+
+def described(out: Path) -> dict[str, Any]:
+    """The content of sweep.json."""
+    content: dict[str, Any] = json.loads((out / "sweep.json").read_text(encoding="utf-8"))
+    return content
+
+
+def describe(out: Path, settings: SweepSettings, *, created: str, target: Target | None = None) -> None:
+    """Write sweep.json; what only the target knows is filled in once it is there."""
+    guess = math.log(target.vocabulary_size) if target is not None else None
+    unit = "image" if settings.base.dataset in IMAGE_DATASETS else "token"
+    content = {
+        "format": FORMAT,
+        "name": settings.name,
+        "created": created,
+        "command": settings.command,
+        "versions": {name: importlib.metadata.version(name) for name in _VERSIONS},
+        "settings": settings.to_dict(),
+        "objectives": [item.to_dict(guess, unit=unit) for item in settings.parsed_objectives]
+        if guess is not None
+        else None,
+        "random_guess_loss": guess,
+        "vocabulary_size": target.vocabulary_size if target is not None else None,
+        "baseline": target.baseline if target is not None else None,
+        "target": {"key": target.key, "path": target.path} if target is not None else None,
+    }
+    write_json(out / "sweep.json", content)
+
+
+@contextmanager
+def exclusive(out: Path) -> Iterator[None]:
+    """Hold the folder: two drivers on one sweep would run every trial twice. A killed driver lets go by itself."""
+    with (out / ".lock").open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UsageError(f"the sweep in {out} is running in another process; wait for it or stop it") from None
+        yield
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
