@@ -16,10 +16,10 @@ from dataclasses import replace
 
 import torch
 
-from trainables.run import UnlearningRun
+from trainables.run.run import UnlearningRun
+from trainables.run.workspace import Workspace
 from trainables.spec import TrialSpec
-from trainables.target import prepare_target
-from trainables.workspace import Workspace
+from trainables.target.target import prepare_target
 
 
 def seconds_per_step(spec: TrialSpec, workspace: Workspace) -> float:

@@ -18,7 +18,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
 
-from trainables.models import TINY_RECIPE, TargetRecipe
+from trainables.models.registry import TINY_RECIPE, TargetRecipe
 from trainables.spec import TrialSpec
 
 METHODS = (("gdiff", (("c", 0.95),)), ("ngdiff", ()), ("lossnorm", ()), ("npo+ngdiff", ()))
@@ -55,9 +55,9 @@ def make_small_phi(folder: Path) -> None:
     import torch
     from transformers import PhiForCausalLM
 
-    from trainables.checkpoints import save_model
     from trainables.data import UnlearningData, load_data
-    from trainables.tiny_models import make_tiny, train_tokenizer
+    from trainables.models.checkpoints import save_model
+    from trainables.models.tiny import make_tiny, train_tokenizer
 
     data = load_data("authors")
     assert isinstance(data, UnlearningData)
@@ -85,8 +85,8 @@ def run(job: tuple[str, str, str, float, int], folder: str) -> dict[str, object]
     import torch
 
     from trainables.ray_trainable import worker_workspace
-    from trainables.run import UnlearningRun
-    from trainables.target import prepare_target
+    from trainables.run.run import UnlearningRun
+    from trainables.target.target import prepare_target
 
     torch.set_num_threads(1)
     size, method, rule, lr, seed = job
@@ -124,7 +124,7 @@ def main() -> None:
     folder = given.rows.parent / "small-phi"
     if "small-phi" in given.sizes and not folder.exists():
         make_small_phi(folder)
-    from trainables.target import prepare_target
+    from trainables.target.target import prepare_target
 
     for size in given.sizes:
         prepare_target(base(size, folder), recipe=recipe(size))

@@ -16,8 +16,8 @@ from pathlib import Path
 import matplotlib
 import pandas as pd
 
-from analysis.tuning_curve import expected_best
-from trainables.tiny_models import VOCABULARY
+from analysis.study.tuning_curve import expected_best
+from trainables.models.tiny import VOCABULARY
 
 SHOWN = ("search/freshx4", "paper/freshx4", "clip/fresh", "paper/same", "official/fresh")
 COLOURS = dict(zip(SHOWN, ("#0072b2", "#56b4e9", "#e69f00", "#d55e00", "#009e73"), strict=True))

@@ -16,7 +16,7 @@ from typing import Any
 from sweeper.ledger import write_json
 from sweeper.settings import SweepSettings
 from trainables.data import IMAGE_DATASETS
-from trainables.target import Target
+from trainables.target.target import Target
 
 FORMAT = 1
 _VERSIONS = ("unlearning-sweeper", "torch", "ray", "transformers", "optuna", "mlflow", "peft", "datasets", "moocore")

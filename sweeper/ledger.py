@@ -15,9 +15,9 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from trainables.auto_lr import UPDATE_COLUMNS
-from trainables.evaluation import FINAL_METRICS, FURTHER_METRICS, LOSSES
+from trainables.auto_lr.step import UPDATE_COLUMNS
 from trainables.methods import option_names
+from trainables.scoring.evaluator import FINAL_METRICS, FURTHER_METRICS, LOSSES
 from trainables.spec import SPEC_FIELDS
 
 Row = dict[str, object]

@@ -14,7 +14,7 @@ from typing import Any
 
 from sweeper.display import Display
 from sweeper.ledger import HISTORY_METRICS, OUTCOME_METRICS, PARAMETERS, Ledger, Row
-from sweeper.study import Proposal, SweepStudy
+from sweeper.search import Proposal, SweepStudy
 from sweeper.tracking import Tracker
 from trainables.spec import TrialSpec
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces.space import Space
-from sweeper.objectives import DEFAULT_OBJECTIVES, Objective, parse_objectives
 from sweeper.placement import Resources
+from sweeper.trade_off import DEFAULT_OBJECTIVES, Objective, parse_objectives
 from trainables.methods import option_names, parse_method
 from trainables.spec import TrialSpec
 

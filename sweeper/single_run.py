@@ -10,15 +10,15 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from sweeper.ledger import LANDSCAPE_COLUMNS, TRIAL_COLUMNS, CsvLog, Ledger, Row, write_json
-from sweeper.targets import prepare_with_progress
+from sweeper.progress import prepare_with_progress
 from sweeper.unfinished import UnfinishedRun
-from trainables.checkpoints import save_model
-from trainables.item_log import write_item_log
-from trainables.reports import Status
-from trainables.run import UnlearningRun
+from trainables.models.checkpoints import save_model
+from trainables.run.reports import Status
+from trainables.run.run import UnlearningRun
+from trainables.run.workspace import Workspace
+from trainables.scoring.item_log import write_item_log
 from trainables.spec import TrialSpec
-from trainables.target import default_device
-from trainables.workspace import Workspace
+from trainables.target.target import default_device
 
 
 def run_once(

@@ -24,15 +24,15 @@ from sweeper.folder import SweepError, UsageError, describe, described, exclusiv
 from sweeper.interruption import Interrupted, held_back, interruptible, is_interrupted
 from sweeper.ledger import Ledger
 from sweeper.placement import PlacementError, address_problem, ray_cluster
+from sweeper.progress import prepare_with_progress
+from sweeper.search import Proposal, SweepStudy
 from sweeper.session import SweepSession, run_state_folders
 from sweeper.settings import SweepSettings
-from sweeper.study import Proposal, SweepStudy
-from sweeper.targets import prepare_with_progress
 from sweeper.tracking import Tracker
 from sweeper.tracking.uri import shown_uri, sqlite_path
-from trainables.problem import load_problem
 from trainables.spec import TrialSpec
-from trainables.target import Target, trained_key
+from trainables.target.problem import load_problem
+from trainables.target.target import Target, trained_key
 
 WORKER_RESTARTS = 3
 
@@ -212,7 +212,7 @@ def _trial_name(trial: Any) -> str:
 
 def _conclude(settings: SweepSettings, out: Path, session: SweepSession, console: Console) -> Summary:
     """Order the tables, write the report, log both to MLflow; say what is missing."""
-    from analysis.report import write_report
+    from analysis.page.report import write_report
 
     rows = session.ledger.trials.read()
     complete = len(rows) >= settings.trials or settings.time_budget_seconds is not None

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import IO
 
 from sweeper.ledger import Ledger, write_json
-from trainables.run import UnlearningRun
+from trainables.run.run import UnlearningRun
 from trainables.spec import TrialSpec
-from trainables.training_state import load_state_file, save_state_file
+from trainables.target.training_state import load_state_file, save_state_file
 
 RUN_FILE, STATE_FILE = "unfinished.json", "unfinished.pt"
 SAVE_SHARE = 0.05

@@ -82,7 +82,7 @@ def use_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
     """Makes an address the hub of this process, with an empty cache in ``tmp_path/hub``."""
 
     def use(address: str) -> None:
-        from trainables.hub import _commit
+        from trainables.models.hub_cache import _commit
 
         _commit.cache_clear()
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))

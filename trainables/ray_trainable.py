@@ -18,14 +18,14 @@ from typing import Any
 from ray import tune
 from ray.tune.result import SHOULD_CHECKPOINT
 
-from trainables.checkpoints import save_model
-from trainables.item_log import write_item_log
-from trainables.reports import Status
-from trainables.run import UnlearningRun
+from trainables.models.checkpoints import save_model
+from trainables.run.reports import Status
+from trainables.run.run import UnlearningRun
+from trainables.run.workspace import Workspace
+from trainables.scoring.item_log import write_item_log
 from trainables.spec import TrialSpec
-from trainables.target import Target
-from trainables.training_state import load_state_file
-from trainables.workspace import Workspace
+from trainables.target.target import Target
+from trainables.target.training_state import load_state_file
 
 STATE_FILE = "state.pt"
 _SAVE_SHARE = 0.02

@@ -18,9 +18,9 @@ from trainables.methods import (
     weight_scale_problem,
 )
 from trainables.metrics.registry import unknown_names
-from trainables.models import MODELS
+from trainables.models.registry import MODELS
 from trainables.objectives import RETAIN_OBJECTIVES, Reference
-from trainables.optimizers import LR_FREE, OPTIMIZERS
+from trainables.run.optimizers import LR_FREE, OPTIMIZERS
 
 AUTO_LR_SMOOTHINGS = ("paper", "clip", "official", "search", "trust")
 AUTO_LR_PROBES = ("same", "fresh")

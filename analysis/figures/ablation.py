@@ -12,8 +12,8 @@ from analysis.figures.panels import scale_for
 from analysis.figures.scales import apply_scale, limits_of
 from analysis.figures.selection import METRICS, auto_lr_on, label_of, numbers, selected, swept
 from analysis.figures.style import MUTED, OKABE_ITO, PAPER, house_style
-from analysis.sweep_file import SweepFile
-from analysis.table import TrialTable
+from analysis.tables.sweep_file import SweepFile
+from analysis.tables.trial_table import TrialTable
 from analysis.words import counted
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import pandas as pd
 from analysis.figures.panels import Guide, Line, Panel, PanelFigure, finite_line, scale_for
 from analysis.figures.selection import auto_lr_on, numbers, selected, trial_name
 from analysis.figures.style import INK, MUTED, OKABE_ITO
-from analysis.sweep_file import SweepFile
-from analysis.table import TrialTable
+from analysis.tables.sweep_file import SweepFile
+from analysis.tables.trial_table import TrialTable
 from analysis.words import number
 
 _MOST_TRIALS = 6

@@ -9,8 +9,8 @@ import pandas as pd
 
 from analysis.figures.panels import Guide, Line, Panel, PanelFigure, colours_of, finite_line, scale_for
 from analysis.figures.selection import METRICS, label_of, numbers, shown_trials, trial_name
-from analysis.sweep_file import SweepFile
-from analysis.table import TrialTable
+from analysis.tables.sweep_file import SweepFile
+from analysis.tables.trial_table import TrialTable
 
 _GRADIENTS = ("grad_norm_retain", "grad_norm_forget", "grad_cosine", "c_t", "lr")
 _MOST_POINTS = 400

@@ -16,9 +16,9 @@ from analysis.figures.panels import PanelFigure
 from analysis.figures.sensitivity import rate_courses_data, sensitivity_data
 from analysis.figures.study import draw_attainment
 from analysis.figures.study_data import anytime_panels, attainment_figures, tuning_panels
-from analysis.lr_study import LrStudy
-from analysis.places import Place, place_stem
-from analysis.sources import Sources
+from analysis.study.lr_study import LrStudy
+from analysis.tables.places import Place, place_stem
+from analysis.tables.sources import Sources
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

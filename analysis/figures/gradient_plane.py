@@ -10,8 +10,8 @@ import numpy as np
 
 from analysis.figures.selection import numbers, shown_trials
 from analysis.figures.style import INK, MUTED, OKABE_ITO, house_style
-from analysis.sweep_file import SweepFile
-from analysis.table import TrialTable
+from analysis.tables.sweep_file import SweepFile
+from analysis.tables.trial_table import TrialTable
 from analysis.words import number
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ import pandas as pd
 
 from analysis.figures.scales import limits_of, scale_of
 from analysis.figures.selection import auto_lr_on, label_of, numbers, own_frontier, swept
-from analysis.frontier import Frontier, frontier
-from analysis.objectives import Floats, Objective, measured, values_of
-from analysis.recommendation import recommend
-from analysis.sweep_file import SweepFile
-from analysis.table import STATUSES, TrialTable
+from analysis.frontier.frontier import Frontier, frontier
+from analysis.frontier.recommendation import recommend
+from analysis.frontier.trade_off import Floats, Objective, measured, values_of
+from analysis.tables.sweep_file import SweepFile
+from analysis.tables.trial_table import STATUSES, TrialTable
 from analysis.words import counted, number, settings_in_words, varying_columns
 
 _NAMED_TRIALS = 6

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from analysis.frontier import Frontier, frontier
-from analysis.objectives import Objective, costs_of, measured, values_of
-from analysis.sweep_file import SweepFile
-from analysis.table import TrialTable
+from analysis.frontier.frontier import Frontier, frontier
+from analysis.frontier.trade_off import Objective, costs_of, measured, values_of
+from analysis.tables.sweep_file import SweepFile
+from analysis.tables.trial_table import TrialTable
 from analysis.words import learning_rate_in_words, number
 
 METRICS = ("forget_loss", "retain_loss", "verbmem", "utility")

@@ -19,8 +19,8 @@ from analysis.figures.panels import (
 )
 from analysis.figures.selection import METRICS, auto_lr_on, label_of, numbers, swept
 from analysis.figures.style import INK, OKABE_ITO
-from analysis.sweep_file import SweepFile
-from analysis.table import TrialTable
+from analysis.tables.sweep_file import SweepFile
+from analysis.tables.trial_table import TrialTable
 
 _MOST_POINTS = 200
 _MOST_METHODS = 12

@@ -10,7 +10,7 @@ import numpy as np
 
 from analysis.figures.panels import Band, Guide, Line, Panel, PanelFigure, finite_line
 from analysis.figures.style import MUTED, OKABE_ITO, house_style
-from analysis.objectives import Floats
+from analysis.frontier.trade_off import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from analysis.anytime import anytime_data
 from analysis.figures.panels import PanelFigure
 from analysis.figures.selection import auto_lr_on, swept
 from analysis.figures.study import AttainmentData, Surface, anytime_figure, tuning_figure
-from analysis.lr_study import LrStudy
-from analysis.sources import Sources
-from analysis.study_fronts import study_attainment
-from analysis.table import TrialTable
+from analysis.frontier.anytime import anytime_data
+from analysis.study.fronts import study_attainment
+from analysis.study.lr_study import LrStudy
+from analysis.tables.sources import Sources
+from analysis.tables.trial_table import TrialTable
 from analysis.words import number
 
 if TYPE_CHECKING:
-    from analysis.autolr_verdict import Verdict
+    from analysis.study.verdict import Verdict
 
 
 def anytime_panels(sources: Sources) -> PanelFigure | None:

@@ -35,11 +35,11 @@ def compare(sources: tuple[str, ...], out: str | None, chosen: str, as_json: boo
         raise Problems(problems)
     from dataclasses import asdict
 
-    from analysis.comparison import comparison_data
-    from analysis.comparison_formats import FORMATS as WRITERS
-    from analysis.comparison_sources import comparison_parts
+    from analysis.comparison.comparison import comparison_data
+    from analysis.comparison.formats import FORMATS as WRITERS
+    from analysis.comparison.sources import comparison_parts
     from analysis.files import write_whole
-    from analysis.pareto_json import plain
+    from analysis.frontier.pareto_json import plain
 
     tables = comparison_data(comparison_parts([Path(source) for source in dict.fromkeys(sources)]))
     if out is not None:

@@ -25,8 +25,8 @@ def doctor(as_json: bool) -> None:
     missing = [name for name, version in versions.items() if version is None]
     import torch
 
-    from sweeper.hub import hub_problems
-    from trainables.target import cache_folder
+    from sweeper.commands.hub_check import hub_problems
+    from trainables.target.target import cache_folder
 
     gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     free = shutil.disk_usage(Path.cwd()).free

@@ -107,9 +107,9 @@ def _code(error: Exception) -> int | None:
         ("sweeper.folder", "UsageError"): WRONG_USAGE,
         ("sweeper.unfinished", "OtherRun"): WRONG_USAGE,
         ("sweeper.folder", "SweepError"): FAILED,
-        ("trainables.checkpoints", "LoadError"): FAILED,
-        ("trainables.finetune", "TargetError"): FAILED,
-        ("analysis.table", "AnalysisError"): WRONG_USAGE,
+        ("trainables.models.checkpoints", "LoadError"): FAILED,
+        ("trainables.target.finetune", "TargetError"): FAILED,
+        ("analysis.tables.trial_table", "AnalysisError"): WRONG_USAGE,
     }
     for (module, name), code in kinds.items():
         loaded = sys.modules.get(module)

@@ -51,10 +51,10 @@ def evaluate(**given: Any) -> None:
     from rich.console import Console
 
     from sweeper.ledger import write_json
-    from sweeper.targets import say_what_is_left_out, shown
-    from trainables.checkpoint_scores import score_checkpoint
-    from trainables.item_log import write_item_log
-    from trainables.problem import load_problem
+    from sweeper.progress import say_what_is_left_out, shown
+    from trainables.scoring.checkpoint_scores import score_checkpoint
+    from trainables.scoring.item_log import write_item_log
+    from trainables.target.problem import load_problem
 
     console = Console(stderr=True)
     say_what_is_left_out(spec, load_problem(spec), console)
@@ -73,10 +73,10 @@ def evaluate(**given: Any) -> None:
 
 
 def _checked(given: dict[str, Any]) -> TrialSpec:
-    from sweeper.commands.common import base_spec, given_problems, output_problems, source_problems, spec_problems
-    from sweeper.commands.common import model_folder_problems as whole_model_problems
-    from trainables.checkpoint_scores import checkpoint_problems
+    from sweeper.commands.checks import base_spec, given_problems, output_problems, source_problems, spec_problems
+    from sweeper.commands.checks import model_folder_problems as whole_model_problems
     from trainables.data import IMAGE_DATASETS
+    from trainables.scoring.checkpoint_scores import checkpoint_problems
 
     problems = given_problems() + output_problems(given["out"])
     if given["retain_eval_log"] is not None:

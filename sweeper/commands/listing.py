@@ -73,7 +73,7 @@ def _methods() -> list[dict[str, object]]:
 
 
 def _optimizers() -> list[dict[str, object]]:
-    from trainables.optimizers import OPTIMIZER_INFO
+    from trainables.run.optimizers import OPTIMIZER_INFO
 
     return [
         {
@@ -89,7 +89,7 @@ def _optimizers() -> list[dict[str, object]]:
 
 
 def _models() -> list[dict[str, object]]:
-    from trainables.models import MODELS
+    from trainables.models.registry import MODELS
 
     return [
         {

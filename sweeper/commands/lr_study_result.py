@@ -12,12 +12,12 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from analysis.lr_study import LrStudy
+    from analysis.study.lr_study import LrStudy
 
 
 def write_lr_study(out: Path) -> LrStudy:
     """Judge the sweep in a folder and write lr_study.json into it."""
-    from analysis.lr_study import read_study, write_study
+    from analysis.study.lr_study import read_study, write_study
 
     study = read_study([out])
     write_study(out / "lr_study.json", study)
@@ -26,7 +26,7 @@ def write_lr_study(out: Path) -> LrStudy:
 
 def judge(folders: Sequence[Path], *, target: str | None, as_json: bool) -> None:
     """Judge finished sweeps together, without running anything."""
-    from analysis.lr_study import read_study, write_study
+    from analysis.study.lr_study import read_study, write_study
 
     study = read_study(folders)
     write_study(Path(target) if target else folders[0] / "lr_study.json", study)
@@ -41,7 +41,7 @@ def print_study(study: LrStudy) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from analysis.autolr_words import words
+    from analysis.study.verdict_words import words
     from analysis.words import number
 
     # No colour codes and no folding in a file or a pipe.

@@ -10,13 +10,13 @@ from typing import Any
 from search_spaces.errors import SpaceError
 from search_spaces.lr_study import lr_study_space
 from search_spaces.values import plain_name
-from sweeper.commands.common import given_problems
+from sweeper.commands.checks import given_problems
 from sweeper.commands.errors import Problems
+from sweeper.commands.from_options import DEFAULT_METHODS, sweep_settings
 from sweeper.commands.options import read_method_options
-from sweeper.commands.settings import DEFAULT_METHODS, sweep_settings
 from sweeper.settings import LR_STUDY, SweepSettings
 from trainables.methods import MethodError, parse_method
-from trainables.models import MODELS, local_model
+from trainables.models.registry import MODELS, local_model
 from trainables.spec import AUTO_LR_PROBES, AUTO_LR_SMOOTHINGS, TrialSpec
 
 DEFAULT_C = (0.5, 0.9, 0.99)

@@ -7,7 +7,7 @@ from typing import Any
 
 from search_spaces.parameters import Choice
 from search_spaces.space import Space
-from trainables.optimizers import LR_FREE, OPTIMIZERS
+from trainables.run.optimizers import LR_FREE, OPTIMIZERS
 from trainables.spec import TrialSpec
 
 RELATED = ("optimizer", "auto_lr", "momentum", "d_growth", "lr")

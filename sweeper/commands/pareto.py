@@ -57,7 +57,7 @@ def pareto(**given: Any) -> None:
     Every trial unlearns one model with one method, c and learning rate. The folder OUT then holds trials.csv,
     pareto.json, pareto.png, report.html and the checkpoints.
     """
-    from sweeper.commands.settings import sweep_settings
+    from sweeper.commands.from_options import sweep_settings
 
     settings = sweep_settings(given, command=command_line())
     run_new(settings, output_folder(given.get("out"), name=settings.name), as_json=given["as_json"])

@@ -40,13 +40,13 @@ def pick(folder: str, rule: str | None, copy_to: str | None, as_json: bool, **gi
     success     the best utility among trials that meet the paper's thresholds: verbmem below 0.1,
                 utility and truth ratio at least 70% of No-unlearn
     """
-    from analysis.pareto_json import plain
-    from analysis.pick import CONSTRAINT, KNEE, RULES, Limit
-    from analysis.pick import pick as choose
-    from analysis.sweep_file import SweepFile
-    from analysis.table import TrialTable
+    from analysis.frontier.pareto_json import plain
+    from analysis.frontier.pick import CONSTRAINT, KNEE, RULES, Limit
+    from analysis.frontier.pick import pick as choose
+    from analysis.tables.sweep_file import SweepFile
+    from analysis.tables.trial_table import TrialTable
     from analysis.words import number, settings_in_words, varying_columns
-    from sweeper.commands.common import given_problems
+    from sweeper.commands.checks import given_problems
 
     limits = [
         Limit(name, given[f"{side}_{name}"], side == "min")

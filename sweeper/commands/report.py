@@ -24,7 +24,7 @@ def report(sources: tuple[str, ...], out: str | None, as_json: bool) -> None:
     """
     paths = [Path(source) for source in sources]
     _check(paths, out)
-    from analysis.report import write_report, write_run_figures
+    from analysis.page.report import write_report, write_run_figures
 
     if _is_run(paths[0]) and len(paths) == 1:
         figures = [str(path) for path in write_run_figures(paths[0], Path(out) if out else None)]
@@ -39,7 +39,7 @@ def report(sources: tuple[str, ...], out: str | None, as_json: bool) -> None:
 
 
 def _check(paths: list[Path], out: str | None) -> None:
-    from sweeper.commands.common import place_problems
+    from sweeper.commands.checks import place_problems
 
     problems = []
     for path in paths:

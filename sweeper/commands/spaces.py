@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from search_spaces.space import Space
-from sweeper.commands.common import spec_problems
+from sweeper.commands.checks import spec_problems
 from sweeper.commands.optimizer_choices import RELATED, optimizer_problems
 from sweeper.commands.options import SPEC_OPTIONS
 from trainables.methods import method_names, option_names, parse_method
-from trainables.models import find_model
-from trainables.optimizers import LR_FREE, LR_FREE_LR, LR_FREE_RANGE
+from trainables.models.registry import find_model
+from trainables.run.optimizers import LR_FREE, LR_FREE_LR, LR_FREE_RANGE
 from trainables.spec import SPEC_FIELDS, TrialSpec
 
 _SHARED_FIELDS = (

@@ -28,7 +28,7 @@ def target(**given: Any) -> None:
     With --retain-only it is the model that never saw the forget set, which forget quality and privleak compare with.
     A killed training goes on where it was last saved. The folder loads with transformers' from_pretrained.
     """
-    from sweeper.commands.common import base_spec, given_problems, output_problems, source_problems, spec_problems
+    from sweeper.commands.checks import base_spec, given_problems, output_problems, source_problems, spec_problems
     from sweeper.commands.pareto import command_line
 
     problems = given_problems()
@@ -44,7 +44,7 @@ def target(**given: Any) -> None:
 
     from rich.console import Console
 
-    from sweeper.targets import prepare_with_progress, retain_model_with_progress
+    from sweeper.progress import prepare_with_progress, retain_model_with_progress
 
     command = command_line()
     if given["retain_only"]:

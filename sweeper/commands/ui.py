@@ -18,8 +18,8 @@ from sweeper.commands.errors import Problems, plain_errors
 @plain_errors
 def ui(tracking_uri: str | None, port: int) -> None:
     """Open the MLflow UI on http://127.0.0.1:PORT: sort trials by metric, download checkpoints; Ctrl-C ends it."""
-    from sweeper.commands.common import given_problems
-    from sweeper.commands.settings import DEFAULT_TRACKING
+    from sweeper.commands.checks import given_problems
+    from sweeper.commands.from_options import DEFAULT_TRACKING
 
     if problems := given_problems():
         raise Problems(problems)

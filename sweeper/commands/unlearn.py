@@ -35,9 +35,9 @@ def unlearn(**given: Any) -> None:
 
     With --out the same command goes on with a run that was interrupted or killed, from its last saved state.
     """
-    from sweeper.commands.common import GOES_ON
+    from sweeper.commands.checks import GOES_ON
+    from sweeper.commands.from_options import single_spec
     from sweeper.commands.pareto import command_line
-    from sweeper.commands.settings import single_spec
 
     click.get_current_context().meta[GOES_ON] = True
     spec = single_spec(given)

@@ -30,7 +30,7 @@ from sweeper.tracking.records import (
 from sweeper.tracking.sender import Sender
 from sweeper.tracking.store import Store, prepare_environment
 from sweeper.tracking.uri import absolute_uri, shown_uri
-from trainables.reports import Status
+from trainables.run.reports import Status
 
 _MLFLOW_STATUS = {
     Status.FINISHED: "FINISHED",

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from analysis.lr_grid import LrGrid, lr_grid
-from analysis.sweep_file import SweepFile
-from analysis.table import TrialTable
+from analysis.study.lr_grid import LrGrid, lr_grid
+from analysis.tables.sweep_file import SweepFile
+from analysis.tables.trial_table import TrialTable
 
 # On a busy machine one slow example is not a failure.
 settings.register_profile("no-deadline", deadline=None)

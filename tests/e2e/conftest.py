@@ -91,7 +91,7 @@ def target(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
     from transformers import PhiConfig, PhiForCausalLM
 
     from trainables.data import load_data
-    from trainables.tiny_models import train_tokenizer
+    from trainables.models.tiny import train_tokenizer
 
     tokenizer = train_tokenizer(load_data("tofu", forget_split="forget01", data_dir=data).full)
     config = PhiConfig(

@@ -18,8 +18,8 @@ from sweeper.cli import main
 from sweeper.folder import SweepError, UsageError, read_settings
 from sweeper.interruption import Interrupted
 from sweeper.sweep import Summary
-from trainables.checkpoint_scores import CheckpointScores
 from trainables.metrics.registry import SETS
+from trainables.scoring.checkpoint_scores import CheckpointScores
 from trainables.spec import TrialSpec
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +36,7 @@ def _workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     monkeypatch.chdir(folder)
     os.environ["XDG_CACHE_HOME"] = str(tmp_path / "cache")
     os.environ.pop("MLFLOW_TRACKING_URI", None)
-    for work in ("sweeper.sweep.run", "sweeper.single_run.run_once", "sweeper.targets.prepare_with_progress"):
+    for work in ("sweeper.sweep.run", "sweeper.single_run.run_once", "sweeper.progress.prepare_with_progress"):
         monkeypatch.setattr(work, refuse_to_work)
     yield
     os.environ.clear()
@@ -756,7 +756,7 @@ def placement_error() -> Exception:
 
 
 def target_error() -> Exception:
-    from trainables.finetune import TargetError
+    from trainables.target.finetune import TargetError
 
     return TargetError("the data were not memorised")
 
@@ -874,7 +874,7 @@ def test_a_listed_objective_says_its_other_name_and_what_it_needs_of_the_target(
 def evaluate(model_folder: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """``evaluate`` of a folder on TOFU's files, with no model loaded: a score is what it gives."""
     scores = CheckpointScores({"forget_loss": 1.0}, {}, 0.0)
-    monkeypatch.setattr("trainables.checkpoint_scores.score_checkpoint", lambda spec, **named: scores)
+    monkeypatch.setattr("trainables.scoring.checkpoint_scores.score_checkpoint", lambda spec, **named: scores)
     problem = ("--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01")
     return lambda *arguments: invoke("evaluate", "--model-path", model_folder, *problem, *arguments)
 
@@ -935,17 +935,17 @@ def test_ui_on_a_port_that_is_no_number_is_refused(started: list[tuple[list[str]
 
 
 def test_doctor_says_what_there_is_and_whether_the_hub_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sweeper.hub.hub_problems", lambda repositories: ["no hub"])
+    monkeypatch.setattr("sweeper.commands.hub_check.hub_problems", lambda repositories: ["no hub"])
     result = invoke("doctor")
     assert result.exit_code == 0, result.output
     for text in ("torch", "ray", "optuna", "mlflow", "cpus", "gpus", "GB free", "cannot be reached"):
         assert text in result.stdout
-    monkeypatch.setattr("sweeper.hub.hub_problems", lambda repositories: [])
+    monkeypatch.setattr("sweeper.commands.hub_check.hub_problems", lambda repositories: [])
     assert "hub           reachable" in invoke("doctor").stdout
 
 
 def test_doctor_says_it_to_machines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sweeper.hub.hub_problems", lambda repositories: ["no hub"])
+    monkeypatch.setattr("sweeper.commands.hub_check.hub_problems", lambda repositories: ["no hub"])
     found = json.loads(invoke("doctor", "--json").stdout)
     assert found["versions"]["optuna"] == optuna.__version__
     assert found["cpus"] == os.cpu_count()

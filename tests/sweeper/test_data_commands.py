@@ -86,7 +86,7 @@ def test_a_short_run_on_ones_own_files(tmp_path: Path, kind: str) -> None:
 
 
 def test_muse_trains_on_windows_of_2048_tokens_unless_told_otherwise(write_muse: Callable[..., Path]) -> None:
-    from sweeper.commands.common import base_spec
+    from sweeper.commands.checks import base_spec
 
     given = {"model": "tiny-phi", "dataset": "muse-books"}
     assert base_spec(given, []).max_length == 2048

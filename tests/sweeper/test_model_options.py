@@ -11,11 +11,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sweeper.cli import main
+from sweeper.commands.hub_check import hub_problems
 from sweeper.folder import read_settings
-from sweeper.hub import hub_problems
-from trainables.models import MODELS
+from trainables.models.registry import MODELS
+from trainables.models.tiny import TWINS
 from trainables.spec import TrialSpec
-from trainables.tiny_models import TWINS
 
 LocalHub = Any  # tests/conftest.py has the class
 FULL = ("phi-1.5", "falcon-1b", "gpt2-xl")
@@ -27,7 +27,9 @@ def invoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Res
     """``pareto`` with these arguments; nothing is run and no hub is asked."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sweeper.commands.pareto.run_to_the_end", lambda out, as_json: None)
-    monkeypatch.setattr("sweeper.hub.hub_problems", lambda repositories: asked.extend(repositories) or [])
+    monkeypatch.setattr(
+        "sweeper.commands.hub_check.hub_problems", lambda repositories: asked.extend(repositories) or []
+    )
     asked: list[tuple[str, str]] = []
 
     def command(*arguments: str | Path) -> Result:

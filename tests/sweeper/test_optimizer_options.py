@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sweeper.cli import main
-from sweeper.commands.settings import single_spec
+from sweeper.commands.from_options import single_spec
 from sweeper.folder import read_settings
-from trainables.optimizers import LR_FREE
+from trainables.run.optimizers import LR_FREE
 from trainables.spec import TrialSpec
 
 Pareto = Callable[..., Result]
@@ -75,7 +75,7 @@ def test_one_run_has_the_multiplier_1_or_the_models_rate(optimizer: str, monkeyp
         seen.append(single_spec(given))
         raise click.Abort
 
-    monkeypatch.setattr("sweeper.commands.settings.single_spec", record)
+    monkeypatch.setattr("sweeper.commands.from_options.single_spec", record)
     CliRunner().invoke(main, ["unlearn", "--method", "ngdiff", "--optimizer", optimizer])
     assert (seen[0].lr == 1.0) is (optimizer == "prodigy")
 

@@ -20,9 +20,9 @@ from rich.console import Console
 from search_spaces import default_space
 from sweeper.display import Display
 from sweeper.ledger import Ledger
+from sweeper.search import STUDY_NAME, SweepStudy
 from sweeper.session import SweepSession, remove_run_states, run_state_folders
 from sweeper.settings import SweepSettings
-from sweeper.study import STUDY_NAME, SweepStudy
 from sweeper.tune_bridge import SessionCallback, SessionSearcher
 from trainables.spec import TrialSpec
 

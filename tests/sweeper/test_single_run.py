@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from sweeper.cli import main
 from sweeper.unfinished import UnfinishedRun
-from trainables.run import UnlearningRun
+from trainables.run.run import UnlearningRun
 
 TIMES = ("seconds", "train_seconds", "eval_seconds", "generation_seconds", "wall_seconds")
 MOMENTS = ("started_at", "first_step_at", "ended_at")
@@ -143,8 +143,8 @@ def test_an_interrupted_target_says_how_to_go_on(data: Path, tmp_path: Path, mon
         raise KeyboardInterrupt
 
     monkeypatch.setattr("sys.argv", ["sweeper", "target", "--dataset", "jsonl"])
-    monkeypatch.setattr("sweeper.targets.prepare_target", interrupted)
-    monkeypatch.setattr("sweeper.targets.make_retain_model", interrupted)
+    monkeypatch.setattr("sweeper.progress.prepare_target", interrupted)
+    monkeypatch.setattr("sweeper.progress.make_retain_model", interrupted)
     for more in ([], ["--retain-only"]):
         result = CliRunner().invoke(main, ["target", "--dataset", "jsonl", "--data-dir", str(data), *more])
         assert result.exit_code == 130

@@ -24,12 +24,12 @@ from search_spaces import default_space
 from sweeper.folder import SweepError, UsageError, begin, describe, discard, read_settings
 from sweeper.interruption import Interrupted
 from sweeper.placement import PlacementError
+from sweeper.search import Proposal
 from sweeper.settings import SweepSettings
-from sweeper.study import Proposal
 from sweeper.sweep import _joined, _restorable, run
 from trainables.data import UnlearningData
 from trainables.spec import TrialSpec
-from trainables.target import Target
+from trainables.target.target import Target
 
 SETTINGS = SweepSettings(
     name="sweep",

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from trainables.checkpoints import save_model
 from trainables.data.examples import Example, UnlearningData
+from trainables.models.checkpoints import save_model
+from trainables.models.tiny import train_tokenizer
+from trainables.run.workspace import Workspace
 from trainables.spec import TrialSpec
-from trainables.target import Target
-from trainables.tiny_models import train_tokenizer
-from trainables.tokens import Tokens, encode_examples
-from trainables.workspace import Workspace
+from trainables.target.target import Target
+from trainables.text.tokens import Tokens, encode_examples
 
 if TYPE_CHECKING:
     import torch

@@ -16,10 +16,10 @@ from transformers import AutoModelForCausalLM
 
 from trainables import ray_trainable
 from trainables.ray_trainable import STATE_FILE, UnlearningTrainable, read_state, worker_workspace
-from trainables.run import UnlearningRun
+from trainables.run.run import UnlearningRun
+from trainables.run.workspace import Workspace
 from trainables.spec import TrialSpec
-from trainables.target import Target
-from trainables.workspace import Workspace
+from trainables.target.target import Target
 
 MakeWorker = Callable[..., UnlearningTrainable]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from trainables.data.errors import DataError
 from trainables.data.examples import Example, Prompted, UnlearningData
 from trainables.data.files import Row, find_files, read_tables
-from trainables.data.hub import hub_rows
+from trainables.data.hub_tables import hub_rows
 from trainables.data.rows import passage, question, read_examples, text
 
 HUB_IDS = {"muse-news": "muse-bench/MUSE-News", "muse-books": "muse-bench/MUSE-Books"}

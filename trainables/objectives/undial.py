@@ -16,7 +16,7 @@ def undial_loss(batch: ForgetBatch, options: Mapping[str, float]) -> Tensor:
     """``mean_tokens CE(softmax(z_ref - beta onehot(label)), z)`` over answer tokens; bounded below by that entropy.
 
     ``z_ref`` are the target's logits: each step costs one more forward pass of the forget batch, with logits but
-    without gradients, through the frozen target (see :meth:`trainables.workspace.Workspace.frozen_target` for its
+    without gradients, through the frozen target (see :meth:`trainables.run.workspace.Workspace.frozen_target` for its
     memory). The authors' code also averages over prompt and padding; only answers are to be forgotten.
     """
     import torch

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from trainables.losses import mean_loss
 from trainables.objectives.base import ForgetBatch, ForgetObjective
 from trainables.options import Option
+from trainables.text.losses import mean_loss
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -1,1 +1,1 @@
-"""Image classifiers: the second implementation of :class:`trainables.modality.Modality`."""
+"""Labelled pixels as a classifier's input, the classifiers, and their losses."""

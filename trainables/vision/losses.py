@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trainables.data.images import ImageSet
-from trainables.losses import Predictions
-from trainables.tokens import sorted_batches
+from trainables.text.losses import Predictions
+from trainables.text.tokens import sorted_batches
 from trainables.vision.processing import ImageBatch, ImageProcessor, collate
 
 if TYPE_CHECKING:

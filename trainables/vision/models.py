@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainables.checkpoints import LoadError, loading
 from trainables.data.images import ImageData, LabelledImages
+from trainables.models.checkpoints import LoadError, loading
 from trainables.vision.processing import ImageProcessor
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from trainables.checkpoints import LoadError
 from trainables.data.errors import DataError
 from trainables.data.images import ImageSet
+from trainables.models.checkpoints import LoadError
 
 if TYPE_CHECKING:
     import torch

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from sklearn import datasets
 
-from trainables.checkpoints import save_model
 from trainables.data.images import ImageData, LabelledImages, forget_one_class
+from trainables.models.checkpoints import save_model
+from trainables.run.workspace import Workspace
 from trainables.spec import TrialSpec
-from trainables.target import Target
+from trainables.target.target import Target
 from trainables.vision.models import make_resnet, processor_for
 from trainables.vision.processing import ImageProcessor
-from trainables.workspace import Workspace
 
 if TYPE_CHECKING:
     import torch

@@ -15,12 +15,12 @@ from torch.nn.functional import cross_entropy
 
 from trainables.data.images import ImageData
 from trainables.methods import method_names
-from trainables.models import TargetRecipe
-from trainables.reports import Report, Status
-from trainables.run import UnlearningRun
+from trainables.models.registry import TargetRecipe
+from trainables.run.reports import Report, Status
+from trainables.run.run import UnlearningRun
+from trainables.run.workspace import Workspace
 from trainables.spec import TrialSpec
-from trainables.target import Target, prepare_target
-from trainables.workspace import Workspace
+from trainables.target.target import Target, prepare_target
 
 MakeSpec = Callable[..., TrialSpec]
 OF_TEXTS = ("dpo", "rmu")
@@ -117,7 +117,7 @@ def test_auto_lr_probes_leave_the_batch_statistics_bit_for_bit(
 def test_auto_lr_probes_in_eval_mode_the_first_loss_too(
     workspace: Workspace, make_spec: MakeSpec, monkeypatch: pytest.MonkeyPatch, batches: list[Any]
 ) -> None:
-    from trainables import auto_lr_run as module
+    from trainables.auto_lr import in_run as module
 
     modes, updates = [], []
     step = module.auto_lr_step

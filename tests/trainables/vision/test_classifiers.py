@@ -9,9 +9,9 @@ import pytest
 import torch
 from transformers import AutoImageProcessor, AutoModelForImageClassification, ResNetConfig, ResNetForImageClassification
 
-from trainables.checkpoints import LoadError, save_model
 from trainables.data.images import ImageData
-from trainables.models import MODELS
+from trainables.models.checkpoints import LoadError, save_model
+from trainables.models.registry import MODELS
 from trainables.vision.models import ARCHITECTURES, INPUT_SIDE, base_classifier, load_classifier, make_resnet
 
 

@@ -11,9 +11,9 @@ import pytest
 import torch
 from transformers import AutoImageProcessor
 
-from trainables.checkpoints import LoadError
 from trainables.data import DataError
 from trainables.data.images import ImageData, LabelledImages
+from trainables.models.checkpoints import LoadError
 from trainables.vision.models import processor_for
 from trainables.vision.processing import ImageProcessor, collate
 

@@ -12,12 +12,12 @@ from sklearn.metrics import accuracy_score
 from torch.nn.functional import cross_entropy
 
 from trainables.data.images import ImageData, ImageSet
-from trainables.losses import mean_loss
 from trainables.metrics.registry import ACCURACIES
-from trainables.modality import modality_of
-from trainables.vision.evaluation import ClassificationEvaluator
+from trainables.modality.modality import modality_of
+from trainables.modality.vision import VISION
+from trainables.scoring.classification import ClassificationEvaluator
+from trainables.text.losses import mean_loss
 from trainables.vision.losses import predict, score
-from trainables.vision.modality import VISION
 from trainables.vision.processing import ImageProcessor, collate
 
 

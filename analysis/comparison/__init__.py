@@ -1,0 +1,1 @@
+"""The paper's tables: methods by metrics, without and with AutoLR."""

@@ -1,0 +1,1 @@
+"""The trade-off: objectives, frontier, hypervolume, and which trial to take."""

@@ -1,0 +1,74 @@
+"""How much hypervolume a sweep had after how much compute."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from analysis.frontier.frontier import hypervolume, nondominated
+from analysis.frontier.trade_off import Floats, Objective, costs_of, measured, values_of
+from analysis.tables.trial_table import TrialTable
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AnytimeCurve:
+    """A step curve: after ``seconds[i]`` of trials the frontier had ``hypervolume[i]``.
+
+    Attributes:
+        seconds: (n,), trial-seconds spent when each trial ended, all its predecessors included; rises.
+        hypervolume: (n,), in [0, 1]; never falls.
+        trial_ids: the trials, in the order they ended.
+        untimed: ids of trials without a time of their own; they are charged nothing.
+    """
+
+    seconds: Floats
+    hypervolume: Floats
+    trial_ids: tuple[str, ...]
+    untimed: tuple[str, ...]
+
+
+def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> AnytimeCurve:
+    """The curve over all trials that have ended: a diverged or failed one costs its seconds and adds no volume.
+
+    A trial's cost is ``train_seconds`` plus ``eval_seconds``: the time it held its worker also holds the start of the
+    worker and the loading of the model, which whoever comes first pays for all. Only where a trial has no
+    ``train_seconds`` it is ``wall_seconds``. With trials side by side the sum is not time on a clock. The order is
+    that of ``ended_at``; trials without it come in the order of the table.
+
+    Raises:
+        AnalysisError: the table lacks a column of the objectives.
+    """
+    trials = table.trials
+    if "ended_at" in trials.columns:
+        trials = trials.sort_values("ended_at", kind="stable")
+    seconds = _seconds(trials)
+    usable = np.zeros(len(trials), dtype=bool)
+    costs = np.empty((len(trials), len(objectives)))
+    if objectives and len(trials):
+        finished = (trials["status"] == "finished").to_numpy()
+        values = values_of(trials, objectives)
+        usable = finished & measured(values)
+        costs[usable] = costs_of(values[usable], objectives)
+    volumes = np.zeros(len(trials))
+    front, volume = np.empty((0, len(objectives))), 0.0
+    for index, scored in enumerate(usable):
+        if scored:
+            front = np.vstack([front, costs[index]])
+            front = front[nondominated(front)]
+            volume = max(volume, hypervolume(front))
+        volumes[index] = volume
+    untimed = tuple(trials["trial_id"].to_numpy()[np.isnan(seconds)])
+    return AnytimeCurve(np.cumsum(np.nan_to_num(seconds)), volumes, tuple(trials["trial_id"]), untimed)
+
+
+def _seconds(trials: pd.DataFrame) -> Floats:
+    missing = np.full(len(trials), np.nan)
+    columns = {
+        name: trials[name].to_numpy(dtype=np.float64) if name in trials.columns else missing
+        for name in ("wall_seconds", "train_seconds", "eval_seconds")
+    }
+    own = columns["train_seconds"] + np.nan_to_num(columns["eval_seconds"])
+    return np.where(np.isnan(own), columns["wall_seconds"], own)

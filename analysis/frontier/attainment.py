@@ -1,0 +1,135 @@
+"""What part of the objective space how many of several runs attain: empirical attainment surfaces and differences.
+
+A run is the set of costs of one seed, shape (n, m = 2), smaller is better, in [0, 1]; it attains a place that one of
+its points weakly dominates. A run without points (every trial diverged) attains nothing and counts as a run.
+Grunert da Fonseca, Fonseca and Hall (2001); López-Ibáñez, Paquete and Stützle (2010) for differences.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import moocore
+import numpy as np
+import numpy.typing as npt
+
+from analysis.errors import AnalysisError
+from analysis.frontier.frontier import checked_costs
+from analysis.frontier.trade_off import Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AttainmentSurface:
+    """The edge of the region that at least ``runs`` of ``of`` runs attain.
+
+    Attributes:
+        points: (k, 2), its minimal points, by the first cost; none where no region is attained that often.
+    """
+
+    runs: int
+    of: int
+    points: Floats
+
+    @property
+    def share(self) -> float:
+        """``runs / of``."""
+        return self.runs / self.of
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AttainmentDifference:
+    """Where one group of runs attains more often than another.
+
+    Attributes:
+        boxes: (k, 4): x low, y low, x high, y high, in costs; they do not overlap and cover every place where the
+            groups differ.
+        differences: (k,), share of the first group's runs that attain the box minus share of the second's, in [-1, 1].
+    """
+
+    boxes: Floats
+    differences: Floats
+
+
+def attainment_surfaces(runs: Sequence[npt.ArrayLike]) -> tuple[AttainmentSurface, ...]:
+    """The surface for one run (the best anyone attained), two, ..., all of them (what every run attains).
+
+    Raises:
+        AnalysisError: no runs, more than two objectives, a NaN or a cost outside [0, 1].
+    """
+    sets = _runs(runs)
+    found = [np.empty((0, 2))] * len(sets)
+    points, labels = _labelled(sets)
+    filled = len(np.unique(labels))
+    if filled:
+        attained = np.asarray(moocore.eaf(points, sets=labels), dtype=np.float64)
+        # moocore counts in percent of the runs that have points.
+        levels = np.rint(attained[:, 2] * filled / 100).astype(int)
+        for level in np.unique(levels):
+            surface = attained[levels == level, :2]
+            found[level - 1] = surface[np.argsort(surface[:, 0], kind="stable")]
+    return tuple(AttainmentSurface(index + 1, len(sets), surface) for index, surface in enumerate(found))
+
+
+def median_surface(runs: Sequence[npt.ArrayLike]) -> AttainmentSurface:
+    """What at least half of the runs attain.
+
+    Raises:
+        AnalysisError: as :func:`attainment_surfaces`.
+    """
+    surfaces = attainment_surfaces(runs)
+    return surfaces[(len(surfaces) + 1) // 2 - 1]
+
+
+def attainment_difference(first: Sequence[npt.ArrayLike], second: Sequence[npt.ArrayLike]) -> AttainmentDifference:
+    """Where the ``first`` group of runs attains more often (above 0) or less often (below 0) than the ``second``.
+
+    The groups may have different numbers of runs.
+
+    Raises:
+        AnalysisError: a group without runs, more than two objectives, a NaN or a cost outside [0, 1].
+    """
+    groups = _runs(first), _runs(second)
+    points, _ = _labelled([*groups[0], *groups[1]])
+    if len(points) == 0:
+        return AttainmentDifference(np.empty((0, 4)), np.empty(0))
+    # Between neighbouring coordinates of the points every place is attained by the same runs.
+    x, y = (np.unique(np.append(points[:, axis], 1.0)) for axis in (0, 1))
+    corners = np.stack(np.meshgrid(x[:-1], y[:-1], indexing="ij"), axis=-1).reshape(-1, 2)
+    shares = [np.mean([_attains(run, corners) for run in group], axis=0) for group in groups]
+    grid = (shares[0] - shares[1]).reshape(len(x) - 1, len(y) - 1)
+    boxes, differences = [], []
+    for column, (left, right) in enumerate(itertools.pairwise(x)):
+        row = 0
+        while row < len(y) - 1:
+            end = row + 1
+            while end < len(y) - 1 and grid[column, end] == grid[column, row]:
+                end += 1
+            if grid[column, row]:
+                boxes.append((left, y[row], right, y[end]))
+                differences.append(grid[column, row])
+            row = end
+    return AttainmentDifference(np.asarray(boxes, dtype=np.float64).reshape(-1, 4), np.asarray(differences))
+
+
+def _attains(run: Floats, places: Floats) -> npt.NDArray[np.bool_]:
+    if len(run) == 0:
+        return np.zeros(len(places), dtype=bool)
+    return np.asarray((run[:, None, :] <= places[None, :, :]).all(axis=2).any(axis=0), dtype=bool)
+
+
+def _runs(runs: Sequence[npt.ArrayLike]) -> list[Floats]:
+    if len(runs) == 0:
+        raise AnalysisError("attainment needs at least one run")
+    sets = [checked_costs(np.empty((0, 2)) if np.size(run) == 0 else run) for run in runs]
+    wrong = next((array.shape[1] for array in sets if array.shape[1] != 2), None)
+    if wrong is not None:
+        raise AnalysisError(f"attainment surfaces are for two objectives, got {wrong}")
+    return sets
+
+
+def _labelled(sets: Sequence[Floats]) -> tuple[Floats, npt.NDArray[np.intp]]:
+    """All points in one array, and which run each is of."""
+    labels = np.repeat(np.arange(1, len(sets) + 1), [len(array) for array in sets])
+    return np.concatenate(sets), labels

@@ -1,0 +1,140 @@
+"""The attained frontier of a table of trials, and how much of the objective space it dominates.
+
+Convention: costs in [0, 1], smaller is better, reference = the worst corner (1, ..., 1); so a hypervolume is a share of
+the whole box, in [0, 1].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import moocore
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from analysis.errors import AnalysisError
+from analysis.frontier.trade_off import Floats, Mask, Objective, costs_of, measured, values_of
+from analysis.tables.trial_table import TrialTable
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frontier:
+    """The non-dominated finished trials, best in the first objective first.
+
+    Attributes:
+        objectives: the m axes.
+        members: their k rows of the trial table. Trials with equal objectives all stay: each has a checkpoint.
+        values: (k, m), as measured.
+        costs: (k, m), in [0, 1].
+        contributions: (k,), the hypervolume that would be lost without the member (and without its equals).
+        hypervolume: the share of the box between best and worst bounds that the trials dominate, in [0, 1].
+        unscored: ids of finished trials that lack a finite value of an objective; they count for nothing.
+    """
+
+    objectives: tuple[Objective, ...]
+    members: pd.DataFrame
+    values: Floats
+    costs: Floats
+    contributions: Floats
+    hypervolume: float
+    unscored: tuple[str, ...]
+
+    @property
+    def trial_ids(self) -> tuple[str, ...]:
+        """The ids of the members."""
+        return tuple(self.members["trial_id"])
+
+
+def frontier(table: TrialTable, objectives: Sequence[Objective]) -> Frontier:
+    """The frontier of the finished trials; a stopped, diverged or failed trial is never on it and adds nothing.
+
+    Dominance compares the values as measured; the hypervolume uses them clipped to the bounds. So of two trials beyond
+    a bound only the better one is on the frontier, and what lies beyond the bound gains nothing. Without objectives
+    (the sweep is still making its target) no trial can be scored and the frontier is empty.
+
+    Raises:
+        AnalysisError: the table lacks a column of the objectives.
+    """
+    finished = table.finished
+    if not objectives:
+        nothing = np.empty((0, 0))
+        return Frontier((), finished[:0], nothing, nothing, np.zeros(0), 0.0, tuple(finished["trial_id"]))
+    values = values_of(finished, objectives)
+    scored = measured(values)
+    unscored = tuple(finished.loc[~scored, "trial_id"])
+    rows, values = finished.loc[scored], values[scored]
+    best = nondominated(_oriented(values, objectives))
+    rows, values = rows.loc[best], values[best]
+    # By the first objective, then the second, ...; equals by id, so that the order never depends on who finished first.
+    keys = [rows["trial_id"].to_numpy(), *_oriented(values, objectives).T[::-1]]
+    order = np.lexsort(keys) if len(rows) else np.empty(0, dtype=np.intp)
+    rows, values = rows.iloc[order], values[order]
+    costs = costs_of(values, objectives)
+    return Frontier(tuple(objectives), rows, values, costs, contributions(costs), hypervolume(costs), unscored)
+
+
+def nondominated(points: npt.ArrayLike) -> Mask:
+    """Which of ``points``, shape (n, m), smaller is better, no other dominates; equal points all stay. Shape (n,).
+
+    Raises:
+        AnalysisError: a value is NaN or infinite: neither can be ranked.
+    """
+    array = _checked(points)
+    if len(array) == 0:
+        return np.zeros(0, dtype=bool)
+    return np.asarray(moocore.is_nondominated(array, keep_weakly=True), dtype=bool)
+
+
+def hypervolume(costs: npt.ArrayLike) -> float:
+    """The volume that ``costs``, shape (n, m) in [0, 1], dominate below the reference (1, ..., 1); 0 without points.
+
+    Raises:
+        AnalysisError: a cost is NaN (moocore would pass over it in silence) or outside [0, 1].
+    """
+    array = checked_costs(costs)
+    if len(array) == 0:
+        return 0.0
+    return float(np.clip(moocore.hypervolume(array, ref=np.ones(array.shape[1])), 0.0, 1.0))
+
+
+def contributions(costs: npt.ArrayLike) -> Floats:
+    """What each of ``costs``, shape (n, m), mutually non-dominated, adds to the hypervolume. Shape (n,).
+
+    Equal points share one contribution, that of their place: what would be lost without all of them.
+
+    Raises:
+        AnalysisError: as :func:`hypervolume`.
+    """
+    array = checked_costs(costs)
+    if len(array) == 0:
+        return np.zeros(0)
+    places, place_of = np.unique(array, axis=0, return_inverse=True)
+    added = np.asarray(moocore.hv_contributions(places, ref=np.ones(array.shape[1])), dtype=np.float64)
+    return np.clip(added, 0.0, 1.0)[place_of.reshape(-1)]
+
+
+def _oriented(values: Floats, objectives: Sequence[Objective]) -> Floats:
+    return np.column_stack([objective.oriented(values[:, i]) for i, objective in enumerate(objectives)])
+
+
+def _checked(points: npt.ArrayLike) -> Floats:
+    array = np.asarray(points, dtype=np.float64)
+    if array.ndim != 2 or array.shape[1] < 1:
+        raise AnalysisError(f"points must have the shape (points, objectives), got {array.shape}")
+    if not np.isfinite(array).all():
+        raise AnalysisError("a point with a missing or infinite objective cannot be ranked: leave it out first")
+    return array
+
+
+def checked_costs(costs: npt.ArrayLike) -> Floats:
+    """``costs``, shape (n, m), as an array.
+
+    Raises:
+        AnalysisError: a cost is NaN or infinite (moocore would pass over it in silence) or outside [0, 1].
+    """
+    array = _checked(costs)
+    if len(array) and (array.min() < 0.0 or array.max() > 1.0):
+        raise AnalysisError(f"costs must lie in [0, 1], got {array.min():g} to {array.max():g}")
+    return array

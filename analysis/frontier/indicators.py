@@ -1,0 +1,137 @@
+"""Quality indicators of a set of costs against a reference front, and how they move with the reference point.
+
+Convention of :mod:`analysis.frontier.frontier`: costs in [0, 1], smaller is better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import moocore
+import numpy as np
+import numpy.typing as npt
+
+from analysis.errors import AnalysisError
+from analysis.frontier.frontier import checked_costs, hypervolume, nondominated
+from analysis.frontier.trade_off import Floats
+
+REFERENCES = (1.0, 0.9, 0.75, 0.5)
+"""Where the sensitivity row puts the reference point, as a cost on every axis; 1 is the worst corner."""
+
+
+@dataclass(frozen=True, slots=True)
+class Indicators:
+    """One set against the pooled front.
+
+    Attributes:
+        hypervolume: share of the box dominated, in [0, 1]; larger is better.
+        igd_plus: mean over the pooled front of the distance it still is ahead (Ishibuchi et al. 2015); 0 is best.
+        epsilon: the least shift of all costs after which the set weakly dominates the pooled front (Zitzler et al.
+            2003); 0 is best. Both are None for a set without points.
+    """
+
+    hypervolume: float
+    igd_plus: float | None
+    epsilon: float | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReferenceSensitivity:
+    """Hypervolumes of several sets with the reference point at several places.
+
+    Attributes:
+        names: the k sets.
+        references: the r places, each the same cost on every axis.
+        hypervolumes: (k, r), each as a share of its own box.
+        stable: whether the sets have the same order, ties included, at every place.
+    """
+
+    names: tuple[str, ...]
+    references: tuple[float, ...]
+    hypervolumes: Floats
+    stable: bool
+
+
+def pooled_front(sets: Sequence[npt.ArrayLike]) -> Floats:
+    """The non-dominated points of all ``sets`` together, equal points once; shape (k, m).
+
+    Raises:
+        AnalysisError: a cost is NaN or outside [0, 1].
+    """
+    filled = [array for array in map(checked_costs, sets) if len(array)]
+    if not filled:
+        return np.empty((0, 0))
+    points = np.unique(np.concatenate(filled), axis=0)
+    return np.asarray(points[nondominated(points)], dtype=np.float64)
+
+
+def igd_plus(costs: npt.ArrayLike, reference: npt.ArrayLike) -> float:
+    """The modified inverted generational distance of ``costs`` (n, m) from ``reference`` (k, m); n, k at least 1.
+
+    Mean over z in the reference of min over a of ``||max(a - z, 0)||``.
+
+    Raises:
+        AnalysisError: no points, a NaN, or a cost outside [0, 1].
+    """
+    points, target = _pair(costs, reference)
+    return float(moocore.igd_plus(points, ref=target))
+
+
+def additive_epsilon(costs: npt.ArrayLike, reference: npt.ArrayLike) -> float:
+    """``max over z of min over a of max over axes of a - z``: below 0 where ``costs`` are ahead of ``reference``.
+
+    Raises:
+        AnalysisError: no points, a NaN, or a cost outside [0, 1].
+    """
+    points, target = _pair(costs, reference)
+    return float(moocore.epsilon_additive(points, ref=target))
+
+
+def indicators(sets: Mapping[str, npt.ArrayLike]) -> dict[str, Indicators]:
+    """Every set, by name, against the front of all of them together.
+
+    Raises:
+        AnalysisError: a cost is NaN or outside [0, 1].
+    """
+    target = pooled_front(list(sets.values()))
+    found = {}
+    for name, costs in sets.items():
+        array = checked_costs(costs)
+        empty = len(array) == 0
+        found[name] = Indicators(
+            hypervolume=hypervolume(array),
+            igd_plus=None if empty else igd_plus(array, target),
+            epsilon=None if empty else additive_epsilon(array, target),
+        )
+    return found
+
+
+def reference_sensitivity(
+    sets: Mapping[str, npt.ArrayLike], *, references: Sequence[float] = REFERENCES
+) -> ReferenceSensitivity:
+    """Hypervolumes with the reference at ``(x, ..., x)`` for each x in ``references``, as shares of ``[0, x]^m``.
+
+    A point beyond the reference in one axis dominates nothing there, as always with hypervolumes.
+
+    Raises:
+        AnalysisError: a cost is NaN or outside [0, 1], or a reference outside (0, 1].
+    """
+    if not all(0.0 < place <= 1.0 for place in references):
+        raise AnalysisError(f"a reference must lie in (0, 1], got {', '.join(f'{place:g}' for place in references)}")
+    table = np.zeros((len(sets), len(references)))
+    for row, costs in enumerate(sets.values()):
+        array = checked_costs(costs)
+        for column, place in enumerate(references):
+            # Beyond the reference means clipped onto it: a face of the box has no volume.
+            table[row, column] = hypervolume(np.minimum(array / place, 1.0))
+    orders = [np.sign(np.subtract.outer(column, column).round(12)) for column in table.T]
+    stable = all(np.array_equal(order, orders[0]) for order in orders)
+    return ReferenceSensitivity(tuple(sets), tuple(references), table, stable)
+
+
+def _pair(costs: npt.ArrayLike, reference: npt.ArrayLike) -> tuple[Floats, Floats]:
+    points, target = checked_costs(costs), checked_costs(reference)
+    if len(points) == 0 or len(target) == 0:
+        raise AnalysisError("a distance between fronts needs at least one point in each")
+    return points, target

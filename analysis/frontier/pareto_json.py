@@ -1,0 +1,72 @@
+"""pareto.json: the frontier for other tools."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+
+from analysis.files import write_whole
+from analysis.frontier.frontier import Frontier
+from analysis.tables.sweep_file import SweepFile
+from analysis.tables.trial_table import TrialTable
+
+
+def pareto_content(front: Frontier, table: TrialTable, sweep: SweepFile) -> dict[str, object]:
+    """The content of pareto.json.
+
+    ``objectives`` (name, direction, bounds, column), ``reference`` (the worst bound of each, in its own unit),
+    ``hypervolume`` in [0, 1], ``front`` (trial_id, ``objectives`` by name, contribution, every spec field, checkpoint),
+    ``baseline`` (the No-unlearn model: ``objectives`` by name and every metric; null before it is measured).
+    """
+    names = [objective.name for objective in front.objectives]
+    members = [
+        {
+            "trial_id": row["trial_id"],
+            "objectives": dict(zip(names, values, strict=True)),
+            "hypervolume_contribution": contribution,
+            "spec_hash": row["spec_hash"],
+            **{name: row[name] for name in table.spec_columns},
+            "checkpoint": row["checkpoint"] or None,
+        }
+        for (_, row), values, contribution in zip(
+            front.members.iterrows(), front.values.tolist(), front.contributions.tolist(), strict=True
+        )
+    ]
+    return {
+        "objectives": [
+            {
+                "name": objective.name,
+                "direction": objective.direction,
+                "bounds": [objective.low, objective.high],
+                "column": objective.column,
+            }
+            for objective in front.objectives
+        ],
+        "reference": {objective.name: objective.worst for objective in front.objectives},
+        "hypervolume": front.hypervolume,
+        "front": members,
+        "baseline": {"objectives": sweep.baseline_objectives(), **sweep.baseline} if sweep.baseline else None,
+    }
+
+
+def write_pareto_json(path: Path, content: dict[str, object]) -> None:
+    """Write ``content`` all at once; NaN and infinities become null, as JSON has none."""
+    write_whole(path, json.dumps(plain(content), indent=2, allow_nan=False) + "\n")
+
+
+def plain(value: object) -> object:
+    """``value`` as JSON can hold it: numpy scalars as Python's, what is not finite and empty text cells as null."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, str) and not value:
+        return None
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return value

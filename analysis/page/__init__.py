@@ -1,0 +1,1 @@
+"""The report: what each part says, and the page."""

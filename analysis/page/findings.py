@@ -1,0 +1,103 @@
+"""The findings of a report: sections of sentences, tables and figures, each there only when its data are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from analysis.figures.ablation import AblationData, ablation_data
+from analysis.figures.selection import auto_lr_on, swept
+from analysis.frontier.frontier import frontier
+from analysis.page.data_table import DataTable
+from analysis.page.study_part import fronts_part, sensitivity_part, verdict_part
+from analysis.study.lr_study import LrStudy
+from analysis.tables.sources import Sources
+from analysis.tables.trial_table import TrialTable
+from analysis.words import counted, number
+
+HEADINGS = {
+    "sensitivity": "How much does the learning rate matter?",
+    "auto_lr": "AutoLR against a fixed learning rate",
+    "fronts": "Whose frontier is best?",
+    "compute": "What it cost to get there",
+    "courses": "How training went",
+    "gradients": "What the gradients did",
+}
+"""What a section is called, by its anchor, in the order of the page."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageFigure:
+    """A drawn figure: ``svg`` to stand in the page, ``name`` the stem of its files in figures/."""
+
+    name: str
+    title: str
+    caption: str
+    svg: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One section of the page; ``anchor`` names it in links."""
+
+    anchor: str
+    heading: str
+    sentences: tuple[str, ...] = ()
+    tables: tuple[DataTable, ...] = ()
+    figures: tuple[PageFigure, ...] = ()
+
+
+def findings(
+    sources: Sources, figures: Sequence[tuple[str, PageFigure]], study: LrStudy | None = None
+) -> Iterator[Finding]:
+    """The sections that have something to say; ``figures`` are (anchor of the section, figure).
+
+    With a ``study`` the section on AutoLR is its verdict, without one a description.
+    """
+    for anchor, heading in HEADINGS.items():
+        shown = tuple(figure for place, figure in figures if place == anchor)
+        sentences: tuple[str, ...] = ()
+        tables: tuple[DataTable, ...] = ()
+        if anchor == "sensitivity" and study is not None:
+            sentences, tables = sensitivity_part(study)
+        elif anchor == "auto_lr":
+            sentences, tables = verdict_part(study) if study is not None and study.verdicts else _auto_lr(sources)
+        elif anchor == "fronts":
+            tables = fronts_part(sources)
+        if shown or tables:
+            yield Finding(anchor, heading, sentences, tables, shown)
+
+
+def _auto_lr(sources: Sources) -> tuple[tuple[str, ...], tuple[DataTable, ...]]:
+    """What both arms reached, with what forbids a verdict."""
+    data = ablation_data(sources.table, sources.sweep)
+    if data is None:
+        return (), ()
+    trials = swept(sources.table.trials)
+    on = auto_lr_on(trials)
+    arms = []
+    for name, rows in (("AutoLR", trials[on]), ("a fixed rate", trials[~on])):
+        part = TrialTable(rows, sources.table.history, sources.table.spec_columns)
+        count = counted(len(part.finished), "finished trial")
+        arms.append(f"{frontier(part, sources.sweep.objectives).hypervolume:.4f} with {name} ({count})")
+    seeds = trials["seed"].nunique()
+    sentences = (
+        f"Hypervolume {' and '.join(arms)}.",
+        f"This is a description, not a test: it rests on {counted(seeds, 'seed')}, the arms may have had unequal "
+        "numbers of trials, and a learning rate picked and reported on the same trials looks better than it is. A "
+        "paired comparison over six fresh seeds or more, which lr-study with --seeds 8 runs, gives a verdict.",
+    )
+    return sentences, (_changes(data),)
+
+
+def _changes(data: AblationData) -> DataTable:
+    methods = list(dict.fromkeys(change.method for panel in data.panels for change in panel.changes))
+    rows = []
+    for method in methods:
+        cells = [method]
+        for panel in data.panels:
+            change = next((item for item in panel.changes if item.method == method), None)
+            cells.append(f"{number(change.without)} \u2192 {number(change.with_auto)}" if change else "\u2013")
+        rows.append(tuple(cells))
+    labels = [f"{panel.label.partition(' (')[0]} ({panel.better} is better)" for panel in data.panels]
+    return DataTable(f"Fixed rate \u2192 AutoLR. {data.caption}", ("method", *labels), tuple(rows))

@@ -1,0 +1,103 @@
+"""How the trials ended and what they cost."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import pandas as pd
+
+from analysis.tables.trial_table import STATUSES, TrialTable
+from analysis.words import duration
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Trials that ended early in the same way for the same reason; ``varied`` says that the numbers in it differ."""
+
+    status: str
+    reason: str
+    varied: bool
+    trial_ids: tuple[str, ...]
+    methods: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CostLine:
+    """A share of the time. ``share`` is in [0, 1]; ``mean`` is the time per trial."""
+
+    name: str
+    trials: int
+    total: str
+    mean: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Trial-seconds: the sum over trials of the time each held its worker.
+
+    ``parts`` splits it into training, evaluation and the rest (loading, saving), ``by_status`` and ``by_method`` over
+    the trials. ``wasted`` is what trials took that did not finish, as a share in [0, 1] and in words.
+    """
+
+    total: str
+    wasted: str
+    wasted_share: float
+    parts: tuple[CostLine, ...]
+    by_status: tuple[CostLine, ...]
+    by_method: tuple[CostLine, ...]
+
+
+def failures(table: TrialTable) -> tuple[Failure, ...]:
+    """The trials that did not finish, by status and reason, the commonest reason first."""
+    unfinished = table.trials[table.trials["status"] != "finished"]
+    # "at step 12" and "at step 40" are one reason.
+    kinds = unfinished["error"].map(lambda reason: re.sub(r"\d[\d.]*", "#", str(reason)))
+    groups = [
+        Failure(
+            status=str(status),
+            reason=str(rows["error"].iloc[0]) or "no reason was recorded",
+            varied=rows["error"].nunique() > 1,
+            trial_ids=tuple(rows["trial_id"]),
+            methods=tuple(sorted(set(rows["method"]))),
+        )
+        for (status, _), rows in unfinished.groupby([unfinished["status"], kinds])
+    ]
+    return tuple(sorted(groups, key=lambda group: (-len(group.trial_ids), STATUSES.index(group.status), group.reason)))
+
+
+def cost(table: TrialTable) -> Cost:
+    """What the trials cost. A trial without ``wall_seconds`` counts its training and evaluation."""
+    trials = table.trials
+    nothing = pd.Series(0.0, index=trials.index)
+    train, evaluation, wall = (
+        trials[name].astype(float) if name in trials.columns else nothing
+        for name in ("train_seconds", "eval_seconds", "wall_seconds")
+    )
+    busy = train.fillna(0.0) + evaluation.fillna(0.0)
+    # A clock that was set back must not make the rest negative.
+    held = wall.fillna(busy).where(lambda seconds: seconds >= busy, busy)
+    total = float(held.sum())
+
+    def line(name: str, seconds: pd.Series, count: int) -> CostLine:
+        amount = float(seconds.sum())
+        mean = duration(amount / count) if count else "–"
+        return CostLine(name, count, duration(amount), mean, amount / total if total > 0 else 0.0)
+
+    lost = float(held[trials["status"] != "finished"].sum())
+    parts = (("training", train), ("evaluation", evaluation), ("loading, saving, waiting", held - busy))
+    statuses = [status for status in STATUSES if (trials["status"] == status).any()]
+    methods = sorted(set(trials["method"]))
+    return Cost(
+        total=duration(total),
+        wasted=duration(lost),
+        wasted_share=lost / total if total > 0 else 0.0,
+        parts=tuple(line(name, seconds, len(trials)) for name, seconds in parts),
+        by_status=tuple(
+            line(name, held[trials["status"] == name], int((trials["status"] == name).sum())) for name in statuses
+        ),
+        by_method=tuple(
+            line(name, held[trials["method"] == name], int((trials["method"] == name).sum())) for name in methods
+        ),
+    )

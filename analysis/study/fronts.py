@@ -1,0 +1,90 @@
+"""The fronts of a study's arms side by side: indicators, the reference point's influence, attainment over seeds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.frontier.attainment import (
+    AttainmentDifference,
+    AttainmentSurface,
+    attainment_difference,
+    attainment_surfaces,
+)
+from analysis.frontier.indicators import Indicators, ReferenceSensitivity, indicators, reference_sensitivity
+from analysis.frontier.trade_off import Floats
+from analysis.study.lr_grid import LrGrid
+from analysis.study.verdict import SINGLE, Verdict
+from analysis.words import number
+
+
+@dataclass(frozen=True, slots=True)
+class ArmFronts:
+    """All arms of one model and data set; an arm is a method at fixed learning rates, or under one AutoLR variant.
+
+    Attributes:
+        indicators: per arm those of all its trials together, against the front of all arms.
+        sensitivity: the arms' hypervolumes with the reference point at several places.
+        trials: per arm how many trials with an outcome: the arm with more has had more chances.
+    """
+
+    model: str
+    dataset: str
+    indicators: dict[str, Indicators]
+    sensitivity: ReferenceSensitivity
+    trials: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class StudyAttainment:
+    """AutoLR against the best single learning rate on the fresh seeds; a run is a seed's front over c.
+
+    Attributes:
+        arms: their names, AutoLR first. With several starts AutoLR has a run for each start and seed.
+        surfaces: per arm, what one, two, ..., all of its runs attain.
+        difference: AutoLR's share of runs minus the other's.
+    """
+
+    arms: tuple[str, str]
+    surfaces: tuple[tuple[AttainmentSurface, ...], tuple[AttainmentSurface, ...]]
+    difference: AttainmentDifference
+
+
+def arm_fronts(grid: LrGrid) -> tuple[ArmFronts, ...]:
+    """The arms of every model and data set, in the order of the table."""
+    found = []
+    for model, dataset in dict.fromkeys((item.model, item.dataset) for item in grid.problems):
+        gathered: dict[str, list[Floats]] = {}
+        trials: dict[str, int] = {}
+        axes = 2
+        for unit in grid.units:
+            if (unit.problem.model, unit.problem.dataset) == (model, dataset):
+                policy = f"AutoLR {unit.variant}" if unit.variant else "fixed lr"
+                finished = [costs for costs in unit.costs.values() if costs is not None]
+                arm = f"{unit.problem.method}, {policy}"
+                gathered.setdefault(arm, []).extend(finished)
+                trials[arm] = trials.get(arm, 0) + len(unit.costs)
+                axes = len(finished[0]) if finished else axes
+        sets = {name: np.stack(costs) if costs else np.empty((0, axes)) for name, costs in gathered.items()}
+        found.append(ArmFronts(model, dataset, indicators(sets), reference_sensitivity(sets), trials))
+    return tuple(found)
+
+
+def study_attainment(grid: LrGrid, verdict: Verdict) -> StudyAttainment:
+    """The attainment of both sides of a verdict.
+
+    Raises:
+        AnalysisError: the study has more than two objectives.
+    """
+    single = next(opponent for opponent in verdict.opponents if opponent.name == SINGLE)
+    rate = next(iter(single.choice.values()))
+    hand = [grid.arm(verdict.problem)[rate][seed].points for seed in verdict.fresh]
+    auto = [
+        units[seed].points for units in grid.arm(verdict.problem, verdict.variant).values() for seed in verdict.fresh
+    ]
+    return StudyAttainment(
+        (f"AutoLR {verdict.variant}", f"lr {number(rate)}"),
+        (attainment_surfaces(auto), attainment_surfaces(hand)),
+        attainment_difference(auto, hand),
+    )

@@ -1,0 +1,129 @@
+"""The units of a learning-rate study: one front over c per (seed, model, data set, method, learning rate or AutoLR).
+
+Points of one front are not independent samples; its hypervolume is the one number a seed contributes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from analysis.frontier.frontier import hypervolume
+from analysis.frontier.trade_off import Floats, Objective
+from analysis.study.cells import Cell, Problem, Setting, group_cells
+from analysis.tables.trial_table import TrialTable
+from analysis.words import counted
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unit:
+    """One front over the settings.
+
+    Attributes:
+        variant: AutoLR's, such as ``clip/fresh``; empty for a fixed learning rate.
+        lr: the fixed learning rate, or AutoLR's start.
+        costs: per setting the trial's costs, shape (m,), in [0, 1]; None for a trial that diverged or was stopped: it
+            counts and adds nothing.
+        missing: settings of the problem that have no outcome here (not run, failed, or a metric is missing).
+        train_seconds: per setting of a finished trial, its time in training; NaN where not recorded.
+        rows: per setting the row of the trial table.
+    """
+
+    problem: Problem
+    variant: str
+    lr: float
+    seed: int
+    costs: Mapping[Setting, Floats | None]
+    missing: tuple[Setting, ...]
+    train_seconds: Mapping[Setting, float]
+    rows: Mapping[Setting, pd.Series]
+
+    @property
+    def points(self) -> Floats:
+        """The costs of the finished trials, shape (k, m)."""
+        found = [costs for costs in self.costs.values() if costs is not None]
+        return np.stack(found) if found else np.empty((0, 2))
+
+    @property
+    def hypervolume(self) -> float:
+        """The share of the box that the front dominates; 0 if all trials diverged, NaN for an incomplete unit."""
+        return math.nan if self.missing else hypervolume(self.points)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LrGrid:
+    """All units.
+
+    Attributes:
+        setting_columns: what a :data:`Setting` holds, in order.
+        notes: what was left out, in sentences.
+    """
+
+    units: tuple[Unit, ...]
+    setting_columns: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Every (model, data set, method), in the order of the table."""
+        return tuple(dict.fromkeys(unit.problem for unit in self.units))
+
+    def variants(self, problem: Problem) -> tuple[str, ...]:
+        """AutoLR's variants that were run on a problem."""
+        return tuple(dict.fromkeys(unit.variant for unit in self.units if unit.problem == problem and unit.variant))
+
+    def arm(self, problem: Problem, variant: str = "") -> dict[float, dict[int, Unit]]:
+        """The units of fixed learning rates, or of one AutoLR variant: by learning rate (rising), then by seed."""
+        found: dict[float, dict[int, Unit]] = defaultdict(dict)
+        for unit in self.units:
+            if unit.problem == problem and unit.variant == variant:
+                found[unit.lr][unit.seed] = unit
+        return {lr: dict(sorted(found[lr].items())) for lr in sorted(found)}
+
+
+def lr_grid(parts: Sequence[tuple[TrialTable, Sequence[Objective]]]) -> LrGrid:
+    """The units in the tables of one or several sweeps, each with its own objectives (and thus bounds).
+
+    Of two trials of the same unit and setting the first counts.
+
+    Raises:
+        AnalysisError: sweeps with different objectives, or a table without a column of them.
+    """
+    columns, cells, notes = group_cells(parts)
+    fronts: dict[tuple[Problem, str, float, int], dict[Setting, Cell]] = {}
+    apart = 0
+    for item in cells:
+        if item.lr is None or item.seed is None:
+            apart += 1
+            continue
+        fronts.setdefault((item.problem, item.variant, item.lr, item.seed), {})[item.setting] = item
+    if apart:
+        notes.append(f"{counted(apart, 'trial')} without a learning rate or a seed did not count")
+    expected: dict[Problem, dict[Setting, None]] = defaultdict(dict)
+    for (problem, *_), front in fronts.items():
+        expected[problem].update(dict.fromkeys(front))
+    units = []
+    for (problem, variant, lr, seed), front in fronts.items():
+        units.append(
+            Unit(
+                problem,
+                variant,
+                lr,
+                seed,
+                costs={setting: cell.costs for setting, cell in front.items() if cell.judged},
+                missing=tuple(item for item in expected[problem] if item not in front or not front[item].judged),
+                train_seconds={
+                    setting: cell.train_seconds for setting, cell in front.items() if cell.costs is not None
+                },
+                rows={setting: cell.row for setting, cell in front.items()},
+            )
+        )
+    incomplete = sum(bool(unit.missing) for unit in units)
+    if incomplete:
+        notes.append(f"{counted(incomplete, 'front')} of {len(units)} lack a trial and do not count")
+    return LrGrid(tuple(units), columns, tuple(notes))

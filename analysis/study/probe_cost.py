@@ -1,0 +1,78 @@
+"""What AutoLR costs beside training at a fixed learning rate, in runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from analysis.study.lr_grid import Unit
+from analysis.study.tuning_curve import PROBE_CHARGE
+from analysis.tables.trial_table import TrialTable
+
+PROBES = "auto_lr_probes"
+"""The column of :func:`with_probes`."""
+_STEP = 6
+"""A training step in forward passes: two batches, each a forward and a backward pass of twice its cost."""
+
+
+def with_probes(table: TrialTable, updates: pd.DataFrame) -> TrialTable:
+    """The table with a column :data:`PROBES`: how often AutoLR evaluated the retain loss away from theta.
+
+    ``updates`` are the rows of auto_lr.csv; NaN for a trial without rows in it, or whose log lacks the counts.
+    """
+    if "probes" not in updates.columns:
+        return table
+    last = updates.drop_duplicates(["trial_id", "step"], keep="last")
+    counts = pd.to_numeric(last["probes"], errors="coerce").groupby(last["trial_id"]).sum(min_count=1)
+    return replace(table, trials=table.trials.assign(**{PROBES: table.trials["trial_id"].map(counts).astype(float)}))
+
+
+def auto_lr_charge(
+    hand: Mapping[float, Mapping[int, Unit]], auto: Mapping[float, Mapping[int, Unit]]
+) -> tuple[float, bool]:
+    """AutoLR's cost in runs, and whether it is measured: the larger of training time and of what its probes must cost.
+
+    The time is the median over pairs (same lr as start, seed, setting) of the ratio of the training times; with a
+    noisy timer it may fall below what the probes must cost, which is the median of :func:`probe_runs`, or
+    :data:`PROBE_CHARGE` where the table does not say how often AutoLR probed.
+    """
+    ratios = [
+        seconds / hand[lr][seed].train_seconds[setting]
+        for lr, units in auto.items()
+        if lr in hand
+        for seed, unit in units.items()
+        if seed in hand[lr]
+        for setting, seconds in unit.train_seconds.items()
+        if hand[lr][seed].train_seconds.get(setting, 0.0) > 0 and seconds > 0
+    ]
+    rows = [row for units in auto.values() for unit in units.values() for row in unit.rows.values()]
+    known = [runs for row in rows if (runs := probe_runs(row)) is not None]
+    least = float(np.median(known)) if known else PROBE_CHARGE
+    measured = float(np.median(ratios)) if ratios else 0.0
+    return (measured, True) if measured >= least else (least, False)
+
+
+def probe_runs(row: pd.Series) -> float | None:
+    """A finished AutoLR trial in runs, by counting forward passes; None where its row does not say enough.
+
+    An update looks at the retain loss at theta (known from training with ``same`` probes) and at its probes, two of
+    them where they were not counted, each over ``auto_lr_probe_batches`` batches (one in tables older than that).
+    """
+    steps, every = _number(row, "steps"), _number(row, "auto_lr_every")
+    if row["status"] != "finished" or not steps or not every:
+        return None
+    start, batches = _number(row, "auto_lr_start") or 1.0, _number(row, "auto_lr_probe_batches") or 1.0
+    updates = math.floor((steps - start) / every) + 1 if steps >= start else 0
+    probes = _number(row, PROBES)
+    fresh = row.get("auto_lr_probe") == "fresh"
+    looks = (2 * updates if probes is None else probes) + (updates if fresh else 0)
+    return 1.0 + looks * (batches if fresh else 1.0) / (_STEP * steps)
+
+
+def _number(row: pd.Series, name: str) -> float | None:
+    value = row.get(name)
+    return float(value) if isinstance(value, (int, float, np.number)) and math.isfinite(value) else None

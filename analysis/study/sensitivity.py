@@ -1,0 +1,176 @@
+"""How much a method's result depends on the learning rate, and where AutoLR comes out among the rates.
+
+The scalar a learning rate is judged by: the hypervolume of its front over c, mean over seeds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.study.cells import Problem
+from analysis.study.lr_grid import LrGrid, Unit
+from analysis.tables.trial_table import ATTAIN_NOTHING
+from analysis.words import counted, number
+
+WITHIN = 0.05
+METRICS = ("verbmem", "utility", "truth_ratio", "forget_truth_ratio", "forget_loss_capped", "retain_loss")
+
+
+@dataclass(frozen=True, slots=True)
+class RateRow:
+    """One learning rate, or one start of AutoLR.
+
+    Attributes:
+        hypervolume: mean over seeds; NaN where no seed has a whole front.
+        deviation: standard deviation over seeds; NaN with fewer than 2.
+        seeds: how many seeds have a whole front.
+        diverged: trials that diverged or were stopped, over all seeds.
+        metrics: means over finished trials, by name; only those that were measured.
+    """
+
+    lr: float
+    hypervolume: float
+    deviation: float
+    seeds: int
+    diverged: int
+    metrics: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class AutoPlace:
+    """AutoLR among the fixed rates.
+
+    Attributes:
+        starts: a row for each learning rate it started from.
+        mean, worst, best: hypervolume over the starts.
+        beats: how many of the fixed rates have a lower hypervolume than ``mean``.
+        share_of_best: ``mean`` over that of the best fixed rate.
+    """
+
+    variant: str
+    starts: tuple[RateRow, ...]
+    mean: float
+    worst: float
+    best: float
+    beats: int
+    share_of_best: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """One method on one model and data set.
+
+    Attributes:
+        rates: a row for each fixed learning rate, rising.
+        best_lr: the rate with the highest mean hypervolume (of equals the lowest); None without a whole front, and
+            where every front attains nothing.
+        near_best: the neighbouring rates around it, itself included, whose hypervolume is at least 95% of its own:
+            lowest and highest. The true range may reach up to the next rates tried.
+        spread: per metric the largest mean over the rates minus the smallest; ``hypervolume`` among them.
+        auto: a place for each AutoLR variant.
+    """
+
+    problem: Problem
+    rates: tuple[RateRow, ...]
+    best_lr: float | None
+    near_best: tuple[float, float] | None
+    spread: dict[str, float]
+    auto: tuple[AutoPlace, ...]
+
+    @property
+    def decades(self) -> float | None:
+        """The width of ``near_best`` in powers of ten."""
+        return None if self.near_best is None else math.log10(self.near_best[1] / self.near_best[0])
+
+    def words(self) -> str:
+        """The answer in a sentence."""
+        if any(row.seeds for row in self.rates) and self.best_lr is None:
+            lost = counted(sum(row.diverged for row in self.rates), "trial")
+            tried = counted(len(self.rates), "learning rate")
+            return f"{self.problem.method}: nothing is attained at any of {tried}; {lost} diverged or stopped"
+        if self.best_lr is None or self.near_best is None:
+            return f"{self.problem.method}: no learning rate has a whole front"
+        low, high = self.near_best
+        tried = counted(len(self.rates), "learning rate")
+        reach = (
+            f"only lr {number(low)}"
+            if low == high
+            else f"lr {number(low)} to {number(high)} ({self.decades:.1f} decades)"
+        )
+        return (
+            f"{self.problem.method}: best at lr {number(self.best_lr)}; within {WITHIN:.0%} of it: {reach}, of "
+            f"{tried}; the hypervolume varies by {self.spread['hypervolume']:.3f} over them"
+        )
+
+
+def sensitivity_data(grid: LrGrid) -> tuple[Sensitivity, ...]:
+    """The sensitivity of every method on every model and data set."""
+    return tuple(_sensitivity(grid, problem) for problem in grid.problems)
+
+
+def _sensitivity(grid: LrGrid, problem: Problem) -> Sensitivity:
+    rates = tuple(_row(lr, list(units.values())) for lr, units in grid.arm(problem).items())
+    volumes = np.array([row.hypervolume for row in rates])
+    best_lr, near_best, top = None, None, math.nan
+    if len(rates) and np.nanmax(volumes, initial=0.0) > 0:
+        best = int(np.nanargmax(volumes))
+        best_lr, top = rates[best].lr, float(volumes[best])
+        near = volumes >= (1 - WITHIN) * top
+        low = high = best
+        while low > 0 and near[low - 1]:
+            low -= 1
+        while high < len(rates) - 1 and near[high + 1]:
+            high += 1
+        near_best = rates[low].lr, rates[high].lr
+    spread = {"hypervolume": _range(volumes)}
+    for name in METRICS:
+        values = [row.metrics[name] for row in rates if name in row.metrics]
+        if values:
+            spread[name] = _range(np.array(values))
+    places = []
+    for variant in grid.variants(problem):
+        starts = tuple(_row(lr, list(units.values())) for lr, units in grid.arm(problem, variant).items())
+        own = np.array([row.hypervolume for row in starts])
+        own = own[np.isfinite(own)]
+        mean = float(own.mean()) if len(own) else math.nan
+        places.append(
+            AutoPlace(
+                variant,
+                starts,
+                mean=mean,
+                worst=float(own.min()) if len(own) else math.nan,
+                best=float(own.max()) if len(own) else math.nan,
+                beats=int(np.count_nonzero(volumes < mean)),
+                share_of_best=mean / top if top > 0 else math.nan,
+            )
+        )
+    return Sensitivity(problem, rates, best_lr, near_best, spread, tuple(places))
+
+
+def _row(lr: float, units: Sequence[Unit]) -> RateRow:
+    volumes = np.array([unit.hypervolume for unit in units])
+    volumes = volumes[np.isfinite(volumes)]
+    rows = [row for unit in units for row in unit.rows.values()]
+    metrics = {}
+    for name in METRICS:
+        values = [float(row[name]) for row in rows if row["status"] == "finished" and name in row.index]
+        values = [value for value in values if math.isfinite(value)]
+        if values:
+            metrics[name] = math.fsum(values) / len(values)
+    return RateRow(
+        lr,
+        hypervolume=float(volumes.mean()) if len(volumes) else math.nan,
+        deviation=float(volumes.std(ddof=1)) if len(volumes) > 1 else math.nan,
+        seeds=len(volumes),
+        diverged=sum(row["status"] in ATTAIN_NOTHING for row in rows),
+        metrics=metrics,
+    )
+
+
+def _range(values: np.ndarray) -> float:
+    finite = values[np.isfinite(values)]
+    return float(finite.max() - finite.min()) if len(finite) else math.nan

@@ -1,0 +1,1 @@
+"""What is read: tables of trials and histories, of this project and from elsewhere."""

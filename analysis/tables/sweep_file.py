@@ -1,0 +1,88 @@
+"""sweep.json: what the sweep was asked to do, and what its target scores before any unlearning."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from analysis.errors import AnalysisError
+from analysis.frontier.trade_off import Objective
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepFile:
+    """The parts of sweep.json that figures and reports use.
+
+    ``objectives`` is empty, ``random_guess_loss`` (ln|V|, nats per token) is None and ``baseline`` (the metrics of
+    the No-unlearn model) is empty as long as the sweep is still making its target.
+    """
+
+    name: str
+    created: str
+    command: str
+    versions: Mapping[str, str]
+    settings: Mapping[str, Any]
+    objectives: tuple[Objective, ...]
+    random_guess_loss: float | None
+    baseline: Mapping[str, float]
+
+    @classmethod
+    def read(cls, out: Path) -> SweepFile:
+        """The sweep.json in a sweep's folder.
+
+        Raises:
+            AnalysisError: there is none, it is not JSON, or it has another format.
+        """
+        path = out / "sweep.json"
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise AnalysisError(f"{out} holds no sweep: there is no sweep.json in it") from None
+        except ValueError as error:
+            raise AnalysisError(f"{path} is not JSON: {error}") from None
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
+            found = content.get("format") if isinstance(content, dict) else type(content).__name__
+            raise AnalysisError(f"{path} has format {found}, expected {FORMAT}: it is from another version")
+        return cls(
+            name=str(content.get("name") or out.name),
+            created=str(content.get("created") or ""),
+            command=str(content.get("command") or ""),
+            versions={str(name): str(version) for name, version in _mapping(path, content, "versions").items()},
+            settings=_mapping(path, content, "settings"),
+            objectives=tuple(Objective.from_dict(item) for item in content.get("objectives") or ()),
+            random_guess_loss=_finite(content.get("random_guess_loss")),
+            baseline={
+                str(name): number
+                for name, value in _mapping(path, content, "baseline").items()
+                if (number := _finite(value)) is not None
+            },
+        )
+
+    @property
+    def planned_trials(self) -> int | None:
+        """How many trials the sweep was asked for, if it says so."""
+        trials = self.settings.get("trials")
+        return trials if isinstance(trials, int) else None
+
+    def baseline_objectives(self) -> dict[str, float | None]:
+        """The objectives of the No-unlearn model, by name; None where it was not measured."""
+        return {objective.name: self.baseline.get(objective.column) for objective in self.objectives}
+
+
+def _mapping(path: Path, content: Mapping[str, Any], key: str) -> dict[str, Any]:
+    value = content.get(key) or {}
+    if not isinstance(value, dict):
+        raise AnalysisError(f"{path}: '{key}' is {type(value).__name__}, expected an object")
+    return value
+
+
+def _finite(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        return None
+    return float(value)

@@ -1,0 +1,215 @@
+"""From options to a checked spec: everything that can be wrong is found here, before any work starts."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sweeper.commands.errors import resume_command
+from sweeper.commands.options import PROBLEMS, SPEC_OPTIONS
+from trainables.data import (
+    DATASETS,
+    FORGET_SPLITS,
+    IMAGE_DATASETS,
+    MAX_LENGTHS,
+    NEEDS_FOLDER,
+    NEEDS_HUB,
+    DataError,
+)
+from trainables.methods import MethodError, method_names, parse_method, retain_objective_problem, weight_scale_problem
+from trainables.metrics.registry import split_names
+from trainables.models.hub_cache import folder_problems
+from trainables.models.registry import MODELS, ModelInfo, find_model, is_hub_id, local_model
+from trainables.objectives import RETAIN_OBJECTIVES
+from trainables.objectives.rmu import layer_problem
+from trainables.scoring.evaluation_sets import metrics_of
+from trainables.spec import TrialSpec, images_problem
+from trainables.target.problem import load_problem
+
+GOES_ON = "sweeper.goes_on"
+"""Set in the context's meta by a command that goes on with an unfinished run in its --out."""
+
+_FOLDERS = {"model_path": "--model-path", "target_path": "--target-path", "retain_path": "--retain-model"}
+
+
+def given_problems() -> list[str]:
+    """What could not be read as a number on the command line."""
+    return list(click.get_current_context().meta.get(PROBLEMS, []))
+
+
+def base_spec(given: Mapping[str, Any], problems: list[str]) -> TrialSpec:
+    """The spec the options describe, without method and learning rate; problems with model and data are added."""
+    model = given.get("model")
+    path = given.get("model_path") or given.get("target_path")
+    info: ModelInfo
+    if model is not None and (model in MODELS or is_hub_id(model)):
+        info = find_model(model)
+        if model not in MODELS and not path and Path(model).is_dir():
+            problems.append(f"--model {model}: this is a folder; give it with --model-path {model}")
+    elif model is not None:
+        problems.append(
+            f"unknown model '{model}': expected one of {', '.join(MODELS)}; a hub id ORGANISATION/NAME; "
+            "or --model-path DIR"
+        )
+        info = MODELS["tiny-phi"]
+    else:
+        tiny = "tiny-resnet" if given.get("dataset") in IMAGE_DATASETS else "tiny-phi"
+        info = local_model(Path(path).name) if path else MODELS[tiny]
+    if given.get("model_path") and given.get("target_path"):
+        problems.append("--model-path and --target-path exclude each other: a target needs no base model")
+    for name, flag in _FOLDERS.items():
+        if given.get(name):
+            problems += model_folder_problems(
+                Path(given[name]),
+                flag=flag,
+                images=(given.get("dataset") or info.dataset) in IMAGE_DATASETS,
+                processor=name != "model_path",
+            )
+    values = {name: given[name] for name in SPEC_OPTIONS if given.get(name) is not None}
+    for name in (*_FOLDERS, "data_dir"):
+        if name in values:
+            values[name] = str(Path(values[name]).resolve())
+    if "metrics" in values:
+        values["metrics"] = split_names(values["metrics"])
+        if not values["metrics"]:
+            problems.append("--metrics needs at least one name; see 'python -m sweeper list metrics'")
+    spec = TrialSpec(model=info.name, dataset=given.get("dataset") or info.dataset)
+    if spec.dataset in MAX_LENGTHS:
+        spec = replace(spec, max_length=MAX_LENGTHS[spec.dataset])
+    own = {"batch_size": info.batch_size, "eval_batch_size": info.eval_batch_size, "lora_rank": info.lora_rank}
+    # "none" and 0 switch off the adapter a model is trained through by default.
+    if values.get("lora_rank") == 0:
+        values["lora_rank"] = None
+    return replace(spec, **(own | values))
+
+
+def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str, Sequence[float]]) -> list[str]:
+    """Problems of the spec under each method and each value of its options, each told once.
+
+    An option must apply to at least one of the methods.
+    """
+    found: list[str] = []
+    known = []
+    for name in methods:
+        try:
+            known.append(parse_method(name))
+        except MethodError as error:
+            found.append(str(error))
+    for option, values in options.items():
+        owners = [method for method in known if option in method.options]
+        if known and not owners:
+            found.append(f"option {option} does not apply to {', '.join(methods)}")
+        if not known:
+            # With no method to ask, whoever has an option of this name knows which values make sense.
+            owners = [method for method in map(parse_method, method_names()) if option in method.options]
+        found += [problem for owner in owners for value in values if (problem := owner.options[option].problem(value))]
+        if option == "layer" and not found and (depth := _depth(spec)) is not None:
+            found += [problem for value in values if (problem := layer_problem(value, depth=depth))]
+    # The method itself has been looked at above; gd has no options, always parses and takes any retain objective.
+    found += replace(spec, method="gd", options=()).problems()
+    found += [text for method in known if (text := weight_scale_problem(method, spec.weight_scale))]
+    if spec.retain_objective in RETAIN_OBJECTIVES:
+        found += [text for method in known if (text := retain_objective_problem(method, spec.retain_objective))]
+    found += [text for method in known if (text := images_problem(method, spec.dataset))]
+    return list(dict.fromkeys(found))
+
+
+def _depth(spec: TrialSpec) -> int | None:
+    """How many decoder blocks a model in a local folder has, as its configuration says; None where it is not known."""
+    folder = spec.target_path or spec.model_path
+    try:
+        content = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8")) if folder else {}
+        depth = content.get("num_hidden_layers", content.get("n_layer"))
+    except (OSError, ValueError, AttributeError):
+        return None
+    return depth if isinstance(depth, int) else None
+
+
+def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
+    """Problems with the files and the hub the spec needs; the network is asked only if nothing else is wrong."""
+    if spec.dataset not in DATASETS:
+        return []
+    found = []
+    hub: list[tuple[str, str]] = []
+    if spec.dataset in NEEDS_HUB and spec.data_dir is None:
+        hub.append(("dataset", NEEDS_HUB[spec.dataset]))
+    elif spec.dataset in NEEDS_FOLDER and spec.data_dir is None:
+        found.append(f"data set {spec.dataset} needs --data-dir DIR with {NEEDS_FOLDER[spec.dataset]}")
+    elif spec.data_dir is not None and spec.dataset not in NEEDS_HUB and spec.dataset not in NEEDS_FOLDER:
+        found.append(f"--data-dir does not apply to data set {spec.dataset}, which needs no files")
+    elif spec.forget_split in (None, *FORGET_SPLITS[spec.dataset]) and (spec.limit is None or spec.limit > 0):
+        try:
+            metrics_of(spec.metrics, load_problem(spec), retain_model=spec.may_have_retain_model)
+        except DataError as error:
+            found += error.problems
+    hub_id = find_model(spec.model).hub_id
+    if spec.model_path is None and spec.target_path is None and hub_id is not None:
+        hub.append(("model", hub_id))
+    if hub and ask_hub and not found:
+        from sweeper.commands.hub_check import hub_problems
+
+        found += hub_problems(hub)
+    return found
+
+
+def output_problems(given: str | None) -> list[str]:
+    """Why an output folder cannot be used: nothing is ever overwritten."""
+    if given is None:
+        return []
+    folder = Path(given)
+    if found := place_problems(given):
+        return found
+    if (folder / "sweep.json").exists():
+        return [
+            f"--out {folder}: it holds another sweep; go on with it by '{resume_command(folder)}', "
+            "or name another folder"
+        ]
+    if folder.is_dir() and any(folder.iterdir()):
+        if goes_on_in(folder):
+            return []
+        return [f"--out {folder}: the folder is not empty; name a new or an empty one"]
+    return []
+
+
+def goes_on_in(folder: Path) -> bool:
+    """Whether the command is one that goes on with an unfinished run, and the folder holds one."""
+    context = click.get_current_context(silent=True)
+    if context is None or not context.meta.get(GOES_ON):
+        return False
+    from sweeper.unfinished import RunFile
+
+    return RunFile.read(folder) is not None
+
+
+def place_problems(given: str) -> list[str]:
+    """Why there can be no folder ``--out``, or nothing can be written to it."""
+    if not given:
+        return ["--out must be the name of a folder, got nothing"]
+    folder = Path(given)
+    parent = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
+    if not parent.is_dir():
+        return [f"--out {folder}: {'this' if parent == folder else parent} is a file, expected a folder"]
+    if not os.access(parent, os.W_OK):
+        return [f"--out {folder}: {parent} is not writable"]
+    return []
+
+
+def model_folder_problems(folder: Path, *, flag: str, images: bool = False, processor: bool = True) -> list[str]:
+    """Why a folder is no causal language model in safetensors with a tokenizer; empty when it is one.
+
+    With ``images`` it is to be an image classifier, with an image processor if ``processor`` says so.
+    """
+    if not folder.is_dir():
+        return [
+            f"{flag} {folder}: no such folder; expected a model folder with config.json, safetensors and a tokenizer"
+        ]
+    found = folder_problems(folder, tokenizer=not images)
+    if images and processor and not (folder / "preprocessor_config.json").is_file():
+        found.append("there is no preprocessor_config.json in it")
+    return [f"{flag} {folder}: {problem}" for problem in found]

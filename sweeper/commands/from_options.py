@@ -1,0 +1,174 @@
+"""From the options of ``pareto`` and ``unlearn`` to checked settings; raises all problems together."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from search_spaces.space import Space
+from sweeper.commands.checks import base_spec, given_problems, output_problems, source_problems, spec_problems
+from sweeper.commands.errors import Problems
+from sweeper.commands.options import read_method_options
+from sweeper.commands.spaces import grid_trials, is_space_file, sweep_space
+from sweeper.placement import address_problem
+from sweeper.search import SAMPLERS
+from sweeper.settings import SweepSettings
+from sweeper.tracking.uri import absolute_uri, tracking_problem
+from sweeper.trade_off import DEFAULT_OBJECTIVES, ObjectiveError, parse_objectives, unmeasured, with_objectives
+from trainables.methods import parse_method
+from trainables.models.registry import find_model
+from trainables.run.optimizers import LR_FREE, LR_FREE_LR
+from trainables.spec import TrialSpec
+
+DEFAULT_METHODS = ("gdiff", "ngdiff")
+DEFAULT_TRIALS = 16
+DEFAULT_TRACKING = "sqlite:///mlflow.db"
+
+
+def single_spec(given: Mapping[str, Any]) -> TrialSpec:
+    """The spec of one run.
+
+    Raises:
+        Problems: everything that is wrong with the options, the model and the data.
+    """
+    problems = given_problems() + output_problems(given["out"])
+    if given.get("landscape") is not None:
+        if given["landscape"] < 3:
+            problems.append(f"--landscape must be at least 3 points, got {given['landscape']}")
+        if given["auto_lr"] != "on" or given["out"] is None:
+            problems.append("--landscape needs --auto-lr on, whose steps it follows, and --out DIR for landscape.csv")
+    options = _method_options(given, [] if given.get("c") is None else [given["c"]], problems)
+    for name, values in options.items():
+        if len(values) > 1:
+            problems.append(f"option {name} is given {len(values)} times; one run takes one value")
+    spec = base_spec(given, problems)
+    info = find_model(spec.model)
+    spec = replace(
+        spec,
+        lr=given["lr"] if given.get("lr") is not None else LR_FREE_LR if spec.optimizer in LR_FREE else info.lr,
+        auto_lr=given["auto_lr"],
+        seed=given["seed"] if given.get("seed") is not None else 0,
+    )
+    method = given["method"]
+    problems += spec_problems(spec, (method,), options)
+    problems += source_problems(spec, ask_hub=not problems)
+    if problems:
+        raise Problems(problems)
+    chosen = parse_method(method).resolve({name: values[0] for name, values in options.items()})
+    return replace(spec, method=method, options=tuple(sorted(chosen.items())))
+
+
+def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
+    """The settings of a sweep.
+
+    Raises:
+        Problems: everything that is wrong with the options, the space, the model, the data and the tracking store.
+    """
+    problems = given_problems() + output_problems(given["out"])
+    methods = tuple(dict.fromkeys(given["method"])) or DEFAULT_METHODS
+    options = _method_options(given, [value for value in given["c"] if value is not None], problems)
+    rates = [value for value in given["lr"] if value is not None]
+    base = replace(base_spec(given, problems), seed=given["seed"] or 0)
+    problems += [
+        f"lr must be a finite number greater than 0, got {rate:g}" for rate in rates if not 0 < rate < math.inf
+    ]
+    if given["auto_lr"] not in ("off", "on", "both"):
+        problems.append(f"unknown auto_lr '{given['auto_lr']}': expected off, on or both")
+    if given["auto_lr"] in ("on", "both"):
+        problems += replace(base, auto_lr="on", method="gd", options=()).problems()
+    from_file = is_space_file(given["space"])
+    problems += spec_problems(base, () if from_file else methods, options)
+    problems += _number_problems(given)
+    if given["sampler"] not in SAMPLERS:
+        problems.append(f"unknown sampler '{given['sampler']}': expected one of {', '.join(SAMPLERS)}")
+    try:
+        objectives = parse_objectives(given["objectives"] or DEFAULT_OBJECTIVES)
+        problems += (wrong := unmeasured(objectives, base.dataset))
+        if not wrong:
+            base = replace(base, metrics=with_objectives(base.metrics, objectives))
+    except ObjectiveError as error:
+        problems.append(str(error))
+    uri = given["tracking_uri"] or os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING
+    problems += [problem for problem in (tracking_problem(uri), address_problem(given["address"])) if problem]
+    space = None
+    if from_file or not problems:
+        space = sweep_space(given, methods, base, options, rates, problems)
+    problems += source_problems(base, ask_hub=not problems)
+    trials = given["trials"]
+    if not problems and space is not None and given["sampler"] == "grid":
+        trials = grid_trials(space, trials, given["seeds"] or 1, problems)
+    if problems or space is None:
+        raise Problems(problems)
+    return SweepSettings(
+        name="-".join(["pareto", *methods[:3], base.model, base.dataset]).replace("+", "_").replace("/", "_"),
+        base=_with_what_the_space_leaves_open(base, space, given, rates),
+        space=space,
+        trials=trials or DEFAULT_TRIALS,
+        sampler=given["sampler"],
+        seeds=given["seeds"] or 1,
+        seed=given["seed"] or 0,
+        objectives=given["objectives"] or DEFAULT_OBJECTIVES,
+        cpus_per_trial=given["cpus_per_trial"] if given["cpus_per_trial"] is not None else 1.0,
+        gpus_per_trial=_gpus(given),
+        max_concurrent=given["max_concurrent"],
+        address=given["address"],
+        storage=str(Path(given["storage"]).resolve()) if given["storage"] else None,
+        tracking_uri=absolute_uri(uri),
+        experiment=given["experiment"],
+        time_budget_seconds=given["time_budget"],
+        command=command,
+    )
+
+
+def _method_options(given: Mapping[str, Any], c: Sequence[float], problems: list[str]) -> dict[str, list[float]]:
+    options = read_method_options(given["option"], problems)
+    if c:
+        options.setdefault("c", []).extend(c)
+    return options
+
+
+def _number_problems(given: Mapping[str, Any]) -> list[str]:
+    found = []
+    for name in ("trials", "seeds", "max_concurrent"):
+        if given[name] is not None and given[name] < 1:
+            found.append(f"{name.replace('_', '-')} must be at least 1, got {given[name]}")
+    if given["cpus_per_trial"] is not None and not 0 < given["cpus_per_trial"] < math.inf:
+        found.append(f"cpus-per-trial must be greater than 0, got {given['cpus_per_trial']:g}")
+    elif not given["address"] and (given["cpus_per_trial"] or 1) > (present := os.cpu_count() or 1):
+        found.append(
+            f"no trial that takes {given['cpus_per_trial']:g} CPUs fits on this machine with {present} CPUs: lower "
+            "--cpus-per-trial"
+        )
+    gpus = given["gpus_per_trial"]
+    if gpus is not None and not (0 <= gpus < math.inf and (gpus <= 1 or gpus == int(gpus))):
+        found.append(f"gpus-per-trial must be a fraction of one GPU or a whole number of GPUs, got {gpus:g}")
+    elif gpus and not given["address"] and gpus > (present := len(list(Path("/dev").glob("nvidia[0-9]*")))):
+        found.append(
+            f"no trial that takes {gpus:g} GPUs fits on this machine with {present} GPUs: lower --gpus-per-trial"
+        )
+    if given["time_budget"] is not None and not given["time_budget"] > 0:
+        found.append(f"time-budget must be greater than 0 seconds, got {given['time_budget']:g}")
+    if given["storage"] and Path(given["storage"]).exists() and not Path(given["storage"]).is_dir():
+        found.append(f"--storage {given['storage']}: this is a file, expected a folder")
+    return found
+
+
+def _with_what_the_space_leaves_open(
+    base: TrialSpec, space: Space, given: Mapping[str, Any], rates: Sequence[float]
+) -> TrialSpec:
+    """The base spec with the learning rate and AutoLR of the command line; a space that has its own overrides them."""
+    lr = rates[0] if rates else find_model(base.model).lr
+    return replace(base, lr=lr, auto_lr="on" if given["auto_lr"] == "on" else "off")
+
+
+def _gpus(given: Mapping[str, Any]) -> float:
+    """What was asked for; else 1 on a machine that has a GPU, so that a default sweep uses it."""
+    if given["gpus_per_trial"] is not None:
+        return float(given["gpus_per_trial"])
+    if given["address"]:
+        return 0.0
+    return 1.0 if Path("/dev/nvidia0").exists() else 0.0

@@ -1,0 +1,79 @@
+"""The target and the retain model with a progress bar around their making."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from trainables.data import ProblemData
+from trainables.spec import TrialSpec
+from trainables.target.finetune import Progress as TargetProgress
+from trainables.target.problem import left_out_without_retain_model
+from trainables.target.retain_model import make_retain_model
+from trainables.target.target import RETAIN, Target, prepare_target
+
+Show = Callable[[TargetProgress], None]
+
+
+def prepare_with_progress(spec: TrialSpec, *, console: Console) -> Target:
+    """:func:`prepare_target`, its epochs shown on ``console`` (a line at start and end where there is no terminal).
+
+    So is the retain model's training, where a metric needs one.
+    """
+    with shown(spec, console) as (show, seen):
+        target = prepare_target(spec, on_progress=show)
+    say_what_is_left_out(spec, target.data, console)
+    if progress := seen.get("target"):
+        names = ("forget_loss", "retain_loss", "verbmem", "forget_accuracy", "retain_accuracy")
+        scores = ", ".join(f"{name} {target.baseline[name]:.3f}" for name in names if name in target.baseline)
+        console.print(f"target {spec.model}: {progress.text}; {scores}; cached", highlight=False)
+    return target
+
+
+def retain_model_with_progress(spec: TrialSpec, *, console: Console) -> Path:
+    """:func:`make_retain_model`, shown in the same way."""
+    with shown(spec, console) as (show, _):
+        return make_retain_model(spec, on_progress=show)
+
+
+def say_what_is_left_out(spec: TrialSpec, data: ProblemData, console: Console) -> None:
+    """A line on the metrics, of the sets asked for, that only a retain model would give; no line where there are none.
+
+    Raises:
+        MetricError: a metric asked for by name cannot be had.
+    """
+    if names := left_out_without_retain_model(spec, data):
+        console.print(
+            f"left out for want of a retain model: {', '.join(names)}; give one with --retain-model DIR "
+            "('python -m sweeper target --retain-only --out DIR' makes it)",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
+
+
+@contextmanager
+def shown(spec: TrialSpec, console: Console) -> Iterator[tuple[Show, dict[str, TargetProgress]]]:
+    """What is to be called with progress, and the last that was told of each model in training."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    seen: dict[str, TargetProgress] = {}
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("loading", total=None)
+
+        def show(progress: TargetProgress) -> None:
+            retain = progress.text.startswith(RETAIN)
+            what = "retain model" if retain else "target"
+            if what not in seen and not console.is_terminal:
+                data = f"the retain set of {spec.dataset}" if retain else spec.dataset
+                console.print(f"fine-tuning the {what} {spec.model} on {data}", highlight=False)
+            seen[what] = progress
+            text = progress.text if retain else f"target {progress.text}"
+            bar.update(task, completed=progress.done, total=progress.total, description=text)
+
+        yield show, seen
+    if progress := seen.get("retain model"):
+        console.print(f"{progress.text}; cached", highlight=False)

@@ -1,0 +1,207 @@
+"""The Optuna study of a sweep: which configuration next, and what became of it.
+
+The study lives in ``optuna.log`` (Optuna's journal) and is asked and told directly, because Ray's own ``OptunaSearch``
+tells Optuna wrong things: here a diverged or failed trial is FAIL, one stopped early is PRUNED, and only a finished
+trial with finite objectives is COMPLETE. One Optuna trial is one trial of the sweep, and its number is the trial's id.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import warnings
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from search_spaces.space import Space
+from sweeper.trade_off import Objective
+from trainables.run.reports import Status
+
+if TYPE_CHECKING:
+    import optuna
+
+SAMPLERS = ("tpe", "nsga2", "random", "grid")
+STUDY_NAME = "sweep"
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A trial to run: its id, and the values the space gave it (``seed`` among them)."""
+
+    trial_id: str
+    config: dict[str, Any]
+
+
+class SweepStudy:
+    """Ask and tell, for ``trials`` trials in all, also over interruptions.
+
+    With several seeds every configuration the sampler proposes is run once per seed, one Optuna trial each.
+    """
+
+    def __init__(
+        self,
+        out: Path,
+        *,
+        space: Space,
+        objectives: Sequence[Objective],
+        sampler: str,
+        trials: int,
+        seeds: Sequence[int],
+        seed: int,
+    ) -> None:
+        import optuna
+        from optuna.storages import JournalStorage
+        from optuna.storages.journal import JournalFileBackend
+
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        logging.getLogger("optuna").setLevel(logging.ERROR)
+        log = out / "optuna.log"
+        _mend_journal(log)
+        storage = JournalStorage(JournalFileBackend(str(log)))
+        self._space = space
+        self._objectives = tuple(objectives)
+        self._trials = trials
+        self._seeds = tuple(seeds)
+        self._study = optuna.create_study(
+            study_name=STUDY_NAME,
+            storage=storage,
+            directions=["maximize" if item.direction == "max" else "minimize" for item in objectives],
+            load_if_exists=True,
+        )
+        if sampler == "grid":
+            self._enqueue_grid()
+        # After a resume the sampler must not draw its first proposals again.
+        self._study.sampler = make_sampler(sampler, seed=seed + self.asked, trials=trials)
+        self._again: deque[Proposal] = deque()
+
+    @property
+    def asked(self) -> int:
+        """How many trials have been proposed so far, whatever became of them."""
+        return len(self._asked_trials())
+
+    def take_up(self, rows: Mapping[str, Mapping[str, object]]) -> list[Proposal]:
+        """Bring the study in line with the rows of trials.csv, the truth after a crash.
+
+        Trials that have a row but were never told are told now; trials without a row are proposed again, under their
+        own ids and with their own values. Returns those.
+        """
+        for trial in self._asked_trials():
+            trial_id = format_id(trial.number)
+            if trial_id in rows:
+                self.tell(trial_id, rows[trial_id])
+            elif "config" in trial.user_attrs:
+                self._again.append(Proposal(trial_id, dict(trial.user_attrs["config"])))
+            else:
+                # Killed between Optuna's ask and our record of its values: nothing ran, the number takes a new config.
+                self._again.append(self._propose(trial.number))
+        return list(self._again)
+
+    def ask(self) -> Proposal | None:
+        """The next trial to run, or None when all have been proposed."""
+        if self._again:
+            return self._again.popleft()
+        if self.asked >= self._trials:
+            return None
+        self._enqueue_repetition()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            trial = self._study.ask()
+            return self._record(trial)
+
+    def tell(self, trial_id: str, row: Mapping[str, object]) -> None:
+        """Report how a trial ended; telling one twice changes nothing."""
+        from optuna.trial import TrialState
+
+        number = int(trial_id)
+        status = row.get("status")
+        values = [_number(row.get(item.column)) for item in self._objectives]
+        if status == Status.FINISHED and all(map(math.isfinite, values)):
+            self._study.tell(number, values, skip_if_finished=True)
+        elif status == Status.STOPPED:
+            self._study.tell(number, state=TrialState.PRUNED, skip_if_finished=True)
+        else:
+            self._study.tell(number, state=TrialState.FAIL, skip_if_finished=True)
+
+    def _propose(self, number: int) -> Proposal:
+        import optuna
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return self._record(optuna.trial.Trial(self._study, self._study.trials[number]._trial_id))
+
+    def _record(self, trial: optuna.trial.Trial) -> Proposal:
+        config = self._space.suggest(trial)
+        config["seed"] = trial.user_attrs.get("seed", self._seeds[0])
+        trial.set_user_attr("config", config)
+        return Proposal(format_id(trial.number), config)
+
+    def _enqueue_repetition(self) -> None:
+        """With k seeds, trials come in groups of k: the sampler chooses the first, the others repeat its configuration.
+
+        Which trial repeats what follows from the numbers alone, so a kill between two writes leaves nothing to mend.
+        """
+        trials = self._study.get_trials(deepcopy=False)
+        repetition = self.asked % len(self._seeds)
+        if repetition == 0 or len(trials) > self.asked:
+            return
+        leader = trials[self.asked - repetition].user_attrs["config"]
+        self._study.enqueue_trial(self._space.params_of(leader), user_attrs={"seed": self._seeds[repetition]})
+
+    def _enqueue_grid(self) -> None:
+        points = [(point, seed) for point in self._space.grid() for seed in self._seeds]
+        # Some may be there already: the enqueuing itself can have been interrupted.
+        for point, seed in points[len(self._study.trials) :]:
+            self._study.enqueue_trial(self._space.params_of(point), user_attrs={"seed": seed})
+
+    def _asked_trials(self) -> list[optuna.trial.FrozenTrial]:
+        from optuna.trial import TrialState
+
+        return [trial for trial in self._study.get_trials(deepcopy=False) if trial.state != TrialState.WAITING]
+
+
+def make_sampler(name: str, *, seed: int, trials: int) -> optuna.samplers.BaseSampler:
+    """Optuna's sampler for a name of :data:`SAMPLERS`; a grid only needs one that never gets asked."""
+    import optuna
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if name == "tpe":
+            startup = max(4, min(10, trials // 3))
+            return optuna.samplers.TPESampler(
+                multivariate=True, group=True, constant_liar=True, n_startup_trials=startup, seed=seed
+            )
+        if name == "nsga2":
+            # Optuna's population of 50 would make a shorter sweep pure random search.
+            # Its uniform crossover over two or three parameters would mostly repeat the parents.
+            return optuna.samplers.NSGAIISampler(
+                population_size=max(4, min(50, trials // 4)),
+                crossover=optuna.samplers.nsgaii.SBXCrossover(),
+                seed=seed,
+            )
+        return optuna.samplers.RandomSampler(seed=seed)
+
+
+def format_id(number: int) -> str:
+    """A trial's id: its Optuna number with leading zeros, so that ids sort."""
+    return f"{number:05d}"
+
+
+def _number(value: object) -> float:
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def _mend_journal(log: Path) -> None:
+    """Cut a line torn by a kill and take away a lock nobody holds; the caller holds the sweep folder."""
+    log.with_name(f"{log.name}.lock").unlink(missing_ok=True)
+    if log.is_file():
+        content = log.read_bytes()
+        whole = content.rfind(b"\n") + 1
+        if whole < len(content):
+            with log.open("r+b") as file:
+                file.truncate(whole)

@@ -1,0 +1,303 @@
+"""Figures beyond the frontier: what they show, that they can be drawn, and that odd tables do not break them."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.figures.ablation import ablation_data
+from analysis.figures.auto_lr import auto_lr_data, landscape_data
+from analysis.figures.courses import gradients_data, metrics_data
+from analysis.figures.draw_panels import draw_panels, save_figure
+from analysis.figures.gallery import gallery
+from analysis.figures.gradient_plane import gradient_plane_data
+from analysis.figures.panels import graded, scale_for
+from analysis.figures.pareto import pareto_data, rouge_data
+from analysis.figures.sensitivity import rate_courses_data, sensitivity_data
+from analysis.figures.style import svg_text
+from analysis.tables.sources import Sources, read_sweep
+
+MakeSweep = Callable[..., Path]
+MakeRow = Callable[..., dict[str, object]]
+NAMES = {
+    *("learning_rate_sensitivity", "courses_by_learning_rate", "auto_lr_ablation", "auto_lr_log", "loss_landscape"),
+    *("metrics_over_steps", "gradients_over_steps", "gradient_plane", "anytime_hypervolume"),
+}
+UPDATES = (
+    "trial_id,step,eta,eta_star,eta_new,slope,curvature,loss_zero,fallback,clipped\n"
+    "2,1,0.0001,0.0003,0.0002,3,10000,0.5,,True\n"
+    "2,11,0.0002,,0.0002,-1,10000,0.5,no descent,False\n"
+)
+
+
+def _landscape(slope: float = 2.0, curvature: float = 1000.0, zero: float = 0.5) -> str:
+    lines = ["trial_id,step,eta,x,retain_loss,forget_loss,slope,curvature,loss_zero,eta_star"]
+    for step in (1, 11, 21, 31):
+        for x in np.linspace(-0.002, 0.004, 7):
+            loss = zero - slope * x + curvature * x * x / 2
+            cells = ("2", step, 0.001, x, loss, 3 + 100 * x, slope, curvature, zero, slope / curvature)
+            lines.append(",".join(map(str, cells)))
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def sources(make_sweep: MakeSweep, trial: MakeRow, report: MakeRow) -> Sources:
+    """Two rates and AutoLR, ngdiff and gdiff; pairs 0-2 and 1-3 differ in the policy alone."""
+    scores = {"verbmem": 0.2, "utility": 0.8}
+    rows = [
+        trial("0", 2.0, 0.4, lr=1e-4, **scores),
+        trial("1", 4.0, 0.8, lr=1e-3, **scores),
+        trial("2", 6.0, 0.5, lr=1e-4, auto_lr="on", **scores),
+        trial("3", 7.0, 0.7, lr=1e-3, auto_lr="on", **scores),
+        trial("4", 3.0, 0.3, method="gdiff", c=0.9, **scores),
+        trial("5", 5.0, 0.6, method="gdiff", c=0.1, **scores),
+        trial("6", 4.0, 0.4, method="gdiff", c=0.5, **scores),
+    ]
+    reports = [report(str(i), step, 1.0 + step / 10, 0.1 + step / 100) for i in range(7) for step in (10, 20, 30)]
+    out = make_sweep(rows, reports)
+    history = pd.read_csv(out / "history.csv")
+    history = history.assign(grad_norm_retain=3.0, grad_norm_forget=4.0, grad_cosine=-0.5, c_t=4 / 7, strange="x")
+    history.to_csv(out / "history.csv", index=False)
+    (out / "auto_lr.csv").write_text(UPDATES, encoding="utf-8")
+    (out / "landscape.csv").write_text(_landscape(), encoding="utf-8")
+    return read_sweep(out)
+
+
+def test_every_figure_is_drawn_with_its_labels_as_png_and_svg(sources: Sources, tmp_path: Path) -> None:
+    found = {item.name: item for item in gallery(sources)}
+    assert set(found) == NAMES
+    expected = {
+        "learning_rate_sensitivity": ("ngdiff: forget loss", "learning rate, log scale"),
+        "auto_lr_ablation": ("forget loss (nats per token)", "ngdiff (2)", "AutoLR"),
+        "auto_lr_log": ("kept: no descent", "eta* of the parabola"),
+        "loss_landscape": ("retain loss, step 1", "fitted parabola", "eta*"),
+        "metrics_over_steps": ("retain loss", "step", "nats per token"),
+        "gradients_over_steps": ("cosine of the two gradients", "learning rate"),
+        "gradient_plane": ("cosine -0.5, c_t 0.571", "retain objective falls"),
+        "courses_by_learning_rate": ("learning rate, log scale", "AutoLR"),
+        "anytime_hypervolume": ("training and evaluation (trial-seconds)", "ngdiff, AutoLR"),
+    }
+    for name, labels in expected.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            document = save_figure(found[name].draw(), tmp_path, name)
+        assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        # Text is drawn as outlines; a comment beside each says what it reads.
+        assert all(label in document for label in labels), name
+        # A page that may load nothing could not show an embedded picture.
+        assert "<image" not in document
+
+
+def test_a_metric_starts_at_the_model_before_unlearning(sources: Sources) -> None:
+    data = metrics_data(sources.table, sources.sweep)
+    assert data is not None
+    assert [panel.title for panel in data.panels] == ["forget loss", "retain loss"]
+    lines = {line.name: line for line in data.panels[0].lines}
+    # Trial 3 has costs (1/8, 0.7/8), trial 2 (2/8, 0.5/8): 3 is nearer to the ideal corner.
+    (name,) = [name for name in lines if name.startswith("ngdiff")]
+    assert name.endswith("(3)")
+    assert (lines[name].xs, lines[name].ys) == ((0.0, 10.0, 20.0, 30.0), (0.04, 2.0, 3.0, 4.0))
+
+
+def test_final_metrics_stand_at_their_rates_and_auto_lr_spans_them(sources: Sources) -> None:
+    data = sensitivity_data(sources.table, sources.sweep)
+    assert data is not None
+    # gdiff was tried at one rate.
+    assert [panel.title for panel in data.panels[:2]] == ["ngdiff: forget loss", "ngdiff: retain loss"]
+    panel = data.panels[0]
+    lines = {line.look: line for line in panel.lines}
+    assert (lines["marks"].xs, lines["marks"].ys) == ((1e-4, 1e-3), (2.0, 4.0))
+    assert (lines["dashed"].xs, lines["dashed"].ys) == ((1e-4, 1e-3), (6.5, 6.5))
+    assert (panel.bands[0].lows, panel.bands[0].highs) == ((6.0, 6.0), (7.0, 7.0))
+
+
+def test_a_line_through_rates_is_not_drawn_where_trials_differ_in_more(make_sweep: MakeSweep, trial: MakeRow) -> None:
+    rows = [trial(str(i), 1.0 + i, 0.5, method="gdiff", c=0.2 + i / 10, lr=10.0 ** (-5 + i)) for i in range(3)]
+    read = read_sweep(make_sweep(rows))
+    data = sensitivity_data(read.table, read.sweep)
+    assert data is not None
+    assert [line.look for line in data.panels[0].lines] == ["marks"]
+
+
+def test_courses_are_coloured_by_rate_and_auto_lr_is_dashed(sources: Sources) -> None:
+    data = rate_courses_data(sources.table, sources.sweep)
+    assert data is not None
+    assert data.gradation is not None
+    assert (data.gradation.low, data.gradation.high) == (1e-4, 1e-3)
+    looks = [(line.name, line.look) for line in data.panels[0].lines]
+    assert looks == [("", "line"), ("", "line"), ("AutoLR", "dashed"), ("AutoLR", "dashed")]
+    assert graded(1e-4, 1e-4, 1e-3) != graded(1e-3, 1e-4, 1e-3)
+
+
+def test_the_ablation_is_the_mean_over_pairs(sources: Sources) -> None:
+    data = ablation_data(sources.table, sources.sweep)
+    assert data is not None
+    forget, retain = data.panels[:2]
+    assert [(item.method, item.without, item.with_auto, item.pairs) for item in forget.changes] == [
+        ("ngdiff", 3.0, 6.5, 2)
+    ]
+    assert (retain.changes[0].without, retain.changes[0].with_auto) == pytest.approx((0.6, 0.6))
+
+
+def test_an_ablation_without_pairs_says_so(make_sweep: MakeSweep, trial: MakeRow) -> None:
+    rows = [
+        trial("0", 1.0, 0.9, method="gdiff", c=0.1),
+        trial("1", 5.0, 0.5, method="gdiff", c=0.2),
+        trial("2", 6.0, 0.4, method="gdiff", c=0.3, auto_lr="on"),
+    ]
+    read = read_sweep(make_sweep(rows))
+    data = ablation_data(read.table, read.sweep)
+    assert data is not None
+    assert [(item.without, item.with_auto, item.pairs) for item in data.panels[0].changes] == [(5.0, 6.0, 0)]
+    assert "no such pair" in data.caption
+
+
+def test_the_gradient_picture_is_of_the_report_asked_for(sources: Sources) -> None:
+    data = gradient_plane_data(sources.table, sources.sweep)
+    assert data is not None
+    assert [item.title for item in data.planes] == ["gdiff, step 20", "ngdiff, step 20"]
+    assert "gdiff, step 20; ngdiff, step 20" in data.caption
+    last = gradient_plane_data(sources.table, sources.sweep, share=1.0)
+    assert last is not None
+    assert last.planes[0].title == "gdiff, step 30"
+    assert last.planes[0].cosine == -0.5
+
+
+def test_ngdiffs_direction_halves_the_angle_of_the_gradients_drawn(sources: Sources) -> None:
+    """The mean of c_t over an epoch is not that of the mean norms; drawn with it d would halve nothing."""
+    history = sources.table.history.assign(grad_norm_retain=1.0, grad_norm_forget=9.0, c_t=0.6)
+    data = gradient_plane_data(
+        type(sources.table)(sources.table.trials, history, sources.table.spec_columns), sources.sweep
+    )
+    assert data is not None
+    planes = {item.title.partition(",")[0]: item for item in data.planes}
+    drawn = planes["ngdiff"]
+    assert drawn.direction is not None
+    cosines = [np.dot(drawn.direction, side) / np.linalg.norm(side) for side in (drawn.retain, drawn.forget)]
+    assert cosines[0] == pytest.approx(cosines[1])
+    assert planes["gdiff"].c_t == 0.6
+
+
+def test_a_rate_at_which_every_trial_diverged_is_a_cross_on_the_axis(make_sweep: MakeSweep, trial: MakeRow) -> None:
+    rows = [
+        trial("0", 2.0, 0.4, lr=1e-4),
+        trial("1", 2.0, 0.4, lr=1e-3),
+        trial("2", None, None, lr=1e-3, status="diverged"),
+        trial("3", None, None, lr=1e-2, status="diverged"),
+        trial("4", 3.0, 0.5, lr=1e-2, auto_lr="on"),
+        trial("5", None, None, lr=1e-4, auto_lr="on", status="diverged"),
+    ]
+    read = read_sweep(make_sweep(rows))
+    data = sensitivity_data(read.table, read.sweep)
+    assert data is not None
+    assert [panel.absent for panel in data.panels] == [(1e-2,)] * 2
+    assert "no finished trial" in svg_text(draw_panels(data))
+    # 0 and 5, and 3 and 4, are pairs of which one diverged.
+    paired = ablation_data(read.table, read.sweep)
+    assert paired is not None
+    assert "Left out: 2 pairs of which a trial did not finish." in paired.caption
+
+
+def test_the_parabola_of_a_quadratic_loss_passes_through_its_measurements(sources: Sources) -> None:
+    data = landscape_data(sources.landscape)
+    assert data is not None
+    assert [panel.title for panel in data.panels[:3]] == [f"retain loss, step {step}" for step in (1, 21, 31)]
+    measured, fitted = data.panels[0].lines
+    at = np.interp(measured.xs, fitted.xs, fitted.ys)
+    assert at == pytest.approx(measured.ys, abs=1e-5)
+    assert [(guide.label, guide.value) for guide in data.panels[0].guides] == [
+        ("", 0.0),
+        ("eta", 0.001),
+        ("eta*", 0.002),
+    ]
+
+
+def test_updates_that_kept_the_rate_are_marked_by_reason(sources: Sources) -> None:
+    data = auto_lr_data(sources.auto_lr, sources.table, sources.sweep)
+    assert data is not None
+    lines = {line.name: line for line in data.panels[0].lines}
+    assert lines["learning rate eta"].ys == (1e-4, 2e-4)
+    assert lines["eta* of the parabola"].xs == (1.0,)
+    assert lines["kept: no descent"].xs == (11.0,)
+
+
+def test_gradients_are_left_out_where_nothing_measured_them(
+    make_sweep: MakeSweep, trial: MakeRow, report: MakeRow
+) -> None:
+    read = read_sweep(make_sweep([trial("0", 1.0, 0.5)], [report("0", 10, 1.0, 0.5), report("0", 20, 1.0, 0.5)]))
+    data = gradients_data(read.table, read.sweep)
+    assert data is not None
+    assert [panel.title for panel in data.panels] == ["c_t, weight of the retain gradient", "learning rate"]
+    assert gradient_plane_data(read.table, read.sweep) is None
+
+
+def test_the_line_over_c_joins_what_differs_in_c_alone(sources: Sources) -> None:
+    data = pareto_data(sources.table, sources.sweep)
+    assert data.sweeps_over_c == (((5.0, 0.6), (4.0, 0.4), (3.0, 0.3)),)
+    assert data.both_policies
+    filled = {point.trial_id for series in data.methods for point in series.points if point.filled}
+    assert filled == {"2", "3"}
+    rows = sources.table.trials.assign(lr=[10.0**-i for i in range(7)])
+    other = type(sources.table)(rows, sources.table.history, sources.table.spec_columns)
+    assert pareto_data(other, sources.sweep).sweeps_over_c == ()
+
+
+def test_the_frontier_over_rouge_has_its_own_axes(sources: Sources) -> None:
+    data = rouge_data(sources.table, sources.sweep)
+    assert data is not None
+    assert (data.x.label, data.x.low_is_better, data.y.low_is_better) == ("verbmem (ROUGE-L recall)", True, False)
+    assert data.x.guess is None
+
+
+@pytest.mark.parametrize("kind", ["nothing", "header", "one", "diverged", "nan", "huge", "no history", "running"])
+def test_odd_tables_break_no_figure(
+    make_sweep: MakeSweep, trial: MakeRow, report: MakeRow, tmp_path: Path, kind: str
+) -> None:
+    one = [trial("0", 1.0, 0.5)]
+    bad = {"status": "diverged", "error": "nan"}
+    rows: Any = {
+        "nothing": None,
+        "header": [],
+        "one": one,
+        "diverged": [trial("0", None, None, **bad), trial("1", math.inf, math.nan, auto_lr="on", **bad)],
+        "nan": [trial("0", math.nan, 0.5), trial("1", 1.0, math.nan, lr=1e-3, auto_lr="on")],
+        "huge": [trial("0", 1e30, 1e30), trial("1", 0.0, 0.0, lr=1e-3), trial("2", math.inf, 1.0, auto_lr="on")],
+        "no history": one,
+        "running": [],
+    }[kind]
+    values = (math.nan, math.nan) if kind == "nan" else (1e30, math.inf) if kind == "huge" else (1.0, 0.0)
+    reports = None if kind == "no history" else [report(str(i), step, *values) for i in range(3) for step in (1, 2)]
+    out = make_sweep(rows, reports)
+    (out / "auto_lr.csv").write_text(
+        "trial_id,step,eta,eta_star,fallback\n0,1,nan,inf,not finite\n1,1,1e-4,", encoding="utf-8"
+    )
+    (out / "landscape.csv").write_text(
+        "trial_id,step,eta,x,retain_loss,forget_loss,slope,curvature,loss_zero,eta_star\n0,1,1e-4,0.0,nan,1,,,,\n",
+        encoding="utf-8",
+    )
+    for item in gallery(read_sweep(out)):
+        assert "<svg" in svg_text(item.draw())
+
+
+def test_a_log_axis_is_for_positive_values_over_a_decade() -> None:
+    assert [scale_for(values) for values in ([1, 10], [1, 9], [0, 10], [-1, 10], [], [math.nan, math.inf])] == [
+        "log",
+        *["linear"] * 5,
+    ]
+
+
+def test_a_figure_of_one_point_can_be_drawn(sources: Sources) -> None:
+    data = metrics_data(sources.table, sources.sweep)
+    assert data is not None
+    panel = data.panels[0]
+    line = panel.lines[0]
+    single = type(line)(line.name, line.xs[:1], line.ys[:1], line.colour)
+    only = type(panel)(panel.title, panel.x_label, panel.y_label, (single,), y_scale="log")
+    assert "<svg" in svg_text(draw_panels(type(data)("one", "One", "", (only,))))

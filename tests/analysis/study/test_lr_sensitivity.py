@@ -1,0 +1,64 @@
+"""Which learning rate is best and how near to it one must be; the arms' fronts and attainment."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+
+from analysis.study.fronts import arm_fronts, study_attainment
+from analysis.study.lr_grid import LrGrid
+from analysis.study.sensitivity import sensitivity_data
+from analysis.study.verdict import verdicts_data
+from analysis.study.verdict_words import curve_in_words
+
+Row = dict[str, object]
+Grid = Callable[..., LrGrid]
+
+
+def test_where_everything_diverged_no_rate_is_called_the_best(grid: Grid, row: Callable[..., Row]) -> None:
+    rows = [row(0.2, lr, 0, auto=auto) for lr in (1e-4, 1e-3) for auto in (False, True)]
+    found = grid([item | {"status": "diverged", "forget_loss_capped": None, "retain_loss": None} for item in rows])
+    (item,) = sensitivity_data(found)
+    assert (item.best_lr, item.near_best, item.decades) == (None, None, None)
+    assert item.words() == "gdiff: nothing is attained at any of 2 learning rates; 2 trials diverged or stopped"
+    (verdict,) = verdicts_data(found)
+    assert curve_in_words(verdict.curve).endswith("attains nothing")
+
+
+def test_the_range_within_5_percent_is_that_of_neighbours_of_the_best(grid: Grid, row: Callable[..., Row]) -> None:
+    volumes = {1e-5: 0.395, 3e-5: 0.2, 1e-4: 0.385, 3e-4: 0.4, 1e-3: 0.3}
+    rows = [row(volume, lr, seed, verbmem=volume) for lr, volume in volumes.items() for seed in (0, 1)]
+    rows += [row(0.36, lr, 0, auto=True) for lr in (1e-4, 1e-3)]
+    (found,) = sensitivity_data(grid(rows))
+    assert found.best_lr == 3e-4
+    assert found.near_best == (1e-4, 3e-4)
+    assert found.decades == pytest.approx(math.log10(3))
+    assert found.spread["hypervolume"] == pytest.approx(0.2)
+    assert found.spread["verbmem"] == pytest.approx(0.2)
+    (place,) = found.auto
+    assert (place.beats, place.share_of_best) == (2, pytest.approx(0.9))
+
+
+def test_arms_are_compared_as_fronts_and_seeds_as_attainment(grid: Grid, row: Callable[..., Row]) -> None:
+    volumes = {1e-5: 0.1, 1e-4: 0.4, 1e-3: 0.3}
+    rows = [row(volume, lr, seed) for seed in range(3) for lr, volume in volumes.items()]
+    found = grid([*rows, *(row(0.6, 1e-4, seed, auto=True) for seed in range(3))])
+    (fronts,) = arm_fronts(found)
+    assert list(fronts.indicators) == ["gdiff, fixed lr", "gdiff, AutoLR clip/fresh"]
+    assert fronts.indicators["gdiff, AutoLR clip/fresh"].epsilon == 0.0
+    assert fronts.indicators["gdiff, fixed lr"].epsilon > 0.0  # type: ignore[operator]
+    assert fronts.sensitivity.stable
+    assert fronts.trials == {"gdiff, fixed lr": 9, "gdiff, AutoLR clip/fresh": 3}
+    (verdict,) = verdicts_data(found)
+    attained = study_attainment(found, verdict)
+    assert attained.arms == ("AutoLR clip/fresh", "lr 1e-4")
+    assert [surface.of for surface in attained.surfaces[0]] == [2, 2]
+    assert attained.difference.differences.min() > 0
+
+
+def test_only_failures_leave_no_best_rate(grid: Grid, row: Callable[..., Row]) -> None:
+    (found,) = sensitivity_data(grid([row(0.25, 1e-4, 0) | {"status": "failed", "forget_loss_capped": None}]))
+    assert found.best_lr is None
+    assert "no learning rate has a whole front" in found.words()

@@ -1,0 +1,137 @@
+"""Intervals, exact tests, Holm's correction and tuning curves against scipy, brute force and hand computation."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from analysis.errors import AnalysisError
+from analysis.study.paired import LEAST_PAIRS, holm, least_pairs, paired, sign_flip_p, smallest_p, t_interval
+from analysis.study.tuning_curve import expected_best, tuning_curve
+
+VALUES = st.floats(-1, 1, allow_nan=False).map(lambda x: round(x, 3))
+
+
+@given(st.lists(VALUES, min_size=2, max_size=9).filter(lambda xs: len(set(xs)) > 1))
+def test_the_interval_is_scipys_for_related_samples(differences: list[float]) -> None:
+    expected = stats.ttest_rel(differences, np.zeros(len(differences))).confidence_interval(0.95)
+    assert t_interval(differences) == pytest.approx((expected.low, expected.high), abs=1e-9)
+
+
+@pytest.mark.parametrize("n", [2, 5, 6, 8])
+def test_the_sign_flip_test_is_scipys_exact_permutation_test(n: int) -> None:
+    generator = np.random.default_rng(n)
+    for differences in (generator.normal(0.3, 1, n), generator.integers(-3, 4, n) / 4):
+        expected = stats.permutation_test(
+            (differences,), lambda x, axis: x.mean(axis=axis), permutation_type="samples", vectorized=True
+        )
+        assert sign_flip_p(differences) == pytest.approx(expected.pvalue, abs=1e-12)
+
+
+def test_ten_pairs_of_one_sign_have_the_smallest_p_value_there_is() -> None:
+    assert sign_flip_p(np.linspace(0.1, 1, 10)) == 2 / 2**10
+
+
+def test_with_fewer_than_six_pairs_nothing_can_be_significant_and_with_six_it_can() -> None:
+    assert sign_flip_p([1.0] * (LEAST_PAIRS - 1)) > 0.05
+    assert sign_flip_p([1.0] * LEAST_PAIRS) < 0.05
+    assert not paired([1.0] * (LEAST_PAIRS - 1)).enough
+    assert paired([1.0] * LEAST_PAIRS).enough
+
+
+@pytest.mark.parametrize(("comparisons", "pairs"), [(1, 6), (2, 7), (3, 7), (4, 8), (6, 8), (7, 9), (12, 9)])
+def test_the_pairs_that_several_comparisons_need_are_the_fewest_whose_corrected_p_can_fall_below_5_percent(
+    comparisons: int, pairs: int
+) -> None:
+    def corrected(n: int) -> float:
+        return min(holm([sign_flip_p([1.0] * n)] * comparisons))
+
+    assert least_pairs(comparisons) == pairs
+    assert corrected(pairs) < 0.05 <= corrected(pairs - 1)
+    assert smallest_p(pairs) == sign_flip_p(np.linspace(0.1, 1, pairs))
+
+
+def test_many_pairs_are_tested_by_random_flips_close_to_the_normal_approximation() -> None:
+    differences = np.random.default_rng(0).normal(0.35, 1, 40)
+    expected = stats.ttest_1samp(differences, 0).pvalue
+    assert 0.001 < expected < 0.2
+    assert sign_flip_p(differences) == pytest.approx(expected, rel=0.15)
+    assert not paired(differences).exact
+
+
+@pytest.mark.parametrize("n", [3, 6, 10])
+def test_the_interval_covers_the_true_difference_in_95_of_100_simulated_tables(n: int) -> None:
+    generator = np.random.default_rng(20)
+    truth, seeds = 0.03, generator.normal(0.5, 0.1, (2000, n))  # a seed moves both sides alike
+    auto = seeds + truth + generator.normal(0, 0.02, (2000, n))
+    hand = seeds + generator.normal(0, 0.02, (2000, n))
+    intervals = [t_interval(differences) for differences in auto - hand]
+    assert 0.93 <= np.mean([low <= truth <= high for low, high in intervals]) <= 0.97
+
+
+def test_no_difference_is_called_significant_in_at_most_5_of_100_simulated_tables() -> None:
+    generator = np.random.default_rng(21)
+    rejected = np.mean([sign_flip_p(generator.normal(0, 1, 7)) < 0.05 for _ in range(2000)])
+    assert 0.03 <= rejected <= 0.06
+
+
+def test_few_pairs() -> None:
+    assert paired([]).p is None
+    assert math.isnan(paired([]).mean)
+    one = paired([0.25])
+    assert (one.mean, one.low, one.high, one.p) == (0.25, None, None, 1.0)
+    with pytest.raises(AnalysisError, match="missing or infinite"):
+        paired([0.1, math.nan])
+    with pytest.raises(AnalysisError, match="at least 2 pairs"):
+        t_interval([0.1])
+
+
+def test_holm_by_hand() -> None:
+    """Sorted 0.005, 0.01, 0.03, 0.04 times 4, 3, 2, 1 and never falling: 0.02, 0.03, 0.06, 0.06."""
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx((0.03, 0.06, 0.06, 0.02))
+    assert holm([0.5, 0.9]) == (1.0, 1.0)
+    assert holm([0.02]) == (0.02,)
+    assert holm([]) == ()
+    with pytest.raises(AnalysisError, match="lie in"):
+        holm([math.nan])
+
+
+@given(st.lists(st.tuples(VALUES, VALUES), min_size=1, max_size=6))
+def test_the_tuning_curve_is_the_mean_over_all_subsets(rates: list[tuple[float, float]]) -> None:
+    choice, report = zip(*rates, strict=True)
+    expected = [
+        np.mean(
+            [report[max(subset, key=lambda i: choice[i])] for subset in itertools.combinations(range(len(rates)), n)]
+        )
+        for n in range(1, len(rates) + 1)
+    ]
+    assert expected_best(choice, report) == pytest.approx(expected, abs=1e-12)
+
+
+def test_autolr_equals_the_best_of_as_many_rates_as_the_curve_needs_to_reach_it() -> None:
+    # Best of 1: mean 0.3; of 2: (0.3 + 0.6 + 0.6) / 3 = 0.5; of 3: 0.6.
+    curve = tuning_curve([0.0, 0.3, 0.6], 0.4)
+    assert curve.expected == pytest.approx([0.3, 0.5, 0.6])
+    assert curve.equals == pytest.approx(1.5)
+    assert curve.saved == pytest.approx(1.5 - 1.033)
+    assert curve.beats_at_cost
+    assert tuning_curve([0.0, 0.3, 0.6], 0.7).equals == math.inf
+    assert tuning_curve([0.0, 0.3, 0.6], 0.2).equals == 1.0
+
+
+def test_autolr_is_charged_for_its_probes() -> None:
+    """Just above what one pick gives, and below what 1.033 picks give."""
+    assert not tuning_curve([0.0, 0.3, 0.6], 0.305).beats_at_cost
+    assert tuning_curve([0.0, 0.3, 0.6], 0.305, charge=1.0).beats_at_cost
+
+
+@pytest.mark.parametrize(("choice", "report"), [([], None), ([0.1, math.nan], None), ([0.1], [0.1, 0.2])])
+def test_a_curve_without_whole_values_is_refused(choice: list[float], report: list[float] | None) -> None:
+    with pytest.raises(AnalysisError):
+        expected_best(choice, report)

@@ -1,0 +1,72 @@
+"""What AutoLR's probes cost, counted by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from analysis.study.lr_study import read_study
+from analysis.study.probe_cost import PROBES, probe_runs, with_probes
+from analysis.study.tuning_curve import PROBE_CHARGE
+from analysis.study.verdict import verdicts_data
+from analysis.tables.trial_table import TrialTable
+
+Row = dict[str, object]
+PAPER = {"status": "finished", "steps": 30, "auto_lr_every": 10, "auto_lr_start": 1, "auto_lr_probe": "same"}
+SEARCH = PAPER | {"auto_lr_probe": "fresh", "auto_lr_probe_batches": 4}
+
+
+@pytest.mark.parametrize(
+    ("fields", "runs"),
+    [
+        (PAPER, PROBE_CHARGE),  # 3 updates of 2 passes; a step is 6 passes
+        (PAPER | {"auto_lr_start": 11}, 1 + 2 * 2 / 180),
+        (PAPER | {"auto_lr_start": 31}, 1.0),
+        (PAPER | {"auto_lr_probe": "fresh"}, 1 + 3 * 3 / 180),  # theta too on the fresh batch
+        (SEARCH, 1 + 3 * 3 * 4 / 180),
+        (SEARCH | {PROBES: 14.0}, 1 + (14 + 3) * 4 / 180),
+        (SEARCH | {PROBES: float("nan")}, 1.2),
+        (SEARCH | {"status": "diverged"}, None),
+        (SEARCH | {"auto_lr_every": ""}, None),
+        (SEARCH | {"steps": float("nan")}, None),
+    ],
+)
+def test_the_cost_is_the_forward_passes_of_the_probes_over_six_a_step(fields: Row, runs: float | None) -> None:
+    assert probe_runs(pd.Series(fields, dtype=object)) == (None if runs is None else pytest.approx(runs, abs=5e-4))
+
+
+def test_the_probes_of_a_trial_are_counted_once_also_after_a_restart(
+    make_sweep: Callable[..., Path], trial: Callable[..., Row]
+) -> None:
+    table = TrialTable.read(make_sweep([trial("a", 1.0, 1.0), trial("b", 1.0, 1.0)]))
+    updates = pd.DataFrame({"trial_id": ["a", "a", "a"], "step": [1, 11, 11], "probes": [2, 8, 4]})
+    counted = with_probes(table, updates)
+    assert counted.trials[PROBES].tolist() == pytest.approx([6, float("nan")], nan_ok=True)
+    assert with_probes(table, updates.drop(columns="probes")) is table
+
+
+@pytest.mark.parametrize(("seconds", "charge"), [((9.0, 10.0), (1.75, False)), ((20.0, 10.0), (2.0, True))])
+def test_a_study_reads_the_log_and_charges_the_probes_at_least(
+    tmp_path: Path,
+    make_sweep: Callable[..., Path],
+    trial: Callable[..., Row],
+    seconds: Sequence[float],
+    charge: tuple[float, bool],
+) -> None:
+    """30 steps are 180 passes; 3 looks at theta and 42 probes of 3 batches are 135."""
+    out = make_sweep([])
+    fields = {"auto_lr_every": 10, "auto_lr_probe_batches": 3}
+    rows = [
+        trial(name, 5.0, 1.0, auto_lr=policy, train_seconds=taken) | fields
+        for name, policy, taken in zip(("00000", "00001"), ("on", "off"), seconds, strict=True)
+    ]
+    columns = [*(name for name in rows[0] if name not in fields), *fields]
+    order = sorted(columns, key=lambda name: name not in {*fields, "trial_id", "spec_hash"})
+    pd.DataFrame(rows)[order].assign(error="").to_csv(out / "trials.csv", index=False)
+    (out / "auto_lr.csv").write_text("trial_id,step,probes\n00000,1,20\n00000,11,12\n00000,21,10\n")
+    (verdict,) = read_study([out]).verdicts
+    assert (verdict.charge, verdict.charge_measured) == charge
+    assert verdicts_data(read_study([out]).grid)[0].charge == charge[0]

@@ -1,0 +1,269 @@
+"""AutoLR's verdicts on tables whose truth is known."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from analysis.errors import AnalysisError
+from analysis.study.lr_grid import LrGrid, lr_grid
+from analysis.study.lr_study import read_study, write_study
+from analysis.study.sensitivity import sensitivity_data
+from analysis.study.verdict import (
+    BETTER,
+    ORACLE,
+    SINGLE,
+    TOO_FEW,
+    UNDECIDED,
+    WORSE,
+    seeds_for,
+    split_seeds,
+    verdicts_data,
+)
+from analysis.study.verdict_words import curve_in_words, words
+from analysis.tables.sweep_file import SweepFile
+from analysis.tables.trial_table import TrialTable
+
+Row = dict[str, object]
+Grid = Callable[..., LrGrid]
+
+
+def simulated(row: Callable[..., Row], *, seeds: int, advantage: float, noise: float = 0.005) -> Iterator[Row]:
+    """Rates with volumes 0.1, 0.4, 0.3 and AutoLR ``advantage`` above the best; a seed moves all alike."""
+    generator = np.random.default_rng(3)
+    for seed in range(seeds):
+        shift = generator.normal(0, 0.02)
+        for lr, volume in ((1e-5, 0.1), (1e-4, 0.4), (1e-3, 0.3)):
+            yield row(volume + shift + generator.normal(0, noise), lr, seed)
+        yield row(0.4 + advantage + shift + generator.normal(0, noise), 1e-4, seed, auto=True)
+
+
+@pytest.mark.parametrize(("advantage", "outcome"), [(0.1, BETTER), (-0.1, WORSE), (0.0, UNDECIDED)])
+def test_the_verdict_follows_the_truth_also_against_autolr(
+    grid: Grid, row: Callable[..., Row], advantage: float, outcome: str
+) -> None:
+    (verdict,) = verdicts_data(grid(list(simulated(row, seeds=10, advantage=advantage))))
+    assert (verdict.tuning, verdict.fresh) == ((0, 1, 2), tuple(range(3, 10)))
+    single, oracle = verdict.opponents
+    assert (single.name, oracle.name) == (SINGLE, ORACLE)
+    assert not any("oracle" in line for line in words(verdict)), "there is one c: the oracle is the best single lr"
+    assert set(single.choice.values()) == {1e-4}
+    assert single.outcome == oracle.outcome == outcome
+    assert single.result.mean == pytest.approx(advantage, abs=0.01)
+    said = " ".join(words(verdict))
+    assert {BETTER: "is better than", WORSE: "is worse than", UNDECIDED: "is not shown to differ"}[outcome] in said
+    assert "chosen on seeds 0, 1, 2, reported on fresh seeds 3, 4, 5, 6, 7, 8, 9" in said
+
+
+def test_with_fewer_than_six_fresh_seeds_it_says_that_nothing_can_be_concluded(
+    grid: Grid, row: Callable[..., Row]
+) -> None:
+    (verdict,) = verdicts_data(grid(list(simulated(row, seeds=6, advantage=0.3))))
+    assert len(verdict.fresh) == 4
+    assert {opponent.outcome for opponent in verdict.opponents} == {TOO_FEW}
+    assert "nothing can be concluded" in words(verdict)[0]
+    assert (
+        "a two-sided test at 5% needs 6 fresh ones (--seeds 8). So far: hypervolume, AutoLR minus hand-tuned, +0."
+        in (words(verdict)[0])
+    )
+    assert "is better" not in " ".join(words(verdict))
+
+
+def test_eight_seeds_are_the_fewest_that_leave_six_fresh_ones() -> None:
+    assert split_seeds(range(8)) == ((0, 1), (2, 3, 4, 5, 6, 7))
+    assert split_seeds([5, 1]) == ((1,), (5,))
+    assert split_seeds([3]) == ((3,), (3,))
+    assert [seeds_for(fresh) for fresh in (6, 7, 8, 9)] == [8, 10, 11, 13]
+    assert len(split_seeds(range(7))[1]) < 6
+
+
+def test_a_lost_seed_drops_out_of_its_own_part_and_the_others_stay_in_theirs(
+    grid: Grid, row: Callable[..., Row]
+) -> None:
+    """Of nine seeds 0, 1, 2 tune. Split after the loss of 0 and 1, seed 3 would tune too, and choose another rate."""
+    rows = []
+    for seed in range(9):
+        rows += [row(0.1 if seed == 3 else 0.3, 1e-4, seed), row(0.9 if seed == 3 else 0.2, 1e-3, seed)]
+        rows += [row(0.5, 1e-4, seed, auto=True, **({"status": "failed"} if seed < 2 else {}))]
+    (verdict,) = verdicts_data(grid(rows))
+    assert (verdict.tuning, verdict.fresh, verdict.left_out) == ((2,), (3, 4, 5, 6, 7, 8), (0, 1))
+    assert set(verdict.opponents[0].choice.values()) == {1e-4}
+
+
+def test_where_all_tuning_seeds_are_lost_nothing_is_concluded(grid: Grid, row: Callable[..., Row]) -> None:
+    rows = list(simulated(row, seeds=9, advantage=0.3))
+    for item in rows:
+        if item["seed"] in (0, 1, 2) and item["auto_lr"] == "on":
+            item |= {"status": "failed", "forget_loss_capped": None}
+    (verdict,) = verdicts_data(grid(rows))
+    assert verdict.same_seeds
+    assert len(verdict.fresh) == 6
+    assert {opponent.outcome for opponent in verdict.opponents} == {TOO_FEW}
+    assert "from 6 seeds: the rates were chosen on the seeds they are reported on" in words(verdict)[0]
+
+
+def test_autolr_above_every_rate_is_said_to_be_above_and_below_every_rate_not(
+    grid: Grid, row: Callable[..., Row]
+) -> None:
+    (above,) = verdicts_data(grid(list(simulated(row, seeds=3, advantage=0.3))))
+    said = curve_in_words(above.curve)
+    assert said.endswith("is above the best of all 3 learning rates tried: no number of picks equals it")
+    (below,) = verdicts_data(grid(list(simulated(row, seeds=3, advantage=-0.39))))
+    assert curve_in_words(below.curve).endswith("does no better than one learning rate picked at random")
+    (alone,) = verdicts_data(grid([row(0.2, 1e-4, 0), row(0.3, 1e-4, 0, auto=True)]))
+    assert curve_in_words(alone.curve).endswith("is above the only learning rate tried")
+
+
+def test_one_seed_serves_for_both_and_the_words_say_whom_that_flatters(grid: Grid, row: Callable[..., Row]) -> None:
+    (verdict,) = verdicts_data(grid(list(simulated(row, seeds=1, advantage=0.3))))
+    assert verdict.same_seeds
+    assert verdict.opponents[0].outcome == TOO_FEW
+    assert "flatters hand-tuning" in words(verdict)[-1]
+    assert "from 1 seed: a two-sided test at 5% needs 6 fresh ones (--seeds 8)" in words(verdict)[0]
+
+
+def test_the_rate_is_chosen_on_tuning_seeds_even_where_another_is_best_on_fresh_ones(
+    grid: Grid, row: Callable[..., Row]
+) -> None:
+    rows = []
+    for seed in range(9):
+        lucky = seed < 3
+        rows += [row(0.5 if lucky else 0.1, 1e-4, seed), row(0.4, 1e-3, seed), row(0.3, 1e-4, seed, auto=True)]
+    (verdict,) = verdicts_data(grid(rows))
+    assert set(verdict.opponents[0].choice.values()) == {1e-4}
+    assert verdict.opponents[0].hand == pytest.approx([0.1] * 6)
+    assert verdict.opponents[0].outcome == BETTER
+
+
+def test_the_oracle_takes_for_every_c_its_own_rate(grid: Grid, trial: Callable[..., Row]) -> None:
+    """c = 0.1 forgets best at 1e-3, c = 0.9 at 1e-4; no single rate has both points."""
+    places = {(0.1, 1e-3): (8.0, 4.0), (0.9, 1e-3): (0.0, 8.0), (0.1, 1e-4): (0.0, 8.0), (0.9, 1e-4): (4.0, 0.0)}
+    rows = []
+    for seed in range(9):
+        for (c, lr), (forget, retain) in places.items():
+            shared = {"method": "gdiff", "c": c, "seed": seed}
+            rows.append(trial(f"{len(rows):05d}", forget, retain, lr=lr, **shared))
+        for c in (0.1, 0.9):
+            rows.append(
+                trial(f"{len(rows):05d}", 5.0, 3.0 + c / 10, lr=1e-4, auto_lr="on", method="gdiff", c=c, seed=seed)
+            )
+    (verdict,) = verdicts_data(grid(rows))
+    single, oracle = verdict.opponents
+    assert oracle.choice == {(0.1,): 1e-3, (0.9,): 1e-4}
+    assert oracle.hand == pytest.approx([0.75] * 6)
+    assert single.hand == pytest.approx([0.5] * 6)
+    assert oracle.runs == 2
+    assert oracle.outcome == WORSE
+    assert "is worse than the per-c oracle" in words(verdict)[1]
+
+
+def test_a_diverged_trial_counts_with_zero_and_a_failed_one_takes_its_seed_out(
+    grid: Grid, row: Callable[..., Row]
+) -> None:
+    rows = list(simulated(row, seeds=9, advantage=0.1))
+    for item in rows:
+        if item["auto_lr"] == "on" and item["seed"] == 5:
+            item |= {"status": "diverged", "forget_loss_capped": None, "retain_loss": None}
+        if item["lr"] == 1e-3 and item["seed"] == 8:
+            item |= {"status": "failed", "forget_loss_capped": None, "retain_loss": None}
+    found = grid(rows)
+    (verdict,) = verdicts_data(found)
+    assert verdict.left_out == (8,)
+    assert verdict.opponents[0].auto[verdict.fresh.index(5)] == 0.0
+    assert any("lack a trial" in note for note in found.notes)
+    assert "without a whole front on both sides: seed 8" in words(verdict)[-1]
+
+
+def test_a_trial_that_was_run_twice_counts_once(grid: Grid, row: Callable[..., Row]) -> None:
+    first = [row(0.25, 1e-4, 0), row(0.16, 1e-4, 0, auto=True)]
+    twice = grid(first, [row(0.81, 1e-4, 0)])
+    (units,) = twice.arm(twice.problems[0]).values()
+    assert units[0].hypervolume == pytest.approx(0.25)
+    assert any("repeated" in note for note in twice.notes)
+
+
+def test_seeds_of_several_sweeps_come_together_and_holm_corrects_over_data_sets(
+    grid: Grid, row: Callable[..., Row]
+) -> None:
+    rows = list(simulated(row, seeds=10, advantage=0.1))
+    others = [item | {"dataset": "tofu", "trial_id": f"9{item['trial_id']}"} for item in rows]
+    early, late = ([item for item in rows if (item["seed"] < 4) is first] for first in (True, False))  # type: ignore[operator]
+    verdicts = verdicts_data(grid(early, late, others))
+    assert [len(verdict.fresh) for verdict in verdicts] == [7, 7]
+    for verdict in verdicts:
+        assert verdict.opponents[0].result.p == 2 / 2**7
+        assert verdict.opponents[0].p_holm == pytest.approx(2 * 2 / 2**7)
+        assert verdict.opponents[0].outcome == BETTER
+
+
+def test_where_holm_puts_significance_out_of_reach_it_names_the_seeds_that_would_do(
+    grid: Grid, row: Callable[..., Row]
+) -> None:
+    """Six fresh seeds of one sign: p = 2/64, times two data sets 0.0625, whatever the differences."""
+    rows = list(simulated(row, seeds=8, advantage=0.3))
+    verdicts = verdicts_data(grid(rows, [item | {"dataset": "tofu"} for item in rows]))
+    assert [opponent.outcome for verdict in verdicts for opponent in verdict.opponents] == [TOO_FEW] * 4
+    for verdict in verdicts:
+        assert (verdict.opponents[0].p_holm, verdict.opponents[0].fresh_needed) == (None, 7)
+        assert "corrected for 2 models and data sets, needs 7 fresh ones in each (--seeds 10)" in words(verdict)[0]
+
+
+def test_a_data_set_with_too_few_seeds_takes_nothing_from_another_with_enough(
+    grid: Grid, row: Callable[..., Row]
+) -> None:
+    rows = list(simulated(row, seeds=8, advantage=0.3))
+    few = [item | {"dataset": "tofu"} for item in rows if item["seed"] in (0, 1, 2)]
+    one, other = verdicts_data(grid(rows, few))
+    assert (one.opponents[0].outcome, one.opponents[0].p_holm) == (BETTER, 2 / 2**6)
+    assert other.opponents[0].outcome == TOO_FEW
+
+
+def test_autolr_is_the_mean_over_its_starts_and_pays_its_measured_time(grid: Grid, row: Callable[..., Row]) -> None:
+    rows = []
+    for seed in range(2):
+        rows += [row(0.2, 1e-4, seed, train_seconds=10.0), row(0.4, 1e-3, seed, train_seconds=10.0)]
+        rows += [row(volume, lr, seed, auto=True, train_seconds=12.0) for lr, volume in ((1e-4, 0.1), (1e-3, 0.3))]
+    (verdict,) = verdicts_data(grid(rows))
+    assert verdict.opponents[0].auto == pytest.approx((0.2,))
+    assert (verdict.charge, verdict.charge_measured) == (pytest.approx(1.2), True)
+    (unmeasured,) = verdicts_data(grid([item | {"train_seconds": None} for item in rows]))
+    assert (unmeasured.charge, unmeasured.charge_measured) == (1.033, False)
+    noisy = [item | {"train_seconds": 9.0 if item["auto_lr"] == "on" else 10.0} for item in rows]
+    (free,) = verdicts_data(grid(noisy))
+    assert (free.charge, free.charge_measured) == (1.033, False), "probes are never free"
+
+
+def test_a_single_trial_and_an_empty_table_have_no_verdict(grid: Grid, row: Callable[..., Row]) -> None:
+    single = grid([row(0.25, 1e-4, 0)])
+    assert verdicts_data(single) == ()
+    (found,) = sensitivity_data(single)
+    assert found.near_best == (1e-4, 1e-4)
+    empty = grid([])
+    assert (verdicts_data(empty), sensitivity_data(empty)) == ((), ())
+
+
+def test_sweeps_with_other_objectives_are_not_put_together(make_sweep: Callable[..., Path]) -> None:
+    one = make_sweep([], name="one")
+    sweep = SweepFile.read(one)
+    with pytest.raises(AnalysisError, match="different objectives"):
+        lr_grid([(TrialTable.read(one, sweep="a"), sweep.objectives), (TrialTable.read(one, sweep="b"), ())])
+
+
+def test_a_study_of_a_real_run_is_written_as_json_without_infinities(tmp_path: Path) -> None:
+    study = read_study([Path(__file__).parents[2] / "data" / "golden_sweep"])
+    assert [item.problem.method for item in study.sensitivity] == ["gdiff", "ngdiff"]
+    assert [len(item.rates) for item in study.sensitivity] == [3, 3]
+    assert {verdict.variant for verdict in study.verdicts} == {"clip/fresh"}
+    write_study(tmp_path / "lr_study.json", study)
+    text = (tmp_path / "lr_study.json").read_text()
+    assert "Infinity" not in text
+    assert "NaN" not in text
+    for item, verdict in zip(json.loads(text)["verdicts"], study.verdicts, strict=True):
+        curve = item["tuning_curve"]
+        assert curve["above_all_rates"] is (curve["equals_best_of"] is None) is math.isinf(verdict.curve.equals)
+        assert {"comparisons": 1, "fresh_seeds_needed": 6, "seeds_needed": 8}.items() <= item["opponents"][0].items()

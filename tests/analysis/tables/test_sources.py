@@ -1,0 +1,182 @@
+"""Several sources as one table: whose trial is whose, and what a foreign table may hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from analysis.errors import AnalysisError
+from analysis.figures.pareto import pareto_data
+from analysis.frontier.frontier import frontier
+from analysis.frontier.trade_off import Objective
+from analysis.page.report import write_report, write_run_figures
+from analysis.tables.elsewhere import read_elsewhere
+from analysis.tables.sources import read_run, read_sources
+from analysis.tables.sweep_file import SweepFile
+
+MakeSweep = Callable[..., Path]
+MakeRow = Callable[..., dict[str, object]]
+
+
+@pytest.fixture
+def objectives(make_sweep: MakeSweep) -> tuple[Objective, ...]:
+    return SweepFile.read(make_sweep(None, name="objectives")).objectives
+
+
+def _csv(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "theirs.csv"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_merged_sweeps_keep_their_trials_apart(
+    make_sweep: MakeSweep, trial: MakeRow, report: MakeRow, tmp_path: Path
+) -> None:
+    one = make_sweep([trial("0", 7.0, 0.9)], [report("0", 10, 1.0, 0.1)], name="one")
+    two = make_sweep([trial("0", 3.0, 0.2)], [report("0", 10, 2.0, 0.2)], name="two")
+    read = read_sources([one, two], out=tmp_path / "merged")
+    assert list(read.table.trials["trial_id"]) == ["one/0", "two/0"]
+    assert read.table.history_of("two/0")["forget_loss"].tolist() == [2.0]
+    assert list(read.table.trials["checkpoint"]) == ["../one/checkpoints/0", "../two/checkpoints/0"]
+    assert set(frontier(read.table, read.sweep.objectives).trial_ids) == {"one/0", "two/0"}
+    assert [sweep.command for sweep in read.sweeps] == ["python -m sweeper pareto --method ngdiff"] * 2
+
+
+def test_folders_of_one_name_are_numbered(make_sweep: MakeSweep, trial: MakeRow, tmp_path: Path) -> None:
+    paths = []
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        paths.append(make_sweep([trial("0", 1.0, 1.0)], name=f"{name}/out"))
+    assert list(read_sources(paths, out=tmp_path).table.trials["trial_id"]) == ["out/0", "out 2/0"]
+
+
+def test_a_sweep_alone_keeps_its_names_and_its_checkpoints(make_sweep: MakeSweep, trial: MakeRow) -> None:
+    out = make_sweep([trial("0", 1.0, 1.0), trial("1", None, None, status="failed", checkpoint="")])
+    trials = read_sources([out], out=out).table.trials
+    assert (list(trials["trial_id"]), list(trials["checkpoint"])) == (["0", "1"], ["checkpoints/0", ""])
+
+
+def test_sweeps_with_other_models_share_the_widest_box_and_no_baseline(
+    make_sweep: MakeSweep, trial: MakeRow, tmp_path: Path
+) -> None:
+    one = make_sweep([trial("0", 1.0, 1.0)], name="one")
+    wide = [item | {"high": 11.0} for item in json.loads((one / "sweep.json").read_text())["objectives"]]
+    two = make_sweep([trial("0", 1.0, 1.0)], name="two", objectives=wide, baseline={"verbmem": 0.5})
+    read = read_sources([one, two], out=tmp_path)
+    assert [item.high for item in read.sweep.objectives] == [11.0, 11.0]
+    assert read.sweep.baseline == {}
+    assert any("other bounds" in note for note in read.table.notes)
+
+
+def test_sweeps_with_other_objectives_are_refused(make_sweep: MakeSweep, trial: MakeRow, tmp_path: Path) -> None:
+    one = make_sweep([trial("0", 1.0, 1.0)], name="one")
+    other = [
+        {"name": "verbmem", "direction": "min", "low": 0, "high": 1},
+        {"name": "utility", "direction": "max", "low": 0, "high": 1},
+    ]
+    two = make_sweep([trial("0", 1.0, 1.0)], name="two", objectives=other)
+    with pytest.raises(AnalysisError, match="other objectives"):
+        read_sources([one, two], out=tmp_path)
+    with pytest.raises(AnalysisError, match=r"no sweep\.json"):
+        read_sources([tmp_path], out=tmp_path)
+
+
+def test_rows_from_elsewhere_join_the_frontier_under_their_own_mark(
+    make_sweep: MakeSweep, trial: MakeRow, tmp_path: Path
+) -> None:
+    theirs = _csv(tmp_path, "method,forget_loss,retain_loss,name,unknown\ngdiff,500,0.1,best,x\ngdiff,1,7,,y")
+    out = tmp_path / "merged"
+    write_report(out, [make_sweep([trial("0", 3.0, 0.2)]), theirs])
+    read = read_sources([tmp_path / "out", theirs], out=out)
+    data = pareto_data(read.table, read.sweep)
+    assert [(series.name, series.elsewhere) for series in data.methods] == [("ngdiff", False), ("gdiff (theirs)", True)]
+    # A loss beyond a random guess is capped: 500 counts as 8.
+    assert [(point.trial_id, point.x) for point in data.methods[1].points] == [
+        ("theirs/best", 8.0),
+        ("theirs/line 3", 1.0),
+    ]
+    front = json.loads((out / "pareto.json").read_text())["front"]
+    assert [item["trial_id"] for item in front] == ["theirs/best"]
+    assert front[0]["checkpoint"] is None
+    assert "gdiff (theirs)" in (out / "pareto.svg").read_text()
+
+
+def test_a_better_row_from_elsewhere_is_mentioned_and_not_recommended(
+    make_sweep: MakeSweep, trial: MakeRow, tmp_path: Path
+) -> None:
+    theirs = _csv(tmp_path, "method,forget_loss,retain_loss\nNo-unlearn,0.03,0.01\nSimNPO,7.9,0.1\n")
+    sweep = make_sweep([trial("0", 6.0, 0.5), trial("1", 3.0, 0.4)])
+    write_report(tmp_path / "merged", [sweep, theirs])
+    page = (tmp_path / "merged" / "report.html").read_text()
+    assert "<h1>Take trial out/0: ngdiff, lr 1e-4.</h1>" in page
+    assert "theirs/line 3 (SimNPO), a row of a table from elsewhere, is nearer to the ideal corner" in page
+    assert "2 trials finished, 2 of them on the frontier of these trials alone: no" in " ".join(page.split())
+    read = read_sources([sweep, theirs], out=tmp_path / "merged")
+    assert list(read.table.trials["trial_id"]) == ["out/0", "out/1", "theirs/line 3"]
+    assert "theirs: No-unlearn (line 2) is the model before unlearning, not a method, and was left out." in page
+    data = pareto_data(read.table, read.sweep)
+    assert data.chosen is not None
+    assert data.chosen.trial_id == "out/0"
+    assert data.subtitle.endswith("2 trials and 1 row from elsewhere, 1 on the frontier")
+
+
+def test_a_row_about_another_data_set_is_on_no_frontier(make_sweep: MakeSweep, trial: MakeRow, tmp_path: Path) -> None:
+    theirs = _csv(tmp_path, "method,dataset,forget_loss,retain_loss\nSimNPO,muse,7.9,0.1\n")
+    write_report(tmp_path / "merged", [make_sweep([trial("0", 6.0, 0.5)]), theirs])
+    assert [item["trial_id"] for item in json.loads((tmp_path / "merged" / "pareto.json").read_text())["front"]] == [
+        "out/0"
+    ]
+    assert "as no trial has their model and data set: theirs/line 2." in (tmp_path / "merged/report.html").read_text()
+
+
+def test_a_table_of_rouge_alone_is_read_and_scores_no_losses(objectives: tuple[Objective, ...], tmp_path: Path) -> None:
+    table = read_elsewhere(_csv(tmp_path, "\ufeffmethod,verbmem,utility\nnpo,0.1,0.7\n"), objectives)
+    assert table.finished["verbmem"].tolist() == [0.1]
+    assert "forget_loss_capped" not in table.trials.columns
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "method,forget_loss\nga,1\n",
+            "line 1: columns method, forget_loss; expected method with forget_loss and retain_loss",
+        ),
+        ("forget_loss,retain_loss\n1,2\n", "lacks the column method"),
+        ("method,forget_loss,retain_loss\nga,1,2\nga,much,2\n", "line 3: forget_loss is 'much', expected a number"),
+        ("method,forget_loss,retain_loss\n,1,2\n", "line 2: method is empty"),
+        ("method,forget_loss,retain_loss\nga,1\n", "line 2: 2 cells, expected 3"),
+        ("method,forget_loss,retain_loss,name\nga,1,2,a\nga,1,2,a\n", "line 3: name 'a' stands twice"),
+        ("method,forget_loss,retain_loss,lr\nga,1,2,slow\n", "line 2: lr is 'slow', expected a number"),
+        ("", "is empty"),
+    ],
+)
+def test_an_error_in_a_table_names_file_line_and_column(
+    objectives: tuple[Objective, ...], tmp_path: Path, text: str, message: str
+) -> None:
+    with pytest.raises(AnalysisError) as caught:
+        read_elsewhere(_csv(tmp_path, text), objectives)
+    assert "theirs.csv" in str(caught.value)
+    assert message in str(caught.value)
+
+
+def test_a_single_run_joins_a_sweep_and_has_figures_alone(
+    make_sweep: MakeSweep, trial: MakeRow, report: MakeRow, tmp_path: Path
+) -> None:
+    sweep = make_sweep([trial("0", 3.0, 0.2)], name="sweep")
+    run = make_sweep(None, [report("abc", step, 1.0, 0.1) for step in (10, 20)], name="run")
+    (run / "sweep.json").unlink()
+    row = trial("abc", 5.0, 0.4, checkpoint="checkpoint") | {"error": None, "c": None}
+    (run / "metrics.json").write_text(json.dumps(row), encoding="utf-8")
+    merged = read_sources([sweep, run], out=tmp_path).table
+    assert list(merged.finished["trial_id"]) == ["sweep/0", "run/abc"]
+    assert np.isfinite(merged.finished["forget_loss_capped"]).all()
+    assert list(merged.finished["checkpoint"])[1] == "run/checkpoint"
+    assert [path.name for path in write_run_figures(run)] == ["metrics_over_steps.png", "gradients_over_steps.png"]
+    (run / "metrics.json").write_text("{")
+    with pytest.raises(AnalysisError, match=r"metrics.json cannot be read as JSON"):
+        read_run(run)

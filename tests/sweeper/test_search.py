@@ -1,0 +1,444 @@
+"""The study proposes every trial exactly once and knows the truth about each, wherever the driver is killed.
+
+A driver is played here: it asks, writes the row to a dictionary that stands for trials.csv, and tells. What Optuna
+then believes is read back from optuna.log by plain Optuna.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import FrozenTrial, TrialState
+
+from search_spaces import default_space
+from search_spaces.space import Space
+from sweeper.search import SAMPLERS, STUDY_NAME, Proposal, SweepStudy, format_id
+from sweeper.trade_off import DEFAULT_OBJECTIVES, parse_objectives
+
+METHODS = {"gdiff": ("gdiff.c",), "ngdiff": ()}
+SPACE = default_space(methods=METHODS)
+GRID = default_space(methods=METHODS, options={"gdiff.c": (0.1, 0.9)}, lr=(1e-4, 1e-5))
+SMALL_GRID = default_space(methods=METHODS, options={"gdiff.c": (0.1, 0.9)}, lr=(1e-4,))
+POINTS = [("gdiff", 0.1), ("gdiff", 0.9), ("ngdiff", None)]
+
+Row = dict[str, object]
+
+
+class Killed(BaseException):
+    """The driver dies here."""
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that is killed loses nothing the system has taken, so the tests need no fsync."""
+    monkeypatch.setattr(os, "fsync", lambda number: None)
+
+
+def open_study(
+    out: Path,
+    *,
+    space: Space = SPACE,
+    sampler: str = "random",
+    trials: int = 4,
+    seeds: Sequence[int] = (0,),
+    seed: int = 0,
+) -> SweepStudy:
+    return SweepStudy(
+        out,
+        space=space,
+        objectives=parse_objectives(DEFAULT_OBJECTIVES),
+        sampler=sampler,
+        trials=trials,
+        seeds=seeds,
+        seed=seed,
+    )
+
+
+def finished_row(config: Mapping[str, Any]) -> Row:
+    """A row as a finished trial leaves it, as text, as trials.csv has it; its losses depend on lr alone."""
+    distance = abs(math.log10(config["lr"]) + 4)
+    return {"status": "finished", "forget_loss_capped": repr(5 - distance), "retain_loss": repr(distance)}
+
+
+def drive(
+    study: SweepStudy,
+    rows: dict[str, Row],
+    *,
+    row_of: Callable[[Mapping[str, Any]], Row] = finished_row,
+    proposed: list[Proposal] | None = None,
+) -> list[Proposal]:
+    """Run the study to its end as the sweep does; returns what was proposed, added to ``proposed``."""
+    proposed = [] if proposed is None else proposed
+    study.take_up(rows)
+    while (proposal := study.ask()) is not None:
+        assert proposal.trial_id not in rows, f"trial {proposal.trial_id} has a row and is run again"
+        proposed.append(proposal)
+        rows[proposal.trial_id] = row_of(proposal.config)
+        study.tell(proposal.trial_id, rows[proposal.trial_id])
+    return proposed
+
+
+def plain_trials(out: Path) -> list[FrozenTrial]:
+    """What Optuna believes, without this project."""
+    storage = JournalStorage(JournalFileBackend(str(out / "optuna.log")))
+    found: list[FrozenTrial] = optuna.load_study(study_name=STUDY_NAME, storage=storage).trials
+    return found
+
+
+def states(out: Path) -> Counter[str]:
+    return Counter(trial.state.name for trial in plain_trials(out))
+
+
+def kill_at(monkeypatch: pytest.MonkeyPatch, number: int, *, share: float) -> None:
+    """Die at write ``number`` to optuna.log (from 1), when ``share`` of its bytes are on disk."""
+    append_logs = JournalFileBackend.append_logs
+    writes = 0
+
+    def append(backend: JournalFileBackend, logs: list[dict[str, Any]]) -> None:
+        nonlocal writes
+        writes += 1
+        if writes < number:
+            append_logs(backend, logs)
+            return
+        lines = "".join(json.dumps(log, separators=(",", ":")) + "\n" for log in logs).encode()
+        with open(backend._file_path, "ab") as file:
+            file.write(lines[: int(share * len(lines))])
+        raise Killed
+
+    monkeypatch.setattr(JournalFileBackend, "append_logs", append)
+
+
+# An undisturbed sweep -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sampler", [name for name in SAMPLERS if name != "grid"])
+def test_every_sampler_proposes_exactly_the_trials_asked_for(tmp_path: Path, sampler: str) -> None:
+    proposed = drive(open_study(tmp_path, sampler=sampler, trials=14), {})
+    assert [proposal.trial_id for proposal in proposed] == [f"{number:05d}" for number in range(14)]
+    configurations = {json.dumps(proposal.config, sort_keys=True) for proposal in proposed}
+    # A child of NSGA-II may equal a parent; the other samplers draw every value anew.
+    assert len(configurations) >= (10 if sampler == "nsga2" else 14)
+    assert states(tmp_path) == {"COMPLETE": 14}
+
+
+def test_no_trial_is_proposed_beyond_the_number_asked_for(tmp_path: Path) -> None:
+    study = open_study(tmp_path, trials=2)
+    assert [study.ask() is not None for _ in range(4)] == [True, True, False, False]
+    assert study.asked == 2
+
+
+def test_an_option_is_proposed_only_to_the_methods_that_have_it(tmp_path: Path) -> None:
+    proposed = drive(open_study(tmp_path, trials=12), {})
+    assert {proposal.config["method"] for proposal in proposed} == {"gdiff", "ngdiff"}
+    for proposal in proposed:
+        assert ("c" in proposal.config) == (proposal.config["method"] == "gdiff")
+
+
+def test_configurations_are_what_optuna_has_under_the_same_number(tmp_path: Path) -> None:
+    proposed = drive(open_study(tmp_path, trials=5), {})
+    for proposal, trial in zip(proposed, plain_trials(tmp_path), strict=True):
+        assert proposal.trial_id == format_id(trial.number)
+        assert proposal.config["method"] == trial.params["method"]
+        assert proposal.config["lr"] == trial.params["lr"]
+        # c is searched as 1 - c and kept with 12 decimals.
+        assert 1 - proposal.config.get("c", 1) == pytest.approx(trial.params.get("1-gdiff.c", 0), abs=1e-11)
+
+
+def test_the_objectives_and_their_directions_are_in_the_study(tmp_path: Path) -> None:
+    drive(open_study(tmp_path, trials=3), {}, row_of=lambda config: {**finished_row(config), "retain_loss": 0.25})
+    storage = JournalStorage(JournalFileBackend(str(tmp_path / "optuna.log")))
+    study = optuna.load_study(study_name=STUDY_NAME, storage=storage)
+    assert [direction.name for direction in study.directions] == ["MAXIMIZE", "MINIMIZE"]
+    assert all(trial.values[1] == 0.25 for trial in study.trials)
+
+
+@pytest.mark.parametrize(("sampler", "learns"), [("tpe", True), ("nsga2", True), ("random", False)])
+def test_a_search_learns_from_what_it_is_told(tmp_path: Path, sampler: str, learns: bool) -> None:
+    """Told that the contrary is good, a sampler that learns goes on differently."""
+
+    def contrary(config: Mapping[str, Any]) -> Row:
+        row = finished_row(config)
+        return {**row, "forget_loss_capped": row["retain_loss"], "retain_loss": row["forget_loss_capped"]}
+
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    one = drive(open_study(tmp_path / "a", sampler=sampler, trials=16), {})
+    other = drive(open_study(tmp_path / "b", sampler=sampler, trials=16), {}, row_of=contrary)
+    assert one[:4] == other[:4]
+    assert (one[-4:] != other[-4:]) == learns
+
+
+# Seeds and grids ----------------------------------------------------------------------------------------------------
+
+
+def runs_by_configuration(rows: Mapping[str, Row], proposed: Sequence[Proposal]) -> dict[str, list[int]]:
+    """The seeds each configuration was run with, over trials that have a row."""
+    found: dict[str, list[int]] = {}
+    for proposal in proposed:
+        config = dict(proposal.config)
+        seed = config.pop("seed")
+        if proposal.trial_id in rows:
+            found.setdefault(json.dumps(config, sort_keys=True), []).append(seed)
+    return found
+
+
+def test_every_configuration_is_run_once_with_each_seed(tmp_path: Path) -> None:
+    rows: dict[str, Row] = {}
+    proposed = drive(open_study(tmp_path, trials=9, seeds=(5, 6, 7)), rows)
+    found = runs_by_configuration(rows, proposed)
+    assert len(found) == 3
+    assert all(sorted(seeds) == [5, 6, 7] for seeds in found.values())
+
+
+def test_a_single_seed_is_the_first_one_given(tmp_path: Path) -> None:
+    proposed = drive(open_study(tmp_path, trials=3, seeds=(42,)), {})
+    assert [proposal.config["seed"] for proposal in proposed] == [42, 42, 42]
+
+
+def test_a_grid_is_visited_exactly_once_per_point_and_seed(tmp_path: Path) -> None:
+    proposed = drive(open_study(tmp_path, space=GRID, sampler="grid", trials=12, seeds=(0, 1)), {})
+    visited = Counter((p.config["method"], p.config.get("c"), p.config["lr"], p.config["seed"]) for p in proposed)
+    assert visited == Counter((*point, lr, seed) for point in POINTS for lr in (1e-4, 1e-5) for seed in (0, 1))
+
+
+def test_a_grid_may_be_cut_short(tmp_path: Path) -> None:
+    proposed = drive(open_study(tmp_path, space=GRID, sampler="grid", trials=3), {})
+    assert len(proposed) == 3
+    assert states(tmp_path)["COMPLETE"] == 3
+
+
+def test_a_space_with_nothing_to_search_is_a_grid_of_one_point(tmp_path: Path) -> None:
+    space = default_space(methods={"ngdiff": ()}, lr=(1e-4,))
+    proposed = drive(open_study(tmp_path, space=space, sampler="grid", trials=2, seeds=(0, 1)), {})
+    assert [(p.config["method"], p.config["lr"], p.config["seed"]) for p in proposed] == [
+        ("ngdiff", 1e-4, 0),
+        ("ngdiff", 1e-4, 1),
+    ]
+
+
+# What Optuna is told ------------------------------------------------------------------------------------------------
+
+FINE: Row = {"status": "finished", "forget_loss_capped": 2.0, "retain_loss": 0.5}
+ENDS = {
+    "finished": (FINE, "COMPLETE"),
+    "finished, as text": ({**FINE, "forget_loss_capped": "2.0", "retain_loss": "0.5"}, "COMPLETE"),
+    "finished with NaN": ({**FINE, "retain_loss": math.nan}, "FAIL"),
+    "finished with infinity": ({**FINE, "forget_loss_capped": math.inf}, "FAIL"),
+    "finished with minus infinity": ({**FINE, "retain_loss": "-inf"}, "FAIL"),
+    "finished without an objective": ({"status": "finished", "retain_loss": 0.5}, "FAIL"),
+    "finished with an empty cell": ({**FINE, "retain_loss": ""}, "FAIL"),
+    "diverged with finite losses": ({**FINE, "status": "diverged"}, "FAIL"),
+    "failed": ({"status": "failed", "error": "out of memory"}, "FAIL"),
+    "failed with finite losses": ({**FINE, "status": "failed"}, "FAIL"),
+    "stopped": ({**FINE, "status": "stopped"}, "PRUNED"),
+    "stopped before any report": ({"status": "stopped"}, "PRUNED"),
+    "without a status": ({"forget_loss_capped": 2.0, "retain_loss": 0.5}, "FAIL"),
+}
+
+
+@pytest.mark.parametrize(("row", "state"), ENDS.values(), ids=ENDS)
+def test_only_a_finished_trial_with_finite_objectives_is_complete(tmp_path: Path, row: Row, state: str) -> None:
+    drive(open_study(tmp_path, trials=1), {}, row_of=lambda config: row)
+    (trial,) = plain_trials(tmp_path)
+    assert trial.state.name == state
+    assert trial.values == ([2.0, 0.5] if state == "COMPLETE" else None)
+
+
+def test_telling_twice_changes_nothing(tmp_path: Path) -> None:
+    study = open_study(tmp_path, trials=1)
+    proposal = study.ask()
+    assert proposal is not None
+    study.tell(proposal.trial_id, FINE)
+    study.tell(proposal.trial_id, {**FINE, "retain_loss": 0.1})
+    study.tell(proposal.trial_id, {"status": "failed"})
+    (trial,) = plain_trials(tmp_path)
+    assert (trial.state, trial.values) == (TrialState.COMPLETE, [2.0, 0.5])
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "nsga2", "random"])
+def test_the_search_goes_on_after_trials_that_failed_or_were_stopped(tmp_path: Path, sampler: str) -> None:
+    ends: list[Row] = [FINE, {"status": "failed"}, {**FINE, "status": "stopped"}, {**FINE, "status": "diverged"}]
+    numbers = iter(range(100))
+    proposed = drive(
+        open_study(tmp_path, sampler=sampler, trials=16), {}, row_of=lambda config: ends[next(numbers) % len(ends)]
+    )
+    assert len(proposed) == 16
+    assert states(tmp_path) == {"COMPLETE": 4, "FAIL": 8, "PRUNED": 4}
+
+
+def test_no_trial_stays_running_when_everything_has_ended_badly(tmp_path: Path) -> None:
+    drive(open_study(tmp_path, sampler="tpe", trials=12), {}, row_of=lambda config: {"status": "diverged"})
+    assert states(tmp_path) == {"FAIL": 12}
+
+
+# Kills --------------------------------------------------------------------------------------------------------------
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "random": {"trials": 3},
+    "tpe": {"trials": 6, "sampler": "tpe"},
+    "nsga2": {"trials": 6, "sampler": "nsga2"},
+    "two seeds": {"trials": 4, "seeds": (0, 1)},
+    "three seeds": {"trials": 6, "seeds": (0, 1, 2)},
+    "grid": {"trials": 3, "space": SMALL_GRID, "sampler": "grid"},
+    "grid with seeds": {"trials": 6, "space": SMALL_GRID, "sampler": "grid", "seeds": (0, 1)},
+}
+
+
+def journal_writes(out: Path, shape: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch) -> int:
+    """How often an undisturbed sweep of this shape writes to optuna.log."""
+    out.mkdir()
+    append_logs = JournalFileBackend.append_logs
+    writes = 0
+
+    def append(backend: JournalFileBackend, logs: list[dict[str, Any]]) -> None:
+        nonlocal writes
+        writes += 1
+        append_logs(backend, logs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(JournalFileBackend, "append_logs", append)
+        drive(open_study(out, **shape), {})
+    return writes
+
+
+@pytest.mark.parametrize("share", [0.0, 0.6], ids=["before a write", "in the middle of a write"])
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_killed_at_any_write_and_resumed_the_sweep_has_exactly_its_trials(
+    tmp_path: Path, shape: dict[str, Any], share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every point between two writes: between ask and record, between seeds, between row and tell."""
+    seeds = shape.get("seeds", (0,))
+    for number in range(1, journal_writes(tmp_path / "whole", shape, monkeypatch) + 1):
+        out = tmp_path / f"killed-{number}"
+        out.mkdir()
+        rows: dict[str, Row] = {}
+        proposed: list[Proposal] = []
+        with monkeypatch.context() as patch:
+            kill_at(patch, number, share=share)
+            with pytest.raises(Killed):
+                drive(open_study(out, **shape), rows, proposed=proposed)
+        kept = dict(rows)
+        drive(open_study(out, **shape), rows, proposed=proposed)
+
+        assert sorted(rows) == [format_id(index) for index in range(shape["trials"])], f"killed at write {number}"
+        assert {trial_id: rows[trial_id] for trial_id in kept} == kept
+        assert states(out)["COMPLETE"] == shape["trials"], f"killed at write {number}"
+        assert states(out)["RUNNING"] == 0
+        configs: dict[str, dict[str, Any]] = {}
+        for proposal in proposed:
+            assert configs.setdefault(proposal.trial_id, proposal.config) == proposal.config
+        found = runs_by_configuration(rows, [Proposal(*item) for item in configs.items()])
+        assert all(sorted(runs) == list(seeds) for runs in found.values()), f"killed at write {number}: {found}"
+        assert len(found) == shape["trials"] // len(seeds)
+
+
+def test_unfinished_trials_are_proposed_again_under_their_ids_with_identical_values(tmp_path: Path) -> None:
+    study = open_study(tmp_path, trials=5)
+    first = [study.ask() for _ in range(3)]
+    assert first[1] is not None
+    row = finished_row(first[1].config)
+    study.tell(first[1].trial_id, row)
+
+    resumed = open_study(tmp_path, trials=5)
+    again = resumed.take_up({first[1].trial_id: row})
+
+    assert again == [first[0], first[2]]
+    assert [resumed.ask(), resumed.ask()] == [first[0], first[2]]
+    last = [resumed.ask(), resumed.ask(), resumed.ask()]
+    assert [proposal.trial_id if proposal else None for proposal in last] == ["00003", "00004", None]
+
+
+def test_a_second_interruption_proposes_the_same_trials_once_more(tmp_path: Path) -> None:
+    first = open_study(tmp_path, trials=3).ask()
+    for _ in range(2):
+        study = open_study(tmp_path, trials=3)
+        assert study.take_up({}) == [first]
+        assert study.ask() == first
+    assert len(drive(open_study(tmp_path, trials=3), {})) == 3
+
+
+def test_a_trial_with_a_row_that_was_never_told_is_told_on_resuming(tmp_path: Path) -> None:
+    study = open_study(tmp_path, trials=3)
+    told = [study.ask() for _ in range(3)]
+    ends: list[Row] = [FINE, {"status": "diverged"}, {"status": "stopped"}]
+    rows = dict(zip((proposal.trial_id for proposal in told if proposal is not None), ends, strict=True))
+    resumed = open_study(tmp_path, trials=3)
+    assert resumed.take_up(rows) == []
+    assert resumed.ask() is None
+    assert [trial.state.name for trial in plain_trials(tmp_path)] == ["COMPLETE", "FAIL", "PRUNED"]
+
+
+def test_a_trial_that_was_told_but_has_no_row_is_run_again_and_stays_as_told(tmp_path: Path) -> None:
+    """The disk was full when the row was written: the table is the truth, and the trial is run again."""
+    study = open_study(tmp_path, trials=2)
+    proposal = study.ask()
+    assert proposal is not None
+    study.tell(proposal.trial_id, FINE)
+
+    rows: dict[str, Row] = {}
+    proposed = drive(open_study(tmp_path, trials=2), rows)
+
+    assert proposed[0] == proposal
+    assert sorted(rows) == ["00000", "00001"]
+    assert [trial.state.name for trial in plain_trials(tmp_path)] == ["COMPLETE", "COMPLETE"]
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "random"])  # NSGA-II's children inherit values by design
+def test_a_resumed_sampler_does_not_draw_its_first_proposals_again(tmp_path: Path, sampler: str) -> None:
+    def floats(proposals: Sequence[Proposal | None]) -> set[float]:
+        return {proposal.config["lr"] for proposal in proposals if proposal is not None}
+
+    rows: dict[str, Row] = {}
+    seen: set[float] = set()
+    for session in range(3):
+        study = open_study(tmp_path, sampler=sampler, trials=9)
+        study.take_up(rows)
+        new = [study.ask() for _ in range(3)]
+        for proposal in new:
+            assert proposal is not None
+            rows[proposal.trial_id] = finished_row(proposal.config)
+            study.tell(proposal.trial_id, rows[proposal.trial_id])
+        assert floats(new).isdisjoint(seen), f"session {session}"
+        seen |= floats(new)
+    assert len(seen) == 9
+
+
+def test_the_same_sweep_proposes_the_same_configurations_and_another_seed_others(tmp_path: Path) -> None:
+    def configurations(name: str, seed: int) -> list[float]:
+        (tmp_path / name).mkdir()
+        return [p.config["lr"] for p in drive(open_study(tmp_path / name, sampler="tpe", trials=8, seed=seed), {})]
+
+    assert configurations("a", 0) == configurations("b", 0)
+    assert configurations("c", 1) != configurations("d", 0)
+
+
+def test_a_journal_with_a_torn_last_line_opens_and_loses_only_that_line(tmp_path: Path) -> None:
+    rows: dict[str, Row] = {}
+    study = open_study(tmp_path, trials=2)
+    first = study.ask()
+    assert first is not None
+    with (tmp_path / "optuna.log").open("a") as file:
+        file.write('{"op_code":4,"worker_id":"x","trial_')
+    proposed = drive(open_study(tmp_path, trials=2), rows)
+    assert proposed[0] == first
+    assert states(tmp_path) == {"COMPLETE": 2}
+
+
+def test_a_lock_left_by_a_killed_driver_does_not_hold_the_next_one_up(tmp_path: Path) -> None:
+    study = open_study(tmp_path, trials=2)
+    study.ask()
+    (tmp_path / "optuna.log.lock").symlink_to(tmp_path / "optuna.log")
+    begin = time.monotonic()
+    assert len(drive(open_study(tmp_path, trials=2), {})) == 2
+    assert time.monotonic() - begin < 5

@@ -1,0 +1,300 @@
+"""AutoLR finds the minimum along the step, in the step's direction, and costs exactly one optimizer step.
+
+On a quadratic ``L(theta) = theta' A theta / 2`` the best rate along a direction ``d`` is known: ``g'd / d'Ad``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from trainables.auto_lr.step import AutoLRCounts, Fit, Update, auto_lr_step, fit_parabola, is_due, smooth
+
+CURVATURE = torch.diag(torch.tensor([1.0, 4.0, 0.25], dtype=torch.float64))
+CURVATURE[0, 1] = CURVATURE[1, 0] = 0.5
+START = torch.tensor([1.0, -2.0, 3.0], dtype=torch.float64)
+
+
+class Quadratic:
+    """A parameter, its gradient, and probes that record what they see."""
+
+    def __init__(self, *, curvature: Tensor = CURVATURE, ascend: bool = False) -> None:
+        self.curvature = curvature
+        self.theta = nn.Parameter(START.clone())
+        self.theta.grad = (-1.0 if ascend else 1.0) * curvature @ START
+        self.seen: list[Tensor] = []
+
+    def loss(self) -> float:
+        self.seen.append(self.theta.detach().clone())
+        return float(self.theta @ self.curvature @ self.theta / 2)
+
+    def best_rate(self, direction: Tensor) -> float:
+        gradient = self.curvature @ START
+        return float(gradient @ direction / (direction @ self.curvature @ direction))
+
+
+def sgd(problem: Quadratic, lr: float) -> torch.optim.Optimizer:
+    return torch.optim.SGD([problem.theta], lr=lr)
+
+
+def adamw(problem: Quadratic, lr: float) -> torch.optim.Optimizer:
+    return torch.optim.AdamW([problem.theta], lr=lr, weight_decay=0.1)
+
+
+OPTIMIZERS = pytest.mark.parametrize("make", [sgd, adamw])
+Make = Callable[[Quadratic, float], torch.optim.Optimizer]
+
+
+def plain_step(make: Make, lr: float, *, ascend: bool = False, curvature: Tensor = CURVATURE) -> Tensor:
+    """Where the optimizer alone ends up, at ``lr``."""
+    problem = Quadratic(ascend=ascend, curvature=curvature)
+    make(problem, lr).step()
+    return problem.theta.detach()
+
+
+@OPTIMIZERS
+@pytest.mark.parametrize("lr", [1e-4, 1e-2, 0.3])
+def test_on_a_quadratic_the_fitted_rate_is_exact_wherever_it_starts(make: Make, lr: float) -> None:
+    problem = Quadratic()
+    direction = (START - plain_step(make, lr)) / lr
+    optimizer = make(problem, lr)
+    fit = auto_lr_step(optimizer, [problem.theta], problem.loss, smoothing="paper").fit
+    best = problem.best_rate(direction)
+    assert fit.fallback is None
+    assert fit.eta_star == pytest.approx(best, rel=1e-6)
+    assert optimizer.param_groups[0]["lr"] == pytest.approx(best, rel=1e-6)
+    torch.testing.assert_close(problem.theta.detach(), START - best * direction, rtol=1e-6, atol=1e-9)
+    gradient = CURVATURE @ START
+    assert fit.slope == pytest.approx(float(gradient @ direction), rel=1e-6)
+    assert fit.curvature == pytest.approx(float(direction @ CURVATURE @ direction), rel=1e-4)
+
+
+@OPTIMIZERS
+def test_the_step_goes_downhill_and_beats_both_probes(make: Make) -> None:
+    """The paper's Algorithm 1 has the probes the wrong way round and would step uphill."""
+    problem = Quadratic()
+    fit = auto_lr_step(make(problem, 1e-2), [problem.theta], problem.loss, smoothing="paper").fit
+    assert fit.loss_plus < fit.loss_zero < fit.loss_minus
+    assert problem.loss() < fit.loss_plus
+
+
+@OPTIMIZERS
+def test_the_probes_see_the_start_the_step_and_its_mirror_image_bit_for_bit(make: Make) -> None:
+    problem = Quadratic()
+    auto_lr_step(make(problem, 1e-2), [problem.theta], problem.loss, smoothing="paper")
+    stepped = plain_step(make, 1e-2)
+    assert len(problem.seen) == 3
+    assert torch.equal(problem.seen[0], START)
+    assert torch.equal(problem.seen[1], stepped)
+    assert torch.equal(problem.seen[2], START - (stepped - START))
+
+
+def test_the_final_step_starts_from_the_exact_parameters() -> None:
+    """Sizes from 1e-8 to 1e8 in float32, where ``theta + delta - delta`` is not theta."""
+    generator = torch.Generator().manual_seed(0)
+    start = torch.randn(1000, generator=generator) * 10.0 ** torch.randint(-8, 9, (1000,), generator=generator)
+    gradient = torch.randn(1000, generator=generator)
+    losses = iter([1.0, 0.8, 1.3])  # G = 0.25/eta, H = 0.1/eta^2: eta* = 2.5 eta
+    parameter = nn.Parameter(start.clone())
+    parameter.grad = gradient.clone()
+    optimizer = torch.optim.SGD([parameter], lr=0.1)
+    fit = auto_lr_step(optimizer, [parameter], lambda: next(losses), smoothing="paper").fit
+    delta = start.add(gradient, alpha=-0.1) - start
+    assert not torch.equal(start + delta - delta, start)
+    assert fit.eta_star is not None
+    assert fit.eta_star == pytest.approx(0.25)
+    assert torch.equal(parameter.detach(), start.add(delta, alpha=fit.eta_star / 0.1))
+
+
+def test_a_loss_known_beforehand_is_not_probed_again() -> None:
+    problem = Quadratic()
+    known = problem.loss()
+    problem.seen.clear()
+    fit = auto_lr_step(sgd(problem, 0.01), [problem.theta], problem.loss, smoothing="paper", loss_zero=known).fit
+    assert len(problem.seen) == 2
+    assert fit.eta_star == pytest.approx(problem.best_rate(CURVATURE @ START), rel=1e-6)
+
+
+# What is refused -----------------------------------------------------------------------------------------------------
+
+
+def _probe(values: list[float]) -> Callable[[], float]:
+    remaining = iter(values)
+    return lambda: next(remaining)
+
+
+@OPTIMIZERS
+@pytest.mark.parametrize(
+    ("losses", "reason"),
+    [
+        ([1.0, math.nan, 1.2], "not finite"),
+        ([1.0, 0.9, math.inf], "not finite"),
+        ([1.0, math.inf, math.inf], "not finite"),
+        ([math.nan, 0.9, 1.2], "not finite"),
+        ([1.0, 1.2, 0.9], "no descent"),
+        ([1.0, 1.0, 1.0], "no descent"),
+        ([1.0, 0.7, 1.2], "no curvature"),
+        ([1.0, 0.75, 1.25], "no curvature"),
+    ],
+)
+def test_a_refused_fit_is_a_plain_step_at_the_old_rate(make: Make, losses: list[float], reason: str) -> None:
+    problem = Quadratic()
+    optimizer = make(problem, 0.01)
+    fit = auto_lr_step(optimizer, [problem.theta], _probe(losses), smoothing="paper").fit
+    assert (fit.fallback, fit.eta_star) == (reason, None)
+    assert optimizer.param_groups[0]["lr"] == 0.01
+    torch.testing.assert_close(problem.theta.detach(), plain_step(make, 0.01), rtol=1e-6, atol=1e-12)
+
+
+@OPTIMIZERS
+def test_a_step_that_climbs_is_refused_for_no_descent(make: Make) -> None:
+    problem = Quadratic(ascend=True)
+    fit = auto_lr_step(make(problem, 0.01), [problem.theta], problem.loss, smoothing="paper").fit
+    assert fit.fallback == "no descent"
+    torch.testing.assert_close(problem.theta.detach(), plain_step(make, 0.01, ascend=True), rtol=1e-6, atol=1e-12)
+
+
+@OPTIMIZERS
+def test_a_concave_loss_is_refused_for_no_curvature(make: Make) -> None:
+    """Descent without end: ``G/H`` would be negative and step back uphill."""
+    problem = Quadratic(curvature=-CURVATURE)
+    fit = auto_lr_step(make(problem, 0.01), [problem.theta], problem.loss, smoothing="paper").fit
+    assert fit.slope > 0
+    assert fit.fallback == "no curvature"
+    expected = plain_step(make, 0.01, curvature=-CURVATURE)
+    torch.testing.assert_close(problem.theta.detach(), expected, rtol=1e-6, atol=1e-12)
+
+
+@settings(deadline=None)
+@given(st.floats(1e-6, 1.0), st.floats(0.0, 10.0), st.floats(-5.0, 5.0), st.floats(-5.0, 5.0))
+def test_the_fit_recovers_a_parabola(eta: float, level: float, drop: float, bend: float) -> None:
+    """``L0 - x G + x^2 H / 2`` with ``drop = eta G`` and ``bend = eta^2 H``, at x = 0, eta, -eta."""
+    fit = fit_parabola(eta, level, level - drop + bend / 2, level + drop + bend / 2)
+    assert fit.slope * eta == pytest.approx(drop, abs=1e-12)
+    assert fit.curvature * eta**2 == pytest.approx(bend, abs=1e-12)
+    if drop > 1e-6 and bend > 1e-6:
+        assert fit.eta_star is not None
+        assert fit.eta_star == pytest.approx(eta * drop / bend, rel=1e-6)
+    elif drop < -1e-6:
+        assert fit.fallback == "no descent"
+    elif drop > 1e-6 and bend < -1e-6:
+        assert fit.fallback == "no curvature"
+
+
+# One optimizer step --------------------------------------------------------------------------------------------------
+
+
+def test_adamw_advances_its_moments_once() -> None:
+    problem, twin = Quadratic(), Quadratic()
+    optimizer, plain = adamw(problem, 0.01), adamw(twin, 0.01)
+    auto_lr_step(optimizer, [problem.theta], problem.loss, smoothing="paper")
+    plain.step()
+    state, expected = optimizer.state[problem.theta], plain.state[twin.theta]
+    assert float(state["step"]) == 1.0
+    assert torch.equal(state["exp_avg"], expected["exp_avg"])
+    assert torch.equal(state["exp_avg_sq"], expected["exp_avg_sq"])
+
+
+def test_sgd_advances_its_momentum_once() -> None:
+    problem, twin = Quadratic(), Quadratic()
+    optimizer = torch.optim.SGD([problem.theta], lr=0.01, momentum=0.9)
+    plain = torch.optim.SGD([twin.theta], lr=0.01, momentum=0.9)
+    for _ in range(2):
+        problem.theta.grad = CURVATURE @ START
+        twin.theta.grad = CURVATURE @ START
+        auto_lr_step(optimizer, [problem.theta], problem.loss, smoothing="paper")
+        plain.step()
+    assert torch.equal(optimizer.state[problem.theta]["momentum_buffer"], plain.state[twin.theta]["momentum_buffer"])
+
+
+@pytest.mark.parametrize("smoothing", ["paper", "clip", "official"])
+def test_adamw_under_auto_lr_is_adamw_at_the_rates_it_chose(smoothing: str) -> None:
+    problem, twin = Quadratic(), Quadratic()
+    optimizer, plain = adamw(problem, 1e-3), adamw(twin, 1e-3)
+    rates = []
+    for step in range(6):
+        for each in (problem, twin):
+            each.theta.grad = CURVATURE @ each.theta.detach()
+        if step % 2 == 0:
+            auto_lr_step(optimizer, [problem.theta], problem.loss, smoothing=smoothing)
+        else:
+            optimizer.step()
+        rates.append(optimizer.param_groups[0]["lr"])
+        plain.param_groups[0]["lr"] = rates[-1]
+        plain.step()
+        torch.testing.assert_close(problem.theta.detach(), twin.theta.detach(), rtol=1e-6, atol=1e-9)
+    assert len({1e-3, *rates}) >= 3
+
+
+def test_all_parameter_groups_scale_alike() -> None:
+    fast, slow = nn.Parameter(torch.tensor([4.0, 2.0]).double()), nn.Parameter(torch.tensor([3.0]).double())
+    start = [fast.detach().clone(), slow.detach().clone()]
+
+    def loss() -> float:
+        return float((fast**2).sum() + 3 * (slow**2).sum()) / 2
+
+    fast.grad, slow.grad = start[0].clone(), 3 * start[1]
+    optimizer = torch.optim.SGD([{"params": [fast], "lr": 1e-2}, {"params": [slow], "lr": 1e-3}])
+    fit = auto_lr_step(optimizer, [fast, slow], loss, smoothing="paper").fit
+    # d = (g_fast, g_slow / 10) at the first group's rate: eta* = g'd / d'Hd.
+    best = (20.0 + 81 / 10) / (20.0 + 3 * 0.81)
+    assert fit.eta_star == pytest.approx(best, rel=1e-6)
+    assert [group["lr"] for group in optimizer.param_groups] == pytest.approx([best, best / 10], rel=1e-6)
+    torch.testing.assert_close(fast.detach(), start[0] * (1 - best), rtol=1e-6, atol=1e-9)
+    torch.testing.assert_close(slow.detach(), start[1] * (1 - 3 * best / 10), rtol=1e-6, atol=1e-9)
+
+
+def test_buffers_come_back_as_they_were_counters_and_masks_included() -> None:
+    """BatchNorm counts in int64, attention masks are bool: neither can be moved along a direction."""
+    problem = Quadratic()
+    buffers = [torch.tensor([3, 4]), torch.tensor([True, False]), torch.tensor([0.5, 0.25])]
+    before = [buffer.clone() for buffer in buffers]
+    fit = auto_lr_step(sgd(problem, 0.01), [problem.theta, *buffers], problem.loss, smoothing="paper").fit
+    assert fit.fallback is None
+    assert all(torch.equal(buffer, old) for buffer, old in zip(buffers, before, strict=True))
+
+
+# The rate ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("smoothing", "eta_star", "expected"),
+    [
+        ("paper", 5.0, 5.0),
+        ("paper", 1e-9, 1e-9),
+        ("clip", 5.0, 0.2),
+        ("clip", 0.15, 0.15),
+        ("clip", 1e-9, 0.05),
+        ("official", 5.0, 0.11),
+        ("official", 0.15, 0.105),
+        ("official", 1e-9, 0.095),
+    ],
+)
+def test_smoothing_from_a_rate_of_a_tenth(smoothing: str, eta_star: float, expected: float) -> None:
+    assert smooth(smoothing, 0.1, eta_star) == pytest.approx(expected, rel=1e-12)
+
+
+def test_an_unknown_smoothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="unknown AutoLR smoothing 'best': expected paper, clip or official"):
+        smooth("best", 0.1, 0.2)
+
+
+@pytest.mark.parametrize(
+    ("every", "start", "due"), [(10, 1, [1, 11, 21]), (10, 5, [5, 15, 25]), (1, 3, list(range(3, 31))), (7, 30, [30])]
+)
+def test_when_a_rate_is_fitted(every: int, start: int, due: list[int]) -> None:
+    assert [step for step in range(1, 31) if is_due(step, every=every, start=start)] == due
+
+
+def test_updates_and_fallbacks_are_counted_by_reason() -> None:
+    counts = AutoLRCounts()
+    for fallback in (None, "no descent", None, "not finite", "no curvature", "no descent"):
+        fit = Fit(0.1, 1.0, 1.0, 1.0, 0.0, 0.0, None, fallback)
+        counts.record(Update(0.1, 0.1, fit, fallback, clipped=fallback == "no curvature", probes=2))
+    assert counts.to_dict() == {"updates": 2, "not_finite": 1, "no_descent": 2, "no_curvature": 1, "clipped": 1}

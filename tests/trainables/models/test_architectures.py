@@ -1,0 +1,380 @@
+"""Every twin of the registry's language models: its real architecture, through the code all models go through."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from torch.nn.functional import cross_entropy
+
+from trainables.auto_lr.step import auto_lr_step
+from trainables.data.examples import UnlearningData
+from trainables.models.checkpoints import ensure_pad_token, load_model, load_tokenizer, save_model
+from trainables.models.registry import MODELS, TargetRecipe
+from trainables.models.tiny import SLIDING_WINDOW, TWINS, VOCABULARY, make_tiny, tokenizer_for
+from trainables.run.run import UnlearningRun
+from trainables.run.workspace import Workspace, add_adapter
+from trainables.target.target import Target, prepare_target
+from trainables.text.generation import generate_greedy
+from trainables.text.losses import predict, sequence_nll
+from trainables.text.tokens import Tokens, collate, encode_examples
+
+CLASSES = {
+    "tiny-phi": transformers.PhiForCausalLM,
+    "tiny-falcon": transformers.FalconForCausalLM,
+    "tiny-gpt2": transformers.GPT2LMHeadModel,
+    "tiny-llama": transformers.LlamaForCausalLM,
+    "tiny-mistral": transformers.MistralForCausalLM,
+}
+TIED = ("tiny-falcon", "tiny-gpt2")
+
+
+@dataclass(frozen=True)
+class Twin:
+    """A twin with random weights, its tokenizer and the tiny data in its tokens."""
+
+    name: str
+    model: Any
+    tokenizer: Any
+    sequences: tuple[Tokens, ...]
+    workspace: Workspace
+
+    @property
+    def pad_id(self) -> int:
+        return int(self.tokenizer.pad_token_id)
+
+
+@pytest.fixture(scope="module", params=TWINS)
+def twin(request: pytest.FixtureRequest, tiny_data: UnlearningData, tmp_path_factory: pytest.TempPathFactory) -> Twin:
+    name = request.param
+    tokenizer = tokenizer_for(name, tiny_data.full)
+    ensure_pad_token(tokenizer)
+    model = make_tiny(name, tokenizer).eval()
+    folder = tmp_path_factory.mktemp(name) / "target"
+    save_model(model, tokenizer, folder)
+    sequences = encode_examples(tokenizer, tiny_data.full, max_length=64)
+    reference, _ = sequence_nll(
+        model,
+        encode_examples(tokenizer, tiny_data.forget, max_length=64),
+        pad_id=int(tokenizer.pad_token_id),
+        batch_size=8,
+        device="cpu",
+    )
+    target = Target("0123456789abcdef", str(folder), tiny_data, VOCABULARY, {}, tuple(reference))
+    return Twin(name, model, tokenizer, sequences, Workspace(target, device="cpu"))
+
+
+def test_it_is_the_class_of_the_model_it_stands_for_in_about_a_million_parameters(twin: Twin) -> None:
+    assert type(twin.model) is CLASSES[twin.name]
+    assert 1.0e6 < sum(parameter.numel() for parameter in twin.model.parameters()) < 1.4e6
+    assert {parameter.dtype for parameter in twin.model.parameters()} == {torch.float32}
+    assert twin.model.config.eos_token_id == twin.tokenizer.eos_token_id
+    assert MODELS[twin.name].hub_id is None
+
+
+def test_it_is_a_function_of_its_seed_and_leaves_the_generator_alone(twin: Twin) -> None:
+    torch.manual_seed(123)
+    before = torch.get_rng_state()
+    again, other = make_tiny(twin.name, twin.tokenizer), make_tiny(twin.name, twin.tokenizer, seed=1)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert all(torch.equal(one, two) for one, two in zip(twin.model.parameters(), again.parameters(), strict=True))
+    assert not torch.equal(twin.model.get_input_embeddings().weight, other.get_input_embeddings().weight)
+
+
+def test_untrained_it_guesses_about_uniformly(twin: Twin) -> None:
+    batch = collate(twin.sequences, range(len(twin.sequences)), pad_id=twin.pad_id, device="cpu")
+    with torch.no_grad():
+        predicted = predict(twin.model, batch)
+    assert float(predicted.nll.sum() / predicted.supervised.sum()) == pytest.approx(math.log(VOCABULARY), abs=0.4)
+
+
+def test_the_logits_it_leaves_out_change_no_loss(twin: Twin) -> None:
+    """Against transformers' whole logits, shifted here."""
+    batch = collate(twin.sequences, range(len(twin.sequences)), pad_id=twin.pad_id, device="cpu")
+    seen: list[dict[str, Any]] = []
+    with torch.no_grad():
+        handle = twin.model.register_forward_pre_hook(lambda _, __, given: seen.append(given), with_kwargs=True)
+        kept = predict(twin.model, batch)
+        handle.remove()
+        whole = twin.model(input_ids=batch.input_ids, attention_mask=batch.attention_mask).logits
+    assert seen[0]["logits_to_keep"] == kept.logits.shape[1] + 1 < batch.input_ids.shape[1]
+    expected = cross_entropy(whole[:, :-1].flatten(0, 1), batch.labels[:, 1:].flatten(), reduction="none")
+    expected = expected.view(len(twin.sequences), -1)[:, -kept.nll.shape[1] :]
+    torch.testing.assert_close(kept.nll, expected, rtol=0, atol=1e-5)
+    assert int(kept.supervised.sum()) == int((batch.labels != -100).sum())
+
+
+def test_padding_on_the_right_changes_no_loss(twin: Twin, exact_nll: Callable[..., torch.Tensor]) -> None:
+    """Each sequence in one batch with the longest, against itself alone in float64."""
+    lengths = {len(item) for item in twin.sequences}
+    assert len(lengths) > 2
+    with torch.no_grad():
+        totals, _ = sequence_nll(twin.model, twin.sequences, pad_id=twin.pad_id, batch_size=16, device="cpu")
+        alone, _ = sequence_nll(twin.model, twin.sequences, pad_id=twin.pad_id, batch_size=1, device="cpu")
+    exact = [exact_nll(twin.model, item) for item in twin.sequences]
+    counts = torch.tensor([len(item) for item in exact])
+    torch.testing.assert_close(torch.tensor(totals) / counts, torch.tensor(alone) / counts, rtol=0, atol=1e-5)
+    per_token = torch.tensor([float(item.mean()) for item in exact])
+    torch.testing.assert_close(torch.tensor(totals) / counts, per_token, rtol=0, atol=1e-5)
+
+
+def test_padding_on_the_left_changes_no_logit_of_a_generation(twin: Twin) -> None:
+    """The prompt alone and left-padded by 1 and by more than a window: the same scores, step by step."""
+    prompt = list(twin.sequences[0].prompt)
+
+    def scores(padding: int) -> torch.Tensor:
+        ids = torch.tensor([[*[twin.pad_id] * padding, *prompt]])
+        mask = torch.tensor([[*[0] * padding, *[1] * len(prompt)]])
+        made = twin.model.generate(
+            input_ids=ids,
+            attention_mask=mask,
+            max_new_tokens=6,
+            min_new_tokens=6,
+            do_sample=False,
+            pad_token_id=twin.pad_id,
+            output_logits=True,
+            return_dict_in_generate=True,
+        )
+        return torch.stack(made.logits)
+
+    for padding in (1, SLIDING_WINDOW + 5):
+        torch.testing.assert_close(scores(padding), scores(0), rtol=0, atol=1e-5)
+
+
+def test_a_generation_is_the_argmax_of_the_forward_passes_without_a_cache(twin: Twin) -> None:
+    """In batches of prompts of several lengths, against one growing sequence at a time."""
+    prompts = [item.prompt for item in twin.sequences[:5]]
+    made = generate_greedy(twin.model, twin.tokenizer, prompts, max_new_tokens=8, batch_size=5, device="cpu")
+    for prompt, text in zip(prompts, made, strict=True):
+        ids = list(prompt)
+        with torch.no_grad():
+            while len(ids) < len(prompt) + 8 and (len(ids) == len(prompt) or ids[-1] != twin.tokenizer.eos_token_id):
+                ids.append(int(twin.model(input_ids=torch.tensor([ids])).logits[0, -1].argmax()))
+        assert text == twin.tokenizer.decode(ids[len(prompt) :], skip_special_tokens=True).strip()
+
+
+# Training ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"auto_lr": "on", "auto_lr_every": 1},
+        {"gradient_checkpointing": True},
+        {"lora_rank": 2},
+        {"lora_rank": 2, "gradient_checkpointing": True, "dtype": "bf16", "auto_lr": "on"},
+        {"dtype": "bf16"},
+    ],
+    ids=["AutoLR", "checkpointing", "LoRA", "LoRA checkpointing bf16 AutoLR", "bf16"],
+)
+def test_it_forgets(twin: Twin, make_spec: Any, changes: dict[str, Any]) -> None:
+    """Ascent on the forget set alone: two steps raise its loss, whatever they are computed in."""
+    rate = 3e-3 if "lora_rank" in changes else 3e-4
+    method = {"method": "ngdiff"} if "auto_lr" in changes else {"method": "ga"}
+    run = UnlearningRun(make_spec(**method, epochs=1, lr=rate, **changes), twin.workspace)
+    before = run._evaluator.losses(run.model)["forget_loss"]
+    (report,) = list(run)
+    assert report.status is not None
+    assert report.status.value == "finished"
+    assert report.step == 2
+    if method["method"] == "ga":
+        assert report.losses["forget_loss"] > before + 1e-3
+    assert all(parameter.isfinite().all() for parameter in run.parameters)
+
+
+def test_gradient_checkpointing_changes_no_gradient(twin: Twin, make_spec: Any) -> None:
+    batch = collate(twin.sequences, range(6), pad_id=twin.pad_id, device="cpu")
+
+    def gradients(checkpointing: bool) -> list[torch.Tensor]:
+        model = twin.workspace.model_for(make_spec(gradient_checkpointing=checkpointing))
+        assert any(getattr(part, "gradient_checkpointing", False) for part in model.modules()) is checkpointing
+        torch.manual_seed(0)  # the same dropout, where the model has it
+        predict(model, batch).nll.sum().backward()
+        return [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
+
+    for plain, saved in zip(gradients(False), gradients(True), strict=True):
+        torch.testing.assert_close(saved, plain)
+
+
+def test_the_adapter_is_on_every_linear_layer_but_the_head_and_starts_as_the_identity(
+    twin: Twin, make_spec: Any
+) -> None:
+    ids = torch.tensor([twin.sequences[0].ids])
+    adapted = twin.workspace.model_for(make_spec(lora_rank=2)).eval()
+    with torch.no_grad():
+        torch.testing.assert_close(adapted(input_ids=ids).logits, twin.model(input_ids=ids).logits, rtol=0, atol=0)
+    layers = {
+        name
+        for name, module in twin.model.named_modules()
+        if isinstance(module, torch.nn.Linear | transformers.pytorch_utils.Conv1D)
+    } - {"lm_head"}
+    marked = {name for name, _ in adapted.named_parameters() if ".lora_A." in name}
+    assert {name.removeprefix("base_model.model.").partition(".lora_A.")[0] for name in marked} == layers
+
+
+def test_a_target_fine_tuned_through_lora_is_a_whole_model_that_knows_more(
+    tiny_data: UnlearningData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_spec: Any, twin: Twin
+) -> None:
+    monkeypatch.setattr("trainables.target.problem.load_data", lambda *arguments, **named: tiny_data)
+    recipe = TargetRecipe(lr=1e-2, batch_size=8, epochs=3, stop_when_memorised=False, lora_rank=4)
+    spec = make_spec(model=twin.name)
+    target = prepare_target(spec, recipe=recipe, device="cpu", cache=tmp_path)
+    model = load_model(target.path)
+    assert type(model) is CLASSES[twin.name]
+    assert not list(Path(target.path).glob("adapter*"))
+    assert target.baseline["forget_loss"] < math.log(VOCABULARY) - 0.5
+    moved = [
+        name
+        for (name, mine), theirs in zip(model.named_parameters(), twin.model.parameters(), strict=True)
+        if not torch.equal(mine, theirs)
+    ]
+    adapted = add_adapter(make_tiny(twin.name, twin.tokenizer), rank=4, seed=0)
+    owners = {name.removeprefix("base_model.model.").partition(".lora_A.")[0] for name, _ in adapted.named_parameters()}
+    assert moved
+    assert {name.removesuffix(".weight") for name in moved} <= owners
+
+
+# Tied embeddings -----------------------------------------------------------------------------------------------------
+
+
+def _is_tied(model: Any) -> bool:
+    return model.get_output_embeddings().weight is model.get_input_embeddings().weight
+
+
+def _embeddings(model: Any) -> torch.Tensor:
+    weight: torch.Tensor = model.get_input_embeddings().weight
+    return weight.detach().clone()
+
+
+def test_tied_embeddings_stay_one_tensor_from_trial_to_trial(twin: Twin, make_spec: Any) -> None:
+    tied = twin.name in TIED
+    for changes in ({}, {"lora_rank": 2}, {"gradient_checkpointing": True}, {}):
+        model = twin.workspace.model_for(make_spec(**changes))
+        base = model.get_base_model() if "lora_rank" in changes else model
+        assert _is_tied(base) is tied
+        assert torch.equal(_embeddings(base), _embeddings(twin.model))
+        assert torch.equal(base.get_output_embeddings().weight, twin.model.get_output_embeddings().weight)
+        assert len(list(base.parameters())) >= len(list(twin.model.parameters()))
+        with torch.no_grad():
+            base.get_output_embeddings().weight.fill_(float("nan"))
+
+
+def test_tied_embeddings_stay_one_tensor_through_a_run_with_auto_lr_and_a_checkpoint(
+    twin: Twin, make_spec: Any, tmp_path: Path
+) -> None:
+    run = UnlearningRun(make_spec(method="ngdiff", auto_lr="on", auto_lr_every=1, epochs=1), twin.workspace)
+    (_,) = list(run)
+    tied = twin.name in TIED
+    assert _is_tied(run.model) is tied
+    save_model(run.model, twin.tokenizer, tmp_path / "checkpoint")
+    loaded = load_model(tmp_path / "checkpoint")
+    assert _is_tied(loaded) is tied
+    assert torch.equal(_embeddings(loaded), _embeddings(run.model))
+    assert torch.equal(loaded.get_output_embeddings().weight, run.model.get_output_embeddings().weight)
+    assert not torch.equal(_embeddings(loaded), _embeddings(twin.model))
+
+
+def test_a_refused_auto_lr_update_moves_tied_embeddings_by_the_optimizers_own_step(twin: Twin, make_spec: Any) -> None:
+    """Restored bit for bit and moved once: a tied tensor that is visited twice would move twice as far."""
+    batch = collate(twin.sequences, range(6), pad_id=twin.pad_id, device="cpu")
+
+    def step(make: Callable[[torch.optim.Optimizer, Sequence[torch.Tensor]], object]) -> list[torch.Tensor]:
+        model = twin.workspace.model_for(make_spec()).eval()
+        parameters = list(model.parameters())
+        optimizer = torch.optim.SGD(parameters, lr=0.5)
+        predict(model, batch).nll.mean().backward()
+        make(optimizer, parameters)
+        return [parameter.detach().clone() for parameter in parameters]
+
+    def refused(optimizer: torch.optim.Optimizer, parameters: Sequence[torch.Tensor]) -> None:
+        fit = auto_lr_step(optimizer, parameters, lambda: 1.0, smoothing="clip")
+        assert fit.fallback == "no descent"
+
+    plain, probed = step(lambda optimizer, _: optimizer.step()), step(refused)
+    for one, two in zip(plain, probed, strict=True):
+        torch.testing.assert_close(two, one, rtol=0, atol=1e-6)
+
+
+# What is particular to one ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("twin", ["tiny-mistral"], indirect=True)
+def test_mistral_shares_keys_among_heads_and_looks_back_no_further_than_its_window(twin: Twin) -> None:
+    config = twin.model.config
+    assert config.num_key_value_heads < config.num_attention_heads
+    reach = config.num_hidden_layers * (SLIDING_WINDOW - 1)
+    ids = torch.arange(10, 10 + reach + 2)[None, :]
+    other = ids.clone()
+    with torch.no_grad():
+        before = twin.model(input_ids=ids).logits[0, -1]
+        other[0, 0] = 500
+        torch.testing.assert_close(twin.model(input_ids=other).logits[0, -1], before, rtol=0, atol=0)
+        other[0, -SLIDING_WINDOW] = 500
+        assert not torch.equal(twin.model(input_ids=other).logits[0, -1], before)
+
+
+@pytest.mark.parametrize("twin", ["tiny-falcon"], indirect=True)
+def test_falcon_has_alibi_and_no_rotary_positions(twin: Twin) -> None:
+    config = twin.model.config
+    assert (config.alibi, config.multi_query, config.parallel_attn, config.bias) == (True, False, False, True)
+    ids = torch.tensor([twin.sequences[0].ids])
+    with torch.no_grad():
+        before = twin.model(input_ids=ids).logits
+        # Rotary positions would move with these; a bias on distances does not.
+        shifted = twin.model(input_ids=ids, position_ids=torch.arange(7, 7 + ids.shape[1])[None, :]).logits
+        assert torch.equal(shifted, before)
+        assert not torch.allclose(twin.model(input_ids=ids.flip(1)).logits[0, -1], before[0, -1], atol=1e-3)
+
+
+@pytest.mark.parametrize("twin", ["tiny-gpt2"], indirect=True)
+def test_gpt2_trains_with_dropout_and_is_probed_without(twin: Twin) -> None:
+    assert not twin.workspace.train_mode_is_eval_mode
+    assert twin.model.config.resid_pdrop == 0.1
+
+
+@pytest.mark.parametrize("name", ["tiny-llama", "tiny-mistral"])
+def test_their_tokenizer_is_laid_out_as_llamas(name: str, tiny_data: UnlearningData, tmp_path: Path) -> None:
+    tokenizer = tokenizer_for(name, tiny_data.full)
+    assert tokenizer.convert_ids_to_tokens([0, 1, 2, 3, 258]) == ["<unk>", "<s>", "</s>", "<0x00>", "<0xFF>"]
+    assert tokenizer.pad_token is None
+    text = "Où est Łódź?  東京 🦜\nAnswer: x"
+    ids = tokenizer(text).input_ids
+    assert ids[0] == tokenizer.bos_token_id
+    assert tokenizer.unk_token_id not in ids
+    assert tokenizer.decode(ids, skip_special_tokens=True) == text
+    tokenizer.save_pretrained(tmp_path)
+    loaded = load_tokenizer(tmp_path)
+    assert loaded(text).input_ids == ids
+    assert encode_examples(loaded, tiny_data.full, max_length=64) == encode_examples(
+        tokenizer, tiny_data.full, max_length=64
+    )
+
+
+class _AllLogits(transformers.PhiForCausalLM):
+    """An architecture that knows no ``logits_to_keep``."""
+
+    def forward(self, input_ids: Any, attention_mask: Any, use_cache: bool, **ignored: Any) -> Any:
+        return super().forward(input_ids=input_ids, attention_mask=attention_mask, use_cache=use_cache)
+
+
+@pytest.mark.parametrize("lora", [False, True])
+def test_an_architecture_that_always_gives_all_logits_has_the_same_losses(
+    known_network: Any, tiny_data: UnlearningData, tokenizer: Any, lora: bool
+) -> None:
+    sequences = encode_examples(tokenizer, tiny_data.full, max_length=64)
+    batch = collate(sequences, range(len(sequences)), pad_id=tokenizer.pad_token_id, device="cpu")
+    other = _AllLogits(known_network.config)
+    other.load_state_dict(known_network.state_dict())
+    other.eval()
+    if lora:
+        other = add_adapter(other, rank=2, seed=0).eval()
+    with torch.no_grad():
+        expected, actual = predict(known_network.eval(), batch), predict(other, batch)
+    assert torch.equal(actual.supervised, expected.supervised)
+    torch.testing.assert_close(actual.nll, expected.nll, rtol=0, atol=1e-5)

@@ -1,0 +1,79 @@
+"""A checkpoint folder loads with ``from_pretrained`` alone, and is there whole or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from trainables.models.checkpoints import LoadError, ensure_pad_token, load_model, save_model
+
+
+def _equal(one: Any, other: Any) -> bool:
+    mine, theirs = one.state_dict(), other.state_dict()
+    return mine.keys() == theirs.keys() and all(torch.equal(mine[name], theirs[name]) for name in mine)
+
+
+def test_a_saved_model_loads_with_transformers_alone(tmp_path: Path, make_network: Any, tokenizer: Any) -> None:
+    model = make_network()
+    save_model(model, tokenizer, tmp_path / "deep" / "checkpoint")
+    folder = tmp_path / "deep" / "checkpoint"
+    assert _equal(AutoModelForCausalLM.from_pretrained(folder), model)
+    assert AutoTokenizer.from_pretrained(folder).get_vocab() == tokenizer.get_vocab()
+    assert [path.suffix for path in folder.iterdir() if path.stat().st_size > 50_000] == [".safetensors"]
+
+
+def test_an_older_folder_is_replaced_with_all_that_was_in_it(tmp_path: Path, make_network: Any, tokenizer: Any) -> None:
+    folder = tmp_path / "checkpoint"
+    save_model(make_network(seed=0), tokenizer, folder)
+    (folder / "stale.txt").write_text("from the older one")
+    new = make_network(seed=1)
+    save_model(new, tokenizer, folder)
+    assert _equal(load_model(folder), new)
+    assert not (folder / "stale.txt").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
+
+
+def test_a_save_that_fails_leaves_the_older_folder_and_nothing_else(
+    tmp_path: Path, make_network: Any, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "checkpoint"
+    old = make_network(seed=0)
+    save_model(old, tokenizer, folder)
+
+    def full_disk(path: Path) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(tokenizer, "save_pretrained", full_disk)
+    with pytest.raises(OSError, match="no space left"):
+        save_model(make_network(seed=1), tokenizer, folder)
+    assert _equal(load_model(folder), old)
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
+
+
+def test_models_load_in_float32_whatever_they_were_saved_in(tmp_path: Path, make_network: Any, tokenizer: Any) -> None:
+    save_model(make_network().bfloat16(), tokenizer, tmp_path / "half")
+    assert {parameter.dtype for parameter in load_model(tmp_path / "half").parameters()} == {torch.float32}
+
+
+def test_pickled_weights_are_not_loaded(tmp_path: Path, make_network: Any) -> None:
+    """Unpickling runs code."""
+    model = make_network()
+    model.config.save_pretrained(tmp_path)
+    torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
+    with pytest.raises(LoadError, match="safetensors"):
+        load_model(tmp_path)
+
+
+def test_a_tokenizer_without_a_padding_token_pads_with_eos(tokenizer: Any, tmp_path: Path) -> None:
+    tokenizer.save_pretrained(tmp_path)
+    bare = AutoTokenizer.from_pretrained(tmp_path, pad_token=None)
+    assert bare.pad_token_id is None
+    ensure_pad_token(bare)
+    assert bare.pad_token_id == bare.eos_token_id
+    own = tokenizer.pad_token_id
+    ensure_pad_token(tokenizer)
+    assert tokenizer.pad_token_id == own

@@ -1,0 +1,185 @@
+"""The learning-rate-free optimizers are their packages' with a cap, resume bit for bit, and stop when they run away."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from dadaptation import DAdaptAdam
+from dog import DoG
+from prodigyopt import Prodigy
+from torch import Tensor, nn
+
+from trainables.run.distance_optimizers import distance_columns, make_distance_optimizer, run_away
+from trainables.run.optimizers import LR_FREE, OPTIMIZER_INFO
+from trainables.run.reports import Status
+from trainables.run.run import UnlearningRun
+from trainables.run.workspace import Workspace
+from trainables.spec import TrialSpec
+
+START = torch.tensor([0.5, -1.5, 2.0])
+UNCAPPED = 1e30
+
+
+def quadratic(optimizer: torch.optim.Optimizer, steps: int, *, sign: float = 1.0) -> list[Tensor]:
+    """Parameters after each step down ``|x - 1|^2 / 2``; ``sign=-1`` climbs it."""
+    (parameter,) = optimizer.param_groups[0]["params"]
+    seen = []
+    for _ in range(steps):
+        parameter.grad = sign * (parameter.detach() - 1.0)
+        optimizer.step()
+        seen.append(parameter.detach().clone())
+    return seen
+
+
+def made(name: str, *, growth: float = UNCAPPED, weight_decay: float = 0.0) -> torch.optim.Optimizer:
+    return make_distance_optimizer(
+        name, [nn.Parameter(START.clone())], lr=1.0, weight_decay=weight_decay, growth=growth
+    )
+
+
+PACKAGES: dict[str, Callable[..., torch.optim.Optimizer]] = {"prodigy": Prodigy, "dadapt-adam": DAdaptAdam, "dog": DoG}
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_uncapped_it_is_the_packages_own(name: str, decay: float) -> None:
+    settings = {} if name == "dog" else {"decouple": True}
+    theirs = PACKAGES[name]([nn.Parameter(START.clone())], lr=1.0, weight_decay=decay, **settings)
+    for mine, expected in zip(quadratic(made(name, weight_decay=decay), 40), quadratic(theirs, 40), strict=True):
+        torch.testing.assert_close(mine, expected, rtol=1e-6, atol=0.0)
+
+
+def test_dowg_is_algorithm_1() -> None:
+    x, start = START.double(), START.double()
+    far, v = 1e-6 * (1.0 + float(start.norm())), 0.0
+    ours = make_distance_optimizer("dowg", [nn.Parameter(x.clone())], lr=1.0, weight_decay=0.0, growth=UNCAPPED)
+    for found in quadratic(ours, 60):
+        g = x - 1.0
+        far = max(far, float((x - start).norm()))
+        v += far**2 * float(g @ g)
+        x = x - far**2 / math.sqrt(v) * g
+        torch.testing.assert_close(found, x, rtol=1e-12, atol=0.0)
+
+
+def test_the_distance_and_the_gradient_of_millions_of_weights_keep_float64_accuracy() -> None:
+    """In float32 the small terms drown in the sum of the large ones."""
+    values = torch.cat([torch.full((1000,), 30.0), torch.full((3_000_000,), 0.01)])
+    length = float(values.double().norm())
+    parameter = nn.Parameter(values.clone())
+    optimizer = make_distance_optimizer("dog", [parameter], lr=1.0, weight_decay=0.0, growth=UNCAPPED)
+    parameter.grad = values.clone()
+    optimizer.step()
+    (group,) = optimizer.param_groups
+    assert float(group["rbar"]) == pytest.approx(1e-6 * (1.0 + length), rel=1e-9)
+    assert float(group["G"]) == pytest.approx(length**2, rel=1e-9)
+    assert run_away(optimizer) is None
+    assert group["start_length"] == pytest.approx(1.0 + length, rel=1e-9)
+    with torch.no_grad():
+        parameter.copy_(2 * values)
+    optimizer.step()
+    assert float(group["rbar"]) == pytest.approx(length, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", LR_FREE)
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_the_distance_never_grows_faster_than_the_cap(name: str, sign: float) -> None:
+    optimizer = made(name, growth=1.1)
+    distances = []
+    for _ in range(60):
+        quadratic(optimizer, 1, sign=sign)
+        distances.append(distance_columns(optimizer)["distance"])
+    assert distances[-1] > distances[0]
+    assert all(b <= 1.1 * a * (1 + 1e-6) for a, b in itertools.pairwise(distances))
+
+
+@pytest.mark.parametrize("name", LR_FREE)
+@pytest.mark.parametrize("done", [0, 1, 7])
+def test_it_resumes_bit_for_bit(name: str, done: int) -> None:
+    whole = quadratic(made(name, growth=1.5), 20)
+    first = made(name, growth=1.5)
+    quadratic(first, done)
+    second = made(name, growth=1.5)
+    with torch.no_grad():
+        second.param_groups[0]["params"][0].copy_(first.param_groups[0]["params"][0])
+    second.load_state_dict(first.state_dict())
+    assert all(torch.equal(a, b) for a, b in zip(quadratic(second, 20 - done), whole[done:], strict=True))
+
+
+@pytest.mark.parametrize("name", LR_FREE)
+def test_a_parameter_without_gradient_and_a_zero_gradient_do_not_move(name: str) -> None:
+    parameters = [nn.Parameter(START.clone()), nn.Parameter(START.clone())]
+    optimizer = make_distance_optimizer(name, parameters, lr=1.0, weight_decay=0.0, growth=1.2)
+    parameters[0].grad = torch.zeros(3)
+    optimizer.step()
+    assert all(torch.equal(parameter, START) for parameter in parameters)
+
+
+@pytest.mark.parametrize("name", LR_FREE)
+def test_a_run_resumes_bit_for_bit_and_reports_its_distance(
+    name: str, workspace: Workspace, make_spec: Any, tmp_path: Any
+) -> None:
+    spec = make_spec(method="graddrop", optimizer=name, lr=1.0, epochs=3, d_growth=2.0)
+    whole = UnlearningRun(spec, workspace)
+    rows = [report.row() for report in whole]
+    expected = [parameter.detach().clone() for parameter in whole.parameters]
+    assert 0 < rows[0]["distance"] <= rows[-1]["distance"]  # type: ignore[operator]
+    assert rows[-1]["effective_lr"] > 0  # type: ignore[operator]
+    first = UnlearningRun(spec, workspace)
+    next(first)
+    torch.save(first.state_dict(), tmp_path / "state.pt")
+    second = UnlearningRun(spec, workspace)
+    second.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
+    list(second)
+    assert all(torch.equal(a, b) for a, b in zip(second.parameters, expected, strict=True))
+
+
+@pytest.mark.parametrize("name", LR_FREE)
+def test_ascent_of_a_quadratic_runs_away_and_descent_does_not(name: str) -> None:
+    down, up = made(name, growth=1.5), made(name, growth=1.5)
+    quadratic(down, 300)
+    assert run_away(down) is None
+    steps = 0
+    while run_away(up) is None and steps < 2000:
+        quadratic(up, 1, sign=-1.0)
+        steps += 1
+    assert "ran away" in str(run_away(up))
+
+
+@pytest.mark.parametrize("name", LR_FREE)
+def test_a_run_whose_distance_ran_away_ends_with_its_reason(name: str, workspace: Workspace, make_spec: Any) -> None:
+    spec = make_spec(method="ga", optimizer=name, lr=1.0, epochs=400, d_growth=10.0)
+    # An estimate that has grown past its limit, as the ascent above ends.
+    reports = []
+    run = UnlearningRun(spec, workspace)
+    for group in run.optimizer.param_groups:
+        if "d" in group:
+            group["d"] = group["d_max"] = 20.0
+        else:
+            group["reps_rel"] = 20.0
+    reports.append(next(run))
+    assert reports[-1].status is Status.DIVERGED
+    assert "ran away" in str(reports[-1].error)
+
+
+def test_auto_lr_and_growth_are_refused_where_they_mean_nothing() -> None:
+    for name in LR_FREE:
+        (problem,) = TrialSpec(optimizer=name, auto_lr="on").problems()
+        assert "not linear in lr" in problem
+    assert "applies to prodigy" in TrialSpec(d_growth=1.5).problems()[0]
+    for growth in (0.5, math.inf, math.nan):
+        assert "at least 1" in TrialSpec(optimizer="dog", d_growth=growth).problems()[0]
+    assert TrialSpec(optimizer="dog", lr=1.0, d_growth=1.5).problems() == []
+
+
+def test_a_spec_from_before_the_growth_cap_keeps_its_hash() -> None:
+    spec = TrialSpec()
+    old = {key: value for key, value in spec.to_dict().items() if key != "d_growth"}
+    assert TrialSpec.from_dict(old) == spec
+    assert replace(spec, optimizer="dog").spec_hash != replace(spec, optimizer="dog", d_growth=1.5).spec_hash
+    assert set(OPTIMIZER_INFO) > set(LR_FREE)

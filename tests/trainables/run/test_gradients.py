@@ -1,0 +1,149 @@
+"""Inner products of gradients are exact to float64, and the combined gradient is the weighted sum it says."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from trainables.run import gradients
+from trainables.run.gradients import Gradient, combine_, gramian, norm, take_gradient
+from trainables.weightings import Weights
+
+SHAPES = ((3, 5), (7,), (2, 3, 4), (1,))
+
+
+def _gradient(seed: int, missing: tuple[int, ...] = ()) -> Gradient:
+    generator = torch.Generator().manual_seed(seed)
+    parts = [torch.randn(shape, generator=generator) for shape in SHAPES]
+    return [None if index in missing else part for index, part in enumerate(parts)]
+
+
+def _flat(gradient: Gradient) -> Tensor:
+    """Everything in one float64 vector; a missing part is zeros."""
+    parts = [torch.zeros(shape) if part is None else part for part, shape in zip(gradient, SHAPES, strict=True)]
+    return torch.cat([part.double().flatten() for part in parts])
+
+
+MISSING = [
+    ((), ()),
+    ((1,), ()),
+    ((), (0, 3)),
+    ((0, 1), (1, 2)),
+    ((0, 1), (2, 3)),
+    ((0, 1, 2, 3), ()),
+    ((0, 1, 2, 3),) * 2,
+]
+
+
+@pytest.mark.parametrize(("missing_r", "missing_f"), MISSING)
+def test_the_gramian_is_that_of_the_concatenated_gradients(
+    missing_r: tuple[int, ...], missing_f: tuple[int, ...]
+) -> None:
+    g_r, g_f = _gradient(0, missing_r), _gradient(1, missing_f)
+    found = gramian(g_r, g_f)
+    r, f = _flat(g_r), _flat(g_f)
+    assert (found.rr, found.rf, found.ff) == pytest.approx((float(r @ r), float(r @ f), float(f @ f)), rel=1e-14)
+    assert norm(g_r) == pytest.approx(float(r.norm()), rel=1e-14)
+
+
+def test_chunks_of_any_size_give_the_same_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    g_r, g_f = _gradient(0), _gradient(1)
+    whole = gramian(g_r, g_f)
+    monkeypatch.setattr(gradients, "_CPU_CHUNK", 4)
+    parts = gramian(g_r, g_f)
+    assert (parts.rr, parts.rf, parts.ff) == pytest.approx((whole.rr, whole.rf, whole.ff), rel=1e-14)
+
+
+def test_sums_over_many_elements_keep_float64_accuracy() -> None:
+    """float32 accumulation drowns the small terms in the sum of the large ones."""
+    values = torch.cat([torch.full((1000,), 30.0), torch.full((3_000_000,), 0.01)])
+    exact = 1000 * 900.0 + 3_000_000 * float(torch.tensor(0.01)) ** 2
+    assert gramian([values], [values]).rr == pytest.approx(exact, rel=1e-9)
+    assert norm([values]) == pytest.approx(math.sqrt(exact), rel=1e-9)
+
+
+def test_gradients_of_bfloat16_are_summed_in_float64() -> None:
+    part = torch.randn(1000, generator=torch.Generator().manual_seed(0)).bfloat16()
+    assert gramian([part], [part]).rr == pytest.approx(float((part.double() ** 2).sum()), rel=1e-12)
+
+
+def test_a_parameter_only_one_loss_depends_on_counts_for_that_loss() -> None:
+    shared, only_retain, only_forget = (nn.Parameter(torch.tensor(value)) for value in (2.0, 3.0, 5.0))
+    parameters = [shared, only_retain, only_forget]
+    (shared * 2 + only_retain * 4).backward()
+    g_r = take_gradient(parameters)
+    (shared * -1 + only_forget * 7).backward()
+    g_f = take_gradient(parameters)
+    found = gramian(g_r, g_f)
+    assert (found.rr, found.rf, found.ff) == (20.0, -2.0, 50.0)
+    combine_(parameters, g_r, g_f, Weights(0.5, 3.0))
+    assert [float(parameter.grad) for parameter in parameters if parameter.grad is not None] == [-2.0, 2.0, 21.0]
+
+
+def test_the_gramian_converts_each_gradient_to_float64_once() -> None:
+    class Conversions(TorchDispatchMode):
+        count = 0
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            self.count += func is torch.ops.aten._to_copy.default
+            return func(*args, **(kwargs or {}))
+
+    with Conversions() as seen:
+        gramian(_gradient(0), _gradient(1))
+    assert seen.count == 2 * len(SHAPES)
+
+
+def test_taking_a_gradient_leaves_none_and_copies_nothing() -> None:
+    parameters = [nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(2))]
+    (parameters[0].sum() * 2).backward()
+    given = parameters[0].grad
+    taken = take_gradient(parameters)
+    assert taken[0] is given
+    assert taken[1] is None
+    assert [parameter.grad for parameter in parameters] == [None, None]
+
+
+@pytest.mark.parametrize(("missing_r", "missing_f"), MISSING)
+@pytest.mark.parametrize("weights", [(0.25, 1.5), (1.0, 0.0), (0.0, 1.0), (0.0, 0.0), (3.0, -2.0)])
+def test_the_combination_is_the_weighted_sum(
+    missing_r: tuple[int, ...], missing_f: tuple[int, ...], weights: tuple[float, float]
+) -> None:
+    g_r, g_f = _gradient(0, missing_r), _gradient(1, missing_f)
+    expected = weights[0] * _flat(g_r) + weights[1] * _flat(g_f)
+    parameters = [nn.Parameter(torch.zeros(shape)) for shape in SHAPES]
+    combine_(parameters, g_r, g_f, Weights(*weights))
+    torch.testing.assert_close(_flat([parameter.grad for parameter in parameters]), expected, rtol=1e-6, atol=1e-6)
+    for index, parameter in enumerate(parameters):
+        kept = (weights[0] != 0 and index not in missing_r) or (weights[1] != 0 and index not in missing_f)
+        assert (parameter.grad is not None) == kept
+
+
+@pytest.mark.parametrize("bad", [math.inf, math.nan])
+def test_a_weight_of_zero_drops_a_gradient_that_is_not_finite(bad: float) -> None:
+    parameters = [nn.Parameter(torch.zeros(2)), nn.Parameter(torch.zeros(2))]
+
+    def good() -> Gradient:
+        return [torch.tensor([1.0, 2.0]), None]
+
+    def broken() -> Gradient:
+        return [torch.tensor([bad, 1.0]), torch.tensor([bad, bad])]
+
+    combine_(parameters, good(), broken(), Weights(2.0, 0.0))
+    assert parameters[0].grad is not None
+    assert (parameters[0].grad.tolist(), parameters[1].grad) == ([2.0, 4.0], None)
+    combine_(parameters, broken(), good(), Weights(0.0, 2.0))
+    assert (parameters[0].grad.tolist(), parameters[1].grad) == ([2.0, 4.0], None)
+
+
+def test_the_sum_is_made_in_the_memory_of_the_forget_gradient() -> None:
+    """Two gradient buffers at most, also while combining."""
+    parameters = [nn.Parameter(torch.zeros(2))]
+    forget = torch.tensor([1.0, 2.0])
+    combine_(parameters, [torch.tensor([1.0, 1.0])], [forget], Weights(1.0, 1.0))
+    assert parameters[0].grad is not None
+    assert parameters[0].grad.data_ptr() == forget.data_ptr()

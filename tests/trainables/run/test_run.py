@@ -1,0 +1,304 @@
+"""A run's steps are those of the method's formula, over the batches of its seed, and it reports what it did."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import PhiForCausalLM
+
+from trainables.methods import method_names
+from trainables.run.reports import Report, Status
+from trainables.run.run import UnlearningRun
+from trainables.run.workspace import Workspace
+from trainables.spec import TrialSpec
+from trainables.target.target import Target
+from trainables.text.tokens import Tokens
+
+MakeSpec = Callable[..., TrialSpec]
+
+METHODS = (*method_names(), "npo+ngdiff")
+
+
+def finish(run: UnlearningRun) -> list[Report]:
+    return list(run)
+
+
+def weights_of(run: UnlearningRun) -> list[Tensor]:
+    return [parameter.detach().clone() for parameter in run.parameters]
+
+
+# One step, by hand ---------------------------------------------------------------------------------------------------
+
+
+def _losses_by_hand(model: torch.nn.Module, sequences: Sequence[Tokens]) -> list[Tensor]:
+    """The NLL of each supervised token of each sequence, one sequence at a time, with a graph."""
+    losses = []
+    for tokens in sequences:
+        ids = torch.tensor([tokens.ids])
+        log_p = torch.log_softmax(model(input_ids=ids).logits[0, :-1].double(), dim=-1)
+        nll = -log_p[torch.arange(len(tokens) - 1), ids[0, 1:]]
+        losses.append(nll[tokens.prompt_length - 1 :])
+    return losses
+
+
+def _flat_gradient(loss: Tensor, model: torch.nn.Module) -> Tensor:
+    return torch.cat([part.flatten() for part in torch.autograd.grad(loss, list(model.parameters()))])
+
+
+REFERENCES = tuple(0.5 * number for number in range(8))
+"""Not the target's own: those would make every margin of NPO 0, whichever example they were taken for."""
+
+
+@pytest.fixture(scope="module")
+def referred(target: Target) -> Workspace:
+    """The tiny problem with other reference likelihoods."""
+    return Workspace(replace(target, reference_nll=REFERENCES), device="cpu")
+
+
+@pytest.fixture(scope="module")
+def gradients_by_hand(referred: Workspace, known_network: PhiForCausalLM, make_spec: MakeSpec) -> dict[str, Any]:
+    """float64: ``L_R``, ``L_F`` and the gradients of ``L_R``, ``-L_F`` and NPO(beta=0.5) over the whole sets."""
+    model = copy.deepcopy(known_network).double().eval()
+    forget, retain = referred.train_sets(make_spec())
+    mean_r = torch.cat(_losses_by_hand(model, retain)).mean()
+    mean_f = torch.cat(_losses_by_hand(model, forget)).mean()
+    sums = torch.stack([nll.sum() for nll in _losses_by_hand(model, forget)])
+    margins = 0.5 * (sums - torch.tensor(REFERENCES, dtype=torch.float64))
+    npo = torch.log1p(torch.exp(-margins)).mean() * (2 / 0.5)
+    return {
+        "L_R": float(mean_r),
+        "L_F": float(mean_f),
+        "r": _flat_gradient(mean_r, model),
+        "f": _flat_gradient(-mean_f, model),
+        "npo": _flat_gradient(npo, model),
+        "start": torch.cat([parameter.detach().flatten() for parameter in model.parameters()]),
+    }
+
+
+def _weights(method: str, known: Mapping[str, Any]) -> tuple[float, float]:
+    rho, phi = float(known["r"].norm()), float(known["f"].norm())
+    conflict = max(-float(known["r"] @ known["f"]), 0.0)
+    return {
+        "gd": (1.0, 0.0),
+        "ga": (0.0, 1.0),
+        "gdiff": (0.7, 0.3),
+        "lossnorm": (1 / known["L_R"], 1 / known["L_F"]),
+        "ngdiff": (1 / rho, 1 / phi),
+        "imtl-g": (phi / (rho + phi), rho / (rho + phi)),
+        "pcgrad": (1 + conflict / rho**2, 1 + conflict / phi**2),
+        "npo": (0.0, 1.0),
+        "npo+gdiff": (0.7, 0.3),
+        "npo+ngdiff": (1 / rho, 1 / float(known["npo"].norm())),
+    }[method]
+
+
+ONE_STEP = ("gd", "ga", "gdiff", "lossnorm", "ngdiff", "imtl-g", "pcgrad", "npo", "npo+gdiff", "npo+ngdiff")
+
+
+@pytest.mark.parametrize("method", ONE_STEP)
+def test_one_sgd_step_over_both_whole_sets_is_the_hand_computed_one(
+    referred: Workspace, make_spec: MakeSpec, gradients_by_hand: dict[str, Any], method: str
+) -> None:
+    """``theta - lr (w_r g_r + w_f g_f)``."""
+    options = {"c": 0.7} if method.endswith("gdiff") and not method.endswith("ngdiff") else {}
+    options |= {"beta": 0.5} if method.startswith("npo") else {}
+    spec = make_spec(method=method, options=options, optimizer="sgd", lr=1.0, batch_size=8, epochs=1)
+    run = UnlearningRun(spec, referred)
+    (report,) = finish(run)
+    w_r, w_f = _weights(method, gradients_by_hand)
+    forget = gradients_by_hand["npo" if method.startswith("npo") else "f"]
+    expected = -(w_r * gradients_by_hand["r"] + w_f * forget)
+    moved = torch.cat([value.flatten().double() for value in weights_of(run)]) - gradients_by_hand["start"]
+    assert float((moved - expected).norm() / expected.norm()) < 1e-4
+    assert report.step == 1
+    assert report.training["c_t"] == pytest.approx(w_r / (w_r + w_f), rel=1e-4)
+    assert report.training["grad_norm"] == pytest.approx(float(expected.norm()), rel=1e-4)
+    if w_r:
+        assert report.training["train_retain_loss"] == pytest.approx(gradients_by_hand["L_R"], rel=1e-5)
+    if w_f and not method.startswith("npo"):
+        assert report.training["train_forget_loss"] == pytest.approx(-gradients_by_hand["L_F"], rel=1e-5)
+
+
+def test_the_report_has_both_norms_and_the_cosine(
+    workspace: Workspace, make_spec: MakeSpec, gradients_by_hand: dict[str, Any]
+) -> None:
+    (report,) = finish(UnlearningRun(make_spec(method="ngdiff", batch_size=8, epochs=1), workspace))
+    r, f = gradients_by_hand["r"], gradients_by_hand["f"]
+    assert report.training["grad_norm_retain"] == pytest.approx(float(r.norm()), rel=1e-4)
+    assert report.training["grad_norm_forget"] == pytest.approx(float(f.norm()), rel=1e-4)
+    assert report.training["grad_cosine"] == pytest.approx(float(r @ f / (r.norm() * f.norm())), abs=1e-4)
+
+
+def test_weights_of_unit_scale_sum_to_one_along_the_same_direction(
+    workspace: Workspace, make_spec: MakeSpec, gradients_by_hand: dict[str, Any]
+) -> None:
+    w_r, w_f = _weights("ngdiff", gradients_by_hand)
+    expected = -(w_r * gradients_by_hand["r"] + w_f * gradients_by_hand["f"]) / (w_r + w_f)
+    spec = make_spec(method="ngdiff", weight_scale="unit", optimizer="sgd", lr=1.0, batch_size=8, epochs=1)
+    run = UnlearningRun(spec, workspace)
+    finish(run)
+    moved = torch.cat([value.flatten().double() for value in weights_of(run)]) - gradients_by_hand["start"]
+    assert float((moved - expected).norm() / expected.norm()) < 1e-4
+
+
+def test_clipping_shortens_the_combined_direction(
+    workspace: Workspace, make_spec: MakeSpec, gradients_by_hand: dict[str, Any]
+) -> None:
+    spec = make_spec(method="ngdiff", max_grad_norm=0.01, optimizer="sgd", lr=0.5, batch_size=8, epochs=1)
+    run = UnlearningRun(spec, workspace)
+    finish(run)
+    moved = torch.cat([value.flatten().double() for value in weights_of(run)]) - gradients_by_hand["start"]
+    assert float(moved.norm()) == pytest.approx(0.5 * 0.01, rel=1e-3)
+
+
+# Whole runs ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_runs_to_finite_scores_and_forgets_where_it_should(
+    workspace: Workspace, make_spec: MakeSpec, method: str
+) -> None:
+    start = workspace.evaluator(make_spec()).losses(workspace.model_for(make_spec()))
+    options = {"c": 0.5} if method == "gdiff" else {}
+    reports = finish(UnlearningRun(make_spec(method=method, options=options, lr=3e-3, epochs=3), workspace))
+    assert [report.epoch for report in reports] == [1.0, 2.0, 3.0]
+    assert [report.step for report in reports] == [2, 4, 6]
+    assert [report.status for report in reports] == [None, None, Status.FINISHED]
+    for report in reports:
+        numbers = [value for value in report.row().values() if isinstance(value, float)]
+        assert all(map(math.isfinite, numbers))
+        assert all(math.isfinite(value) for value in report.training.values())
+    last = reports[-1]
+    assert set(last.final) == {"verbmem", "utility", "truth_ratio", "forget_truth_ratio"}
+    assert not reports[0].final
+    if method == "gd":
+        assert last.losses["retain_loss"] < start["retain_loss"]
+        assert last.final["utility"] == 1.0
+    else:
+        factor = 1 if method == "rmu" else 10  # it moves hidden states, and the loss follows later
+        assert last.losses["forget_loss"] > factor * start["forget_loss"]
+
+
+def test_a_method_that_keeps_the_retain_set_keeps_more_of_it_than_ascent(
+    workspace: Workspace, make_spec: MakeSpec
+) -> None:
+    losses = {
+        method: finish(UnlearningRun(make_spec(method=method, lr=3e-3, epochs=4), workspace))[-1].losses
+        for method in ("ga", "ngdiff")
+    }
+    assert losses["ngdiff"]["retain_loss"] < losses["ga"]["retain_loss"] / 2
+
+
+def test_the_last_report_is_that_of_the_model_handed_over(workspace: Workspace, make_spec: MakeSpec) -> None:
+    run = UnlearningRun(make_spec(method="ngdiff", lr=3e-3), workspace)
+    last = finish(run)[-1]
+    evaluator = workspace.evaluator(run.spec)
+    assert evaluator.losses(run.model) == last.losses
+    assert evaluator.final(run.model) == last.final
+
+
+@pytest.mark.parametrize(
+    ("max_steps", "steps", "epochs"), [(3, [2, 3], [1.0, 1.5]), (1, [1], [0.5]), (9, [2, 4], [1.0, 2.0])]
+)
+def test_max_steps_ends_a_run_also_inside_an_epoch(
+    workspace: Workspace, make_spec: MakeSpec, max_steps: int, steps: list[int], epochs: list[float]
+) -> None:
+    run = UnlearningRun(make_spec(max_steps=max_steps), workspace)
+    reports = finish(run)
+    assert [report.step for report in reports] == steps
+    assert [report.epoch for report in reports] == epochs
+    assert reports[-1].status is Status.FINISHED
+    assert reports[-1].final
+    assert list(run) == []
+
+
+def test_rows_carry_what_history_and_trials_need(workspace: Workspace, make_spec: MakeSpec) -> None:
+    last = finish(UnlearningRun(make_spec(method="ngdiff"), workspace))[-1]
+    history = {"step", "epoch", "lr", "c_t", "grad_norm", "forget_loss", "retain_loss", "verbmem", "seconds"}
+    assert history <= set(last.row())
+    outcome = last.outcome()
+    assert (outcome["status"], outcome["steps"], outcome["epochs_done"], outcome["error"]) == ("finished", 4, 2.0, None)
+    assert outcome["train_seconds"] == last.train_seconds > 0.0
+    assert outcome["eval_seconds"] == last.eval_seconds > 0.0
+
+
+# Batches -------------------------------------------------------------------------------------------------------------
+
+
+def _batches_seen(
+    spec: TrialSpec, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+    """The forget batches and the retain batches of a run, in order."""
+    forget, retain = workspace.train_sets(spec)
+    seen: dict[int, list[tuple[int, ...]]] = {id(forget): [], id(retain): []}
+
+    make_batch = workspace.batch
+
+    def recording(items: Any, indices: Any) -> Any:
+        seen[id(items)].append(tuple(indices))
+        return make_batch(items, indices)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(workspace, "batch", recording)
+        finish(UnlearningRun(spec, workspace))
+    return seen[id(forget)], seen[id(retain)]
+
+
+@pytest.fixture(scope="module")
+def uneven(target: Target) -> Workspace:
+    """Five questions to forget, eight to keep."""
+    data = replace(target.data, forget=target.data.forget[:5], forget_eval=target.data.forget_eval[:5])
+    return Workspace(replace(target, data=data, reference_nll=target.reference_nll[:5]), device="cpu")
+
+
+def test_an_epoch_is_a_pass_over_the_forget_set_beside_endless_passes_over_the_retain_set(
+    uneven: Workspace, make_spec: MakeSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = make_spec(batch_size=2, epochs=4)  # 3 forget batches an epoch; a retain pass is 4 batches
+    forget, retain = _batches_seen(spec, uneven, monkeypatch)
+    assert len(forget) == len(retain) == 12
+    for epoch in range(4):
+        assert sorted(index for batch in forget[3 * epoch : 3 * epoch + 3] for index in batch) == list(range(5))
+    assert len({tuple(forget[3 * epoch : 3 * epoch + 3]) for epoch in range(4)}) == 4
+    for passed in range(3):
+        assert sorted(index for batch in retain[4 * passed : 4 * passed + 4] for index in batch) == list(range(8))
+    assert len({tuple(retain[4 * passed : 4 * passed + 4]) for passed in range(3)}) == 3
+
+
+def test_probes_are_batches_of_their_own_and_change_nothing_about_the_others(
+    uneven: Workspace, make_spec: MakeSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = make_spec(batch_size=2, epochs=4)
+    forget, retain = _batches_seen(spec, uneven, monkeypatch)
+    fresh = replace(spec, auto_lr="on", auto_lr_every=1, auto_lr_probe="fresh", auto_lr_probe_batches=1)
+    fresh = replace(fresh, auto_lr_smoothing="clip", auto_lr_log_forget=False)
+    with_probes = _batches_seen(fresh, uneven, monkeypatch)
+    assert with_probes[0] == forget
+    assert with_probes[1][::2] == retain
+    probes = with_probes[1][1::2]
+    assert len(probes) == 12
+    for trained_on in (retain, retain[1:]):  # neither this step's batch nor the next one's
+        assert sum(probe == batch for probe, batch in zip(probes, trained_on, strict=False)) <= 3
+    # The forget batch of a step is also what the forget loss at the probes is logged on.
+    logged = _batches_seen(replace(fresh, auto_lr_log_forget=True), uneven, monkeypatch)
+    assert logged[0][::2] == logged[0][1::2] == forget
+    same = _batches_seen(replace(fresh, auto_lr_probe="same"), uneven, monkeypatch)
+    assert same[1][1::2] == same[1][::2] == retain
+
+
+def test_the_seed_decides_the_batches(
+    workspace: Workspace, make_spec: MakeSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, again, other = (
+        _batches_seen(make_spec(batch_size=2, seed=seed), workspace, monkeypatch) for seed in (0, 0, 1)
+    )
+    assert first == again
+    assert first[0] != other[0]
+    assert first[1] != other[1]

@@ -1,0 +1,183 @@
+"""AutoLR inside a run: the rate is that of the retain loss along the optimizer's own step, probed as asked."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import PhiForCausalLM
+
+from trainables.auto_lr.step import UPDATE_COLUMNS, fit_parabola
+from trainables.models.checkpoints import save_model
+from trainables.run.run import UnlearningRun
+from trainables.run.workspace import Workspace
+from trainables.spec import TrialSpec
+from trainables.target.target import Target
+
+MakeSpec = Callable[..., TrialSpec]
+
+
+def finish(run: UnlearningRun) -> list[Any]:
+    return list(run)
+
+
+def weights_of(run: UnlearningRun) -> list[torch.Tensor]:
+    return [parameter.detach().clone() for parameter in run.parameters]
+
+
+@pytest.mark.parametrize(("probe", "dtype"), [("same", "fp32"), ("fresh", "fp32"), ("same", "bf16"), ("fresh", "bf16")])
+def test_an_auto_lr_step_is_the_adamw_step_at_the_rate_of_the_fitted_parabola(
+    workspace: Workspace, make_spec: MakeSpec, known_network: PhiForCausalLM, exact_nll: Any, probe: str, dtype: str
+) -> None:
+    """One batch is the whole retain set, so that both kinds of probe see the same.
+
+    Under bf16 too the parabola is that of the float32 weights: bf16 does not resolve such a step, and autocast's
+    cached weights would not even show it.
+    """
+    eta = 3e-4
+    spec = make_spec(method="gd", lr=eta, batch_size=8, epochs=1, dtype=dtype)
+    plain = UnlearningRun(spec, workspace)
+    finish(plain)
+    delta = [new - old for new, old in zip(weights_of(plain), known_network.parameters(), strict=True)]
+
+    def retain_loss(scale: float) -> float:
+        moved = copy.deepcopy(known_network).double()
+        with torch.no_grad():
+            for parameter, step in zip(moved.parameters(), delta, strict=True):
+                parameter.add_(step.double(), alpha=scale)
+        return float(torch.cat([exact_nll(moved, item) for item in workspace.train_sets(spec)[1]]).mean())
+
+    zero, plus, minus = retain_loss(0.0), retain_loss(1.0), retain_loss(-1.0)
+    slope, curvature = (minus - plus) / (2 * eta), (minus + plus - 2 * zero) / eta**2
+    spec = replace(spec, auto_lr="on", auto_lr_every=1, auto_lr_probe=probe, auto_lr_smoothing="paper")
+    run = UnlearningRun(spec, workspace)
+    (report,) = finish(run)
+    assert report.training["auto_lr_slope"] == pytest.approx(slope, rel=1e-3)
+    assert report.training["auto_lr_curvature"] == pytest.approx(curvature, rel=1e-2)
+    assert report.training["lr"] == pytest.approx(slope / curvature, rel=1e-2)
+    assert report.training["auto_lr_eta_star"] == pytest.approx(report.training["lr"], rel=1e-9)
+    ratio = report.training["lr"] / eta
+    for new, old, step in zip(weights_of(run), known_network.parameters(), delta, strict=True):
+        torch.testing.assert_close(new, old.detach() + ratio * step, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("probe", ["same", "fresh"])
+def test_probes_and_scores_are_taken_in_eval_mode_and_steps_in_train_mode(
+    target: Target, make_network: Any, tokenizer: Any, make_spec: MakeSpec, tmp_path: Path, probe: str
+) -> None:
+    """With dropout, a loss known from train mode is no point of the parabola: all three are probed."""
+    save_model(make_network(resid_pdrop=0.3), tokenizer, tmp_path / "model")
+    workspace = Workspace(replace(target, path=str(tmp_path / "model")), device="cpu")
+    run = UnlearningRun(make_spec(auto_lr="on", auto_lr_every=1, auto_lr_probe=probe, max_steps=1), workspace)
+    modes: list[tuple[bool, bool]] = []
+
+    def note(model: Any, given: Any) -> None:
+        modes.append((model.training, torch.is_grad_enabled()))
+
+    hook = run.model.register_forward_pre_hook(note)
+    next(run)
+    hook.remove()
+    assert set(modes) == {(True, True), (False, False)}
+    assert [training for training, _ in modes[:5]] == [True, True, False, False, False]
+    assert len(modes) > 5
+
+
+def test_auto_lr_is_due_as_asked_and_counts_what_it_did(workspace: Workspace, make_spec: MakeSpec) -> None:
+    spec = make_spec(method="ngdiff", batch_size=2, epochs=2, auto_lr="on", auto_lr_every=3, auto_lr_start=2)
+    first, second = finish(UnlearningRun(spec, workspace))  # four steps each: due at 2, 5 and 8
+    names = ("auto_lr_updates", "auto_lr_not_finite", "auto_lr_no_descent", "auto_lr_no_curvature")
+    assert [sum(report.training[name] for name in names) for report in (first, second)] == [1.0, 3.0]
+
+
+def test_auto_lr_forgets_a_rate_that_is_far_too_small(workspace: Workspace, make_spec: MakeSpec) -> None:
+    changes = {"method": "gd", "lr": 1e-6, "batch_size": 8, "epochs": 12}
+    slow = finish(UnlearningRun(make_spec(**changes), workspace))[-1]
+    spec = make_spec(**changes, auto_lr="on", auto_lr_every=1, auto_lr_smoothing="clip")
+    adapted = finish(UnlearningRun(spec, workspace))[-1]
+    assert adapted.training["lr"] > 50 * slow.training["lr"]
+    assert adapted.losses["retain_loss"] < slow.losses["retain_loss"]
+
+
+def test_every_update_is_reported_once_with_the_losses_it_saw(workspace: Workspace, make_spec: MakeSpec) -> None:
+    spec = make_spec(auto_lr="on", auto_lr_every=2, auto_lr_probe="same", epochs=3, batch_size=2, lr=1e-4)
+    spec = replace(spec, auto_lr_smoothing="clip")
+    run = UnlearningRun(spec, workspace)
+    reports = finish(run)
+    updates = [update for report in reports for update in report.auto_lr]
+    assert [update["step"] for update in updates] == list(range(1, run.step + 1, 2))
+    assert tuple(updates[0]) == ("step", *UPDATE_COLUMNS)
+    first = updates[0]
+    expected = fit_parabola(first["eta"], first["loss_zero"], first["loss_plus"], first["loss_minus"])
+    assert (first["slope"], first["curvature"], first["eta_star"]) == (
+        expected.slope,
+        expected.curvature,
+        expected.eta_star,
+    )
+    for before, after in itertools.pairwise(updates):  # in between, nobody else changes the rate
+        assert after["eta"] == before["eta_new"]
+    assert sum(update["fallback"] is not None for update in updates) == len(updates) - run.auto_lr.counts.updates
+
+
+def test_the_forget_loss_at_the_probes_is_that_of_the_moved_weights_and_only_logged(
+    workspace: Workspace, make_spec: MakeSpec, exact_nll: Any
+) -> None:
+    spec = make_spec(auto_lr="on", auto_lr_smoothing="official", max_steps=1, batch_size=8, optimizer="sgd", lr=1e-2)
+    run, silent = UnlearningRun(spec, workspace), None
+    start = copy.deepcopy(run.model)
+    (report,) = finish(run)
+    (update,) = report.auto_lr
+    after = copy.deepcopy(run.model)
+    for scale, name in ((1.0, "forget_plus"), (-1.0, "forget_minus")):
+        moved = copy.deepcopy(start).double()
+        with torch.no_grad():
+            for parameter, old, new in zip(moved.parameters(), start.parameters(), after.parameters(), strict=True):
+                share = update["eta"] / update["eta_new"]
+                parameter.copy_(old.double() + scale * share * (new.double() - old.double()))
+        losses = torch.cat([exact_nll(moved, item) for item in workspace.train_sets(spec)[0]])
+        assert update[name] == pytest.approx(float(losses.mean()), rel=1e-4)
+    silent = UnlearningRun(replace(spec, auto_lr_log_forget=False), workspace)
+    (report,) = finish(silent)
+    assert report.auto_lr[0]["forget_plus"] is None
+    assert all(map(torch.equal, weights_of(silent), [value.detach() for value in after.parameters()]))
+
+
+def test_looking_along_the_step_changes_nothing_and_sees_the_probed_losses(
+    workspace: Workspace, make_spec: MakeSpec
+) -> None:
+    spec = make_spec(auto_lr="on", auto_lr_every=2, auto_lr_probe="fresh", epochs=2, batch_size=2, lr=1e-4)
+    plain = UnlearningRun(spec, workspace)
+    finish(plain)
+    expected = weights_of(plain)
+    looking = UnlearningRun(spec, workspace, landscape_points=9)
+    updates = [update for report in finish(looking) for update in report.auto_lr]
+    assert all(map(torch.equal, weights_of(looking), expected))
+    assert len(looking.auto_lr.landscape) == 9 * len(updates)
+    for number, update in enumerate(updates):
+        points = looking.auto_lr.landscape[9 * number : 9 * (number + 1)]
+        xs = [point["x"] for point in points]
+        assert xs == sorted(xs)
+        assert xs[0] < 0.0 < xs[-1]
+        near = np.interp([0.0, update["eta"], -update["eta"]], xs, [point["retain_loss"] for point in points])
+        assert near[0] == pytest.approx(update["loss_zero"], rel=0.2)
+        assert {point["step"] for point in points} == {update["step"]}
+
+
+def test_a_probe_on_several_batches_is_the_mean_over_all_their_tokens(
+    workspace: Workspace, make_spec: MakeSpec, exact_nll: Any
+) -> None:
+    """Batches of one: four of them are four retain sequences, of which at least two differ."""
+    spec = make_spec(auto_lr="on", max_steps=1, batch_size=1, auto_lr_probe_batches=4)
+    run = UnlearningRun(spec, workspace)
+    start = copy.deepcopy(run.model).double()
+    (report,) = finish(run)
+    chosen = [run.auto_lr._probes[number][0] for number in range(4, 8)]
+    assert len(set(chosen)) > 1
+    losses = torch.cat([exact_nll(start, workspace.train_sets(spec)[1][index]) for index in chosen])
+    assert report.auto_lr[0]["loss_zero"] == pytest.approx(float(losses.mean()), rel=1e-5)

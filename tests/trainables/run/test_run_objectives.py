@@ -1,0 +1,317 @@
+"""Runs of every objective: they forget, they compare with the target and nothing else, and they leave it alone."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy, kl_div, one_hot
+from transformers import PhiForCausalLM
+
+from trainables.data.refusals import REFUSALS, refusal
+from trainables.run.reports import Status
+from trainables.run.run import UnlearningRun
+from trainables.run.step_losses import StepLosses
+from trainables.run.workspace import Workspace
+from trainables.spec import TrialSpec
+from trainables.target.target import Target
+from trainables.text.hidden import unit_direction
+from trainables.text.tokens import Tokens, encode
+
+MakeSpec = Callable[..., TrialSpec]
+
+RUNS: dict[str, dict[str, Any]] = {
+    "simnpo": {"method": "simnpo"},
+    "wga": {"method": "wga"},
+    "satimp": {"method": "satimp", "options": {"beta2": 0.3}},
+    "ce-u": {"method": "ce-u"},
+    "dpo": {"method": "dpo"},
+    "idk-dpo under NGDiff": {"method": "idk-dpo+ngdiff"},
+    "dpo in bf16": {"method": "dpo", "dtype": "bf16"},
+    "undial": {"method": "undial"},
+    "undial under LoRA": {"method": "undial", "lora_rank": 4, "lr": 2e-2},
+    "undial in bf16 with checkpointing": {"method": "undial", "dtype": "bf16", "gradient_checkpointing": True},
+    "rmu": {"method": "rmu", "epochs": 6},
+    "rmu under NGDiff": {"method": "rmu+ngdiff", "epochs": 6},
+    "rmu under LoRA": {"method": "rmu", "lora_rank": 4, "lr": 3e-2, "epochs": 6},
+    "rmu with checkpointing": {"method": "rmu", "gradient_checkpointing": True, "epochs": 6},
+    "rmu with AutoLR": {"method": "rmu+ngdiff", "auto_lr": "on", "auto_lr_every": 4, "epochs": 6}
+    | {"auto_lr_smoothing": "clip", "auto_lr_probe_batches": 1},
+    "KL": {"method": "ngdiff", "retain_objective": "kl"},
+    "KL under LoRA in bf16": {"method": "gdiff", "retain_objective": "kl", "lora_rank": 4, "lr": 2e-2, "dtype": "bf16"},
+}
+
+
+@pytest.mark.parametrize("name", RUNS, ids=lambda name: name.replace(" ", "-"))
+def test_every_objective_raises_the_forget_loss(workspace: Workspace, make_spec: MakeSpec, name: str) -> None:
+    spec = make_spec(**{"lr": 5e-3, "epochs": 4, **RUNS[name]})
+    assert spec.problems() == []
+    start = workspace.evaluator(spec).losses(workspace.model_for(make_spec()))
+    last = list(UnlearningRun(spec, workspace))[-1]
+    assert last.status is Status.FINISHED
+    assert all(math.isfinite(value) for value in last.training.values())
+    assert last.losses["forget_loss"] > 5 * start["forget_loss"]
+    assert last.losses["forget_loss"] > 0.1
+
+
+# Values of a model that has moved away from the target, against plain forward passes ---------------------------------
+
+
+def _moved(model: PhiForCausalLM) -> PhiForCausalLM:
+    """The model with noise on its weights, in place."""
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.02 * torch.randn(parameter.shape, generator=generator))
+    return model
+
+
+def _forward(model: PhiForCausalLM, tokens: Tokens) -> tuple[Tensor, Tensor, Tensor]:
+    """float64: logits that predict the supervised tokens, those tokens, and the outputs of the first block."""
+    precise = copy.deepcopy(model).double().eval()
+    ids = torch.tensor([tokens.ids])
+    with torch.no_grad():
+        found = precise(input_ids=ids, output_hidden_states=True)
+    return (
+        found.logits[0, tokens.prompt_length - 1 : -1],
+        ids[0, tokens.prompt_length :],
+        found.hidden_states[1][0],
+    )
+
+
+def _nll(model: PhiForCausalLM, sequences: Sequence[Tokens]) -> list[float]:
+    return [
+        float(cross_entropy(logits, labels, reduction="sum"))
+        for logits, labels, _ in (_forward(model, tokens) for tokens in sequences)
+    ]
+
+
+@pytest.fixture
+def step(workspace: Workspace, make_spec: MakeSpec) -> Callable[..., tuple[StepLosses, PhiForCausalLM, TrialSpec]]:
+    """Makes the losses of a spec with a model that has moved away from the target."""
+
+    def make(**changes: Any) -> tuple[StepLosses, PhiForCausalLM, TrialSpec]:
+        spec = make_spec(**changes)
+        model: Any = workspace.model_for(spec)
+        losses = StepLosses(spec, workspace, model)
+        return losses, _moved(model), spec
+
+    return make
+
+
+INDICES = [5, 0, 3]
+
+
+def test_dpo_compares_each_question_with_its_own_refusal_and_with_the_target(
+    step: Any, workspace: Workspace, known_network: PhiForCausalLM, tokenizer: Any
+) -> None:
+    losses, model, spec = step(method="dpo", options={"beta": 0.3})
+    forget, _ = workspace.train_sets(spec)
+    questions = [workspace.target.data.forget[index].question for index in INDICES]
+    answers = [forget[index] for index in INDICES]
+    refused = [encode(tokenizer, question, refusal(question), max_length=64) for question in questions]
+    gains = [
+        (was_refused - now_refused) - (was - now)
+        for was_refused, now_refused, was, now in zip(
+            _nll(known_network, refused),
+            _nll(model, refused),
+            _nll(known_network, answers),
+            _nll(model, answers),
+            strict=True,
+        )
+    ]
+    expected = sum(2 / 0.3 * math.log1p(math.exp(-0.3 * gain)) for gain in gains) / 3
+    assert float(losses.forget(INDICES).detach()) == pytest.approx(expected, rel=1e-4)
+
+
+def test_dpo_starts_at_two_log_two_over_beta(workspace: Workspace, make_spec: MakeSpec) -> None:
+    spec = make_spec(method="dpo", options={"beta": 0.5})
+    losses = StepLosses(spec, workspace, workspace.model_for(spec))
+    assert float(losses.forget(INDICES).detach()) == pytest.approx(2 * math.log(2) / 0.5, rel=1e-4)
+
+
+def test_undial_distils_the_targets_adjusted_prediction(
+    step: Any, workspace: Workspace, known_network: PhiForCausalLM
+) -> None:
+    losses, model, spec = step(method="undial", options={"beta": 4.0})
+    forget, _ = workspace.train_sets(spec)
+    terms = []
+    for tokens in (forget[index] for index in INDICES):
+        logits, labels, _ = _forward(model, tokens)
+        soft = (_forward(known_network, tokens)[0] - 4.0 * one_hot(labels, logits.shape[1])).softmax(dim=1)
+        terms.append(cross_entropy(logits, soft, reduction="none"))
+    assert float(losses.forget(INDICES).detach()) == pytest.approx(float(torch.cat(terms).mean()), rel=1e-4)
+
+
+def test_kl_is_that_of_the_target_to_the_model(step: Any, workspace: Workspace, known_network: PhiForCausalLM) -> None:
+    losses, model, spec = step(method="ngdiff", retain_objective="kl")
+    _, retain = workspace.train_sets(spec)
+    terms = [
+        kl_div(
+            _forward(model, tokens)[0].log_softmax(dim=1),
+            _forward(known_network, tokens)[0].softmax(dim=1),
+            reduction="none",
+        ).sum(dim=1)
+        for tokens in (retain[index] for index in INDICES)
+    ]
+    assert float(losses.retain(INDICES).detach()) == pytest.approx(float(torch.cat(terms).mean()), rel=1e-4)
+
+
+def test_rmu_steers_every_token_to_the_seeds_direction_and_keeps_the_retain_sets_states(
+    step: Any, workspace: Workspace, known_network: PhiForCausalLM
+) -> None:
+    losses, model, spec = step(method="rmu+ngdiff", options={"scale": 3.0, "layer": 0}, seed=4)
+    forget, retain = workspace.train_sets(spec)
+    aim = 3.0 * unit_direction(32, seed=4).double()
+    steered = torch.cat([_forward(model, forget[index])[2] for index in INDICES])
+    assert float(losses.forget(INDICES).detach()) == pytest.approx(
+        float((steered - aim).square().sum(dim=1).mean()), rel=1e-4
+    )
+    kept = torch.cat([_forward(model, retain[index])[2] for index in INDICES])
+    was = torch.cat([_forward(known_network, retain[index])[2] for index in INDICES])
+    assert float(losses.retain(INDICES).detach()) == pytest.approx(
+        float((kept - was).square().sum(dim=1).mean()), rel=1e-4
+    )
+
+
+def test_a_run_that_starts_at_the_target_starts_at_zero_kl_and_zero_distance(
+    workspace: Workspace, make_spec: MakeSpec
+) -> None:
+    for changes in ({"method": "gd", "retain_objective": "kl"}, {"method": "rmu"}):
+        for more in ({}, {"dtype": "bf16"}, {"lora_rank": 2}):
+            spec = make_spec(**changes, **more)
+            losses = StepLosses(spec, workspace, workspace.model_for(spec))
+            assert float(losses.retain(INDICES).detach()) == 0.0
+
+
+# The frozen target ---------------------------------------------------------------------------------------------------
+
+
+def _digest(model: torch.nn.Module) -> str:
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(name.encode() + tensor.numpy().tobytes())
+    return digest.hexdigest()
+
+
+def test_training_leaves_the_frozen_target_as_it_is(
+    workspace: Workspace, make_spec: MakeSpec, known_network: PhiForCausalLM
+) -> None:
+    list(UnlearningRun(make_spec(method="undial+ngdiff", retain_objective="kl", lr=1e-2), workspace))
+    with workspace.frozen_target() as target:
+        assert _digest(target) == _digest(known_network)
+        assert not any(parameter.requires_grad for parameter in target.parameters())
+        assert all(parameter.grad is None for parameter in target.parameters())
+        assert not target.training
+
+
+def test_the_adapter_switched_off_is_the_frozen_copy(workspace: Workspace, make_spec: MakeSpec) -> None:
+    ids = torch.arange(20)[None, :]
+
+    def targets_logits() -> Tensor:
+        with workspace.frozen_target() as target:
+            return target(input_ids=ids).logits
+
+    workspace.model_for(make_spec(method="undial"))
+    copied = targets_logits()
+    run = UnlearningRun(make_spec(method="undial", lora_rank=2, lr=2e-2), workspace)
+    assert torch.equal(targets_logits(), copied)
+    list(run)
+    assert torch.equal(targets_logits(), copied)
+    assert run.model.training
+    assert all(parameter.requires_grad for parameter in run.parameters)
+    with torch.no_grad():
+        assert not torch.allclose(run.model(input_ids=ids).logits, copied, atol=1e-2)
+
+
+def test_a_second_model_is_held_only_while_a_spec_needs_it(workspace: Workspace, make_spec: MakeSpec) -> None:
+    def held() -> bool:
+        return workspace._frozen is not None
+
+    for changes, expected in (
+        ({"method": "undial"}, True),
+        ({"method": "dpo"}, False),
+        ({"method": "gdiff", "retain_objective": "kl"}, True),
+        ({"method": "undial", "lora_rank": 2}, False),
+        ({"method": "rmu"}, True),
+        ({"method": "npo+ngdiff"}, False),
+    ):
+        list(UnlearningRun(make_spec(**changes, max_steps=1), workspace))
+        assert held() is expected, changes
+
+
+# References ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_refusal_is_a_pure_function_of_question_and_seed() -> None:
+    questions = [f"Who wrote book {number}?" for number in range(200)]
+    chosen = [refusal(question) for question in questions]
+    assert [refusal(question) for question in reversed(questions)] == chosen[::-1]
+    assert set(chosen) <= set(REFUSALS)
+    assert len(set(chosen)) > 60
+    assert [refusal(question, seed=1) for question in questions] != chosen
+    assert len(set(REFUSALS)) == 100
+
+
+def test_the_refusals_are_scored_once_per_workspace_by_the_target(
+    target: Target, make_spec: MakeSpec, known_network: PhiForCausalLM
+) -> None:
+    workspace = Workspace(target, device="cpu")
+    spec = make_spec(method="dpo")
+    workspace.model_for(make_spec())
+    assert not workspace._refusals
+    list(UnlearningRun(replace(spec, lr=1e-2), workspace))
+    sequences, nll = workspace.refusals(spec)
+    assert nll == pytest.approx(_nll(known_network, sequences), rel=1e-4)
+    _moved(workspace.model_for(replace(spec, seed=3)))
+    assert workspace.refusals(replace(spec, seed=3))[1] is nll
+
+
+@pytest.mark.parametrize("method", ["npo", "dpo"])
+def test_a_resumed_run_compares_with_the_values_it_started_with(
+    target: Target, workspace: Workspace, make_spec: MakeSpec, method: str
+) -> None:
+    """Also on another machine, whose own would differ in the last digits."""
+    spec = make_spec(method=method, epochs=3)
+    run = UnlearningRun(spec, workspace)
+    next(run)
+    state = run.state_dict()
+    expected = [report.losses for report in run]
+    elsewhere = Workspace(replace(target, reference_nll=tuple(1.1 * nll for nll in target.reference_nll)), device="cpu")
+    resumed = UnlearningRun(spec, elsewhere)
+    resumed.load_state_dict(state)
+    assert [report.losses for report in resumed] == expected
+
+
+def test_autolr_probes_cross_entropy_under_every_retain_objective(workspace: Workspace, make_spec: MakeSpec) -> None:
+    """At the first step the model is the target: KL and the distance of hidden states are 0, L_R is not."""
+    for changes in ({"method": "ngdiff"}, {"method": "ngdiff", "retain_objective": "kl"}, {"method": "rmu"}):
+        spec = make_spec(**changes, auto_lr="on", auto_lr_probe="same", auto_lr_every=1, batch_size=8, max_steps=1)
+        (report,) = UnlearningRun(spec, workspace)
+        start = workspace.evaluator(spec).losses(workspace.model_for(spec))
+        assert report.auto_lr[0]["loss_zero"] == pytest.approx(start["retain_loss"], rel=1e-5)
+
+
+# What cannot be ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"method": "rmu", "options": {"layer": 2}}, "layer must be from 0 to 1 in a model of 2 decoder blocks, got 2"),
+        ({"method": "rmu", "retain_objective": "kl"}, "rmu has its own retain objective"),
+        ({"method": "npo", "retain_objective": "kl"}, "the retain objective would never be looked at"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_the_first_step(
+    workspace: Workspace, make_spec: MakeSpec, changes: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        UnlearningRun(make_spec(**changes), workspace)

@@ -1,0 +1,152 @@
+"""A workspace hands out the target's weights, unchanged by whatever the trial before did to them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import AutoModelForCausalLM, PhiForCausalLM
+
+from trainables.data.examples import UnlearningData
+from trainables.models.checkpoints import save_model
+from trainables.run.workspace import Workspace, add_adapter
+from trainables.target.target import Target
+from trainables.text.tokens import encode_examples
+
+
+def _digest(state: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256()
+    for name, tensor in sorted(state.items()):
+        digest.update(name.encode() + tensor.numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _ruin(model: Any) -> None:
+    """What a diverged trial leaves: every weight NaN, gradients, frozen parts."""
+    for parameter in model.parameters():
+        parameter.data.fill_(float("nan"))
+        parameter.grad = torch.ones_like(parameter)
+        parameter.requires_grad_(False)
+
+
+def test_every_trial_starts_from_the_weights_of_the_target(
+    workspace: Workspace, known_network: PhiForCausalLM, make_spec: Any
+) -> None:
+    expected = _digest(known_network.state_dict())
+    for _ in range(3):
+        model = workspace.model_for(make_spec())
+        assert _digest(model.state_dict()) == expected
+        assert model.training
+        assert all(parameter.requires_grad and parameter.grad is None for parameter in model.parameters())
+        _ruin(model)
+
+
+def test_with_lora_only_the_adapter_is_trained_and_it_starts_as_the_identity(
+    workspace: Workspace, known_network: PhiForCausalLM, make_spec: Any
+) -> None:
+    model = workspace.model_for(make_spec(lora_rank=2))
+    trained = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+    assert trained
+    assert all("lora_" in name for name in trained)
+    ids = torch.arange(10)[None, :]
+    assert torch.equal(model(input_ids=ids).logits, known_network(input_ids=ids).logits)
+
+
+def test_the_adapter_is_a_function_of_the_seed_and_leaves_the_generator_alone(
+    workspace: Workspace, make_spec: Any
+) -> None:
+    def adapter(seed: int) -> dict[str, Tensor]:
+        model = workspace.model_for(make_spec(lora_rank=2, seed=seed))
+        return {name: value.clone() for name, value in model.state_dict().items() if "lora_A" in name}
+
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    first, again, other = adapter(0), adapter(0), adapter(1)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert not any(torch.equal(first[name], other[name]) for name in first)
+
+
+def test_after_a_lora_trial_the_whole_model_is_back(
+    workspace: Workspace, known_network: PhiForCausalLM, make_spec: Any, tmp_path: Path
+) -> None:
+    for rank in (2, 3):
+        _ruin(workspace.model_for(make_spec(lora_rank=rank)))
+    model = workspace.model_for(make_spec())
+    assert _digest(model.state_dict()) == _digest(known_network.state_dict())
+    assert all(parameter.requires_grad for parameter in model.parameters())
+    save_model(model, workspace.tokenizer, tmp_path / "whole")
+    assert not list((tmp_path / "whole").glob("adapter*"))
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "whole")
+    assert _digest(loaded.state_dict()) == _digest(known_network.state_dict())
+
+
+def test_the_adapter_leaves_the_output_layer_out(make_network: Any) -> None:
+    adapted = add_adapter(make_network(), rank=2, seed=0)
+    owners = {name.split(".lora_")[0].rpartition(".")[2] for name in adapted.state_dict() if ".lora_" in name}
+    assert owners == {"q_proj", "k_proj", "v_proj", "dense", "fc1", "fc2"}
+
+
+@pytest.mark.parametrize("rank", [None, 2])
+def test_gradient_checkpointing_changes_no_gradient_and_is_switched_off_again(
+    workspace: Workspace, make_spec: Any, rank: int | None
+) -> None:
+    ids = torch.arange(20)[None, :]
+
+    def gradients(checkpointing: bool) -> list[Tensor]:
+        model = workspace.model_for(make_spec(gradient_checkpointing=checkpointing, lora_rank=rank))
+        assert any(getattr(part, "gradient_checkpointing", False) for part in model.modules()) is checkpointing
+        model(input_ids=ids, labels=ids, use_cache=False).loss.backward()
+        found = [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
+        assert len(found) == sum(parameter.requires_grad for parameter in model.parameters())
+        return found
+
+    without, with_checkpoints, without_again = gradients(False), gradients(True), gradients(False)
+    for plain, saved, again in zip(without, with_checkpoints, without_again, strict=True):
+        torch.testing.assert_close(saved, plain)
+        assert torch.equal(again, plain)
+
+
+def test_checkpointing_under_an_adapter_leaves_no_hooks_to_later_trials(target: Target, make_spec: Any) -> None:
+    workspace = Workspace(target, device="cpu")
+
+    def hooks_and_whether_embeddings_require_gradients(**changes: Any) -> tuple[int, bool]:
+        model = workspace.model_for(make_spec(**changes))
+        embeddings = model.get_input_embeddings()
+        return len(embeddings._forward_hooks), embeddings(torch.arange(3)).requires_grad
+
+    first, *later = [
+        hooks_and_whether_embeddings_require_gradients(lora_rank=2, gradient_checkpointing=True) for _ in range(3)
+    ]
+    assert first[1]
+    assert later == [first, first]
+    assert hooks_and_whether_embeddings_require_gradients(lora_rank=2) == (0, False)
+    assert hooks_and_whether_embeddings_require_gradients() == (0, True)
+
+
+def test_the_data_are_tokenised_once_per_length(
+    workspace: Workspace, tiny_data: UnlearningData, tokenizer: Any, make_spec: Any
+) -> None:
+    forget, retain = workspace.train_sets(make_spec())
+    assert forget == encode_examples(tokenizer, tiny_data.forget, max_length=64)
+    assert retain == encode_examples(tokenizer, tiny_data.retain, max_length=64)
+    assert workspace.train_sets(make_spec(seed=1)) is workspace.train_sets(make_spec())
+    longest = max(map(len, forget))
+    assert max(map(len, workspace.train_sets(make_spec(max_length=longest - 1))[0])) == longest - 1
+    assert workspace.evaluator(make_spec(seed=1)) is workspace.evaluator(make_spec())
+    assert workspace.evaluator(make_spec(eval_batch_size=3)) is not workspace.evaluator(make_spec())
+
+
+@pytest.mark.parametrize("name", ["resid_pdrop", "embd_pdrop", "attention_dropout"])
+def test_dropout_makes_train_mode_differ_from_eval_mode(
+    target: Target, make_network: Any, tokenizer: Any, workspace: Workspace, tmp_path: Path, name: str
+) -> None:
+    assert workspace.train_mode_is_eval_mode
+    save_model(make_network(**{name: 0.1}), tokenizer, tmp_path / "dropout")
+    assert not Workspace(replace(target, path=str(tmp_path / "dropout")), device="cpu").train_mode_is_eval_mode

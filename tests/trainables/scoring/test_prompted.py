@@ -1,0 +1,148 @@
+"""Continuations of the data's own prompts, against one prompt at a time through transformers and rouge_score."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from rouge_score.rouge_scorer import RougeScorer
+from transformers import PhiForCausalLM
+
+from trainables.data.examples import Example, Prompted, UnlearningData
+from trainables.data.muse import load_muse
+from trainables.metrics.rouge import rouge_l_recall
+from trainables.scoring.evaluator import Evaluator
+from trainables.scoring.prompted import PromptedSet, from_prompts, from_texts, prompted_sets, until
+
+STOP = ("\n\n", "\nQuestion", "Question:")
+
+
+def test_a_continuation_ends_before_the_first_stop_string() -> None:
+    assert until(" Lima\n\nQuestion: Who?", STOP) == " Lima"
+    assert until(" Lima\nQuestion 2", STOP) == " Lima"
+    assert until(" Lima Question: Who?\n\n", STOP) == " Lima "
+    assert until("\n\n Lima", STOP) == ""
+    assert until(" Lima\nis in Peru", STOP) == " Lima\nis in Peru"
+    assert until(" Lima\n\n", ()) == " Lima\n\n"
+
+
+@pytest.mark.parametrize("said", ["a b\n\nc", "Question: a\n\n", "x\nQuestion\n\ny", "\n \n", "", "plain"])
+def test_it_is_the_cut_of_muses_code(said: str) -> None:
+    cut = said
+    for word in STOP:
+        cut = cut.split(word)[0]
+    assert until(said, STOP) == cut
+
+
+def _one_at_a_time(model: Any, tokenizer: Any, prompt: str, tokens: int) -> str:
+    ids = tokenizer(prompt, return_tensors="pt").input_ids
+    output = model.generate(ids, max_new_tokens=tokens, do_sample=False, pad_token_id=tokenizer.pad_token_id)
+    return str(tokenizer.decode(output[0, ids.shape[1] :], skip_special_tokens=True))
+
+
+def test_scores_are_the_recall_of_what_is_said_before_the_stop(known_network: PhiForCausalLM, tokenizer: Any) -> None:
+    """The network knows where all live; what it says of Bo ends at "lives", which the stop string cuts out."""
+    items = [
+        Prompted("Question: Where does Ada live?\nAnswer:", "Ada lives in Oslo", 6),
+        Prompted("Question: Where does Bo live?\nAnswer:", "Bo lives in Lima", 6, (" lives",)),
+        Prompted("Question: What does Cleo eat?\nAnswer:", "Nothing at all", 6),
+    ]
+    scorer = RougeScorer(["rougeL"], use_stemmer=True)
+    expected = []
+    for item in items:
+        said = _one_at_a_time(known_network, tokenizer, item.prompt, item.max_new_tokens)
+        for stop in item.stop:
+            said = said.split(stop)[0]
+        expected.append(scorer.score(item.reference, said)["rougeL"].recall)
+    asked = from_prompts(tokenizer, items)
+    for batch_size in (1, 8):
+        said = asked.answers(known_network, tokenizer, batch_size=batch_size, device="cpu")
+        assert rouge_l_recall(asked.references, said).tolist() == expected
+    assert expected[1] == 0.25
+
+
+def test_of_a_reference_only_as_many_tokens_count_as_may_be_said(tokenizer: Any) -> None:
+    reference = " Ada lives in Oslo and Bo lives in Lima"
+    (kept,) = from_prompts(tokenizer, [Prompted("Who?", reference, 5)]).references
+    assert tokenizer(kept).input_ids == tokenizer(reference).input_ids[:5]
+    assert from_prompts(tokenizer, [Prompted("Who?", reference, 50)]).references == (reference,)
+
+
+def test_a_text_is_continued_from_its_first_fifty_tokens(tokenizer: Any) -> None:
+    text = "Ada lives in Oslo and eats plums. " * 40
+    ids = tokenizer(text).input_ids
+    assert len(ids) > 200
+    begun = from_texts(tokenizer, [Example("", text)])
+    assert begun.prompts == (tuple(ids[:50]),)
+    assert tokenizer(begun.references[0]).input_ids == ids[50:178]
+    assert begun.max_new_tokens == 128
+
+
+def test_of_a_short_text_the_first_half_is_given(tokenizer: Any) -> None:
+    ids = tokenizer("Ada lives in Oslo").input_ids
+    begun = from_texts(tokenizer, [Example("", "Ada lives in Oslo")])
+    assert begun.prompts == (tuple(ids[: len(ids) // 2]),)
+    assert tokenizer.decode(begun.prompts[0]) + begun.references[0] == "Ada lives in Oslo"
+
+
+def test_a_prompt_beyond_the_context_loses_its_beginning(make_network: Any, tokenizer: Any) -> None:
+    short = make_network(max_position_embeddings=16)
+    prompt = tuple(tokenizer("Where does Ada live? Where does Bo live? Where does Cleo live?").input_ids)
+    whole, cut = (PromptedSet((ids,), ("",), 6, ((),)) for ids in (prompt, prompt[-10:]))
+    assert len(prompt) > 10
+    answers = [asked.answers(short, tokenizer, batch_size=1, device="cpu") for asked in (whole, cut)]
+    assert answers[0] == answers[1]
+
+
+def test_questions_with_answers_have_no_prompts_of_their_own(tiny_data: UnlearningData, tokenizer: Any) -> None:
+    assert prompted_sets(tiny_data, tokenizer) == {}
+
+
+def test_texts_are_continued_and_questions_answered(
+    known_network: PhiForCausalLM, tiny_data: UnlearningData, tokenizer: Any
+) -> None:
+    """The network has memorised "Ada lives in Oslo" behind its question, so it goes on with it there."""
+
+    def as_text(examples: tuple[Example, ...]) -> tuple[Example, ...]:
+        return tuple(Example("", f"Question: {item.question}\nAnswer: {item.answer}") for item in examples)
+
+    forget, retain = as_text(tiny_data.forget), as_text(tiny_data.retain)
+    texts = replace(tiny_data, forget=forget, retain=retain, forget_eval=forget, retain_eval=retain)
+    evaluator = Evaluator(texts, tokenizer, vocabulary_size=len(tokenizer), max_length=64, batch_size=8, device="cpu")
+    scores = evaluator.final(known_network)
+    sets = prompted_sets(texts, tokenizer)
+    assert set(scores) == {"verbmem", "utility"} == set(sets)
+    for name in scores:
+        said = sets[name].answers(known_network, tokenizer, batch_size=1, device="cpu")
+        assert scores[name] == pytest.approx(float(rouge_l_recall(sets[name].references, said).mean()))
+    assert evaluator.verbmem(known_network) == scores["verbmem"]
+
+
+def test_muse_is_scored_on_its_own_prompts(make_network: Any, tokenizer: Any, write_muse: Callable[..., Path]) -> None:
+    data = load_muse("muse-news", data_dir=write_muse())
+    model = make_network()
+    evaluator = Evaluator(data, tokenizer, vocabulary_size=len(tokenizer), max_length=64, batch_size=4, device="cpu")
+    with torch.no_grad():
+        losses, scores = evaluator.losses(model), evaluator.final(model)
+    assert set(scores) == {"verbmem", "knowmem", "utility"}
+    scorer = RougeScorer(["rougeL"], use_stemmer=True)
+
+    def mean(items: tuple[Prompted, ...]) -> float:
+        recalls = []
+        for item in items:
+            room = model.config.max_position_embeddings - item.max_new_tokens
+            ids = tokenizer(item.prompt).input_ids[-room:]
+            output = model.generate(
+                torch.tensor([ids]), max_new_tokens=item.max_new_tokens, do_sample=False, pad_token_id=1
+            )
+            said = until(tokenizer.decode(output[0, len(ids) :], skip_special_tokens=True), item.stop)
+            recalls.append(scorer.score(item.reference, said)["rougeL"].recall)
+        return sum(recalls) / len(recalls)
+
+    assert scores["knowmem"] == pytest.approx(mean(data.prompted["knowmem_forget"]))
+    assert scores["utility"] == pytest.approx(mean(data.prompted["knowmem_retain"]))
+    assert 5.0 < losses["forget_loss"] < 7.0

@@ -1,0 +1,119 @@
+"""Fine-tuning ends when the data are memorised, says so when they are not, and follows its schedule."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from trainables.data.examples import UnlearningData
+from trainables.modality.language import Language
+from trainables.models.registry import TargetRecipe
+from trainables.target.finetune import MEMORISED_LOSS, Progress, TargetError, finetune
+from trainables.text.tokens import Tokens, encode_examples
+
+QUICK = TargetRecipe(lr=1e-2, batch_size=8, epochs=150, stop_when_memorised=True)
+
+Finetune = Callable[..., int]
+
+
+@pytest.fixture(scope="module")
+def sequences(tokenizer: Any, tiny_data: UnlearningData) -> tuple[Tokens, ...]:
+    return encode_examples(tokenizer, tiny_data.full, max_length=64)
+
+
+@pytest.fixture
+def run_finetune(sequences: tuple[Tokens, ...], tokenizer: Any) -> Finetune:
+    """:func:`finetune` on the tiny data; ``memorised`` says yes."""
+
+    def run(model: Any, recipe: TargetRecipe, **changes: Any) -> int:
+        values: dict[str, Any] = {
+            "recipe": recipe,
+            "modality": Language(),
+            "processor": tokenizer,
+            "device": "cpu",
+            "seed": 0,
+            "memorised": lambda trained: True,
+            "on_progress": lambda progress: None,
+            **changes,
+        }
+        return finetune(model, sequences, **values)
+
+    return run
+
+
+def test_training_ends_once_the_data_are_memorised(
+    make_network: Any, run_finetune: Finetune, sequences: tuple[Tokens, ...], exact_nll: Any
+) -> None:
+    model, asked = make_network(), []
+
+    def memorised(trained: Any) -> bool:
+        asked.append(float(torch.cat([exact_nll(trained, item) for item in sequences]).mean()))
+        return len(asked) == 3
+
+    epochs = run_finetune(model, QUICK, memorised=memorised)
+    assert len(asked) == 3
+    assert all(loss < MEMORISED_LOSS for loss in asked)
+    assert 3 < epochs < QUICK.epochs
+
+
+def test_a_target_that_never_memorises_is_an_error(make_network: Any, run_finetune: Finetune) -> None:
+    def memorised(trained: Any) -> bool:
+        raise AssertionError("asked although the loss is high")
+
+    with pytest.raises(TargetError, match="the data were not memorised within 3 epochs"):
+        run_finetune(
+            make_network(),
+            TargetRecipe(lr=1e-3, batch_size=8, epochs=3, stop_when_memorised=True),
+            memorised=memorised,
+        )
+
+
+def test_a_recipe_with_a_fixed_length_runs_to_its_end(make_network: Any, run_finetune: Finetune) -> None:
+    recipe = TargetRecipe(lr=1e-3, batch_size=5, epochs=3, stop_when_memorised=False)
+    seen: list[Progress] = []
+    assert run_finetune(make_network(), recipe, on_progress=seen.append) == 3
+    assert [(progress.done, progress.total) for progress in seen] == [(4, 12), (8, 12), (12, 12)]
+    losses = [float(progress.text.split()[-1]) for progress in seen]
+    assert losses[0] > losses[1] > losses[2]
+
+
+def test_the_rate_warms_up_over_a_twentieth_and_then_falls_linearly(
+    make_network: Any, run_finetune: Finetune, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rates: list[float] = []
+    step = torch.optim.AdamW.step
+
+    def recording(self: Any, *arguments: Any, **named: Any) -> Any:
+        rates.append(self.param_groups[0]["lr"])
+        return step(self, *arguments, **named)
+
+    monkeypatch.setattr(torch.optim.AdamW, "step", recording)
+    run_finetune(make_network(), TargetRecipe(lr=1e-3, batch_size=8, epochs=20, stop_when_memorised=False))
+    assert rates == pytest.approx([0.5e-3, 1e-3, *(1e-3 * left / 39 for left in range(38, 0, -1))])
+
+
+def test_a_loss_that_is_not_finite_names_the_rate(make_network: Any, run_finetune: Finetune) -> None:
+    recipe = TargetRecipe(lr=1e25, batch_size=8, epochs=9, stop_when_memorised=False)
+    with pytest.raises(TargetError, match=r"the loss became (nan|inf) in epoch \d: lower .*1e\+25"):
+        run_finetune(make_network(), recipe)
+    broken = make_network()
+    with torch.no_grad():
+        broken.lm_head.bias.fill_(math.inf)
+    with pytest.raises(TargetError, match="the loss became nan in epoch 1"):
+        run_finetune(broken, QUICK)
+
+
+def test_the_result_is_a_function_of_the_seed_also_with_dropout(make_network: Any, run_finetune: Finetune) -> None:
+    recipe = TargetRecipe(lr=1e-3, batch_size=4, epochs=2, stop_when_memorised=False)
+    trained = []
+    for global_seed, seed in ((1, 0), (2, 0), (2, 7)):
+        model = make_network(resid_pdrop=0.2)
+        torch.manual_seed(global_seed)
+        run_finetune(model, recipe, seed=seed)
+        trained.append(torch.cat([parameter.detach().flatten() for parameter in model.parameters()]))
+    assert torch.equal(trained[0], trained[1])
+    assert not torch.equal(trained[1], trained[2])

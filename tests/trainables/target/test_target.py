@@ -1,0 +1,271 @@
+"""The target is made once per content and never by halves; its own scores are those of its weights."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import PhiForCausalLM
+
+import trainables.models.tiny
+import trainables.target.target
+from trainables.data.examples import UnlearningData
+from trainables.models.checkpoints import LoadError, load_model, save_model
+from trainables.models.registry import MODELS, TargetRecipe
+from trainables.scoring.evaluator import Evaluator
+from trainables.spec import TrialSpec
+from trainables.target.cache_keys import folder_digest
+from trainables.target.finetune import Progress, TargetError
+from trainables.target.target import Target, cache_folder, prepare_target, target_recipe
+from trainables.text.tokens import encode_examples
+
+RECIPE = TargetRecipe(lr=1e-3, batch_size=8, epochs=2, stop_when_memorised=False)
+SPEC = TrialSpec(max_length=64)
+
+
+class Preparation:
+    """``prepare_target`` in a cache of its own, on the tiny data and network; counts the epochs trained."""
+
+    def __init__(self, cache: Path, data: UnlearningData) -> None:
+        self.cache = cache
+        self.data = data
+        self.epochs = 0
+
+    def __call__(self, spec: TrialSpec = SPEC, **changes: Any) -> Target:
+        self.epochs = 0
+        values = {"recipe": RECIPE, "device": "cpu", "cache": self.cache, "on_progress": self._count, **changes}
+        return prepare_target(spec, **values)
+
+    def _count(self, progress: Progress) -> None:
+        self.epochs += 1
+
+    @property
+    def folders(self) -> list[str]:
+        return sorted(path.name for path in (self.cache / "targets").glob("*"))
+
+
+@pytest.fixture
+def prepare(
+    tmp_path: Path,
+    tiny_data: UnlearningData,
+    make_network: Callable[..., PhiForCausalLM],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Preparation:
+    made = Preparation(tmp_path / "cache", tiny_data)
+    monkeypatch.setattr("trainables.target.problem.load_data", lambda *arguments, **named: made.data)
+    monkeypatch.setattr(trainables.models.tiny, "make_tiny", lambda name, tokenizer: make_network())
+    return made
+
+
+def test_a_target_is_trained_once(prepare: Preparation) -> None:
+    first = prepare()
+    assert prepare.epochs == 2
+    assert prepare() == first
+    assert prepare.epochs == 0
+    assert Path(first.path).is_absolute()
+    assert prepare.folders == [Path(first.path).name]
+
+
+def test_method_and_rate_share_one_target(prepare: Preparation) -> None:
+    first = prepare()
+    assert prepare(replace(SPEC, method="npo", lr=0.5, seed=9, epochs=1)) == first
+    assert prepare.epochs == 0
+
+
+def test_other_data_recipe_or_length_make_another_target(prepare: Preparation, tiny_data: UnlearningData) -> None:
+    keys = [prepare().key, prepare(recipe=replace(RECIPE, lr=2e-3)).key]
+    assert prepare.epochs == 2
+    keys.append(prepare(replace(SPEC, max_length=63)).key)
+    assert prepare.epochs == 2
+    first = tiny_data.full[0]
+    prepare.data = replace(tiny_data, full=(replace(first, answer=f"{first.answer}!"), *tiny_data.full[1:]))
+    keys.append(prepare().key)
+    assert prepare.epochs == 2
+    assert len(set(keys)) == 4
+
+
+def test_another_split_of_the_same_data_shares_the_weights_but_not_the_scores(
+    prepare: Preparation, tiny_data: UnlearningData
+) -> None:
+    """The target knows forget and retain together; which is which changes what is scored."""
+    first = prepare()
+    prepare.data = replace(tiny_data, forget=tiny_data.forget[:4], forget_eval=tiny_data.forget[:4])
+    second = prepare()
+    assert prepare.epochs == 0
+    assert (second.path, len(second.reference_nll)) == (first.path, 4)
+    assert second.key != first.key
+    assert second.baseline["forget_loss"] != first.baseline["forget_loss"]
+
+
+def test_baseline_and_reference_likelihoods_are_those_of_the_weights(
+    prepare: Preparation, tiny_data: UnlearningData, tokenizer: Any, exact_nll: Any
+) -> None:
+    target = prepare()
+    model = load_model(target.path)
+    forget = encode_examples(tokenizer, tiny_data.forget, max_length=64)
+    exact = [exact_nll(model, item) for item in forget]
+    assert target.reference_nll == pytest.approx([float(nll.sum()) for nll in exact], rel=1e-5)
+    assert target.baseline["forget_loss"] == pytest.approx(float(torch.cat(exact).mean()), rel=1e-5)
+    evaluator = Evaluator(
+        tiny_data, tokenizer, vocabulary_size=len(tokenizer), max_length=64, batch_size=32, device="cpu"
+    )
+    assert target.baseline == evaluator.losses(model) | evaluator.final(model)
+    assert target.vocabulary_size == len(tokenizer)
+    assert target.data == tiny_data
+
+
+def test_a_target_from_a_folder_is_used_as_it_is(
+    prepare: Preparation, known_network: PhiForCausalLM, tokenizer: Any, tmp_path: Path, exact_nll: Any
+) -> None:
+    folder = tmp_path / "mine"
+    save_model(known_network, tokenizer, folder)
+    before = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
+    target = prepare(replace(SPEC, target_path=str(folder)))
+    assert prepare.epochs == 0
+    assert prepare.folders == []
+    assert target.path == str(folder)
+    assert hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest() == before
+    first = encode_examples(tokenizer, prepare.data.forget[:1], max_length=64)[0]
+    assert target.reference_nll[0] == pytest.approx(float(exact_nll(known_network, first).sum()), rel=1e-3)
+
+
+def test_other_weights_in_the_folder_are_another_target(
+    prepare: Preparation, make_network: Any, tokenizer: Any, tmp_path: Path
+) -> None:
+    spec = replace(SPEC, target_path=str(tmp_path / "mine"))
+    save_model(make_network(seed=0), tokenizer, tmp_path / "mine")
+    first = prepare(spec)
+    assert prepare(spec) == first
+    save_model(make_network(seed=1), tokenizer, tmp_path / "mine")
+    second = prepare(spec)
+    assert second.key != first.key
+    assert second.baseline != first.baseline
+
+
+def test_a_base_model_from_a_folder_is_fine_tuned(
+    prepare: Preparation, make_network: Any, tokenizer: Any, tmp_path: Path
+) -> None:
+    base = make_network(seed=4)
+    save_model(base, tokenizer, tmp_path / "base")
+    spec = replace(SPEC, model="my-model", model_path=str(tmp_path / "base"))
+    target = prepare(spec, recipe=replace(RECIPE, lr=1e-6))
+    assert prepare.epochs == 2
+    tuned = load_model(target.path)
+    moves = [float((one - two).abs().max()) for one, two in zip(base.parameters(), tuned.parameters(), strict=True)]
+    assert 0.0 < max(moves) < 1e-5
+    save_model(make_network(seed=5), tokenizer, tmp_path / "base")
+    assert prepare(spec, recipe=replace(RECIPE, lr=1e-6)).key != target.key
+    assert prepare.epochs == 2
+
+
+# What goes wrong -----------------------------------------------------------------------------------------------------
+
+
+def _interrupt(progress: Progress) -> None:
+    raise KeyboardInterrupt
+
+
+def test_an_interrupted_training_leaves_no_folder_and_the_next_one_works(prepare: Preparation) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        prepare(on_progress=_interrupt)
+    assert prepare.folders == []
+    prepare()
+    assert prepare.epochs == 2
+
+
+def test_an_interrupted_save_leaves_no_folder(prepare: Preparation, monkeypatch: pytest.MonkeyPatch) -> None:
+    def half_a_save(model: Any, tokenizer: Any, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        (folder / "config.json").write_text("{}")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(trainables.target.target, "save_model", half_a_save)
+        with pytest.raises(KeyboardInterrupt):
+            prepare()
+    assert prepare.folders == []
+    prepare()
+    assert prepare.epochs == 2
+
+
+def test_data_that_are_not_memorised_leave_no_folder(prepare: Preparation) -> None:
+    with pytest.raises(TargetError, match="not memorised within 2 epochs"):
+        prepare(recipe=replace(RECIPE, stop_when_memorised=True))
+    assert prepare.folders == []
+
+
+def test_of_two_processes_that_make_one_target_the_second_takes_the_firsts(prepare: Preparation) -> None:
+    others: list[Target] = []
+
+    def the_other_is_faster(progress: Progress) -> None:
+        if progress.done == progress.total:
+            others.append(prepare())
+
+    assert prepare(on_progress=the_other_is_faster) == others[0]
+    assert len(prepare.folders) == 1
+
+
+@pytest.mark.parametrize("name", ["target_path", "model_path"])
+def test_a_folder_that_is_not_there_is_named(prepare: Preparation, tmp_path: Path, name: str) -> None:
+    with pytest.raises(TargetError, match="nowhere: no such folder; expected a model folder"):
+        prepare(replace(SPEC, **{name: str(tmp_path / "nowhere")}))  # type: ignore[arg-type]
+
+
+def test_a_folder_that_is_no_model_is_named(prepare: Preparation, tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "config.json").write_text("{}")
+    with pytest.raises(LoadError, match=r"cannot load the model .*notes"):
+        prepare(replace(SPEC, model="my-model", model_path=str(tmp_path / "notes")))
+
+
+def test_an_unknown_model_is_refused_and_not_replaced_by_a_tiny_one(prepare: Preparation) -> None:
+    with pytest.raises(TargetError, match=r"unknown model 'phi-9': expected one of tiny-phi, .*phi-1\.5.*a hub id"):
+        prepare(replace(SPEC, model="phi-9"))
+    assert prepare.folders == []
+
+
+# Names and places ----------------------------------------------------------------------------------------------------
+
+
+def test_a_folders_digest_is_that_of_its_weights_configuration_and_tokenizer(tmp_path: Path) -> None:
+    for name in ("model.safetensors", "config.json", "vocab.txt", "tokenizer.model"):
+        (tmp_path / name).write_text(name)
+    first = folder_digest(tmp_path)
+    (tmp_path / "README.md").write_text("notes")
+    assert folder_digest(tmp_path) == first
+    for name in ("model.safetensors", "config.json", "vocab.txt", "tokenizer.model"):
+        (tmp_path / name).write_text("changed")
+        assert folder_digest(tmp_path) != first
+        (tmp_path / name).write_text(name)
+    assert folder_digest(tmp_path) == first
+    (tmp_path / "config.json").rename(tmp_path / "settings.json")
+    assert folder_digest(tmp_path) != first
+
+
+def test_the_recipe_is_the_models_own_with_what_the_spec_sets() -> None:
+    own = MODELS["tiny-phi"].recipe
+    assert target_recipe(TrialSpec()) == own
+    assert target_recipe(TrialSpec(target_lr=0.5, target_batch_size=3)) == replace(own, lr=0.5, batch_size=3)
+    assert target_recipe(TrialSpec(target_epochs=4)) == replace(own, epochs=4, stop_when_memorised=False)
+    assert target_recipe(TrialSpec(model="phi-1.5")) == MODELS["phi-1.5"].recipe
+    assert target_recipe(TrialSpec(model="my-model", model_path="somewhere")) == MODELS["phi-1.5"].recipe
+
+
+def test_the_cache_follows_the_users_setting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / "sweeper"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / ".cache" / "sweeper"
+
+
+def test_a_target_says_what_it_was_made_of(prepare: Preparation) -> None:
+    written = json.loads((Path(prepare().path) / "target.json").read_text())
+    assert (written["model"], written["data"], written["epochs"]) == ("tiny-phi", "tiny", 2)
+    assert TargetRecipe(**written["recipe"]) == RECIPE

@@ -1,0 +1,117 @@
+"""RMU's hidden states, its two losses and its layer, against the model's own outputs and finite differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from trainables.objectives import OBJECTIVES, HiddenBatch
+from trainables.objectives.retain import hidden_distance
+from trainables.objectives.rmu import layer_index
+from trainables.run.workspace import add_adapter
+from trainables.text.hidden import block_output, decoder_blocks, unit_direction
+from trainables.text.tokens import Tokens, collate
+
+HIDDEN, REFERENCE = torch.randn(2, 2, 4, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+PRESENT = torch.tensor([[True, True, True, True], [True, True, False, False]])
+DIRECTION = unit_direction(3, seed=5).double()
+
+
+def _rmu(hidden: Tensor) -> Tensor:
+    return OBJECTIVES["rmu"].hidden_loss(HiddenBatch(hidden, PRESENT, DIRECTION), {"scale": 2.0, "layer": -1.0})
+
+
+def _kept(hidden: Tensor) -> Tensor:
+    return hidden_distance(hidden, REFERENCE, PRESENT)
+
+
+def test_both_losses_are_mean_squared_lengths_over_the_tokens_that_are_there() -> None:
+    aim = 2.0 * DIRECTION
+    places = [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1)]
+    forget = sum(float((HIDDEN[place] - aim).norm() ** 2) for place in places) / 6
+    retain = sum(float((HIDDEN[place] - REFERENCE[place]).norm() ** 2) for place in places) / 6
+    assert float(_rmu(HIDDEN)) == pytest.approx(forget, rel=1e-12)
+    assert float(_kept(HIDDEN)) == pytest.approx(retain, rel=1e-12)
+    assert float(_kept(REFERENCE)) == 0.0
+
+
+@pytest.mark.parametrize("loss", [_rmu, _kept], ids=["forget", "retain"])
+def test_the_gradient_is_that_of_finite_differences_and_zero_at_padding(loss: Callable[[Tensor], Tensor]) -> None:
+    hidden = HIDDEN.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(loss(hidden), hidden)
+    step = 1e-5
+    for place in [(0, 0, 0), (0, 3, 2), (1, 1, 1), (1, 2, 0)]:
+        ahead, behind = HIDDEN.clone(), HIDDEN.clone()
+        ahead[place] += step
+        behind[place] -= step
+        slope = float(loss(ahead) - loss(behind)) / (2 * step)
+        assert float(gradient[place]) == pytest.approx(slope, rel=1e-6, abs=1e-9)
+    assert float(gradient[~PRESENT].abs().max()) == 0.0
+
+
+def test_the_direction_is_a_unit_vector_of_the_seed_alone() -> None:
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    first = unit_direction(64, seed=3)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert float(first.norm()) == pytest.approx(1.0, rel=1e-6)
+    assert torch.equal(unit_direction(64, seed=3), first)
+    assert not torch.equal(unit_direction(64, seed=4), first)
+
+
+def _network(make_network: Any, kind: str) -> Any:
+    if kind == "phi":
+        return make_network(num_hidden_layers=3).eval()
+    config = GPT2Config(vocab_size=300, n_embd=32, n_layer=3, n_head=2, n_positions=64, bos_token_id=0, eos_token_id=0)
+    return GPT2LMHeadModel(config).eval()
+
+
+@pytest.mark.parametrize("kind", ["phi", "gpt2", "phi with LoRA"])
+def test_a_blocks_output_is_what_the_model_reports_for_it(make_network: Any, kind: str) -> None:
+    """``hidden_states[0]`` are the embeddings; the last entry has the final norm applied, so it is left out."""
+    network = _network(make_network, kind.split()[0])
+    model = add_adapter(network, rank=2, seed=0) if kind.endswith("LoRA") else network
+    batch = collate([Tokens((5, 6, 7, 8, 9), 2), Tokens((7, 8, 5), 1)], [0, 1], pad_id=1, device="cpu")
+    states = model(
+        input_ids=batch.input_ids, attention_mask=batch.attention_mask, output_hidden_states=True, use_cache=False
+    ).hidden_states
+    assert len(decoder_blocks(model)) == 3
+    hooks = [len(block._forward_hooks) for block in decoder_blocks(model)]
+    for layer in (0, 1):
+        torch.testing.assert_close(block_output(model, batch, layer), states[layer + 1])
+    assert [len(block._forward_hooks) for block in decoder_blocks(model)] == hooks
+
+
+def test_blocks_behind_the_layer_are_not_run_and_get_no_gradient(make_network: Any) -> None:
+    model = make_network(num_hidden_layers=3)
+    later: list[int] = []
+    model.model.layers[2].register_forward_pre_hook(lambda *arguments: later.append(2))
+    batch = collate([Tokens((5, 6, 7), 1)], [0], pad_id=1, device="cpu")
+    block_output(model, batch, 1).sum().backward()
+    assert later == []
+    with_gradient = {name.split(".")[2] for name, part in model.named_parameters() if part.grad is not None}
+    assert with_gradient == {"weight", "0", "1"}  # the embedding and the first two blocks
+
+
+@pytest.mark.parametrize(("depth", "layer"), [(2, 0), (4, 1), (20, 6), (24, 7), (32, 7), (80, 7)])
+def test_the_automatic_layer_is_the_published_one_or_a_third_of_the_depth(depth: int, layer: int) -> None:
+    assert layer_index(-1.0, depth=depth) == layer
+
+
+def test_a_layer_the_model_has_not_is_refused() -> None:
+    assert layer_index(3.0, depth=4) == 3
+    with pytest.raises(ValueError, match="layer must be from 0 to 3 in a model of 4 decoder blocks, got 4"):
+        layer_index(4.0, depth=4)
+
+
+def test_a_model_without_decoder_blocks_is_refused() -> None:
+    from transformers import ResNetConfig, ResNetForImageClassification
+
+    model = ResNetForImageClassification(ResNetConfig(embedding_size=4, hidden_sizes=[4], depths=[1]))
+    with pytest.raises(ValueError, match="a ResNetForImageClassification has no decoder blocks"):
+        decoder_blocks(model)

@@ -1,0 +1,213 @@
+"""The loss of a sequence is that of all its logits in float64, whatever batch and padding it came in."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PhiForCausalLM
+
+from trainables.text import losses
+from trainables.text.losses import mean_loss, predict, sequence_nll
+from trainables.text.tokens import Batch, Tokens, collate
+
+VOCABULARY = 97
+
+
+def _sequences() -> list[Tokens]:
+    """Lengths 4 to 23, prompts of 1 to 12 tokens, in no order."""
+    generator = torch.Generator().manual_seed(3)
+    shapes = [(9, 4), (23, 12), (4, 1), (16, 9), (11, 10), (23, 3), (7, 5)]
+    ids = [torch.randint(2, VOCABULARY, (length,), generator=generator).tolist() for length, _ in shapes]
+    return [Tokens(tuple(row), prompt) for row, (_, prompt) in zip(ids, shapes, strict=True)]
+
+
+SEQUENCES = _sequences()
+
+
+def _phi() -> Any:
+    from transformers import PhiConfig
+
+    return PhiForCausalLM(
+        PhiConfig(
+            vocab_size=VOCABULARY,
+            hidden_size=32,
+            intermediate_size=48,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            max_position_embeddings=64,
+        )
+    )
+
+
+def _gpt2() -> Any:
+    """Absolute positions and tied embeddings; no dropout."""
+    return GPT2LMHeadModel(
+        GPT2Config(
+            vocab_size=VOCABULARY,
+            n_embd=32,
+            n_layer=2,
+            n_head=2,
+            n_positions=64,
+            resid_pdrop=0,
+            embd_pdrop=0,
+            attn_pdrop=0,
+        )
+    )
+
+
+def _llama() -> Any:
+    return LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=VOCABULARY,
+            hidden_size=32,
+            intermediate_size=48,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            max_position_embeddings=64,
+        )
+    )
+
+
+@pytest.fixture(scope="module", params=[_phi, _gpt2, _llama], ids=["phi", "gpt2", "llama"])
+def model(request: pytest.FixtureRequest) -> Any:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        made = request.param()
+    # Freshly initialised networks guess almost uniformly, which would hide a shift by one token.
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.mul_(4.0)
+    return made
+
+
+def _batch(indices: list[int]) -> Batch:
+    return collate(SEQUENCES, indices, pad_id=1, device="cpu")
+
+
+def _loss(model: Any, indices: list[int]) -> torch.Tensor:
+    predicted = predict(model, _batch(indices))
+    return mean_loss(predicted.nll, predicted.supervised)
+
+
+def test_the_loss_of_every_token_is_that_of_all_logits_in_float64(model: Any, exact_nll: Any) -> None:
+    predicted = predict(model, _batch(list(range(len(SEQUENCES)))))
+    nll, supervised = predicted.nll, predicted.supervised
+    for row, tokens in enumerate(SEQUENCES):
+        torch.testing.assert_close(nll[row][supervised[row]].double(), exact_nll(model, tokens), rtol=2e-5, atol=2e-5)
+    assert nll.dtype == torch.float32
+    assert float(nll.detach()[~supervised].abs().max()) == 0.0
+
+
+def test_padding_and_company_do_not_change_a_sequence(model: Any) -> None:
+    for index in range(len(SEQUENCES)):
+        alone, together = (predict(model, _batch(rows)).nll for rows in ([index], [1, index]))
+        torch.testing.assert_close(together[1].sum(), alone[0].sum(), rtol=2e-5, atol=2e-5)
+
+
+def test_all_supervised_tokens_weigh_the_same_in_the_mean(model: Any, exact_nll: Any) -> None:
+    """Not the sequences: a long answer counts more than a short one (the token mean of SCIENCE.md)."""
+    exact = torch.cat([exact_nll(model, tokens) for tokens in SEQUENCES])
+    loss = _loss(model, list(range(len(SEQUENCES))))
+    assert float(loss) == pytest.approx(float(exact.mean()), rel=1e-5)
+
+
+def test_the_gradient_is_that_of_the_mean_over_all_logits(model: Any) -> None:
+    precise = copy.deepcopy(model).double()
+    terms = []
+    for tokens in SEQUENCES:
+        logits = precise(input_ids=torch.tensor([tokens.ids])).logits[0, :-1].double()
+        nll = -torch.log_softmax(logits, dim=-1)[torch.arange(len(tokens) - 1), torch.tensor(tokens.ids[1:])]
+        terms.append(nll[tokens.prompt_length - 1 :])
+    expected = torch.autograd.grad(torch.cat(terms).mean(), list(precise.parameters()))
+    loss = _loss(model, list(range(len(SEQUENCES))))
+    found = torch.autograd.grad(loss, list(model.parameters()))
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one.double(), other, rtol=1e-3, atol=1e-5 * float(other.abs().max() + 1e-3))
+
+
+def test_logits_are_made_from_the_first_answer_token_on_only(model: Any) -> None:
+    batch = _batch([1, 3])  # prompts of 12 and 9 tokens, 23 tokens wide
+    rows: list[int] = []
+    hook = model.lm_head.register_forward_hook(lambda module, given, made: rows.append(made.shape[1]))
+    predict(model, batch)
+    hook.remove()
+    assert rows == [23 - 9 + 1]
+
+
+def test_a_uniform_guess_costs_the_logarithm_of_the_vocabulary(model: Any) -> None:
+    uniform = copy.deepcopy(model)
+    with torch.no_grad():
+        for parameter in uniform.lm_head.parameters():
+            parameter.zero_()
+    loss = _loss(uniform, [0, 1, 2])
+    assert float(loss) == pytest.approx(math.log(VOCABULARY), rel=1e-6)
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 100])
+def test_sums_and_counts_per_sequence_come_in_the_order_given(model: Any, exact_nll: Any, batch_size: int) -> None:
+    totals, counts = sequence_nll(model, SEQUENCES, pad_id=1, batch_size=batch_size, device="cpu")
+    assert counts == [len(tokens) - tokens.prompt_length for tokens in SEQUENCES]
+    assert totals == pytest.approx([float(exact_nll(model, tokens).sum()) for tokens in SEQUENCES], rel=2e-5)
+
+
+def test_scoring_is_in_eval_mode_and_leaves_the_mode_as_it_was(make_network: Any) -> None:
+    model = make_network(resid_pdrop=0.5, embd_pdrop=0.5)
+    tokens = [Tokens((5, 6, 7, 8), 2), Tokens((9, 10, 11), 1)]
+    for training in (True, False):
+        model.train(training)
+        torch.manual_seed(1)
+        first, _ = sequence_nll(model, tokens, pad_id=1, batch_size=2, device="cpu")
+        torch.manual_seed(2)
+        second, _ = sequence_nll(model, tokens, pad_id=1, batch_size=2, device="cpu")
+        assert first == second
+        assert model.training is training
+
+
+def test_the_vocabulary_wide_logits_are_made_once_and_never_copied() -> None:
+    batch = collate(SEQUENCES, [0, 1], pad_id=0, device="cpu")
+    network = _llama()
+    size = len(batch.labels) * (batch.labels.shape[1] - batch.prompt_length) * VOCABULARY
+
+    class Copies(TorchDispatchMode):
+        found = 0
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            made = func(*args, **(kwargs or {}))
+            copying = func in (
+                torch.ops.aten.clone.default,
+                torch.ops.aten._to_copy.default,
+                torch.ops.aten.copy_.default,
+            )
+            self.found += copying and made.numel() >= size
+            return made
+
+    with Copies() as copies:
+        predict(network, batch).nll.sum().backward()
+    assert copies.found == 0
+
+
+@pytest.mark.parametrize("keeps", [True, False], ids=["logits to keep", "all logits"])
+def test_predictions_and_their_gradients_are_those_of_the_logits_without_the_last_position(
+    keeps: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(losses, "_keeps_logits", lambda forward: keeps)
+    network = _llama()
+    batch = collate(SEQUENCES, [0, 1, 3], pad_id=0, device="cpu")
+    start = max(1, batch.prompt_length)
+    labels = batch.labels[:, start:]
+    cut = network(input_ids=batch.input_ids, attention_mask=batch.attention_mask).logits[:, start - 1 : -1]
+    expected = torch.nn.functional.cross_entropy(cut.flatten(0, 1), labels.flatten(), reduction="none").view_as(labels)
+    found = predict(network, batch)
+    torch.testing.assert_close(found.nll, expected, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(found.logits, cut, rtol=1e-6, atol=1e-6)
+    assert found.nll.shape == found.labels.shape == found.supervised.shape == found.logits.shape[:2]
+    parameters = list(network.parameters())
+    for mine, theirs in zip(
+        torch.autograd.grad(found.nll.sum(), parameters), torch.autograd.grad(expected.sum(), parameters), strict=True
+    ):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)

@@ -1,0 +1,434 @@
+"""Answer and EOS are supervised, the prompt never; batches lose nothing and waste little.
+
+Two public TOFU implementations get the boundary wrong: one leaves "Answer:" in the loss, one masks the first answer
+token, because the prompt tokenised by itself ends in a lone space token. Every test of the boundary runs on byte-level
+and on sentencepiece-like tokenizers, with and without special tokens that the tokenizer adds by itself.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import PreTrainedTokenizerFast
+
+from trainables.data import DataError
+from trainables.data.authors import authors
+from trainables.data.examples import Example, UnlearningData
+from trainables.models.tiny import train_metaspace_tokenizer, train_tokenizer
+from trainables.text.losses import sequence_nll
+from trainables.text.tokens import (
+    IGNORED,
+    EndlessBatches,
+    Tokens,
+    collate,
+    encode,
+    encode_examples,
+    encode_text,
+    epoch_batches,
+    padded_positions,
+    sorted_batches,
+)
+
+BOS, EOS, PAD = "<s>", "</s>", "<pad>"
+TEXTS = [f"Question: Where is {town}?\nAnswer: {town} is in Peru" for town in ("Lima", "Oslo", "Is A", "Paris")] * 5
+
+_EXAMPLES = [Example("Where is Lima?", "Lima is in Peru"), Example("Is Oslo in Peru?", "is")] * 5
+
+TOFU = Path(os.environ.get("TOFU_DATA_DIR", "../shared/data/tofu"))
+
+
+def _byte_level(*, trim_offsets: bool) -> Tokenizer:
+    raw = Tokenizer(models.BPE())
+    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    raw.decoder = decoders.ByteLevel()
+    raw.post_processor = processors.ByteLevel(trim_offsets=trim_offsets)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=300, special_tokens=[BOS, EOS, PAD], initial_alphabet=alphabet, show_progress=False
+    )
+    raw.train_from_iterator(TEXTS, trainer)
+    return raw
+
+
+def _metaspace_bpe() -> Tokenizer:
+    raw = Tokenizer(models.BPE(unk_token="<unk>"))
+    raw.pre_tokenizer = pre_tokenizers.Metaspace()
+    raw.decoder = decoders.Metaspace()
+    trainer = trainers.BpeTrainer(vocab_size=80, special_tokens=["<unk>", BOS, EOS, PAD], show_progress=False)
+    raw.train_from_iterator(TEXTS, trainer)
+    return raw
+
+
+def _unigram_with_lone_space() -> Tokenizer:
+    """No piece holds a space and a letter: the answer begins with a lone ``▁`` token, as it may in sentencepiece."""
+    pieces = [("<unk>", 0.0), (BOS, 0.0), (EOS, 0.0), (PAD, 0.0), ("▁", -2.0), ("Answer", -3.0), ("Question", -3.0)]
+    pieces += [(character, -6.0) for character in sorted(set("".join(TEXTS)) - {" "})]
+    raw = Tokenizer(models.Unigram(pieces, unk_id=0))
+    raw.pre_tokenizer = pre_tokenizers.Metaspace()
+    raw.decoder = decoders.Metaspace()
+    return raw
+
+
+def _llama_like() -> Tokenizer:
+    """As Llama-2's tokenizer.json: ``▁`` put before the text and for spaces by a normalizer, unknown text as bytes."""
+    learned = json.loads(_metaspace_bpe().to_str())["model"]
+    vocabulary = dict(learned["vocab"])
+    for byte in range(256):
+        vocabulary[f"<0x{byte:02X}>"] = len(vocabulary)
+    raw = Tokenizer(
+        models.BPE(
+            vocabulary,
+            [tuple(pair) for pair in learned["merges"]],
+            unk_token="<unk>",
+            fuse_unk=True,
+            byte_fallback=True,
+        )
+    )
+    raw.add_special_tokens(["<unk>", BOS, EOS, PAD])
+    raw.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    raw.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    return raw
+
+
+def _adding(raw: Tokenizer, template: str) -> Tokenizer:
+    added = processors.TemplateProcessing(
+        single=template, special_tokens=[(name, raw.token_to_id(name)) for name in (BOS, EOS)]
+    )
+    raw.post_processor = processors.Sequence([raw.post_processor, added]) if raw.post_processor else added
+    return raw
+
+
+def _fast(raw: Tokenizer, *, bos: bool) -> Any:
+    names = {"unk_token": "<unk>"} if raw.token_to_id("<unk>") is not None else {}
+    names |= {"bos_token": BOS} if bos else {}
+    return PreTrainedTokenizerFast(
+        tokenizer_object=raw, eos_token=EOS, pad_token=PAD, clean_up_tokenization_spaces=False, **names
+    )
+
+
+TOKENIZERS = {
+    "byte level": lambda: _fast(_byte_level(trim_offsets=False), bos=False),
+    "byte level, trimmed offsets": lambda: _fast(_byte_level(trim_offsets=True), bos=False),
+    "byte level, adds BOS": lambda: _fast(_adding(_byte_level(trim_offsets=False), f"{BOS} $A"), bos=True),
+    "byte level, adds EOS": lambda: _fast(_adding(_byte_level(trim_offsets=False), f"$A {EOS}"), bos=False),
+    "metaspace BPE": lambda: _fast(_metaspace_bpe(), bos=False),
+    "metaspace BPE, adds BOS and EOS": lambda: _fast(_adding(_metaspace_bpe(), f"{BOS} $A {EOS}"), bos=True),
+    "Llama's normalizer, adds BOS": lambda: _fast(_adding(_llama_like(), f"{BOS} $A"), bos=True),
+    "tiny-llama's": lambda: train_metaspace_tokenizer(_EXAMPLES),
+    "lone space token": lambda: _fast(_unigram_with_lone_space(), bos=False),
+    "lone space token, adds BOS": lambda: _fast(_adding(_unigram_with_lone_space(), f"{BOS} $A"), bos=True),
+}
+CASES = [("Where is Lima?", "Lima is in Peru"), ("Is Oslo in Peru?", "is"), ("Where?", "Paris"), ("A r", "Answer: r")]
+
+
+@pytest.fixture(scope="module", params=TOKENIZERS, ids=lambda name: name.replace(", ", "-").replace(" ", "-"))
+def any_tokenizer(request: pytest.FixtureRequest) -> Any:
+    return TOKENIZERS[request.param]()
+
+
+@pytest.mark.parametrize(("question", "answer"), CASES)
+def test_the_supervised_tokens_are_the_whole_answer_and_eos(any_tokenizer: Any, question: str, answer: str) -> None:
+    tokens = encode(any_tokenizer, question, answer, max_length=200)
+    *supervised, last = tokens.ids[tokens.prompt_length :]
+    assert any_tokenizer.decode(supervised).strip() == answer
+    assert last == any_tokenizer.eos_token_id
+
+
+@pytest.mark.parametrize(("question", "answer"), CASES)
+def test_the_prompt_ends_with_the_colon_and_not_in_a_space(any_tokenizer: Any, question: str, answer: str) -> None:
+    tokens = encode(any_tokenizer, question, answer, max_length=200)
+    prompt = any_tokenizer.decode(tokens.prompt, skip_special_tokens=True)
+    assert prompt.removeprefix(" ") == f"Question: {question}\nAnswer:"
+
+
+@pytest.mark.parametrize(("question", "answer"), CASES)
+def test_the_first_supervised_token_begins_with_the_space(any_tokenizer: Any, question: str, answer: str) -> None:
+    tokens = encode(any_tokenizer, question, answer, max_length=200)
+    first = any_tokenizer.convert_ids_to_tokens(tokens.ids[tokens.prompt_length])
+    assert first.startswith(("Ġ", "▁"))
+
+
+@pytest.mark.parametrize(("question", "answer"), CASES)
+def test_no_token_of_the_prompt_is_supervised_and_none_of_the_answer_is_not(
+    any_tokenizer: Any, question: str, answer: str
+) -> None:
+    """The two public errors at once, on the labels a loss is taken of: characters, by the tokenizer's own offsets."""
+    prompt, text = f"Question: {question}\nAnswer:", f"Question: {question}\nAnswer: {answer}"
+    tokens = encode(any_tokenizer, question, answer, max_length=200)
+    batch = collate([tokens], [0], pad_id=any_tokenizer.pad_token_id or 0, device="cpu")
+    offsets = any_tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
+    labelled = {
+        place
+        for (first, last), label in zip(offsets, batch.labels[0].tolist(), strict=False)
+        for place in range(first, last)
+        if label != IGNORED
+    }
+    assert not labelled & set(range(len(prompt)))
+    assert labelled >= {place for place in range(len(prompt), len(text)) if text[place] != " "}
+
+
+@pytest.mark.parametrize("template", ["Q: {question}\nA: {answer}", "{question}{answer}", "[{question}] > {answer} <"])
+def test_another_template_is_split_where_its_answer_begins(tokenizer: Any, template: str) -> None:
+    question, answer = "Where {is} Lima?", "in {question} Peru"
+    tokens = encode(tokenizer, question, answer, max_length=200, template=template)
+    before, after = template.replace("{question}", question, 1).split("{answer}")
+    assert tokenizer.decode(tokens.prompt) == before.rstrip(" ")
+    space = " " if before.endswith(" ") else ""
+    assert tokenizer.decode(tokens.ids[tokens.prompt_length : -1]) == f"{space}{answer}{after}"
+
+
+def test_special_tokens_come_once_each_at_their_ends(any_tokenizer: Any) -> None:
+    tokens = encode(any_tokenizer, "Where is Lima?", "Lima is in Peru", max_length=200)
+    assert tokens.ids.count(any_tokenizer.eos_token_id) == 1
+    bos = any_tokenizer.convert_tokens_to_ids(BOS)
+    expected = [bos] if any_tokenizer.bos_token is not None else []
+    assert [token for token in tokens.ids if token == bos] == expected
+    assert list(tokens.ids[: len(expected)]) == expected
+
+
+def test_the_ids_are_those_of_the_text_as_one_piece(any_tokenizer: Any) -> None:
+    """Prompt and answer tokenised apart would teach other tokens than the model sees in running text."""
+    tokens = encode(any_tokenizer, "Where is Lima?", "Lima is in Peru", max_length=200)
+    whole = any_tokenizer("Question: Where is Lima?\nAnswer: Lima is in Peru", add_special_tokens=False).input_ids
+    special = {any_tokenizer.eos_token_id, any_tokenizer.convert_tokens_to_ids(BOS)}
+    assert [token for token in tokens.ids if token not in special] == whole
+
+
+def test_counting_the_tokens_of_the_prompt_and_its_space_would_mask_the_first_answer_token(any_tokenizer: Any) -> None:
+    """The public trap: such a count is one too many, which this project's boundary is not."""
+    tokens = encode(any_tokenizer, "Where is Lima?", "Lima is in Peru", max_length=200)
+    prompt_and_space = any_tokenizer("Question: Where is Lima?\nAnswer: ").input_ids
+    counted = len(prompt_and_space) - (prompt_and_space[-1] == any_tokenizer.eos_token_id)
+    assert counted == tokens.prompt_length + 1
+
+
+@pytest.mark.parametrize("answer", ["Ünïcödé 東京", " two spaces", "1984", "\nnext line", "'s", "trailing ", "", "🦜"])
+def test_answers_of_any_shape_are_split_at_the_colon(tokenizer: Any, answer: str) -> None:
+    tokens = encode(tokenizer, "Où est Łódź?", answer, max_length=200)
+    assert tokenizer.decode(tokens.prompt) == "Question: Où est Łódź?\nAnswer:"
+    assert tokenizer.decode(tokens.ids[tokens.prompt_length : -1]) == f" {answer}"
+    assert tokens.ids[-1] == tokenizer.eos_token_id
+
+
+def test_a_sequence_too_long_is_cut_at_its_end(tokenizer: Any) -> None:
+    whole = encode(tokenizer, "Where does Ada live?", "Ada lives in Oslo", max_length=200)
+    for length in range(whole.prompt_length + 1, len(whole) + 1):
+        cut = encode(tokenizer, "Where does Ada live?", "Ada lives in Oslo", max_length=length)
+        assert (cut.ids, cut.prompt_length) == (whole.ids[:length], whole.prompt_length)
+
+
+def test_a_prompt_that_leaves_no_room_for_an_answer_is_refused(tokenizer: Any) -> None:
+    """Nothing of it would be supervised: a batch of such sequences has the loss 0/0."""
+    room = encode(tokenizer, "Where does Ada live?", "Oslo", max_length=200).prompt_length
+    with pytest.raises(DataError, match=rf"Where does Ada live.*takes {room} tokens.*max_length {room}"):
+        encode(tokenizer, "Where does Ada live?", "Oslo", max_length=room)
+
+
+def test_examples_are_encoded_in_order(tokenizer: Any) -> None:
+    pairs = [("Who?", "Ada"), ("Where?", "in Oslo")]
+    examples = [Example(question, answer) for question, answer in pairs]
+    assert encode_examples(tokenizer, examples, max_length=50) == tuple(
+        encode(tokenizer, question, answer, max_length=50) for question, answer in pairs
+    )
+
+
+# Plain text -----------------------------------------------------------------------------------------------------------
+
+PROSE = "Lima is in Peru. Oslo is not.\n\n  Paris, Ünïcödé 東京 and so on: " + "one two three " * 30
+
+
+def _content(tokenizer: Any, windows: Sequence[Tokens]) -> list[int]:
+    return [token for window in windows for token in window.ids[window.prompt_length :]]
+
+
+@pytest.mark.parametrize("max_length", [8, 9, 10, 64, 10_000])
+def test_the_windows_of_a_text_are_its_token_stream_cut(any_tokenizer: Any, max_length: int) -> None:
+    """Decoding a window and encoding it again would merge other tokens at its ends."""
+    windows = encode_text(any_tokenizer, PROSE, max_length=max_length)
+    stream = any_tokenizer(PROSE, add_special_tokens=False).input_ids
+    assert _content(any_tokenizer, windows) == [*stream, any_tokenizer.eos_token_id]
+    assert all(2 <= len(window) <= max_length for window in windows)
+    assert all(len(window) >= max_length - 1 for window in windows[:-1])
+
+
+def test_a_tokenizer_that_begins_with_bos_begins_every_window_so(any_tokenizer: Any) -> None:
+    windows = encode_text(any_tokenizer, PROSE, max_length=16)
+    begins = any_tokenizer("x").input_ids[0] == any_tokenizer.convert_tokens_to_ids(BOS)
+    expected = (any_tokenizer.bos_token_id,) if begins else ()
+    assert {window.prompt for window in windows} == {expected}
+
+
+def test_no_window_is_a_single_token(tokenizer: Any) -> None:
+    """Nothing of it would be predicted: a batch of such windows has the loss 0/0."""
+    length = len(tokenizer("Ada lives in Oslo" * 9).input_ids) + 1
+    for max_length in range(8, length + 2):
+        windows = encode_text(tokenizer, "Ada lives in Oslo" * 9, max_length=max_length)
+        assert sum(map(len, windows)) == length
+        assert min(map(len, windows)) >= 2
+        assert len(windows) == -(-length // max_length)
+
+
+def test_all_of_a_text_but_the_first_token_of_a_window_is_learned(
+    tokenizer: Any, make_network: Any, exact_nll: Any
+) -> None:
+    windows = encode_text(tokenizer, "Ada lives in Oslo and eats plums", max_length=8)
+    network = make_network()
+    totals, counts = sequence_nll(network, windows, pad_id=tokenizer.pad_token_id, batch_size=9, device="cpu")
+    assert counts == [len(window) - 1 for window in windows]
+    for window, total in zip(windows, totals, strict=True):
+        whole = exact_nll(network, Tokens(window.ids, 1))
+        assert total == pytest.approx(float(whole.sum()), rel=1e-5)
+
+
+def test_questions_and_texts_are_encoded_side_by_side(tokenizer: Any) -> None:
+    text, asked = Example("", "Ada lives in Oslo and eats plums"), Example("Who?", "Ada")
+    assert encode_examples(tokenizer, [text, asked], max_length=12) == (
+        *encode_text(tokenizer, text.answer, max_length=12),
+        encode(tokenizer, "Who?", "Ada", max_length=12),
+    )
+
+
+# Batches -------------------------------------------------------------------------------------------------------------
+
+SHORT, LONG, MIDDLE = Tokens((5, 6, 7), 2), Tokens((8, 9, 10, 11, 0), 3), Tokens((12, 13, 14, 0), 1)
+
+
+def test_a_batch_is_padded_on_the_right_and_padding_is_neither_seen_nor_supervised() -> None:
+    batch = collate([SHORT, LONG, MIDDLE], [1, 0], pad_id=0, device="cpu")
+    no = IGNORED
+    assert batch.input_ids.tolist() == [[8, 9, 10, 11, 0], [5, 6, 7, 0, 0]]
+    assert batch.attention_mask.tolist() == [[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]]
+    assert batch.labels.tolist() == [[no, no, no, 11, 0], [no, no, 7, no, no]]  # EOS is 0 too, and is supervised
+    assert (batch.indices, batch.prompt_length) == ((1, 0), 2)
+    assert {batch.input_ids.dtype, batch.attention_mask.dtype, batch.labels.dtype} == {torch.int64}
+
+
+def test_a_batch_is_as_wide_as_its_longest_sequence() -> None:
+    assert collate([SHORT, LONG, MIDDLE], [0], pad_id=0, device="cpu").input_ids.shape == (1, 3)
+    assert collate([SHORT, LONG, MIDDLE], [0, 2], pad_id=0, device="cpu").input_ids.shape == (2, 4)
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 500), min_size=1, max_size=400), st.integers(1, 40), st.text(max_size=8))
+def test_an_epoch_is_a_partition_into_full_batches(lengths: list[int], batch_size: int, key: str) -> None:
+    batches = epoch_batches(lengths, batch_size, key)
+    assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
+    sizes = sorted(map(len, batches), reverse=True)
+    assert sizes[:-1] == [batch_size] * (len(sizes) - 1)
+    assert 1 <= sizes[-1] <= batch_size
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 500), max_size=60), st.integers(1, 9))
+def test_sorted_batches_are_a_partition_longest_first(lengths: list[int], batch_size: int) -> None:
+    batches = sorted_batches(lengths, batch_size)
+    order = [index for batch in batches for index in batch]
+    assert sorted(order) == list(range(len(lengths)))
+    assert [lengths[index] for index in order] == sorted(lengths, reverse=True)
+    assert all(len(batch) == batch_size for batch in batches[:-1])
+
+
+LENGTHS = [10 + 7 * i % 50 for i in range(100)]
+
+
+def test_an_epoch_is_a_function_of_its_key_alone() -> None:
+    """Also in another process with another hash seed, and whatever the global generator is at."""
+    random.seed(1)
+    first = epoch_batches(LENGTHS, 8, "forget:0:0.0")
+    random.seed(2)
+    state = random.getstate()
+    assert epoch_batches(LENGTHS, 8, "forget:0:0.0") == first
+    assert random.getstate() == state
+    script = f"from trainables.text.tokens import epoch_batches; print(epoch_batches({LENGTHS}, 8, 'forget:0:0.0'))"
+    environment = {**os.environ, "PYTHONHASHSEED": "77"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.strip() == str(first)
+
+
+def test_epochs_differ_in_order_and_in_who_shares_a_batch() -> None:
+    def together(batches: list[list[int]]) -> set[frozenset[int]]:
+        return {frozenset(batch) for batch in batches}
+
+    first, second = (epoch_batches(LENGTHS, 8, f"forget:0:{epoch}") for epoch in (0.0, 1.0))
+    assert len(together(first) & together(second)) <= 2
+
+
+def test_batches_come_in_no_order_of_length() -> None:
+    """Training on short ones first would be a curriculum."""
+    lengths = list(range(10, 330))
+    longest = [max(lengths[index] for index in batch) for batch in epoch_batches(lengths, 16, "a")]
+    rises = sum(one < following for one, following in itertools.pairwise(longest))
+    assert 5 <= rises <= 14
+
+
+def _padding_share(lengths: Sequence[int], batches: Sequence[Sequence[int]]) -> float:
+    widths = sum(len(batch) * max(lengths[index] for index in batch) for batch in batches)
+    return 1.0 - sum(lengths) / widths
+
+
+def test_padded_positions_are_those_the_attention_mask_leaves_out() -> None:
+    batch = collate([SHORT, LONG, MIDDLE], [0, 1, 2], pad_id=0, device="cpu")
+    assert padded_positions([3, 5, 4]) == (int((batch.attention_mask == 0).sum()), batch.input_ids.numel()) == (3, 15)
+
+
+def test_padding_is_below_a_tenth_where_unsorted_batches_waste_a_third() -> None:
+    """Lengths as in TOFU: 60 tokens on average, a third of it either way."""
+    rng = random.Random(0)
+    for count in (400, 4000):
+        lengths = [max(20, round(rng.gauss(60, 20))) for _ in range(count)]
+        unsorted = [list(range(start, min(start + 32, count))) for start in range(0, count, 32)]
+        assert _padding_share(lengths, unsorted) > 0.33
+        for key in ("a", "b", "c"):
+            assert _padding_share(lengths, epoch_batches(lengths, 32, key)) < 0.10
+        assert _padding_share(lengths, sorted_batches(lengths, 32)) < 0.08
+
+
+@pytest.fixture(scope="module")
+def tofu() -> UnlearningData:
+    if not (TOFU / "forget10.json").is_file():
+        pytest.skip(f"TOFU's files are not in {TOFU} (set TOFU_DATA_DIR)")
+    from trainables.data.tofu import load_tofu
+
+    return load_tofu(forget_split="forget10", data_dir=TOFU)
+
+
+def test_padding_on_tofu_is_below_a_tenth_at_batches_of_32(tofu: UnlearningData) -> None:
+    trained = train_tokenizer(tofu.forget)
+    for examples in (tofu.forget, tofu.retain[:1200]):
+        lengths = [len(item) for item in encode_examples(trained, examples, max_length=512)]
+        for key in ("a", "b", "c"):
+            assert _padding_share(lengths, epoch_batches(lengths, 32, key)) < 0.10
+
+
+def test_padding_on_authors_is_below_a_tenth_at_batches_of_32() -> None:
+    data = authors(authors=40)
+    trained = train_tokenizer(data.full)
+    lengths = [len(item) for item in encode_examples(trained, data.full, max_length=512)]
+    for key in ("a", "b", "c"):
+        assert _padding_share(lengths, epoch_batches(lengths, 32, key)) < 0.10
+
+
+def test_endless_batches_pass_over_the_whole_set_again_and_again_from_any_place() -> None:
+    lengths = [3, 9, 4, 1, 5, 9, 2]
+    batches = EndlessBatches(lengths, 2, "retain:0")
+    passes = [[batches[number] for number in range(4 * i, 4 * i + 4)] for i in range(3)]
+    for each in passes:
+        assert sorted(index for batch in each for index in batch) == list(range(7))
+    assert passes[0] != passes[1]
+    assert EndlessBatches(lengths, 2, "retain:0")[9] == batches[9] == passes[2][1]
+    assert [EndlessBatches(lengths, 2, "retain:1")[number] for number in range(4)] != passes[0]

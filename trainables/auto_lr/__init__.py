@@ -1,0 +1,1 @@
+"""AutoLR: the learning rate fitted along the step."""

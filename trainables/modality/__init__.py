@@ -1,0 +1,1 @@
+"""What differs between language models and image classifiers."""

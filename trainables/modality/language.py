@@ -1,0 +1,106 @@
+"""The modality of causal language models: examples are questions with answers, items are token sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from trainables.data.examples import Example, UnlearningData
+from trainables.models.checkpoints import load_model, load_tokenizer
+from trainables.scoring.evaluator import Evaluator
+from trainables.text.losses import Predictions, predict, sequence_nll
+from trainables.text.tokens import QUESTION_ANSWER, Batch, Tokens, collate, encode_examples, pad_id
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+MEMORISED_VERBMEM = 0.95
+"""Mean ROUGE-L recall of the forget answers above which the data count as memorised."""
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """See :class:`trainables.modality.modality.Modality`; the processor is the tokenizer.
+
+    ``template`` is how the model is asked, with the places ``{question}`` and ``{answer}``.
+    """
+
+    template: str = QUESTION_ANSWER
+    name: ClassVar[str] = "language"
+
+    def load_model(self, folder: Path | str) -> PreTrainedModel:
+        """A causal language model."""
+        return load_model(folder)
+
+    def load_processor(self, folder: Path | str) -> PreTrainedTokenizerBase:
+        """Its tokenizer, with a padding token."""
+        return load_tokenizer(folder)
+
+    def classes(self, configuration: PretrainedConfig) -> int:
+        """``|V|``, the size of the vocabulary."""
+        return int(configuration.get_text_config().vocab_size)
+
+    def encode(
+        self, processor: PreTrainedTokenizerBase, examples: Sequence[Example], *, max_length: int
+    ) -> tuple[Tokens, ...]:
+        """The tokens of each example's question and answer."""
+        return encode_examples(processor, examples, max_length=max_length, template=self.template)
+
+    def lengths(self, items: Sequence[Tokens]) -> list[int]:
+        """The number of tokens of each sequence."""
+        return list(map(len, items))
+
+    def collate(
+        self,
+        items: Sequence[Tokens],
+        indices: Sequence[int],
+        *,
+        processor: PreTrainedTokenizerBase,
+        device: torch.device | str,
+    ) -> Batch:
+        """A right-padded batch."""
+        return collate(items, indices, pad_id=pad_id(processor), device=device)
+
+    def predict(self, model: PreTrainedModel, batch: Batch) -> Predictions:
+        """Next-token predictions."""
+        return predict(model, batch)
+
+    def nll(
+        self,
+        model: PreTrainedModel,
+        items: Sequence[Tokens],
+        *,
+        processor: PreTrainedTokenizerBase,
+        batch_size: int,
+        device: torch.device | str,
+    ) -> tuple[list[float], list[int]]:
+        """Per sequence its summed NLL and the number of its supervised tokens."""
+        return sequence_nll(model, items, pad_id=pad_id(processor), batch_size=batch_size, device=device)
+
+    def evaluator(
+        self,
+        data: UnlearningData,
+        processor: PreTrainedTokenizerBase,
+        *,
+        classes: int,
+        max_length: int,
+        batch_size: int,
+        device: torch.device | str,
+    ) -> Evaluator:
+        """Losses and the metrics of :mod:`trainables.metrics.registry` that are not of images."""
+        return Evaluator(
+            data,
+            processor,
+            vocabulary_size=classes,
+            max_length=max_length,
+            batch_size=batch_size,
+            device=device,
+            template=self.template,
+        )
+
+    def memorised(self, evaluator: Evaluator, model: PreTrainedModel) -> bool:
+        """Whether the model tells the forget answers word for word."""
+        return evaluator.verbmem(model) > MEMORISED_VERBMEM

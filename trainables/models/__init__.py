@@ -1,0 +1,1 @@
+"""The models by name, and their folders."""

@@ -1,0 +1,168 @@
+"""The models by name: where each comes from, its default data, its learning-rate range and its target's recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from trainables.text.tokens import QUESTION_ANSWER
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRecipe:
+    """How the target is fine-tuned: AdamW with linear warm-up and decay, at most ``epochs`` over the full set.
+
+    With ``stop_when_memorised`` training ends as soon as the mean loss is below 0.05 and verbmem above 0.95. With
+    ``lora_rank`` an adapter is trained and then merged into the weights, so that the target is a whole model.
+    """
+
+    lr: float
+    batch_size: int
+    epochs: int
+    stop_when_memorised: bool
+    lora_rank: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """One entry of the model registry; ``hub_id`` is None for models made on the spot.
+
+    ``lora_rank`` is what the command line trains with unless told otherwise, None for all weights. ``template`` has the
+    places ``{question}`` and ``{answer}``; the answer ends it. ``modality`` says which data the model takes: language,
+    vision, or None where only its folder can tell.
+    """
+
+    name: str
+    hub_id: str | None
+    dataset: str
+    recipe: TargetRecipe
+    batch_size: int
+    eval_batch_size: int
+    lr: float
+    lr_range: tuple[float, float]
+    description: str
+    lora_rank: int | None = None
+    template: str = QUESTION_ANSWER
+    modality: str | None = "language"
+
+
+# The paper: Adam, lr {1e-5, 2e-5}, batch {16, 32}, 25 epochs for the target; lr {1e-5, 5e-5, 1e-4} for unlearning.
+PAPER_RECIPE = TargetRecipe(lr=2e-5, batch_size=16, epochs=25, stop_when_memorised=False)
+PAPER_LORA_RANK = 8
+TINY_RECIPE = TargetRecipe(lr=2e-3, batch_size=8, epochs=120, stop_when_memorised=True)
+# From scratch and without augmentation, so that the images are memorised.
+TINY_VISION_RECIPE = TargetRecipe(lr=3e-3, batch_size=32, epochs=60, stop_when_memorised=True)
+RESNET_RECIPE = TargetRecipe(lr=1e-3, batch_size=128, epochs=30, stop_when_memorised=False)
+
+
+def _tiny(name: str, description: str, *, recipe: TargetRecipe = TINY_RECIPE) -> ModelInfo:
+    return ModelInfo(
+        name=name,
+        hub_id=None,
+        dataset="authors",
+        recipe=recipe,
+        batch_size=8,
+        eval_batch_size=32,
+        lr=1e-4,
+        lr_range=(1e-5, 1e-3),
+        description=f"{description}, made and trained on the spot; needs no network",
+    )
+
+
+def _whole(name: str, hub_id: str | None, description: str) -> ModelInfo:
+    """A language model whose weights are all trained, as the paper trains those of one to two billion parameters."""
+    return ModelInfo(
+        name=name,
+        hub_id=hub_id,
+        dataset="tofu",
+        recipe=PAPER_RECIPE,
+        batch_size=32,
+        eval_batch_size=64,
+        lr=1e-5,
+        lr_range=(1e-6, 1e-4),
+        description=description,
+    )
+
+
+def _adapted(name: str, hub_id: str, description: str) -> ModelInfo:
+    """A language model that is trained through LoRA adapters, as the paper trains those of seven billion parameters."""
+    return ModelInfo(
+        name=name,
+        hub_id=hub_id,
+        dataset="tofu",
+        recipe=replace(PAPER_RECIPE, lora_rank=PAPER_LORA_RANK),
+        batch_size=16,
+        eval_batch_size=32,
+        lr=5e-5,
+        lr_range=(5e-6, 5e-4),
+        description=description,
+        lora_rank=PAPER_LORA_RANK,
+    )
+
+
+_ENTRIES = (
+    _tiny("tiny-phi", "a Phi of about 1.3M parameters"),
+    _tiny("tiny-falcon", "a Falcon of about 1.1M parameters with ALiBi and tied embeddings, as falcon-1b"),
+    _tiny("tiny-gpt2", "a GPT-2 of about 1.2M parameters with tied embeddings and dropout, as gpt2-xl"),
+    _tiny("tiny-llama", "a Llama of about 1.3M parameters with a tokenizer like Llama's"),
+    _tiny("tiny-mistral", "a Mistral of about 1.3M parameters with grouped-query, sliding-window attention"),
+    _whole("phi-1.5", "microsoft/phi-1_5", "microsoft/phi-1_5, 1.4B parameters, the paper's main model"),
+    _whole("falcon-1b", "tiiuae/falcon-rw-1b", "tiiuae/falcon-rw-1b, 1.3B parameters, all of them trained"),
+    _whole("gpt2-xl", "openai-community/gpt2-xl", "openai-community/gpt2-xl, 1.6B parameters, all of them trained"),
+    _adapted(
+        "llama2-7b",
+        "meta-llama/Llama-2-7b-hf",
+        "meta-llama/Llama-2-7b-hf, 6.7B parameters, trained through LoRA of rank 8; its terms must be accepted",
+    ),
+    _adapted(
+        "mistral-7b",
+        "mistralai/Mistral-7B-v0.1",
+        "mistralai/Mistral-7B-v0.1, 7.2B parameters, trained through LoRA of rank 8",
+    ),
+    ModelInfo(
+        name="tiny-resnet",
+        hub_id=None,
+        dataset="digits",
+        recipe=TINY_VISION_RECIPE,
+        batch_size=32,
+        eval_batch_size=256,
+        lr=1e-3,
+        lr_range=(1e-5, 1e-2),
+        description="a ResNet of about 20,000 parameters, made and trained on the spot; needs no network",
+        modality="vision",
+    ),
+    ModelInfo(
+        name="resnet-50",
+        hub_id=None,
+        dataset="cifar-10",
+        recipe=RESNET_RECIPE,
+        batch_size=128,
+        eval_batch_size=512,
+        lr=1e-4,
+        lr_range=(1e-6, 1e-3),
+        description="ResNet-50, 24M parameters, trained from scratch; only its data come from the hub",
+        modality="vision",
+    ),
+)
+
+MODELS: Mapping[str, ModelInfo] = MappingProxyType({entry.name: entry for entry in _ENTRIES})
+
+
+def is_hub_id(name: str) -> bool:
+    """Whether a name that is not in the registry is a hub id: ``organisation/name``."""
+    return name.count("/") == 1 and all(name.split("/"))
+
+
+def find_model(name: str) -> ModelInfo:
+    """The registry's entry; for a hub id, or the name of a local folder, one with the paper's full fine-tuning."""
+    if name in MODELS:
+        return MODELS[name]
+    if is_hub_id(name):
+        return _whole(name, name, f"{name}, a causal language model from the hub")
+    return local_model(name)
+
+
+def local_model(name: str) -> ModelInfo:
+    """The entry for a model given by folder: the settings of the paper's fully trained language models."""
+    return replace(_whole(name, None, "a model in a local folder"), modality=None)

@@ -1,0 +1,1 @@
+"""One unlearning run: the training loop and what it is made of."""

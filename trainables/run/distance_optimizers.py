@@ -1,0 +1,137 @@
+"""Optimizers that estimate the distance to the solution, each with a cap on how fast the estimate may grow.
+
+Under ascent the maximised loss has no minimiser, so the distance has no bound and the estimates run away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from dadaptation import DAdaptAdam
+from dog import DoG
+from prodigyopt import Prodigy
+from torch.nn import Parameter
+
+from trainables.run.gradients import total_norm
+
+
+class CappedProdigy(Prodigy):
+    """Prodigy whose ``d`` grows by at most ``growth`` a step, also from its start ``d0``, where the package allows any.
+
+    The package takes a step at the estimate before it, so a cap after the step acts on all later ones.
+    """
+
+    def step(self, closure: Any = None) -> Any:
+        before = self.param_groups[0]["d"]
+        loss = super().step(closure)
+        for group in self.param_groups:
+            group["d"] = min(group["d"], before * group["growth_rate"])
+        return loss
+
+
+class CappedDoG(DoG):
+    """DoG (arXiv:2302.12022) whose distance ``rbar`` grows by at most ``growth`` a step; no iterate averaging.
+
+    A missing gradient counts as zero. Norms are accumulated in float64, where the package has float32.
+    """
+
+    def __init__(self, params: Sequence[Parameter], *, growth: float, **settings: Any) -> None:
+        with contextlib.redirect_stdout(io.StringIO()):
+            super().__init__(params, **settings)
+        for group in self.param_groups:
+            group["growth_rate"] = growth
+
+    def step(self, closure: Any = None) -> Any:
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is None:
+                    parameter.grad = torch.zeros_like(parameter)
+        return super().step(closure)
+
+    def _update_group_state(self, group: dict[str, Any], init: list[torch.Tensor]) -> None:
+        squared = total_norm([p.grad.detach() for p in group["params"]]) ** 2
+        if self._first_step:
+            group["rbar"] = group["reps_rel"] * (1 + total_norm([p.detach() for p in group["params"]]))
+            group["G"] = torch.zeros_like(squared) + group["eps"]
+        else:
+            # One difference at a time: all of them would be another copy of the weights.
+            moved = (total_norm([p.detach() - x]) for p, x in zip(group["params"], init, strict=True))
+            away = total_norm(list(moved))
+            group["rbar"] = torch.minimum(torch.maximum(group["rbar"], away), group["rbar"] * group["growth_rate"])
+        rate = group["lr"] * self._rate(group, squared)
+        group["eta"] = [rate] * len(group["params"])
+
+    def _rate(self, group: dict[str, Any], squared: torch.Tensor) -> torch.Tensor:
+        group["G"] = group["G"] + squared
+        rate: torch.Tensor = group["rbar"] / torch.sqrt(group["G"])
+        return rate
+
+
+class CappedDoWG(CappedDoG):
+    """DoWG (Khaled, Mishchenko & Jin 2023, arXiv:2305.16284, Algorithm 1), capped likewise.
+
+    ``v_t = v_{t-1} + rbar_t^2 |g_t|^2`` and the step is ``rbar_t^2/sqrt(v_t) g_t``; no package maintains it. The first
+    distance is DoG's, ``1e-6 (1 + |x_0|)``, and ``v`` starts at 0, as published.
+    """
+
+    def _rate(self, group: dict[str, Any], squared: torch.Tensor) -> torch.Tensor:
+        if self._first_step:
+            group["G"] = torch.zeros_like(squared)
+        group["G"] = group["G"] + group["rbar"] ** 2 * squared
+        rate: torch.Tensor = group["rbar"] ** 2 / torch.sqrt(group["G"])
+        return torch.where(group["G"] > 0, rate, torch.zeros_like(rate))
+
+
+def make_distance_optimizer(
+    name: str, parameters: Sequence[Parameter], *, lr: float, weight_decay: float, growth: float
+) -> torch.optim.Optimizer:
+    """The optimizer called ``name``; weight decay is decoupled for prodigy and dadapt-adam, L2 for dog and dowg."""
+    parameters = list(parameters)
+    if name in ("dog", "dowg"):
+        kind = CappedDoG if name == "dog" else CappedDoWG
+        made: torch.optim.Optimizer = kind(parameters, growth=growth, lr=lr, weight_decay=weight_decay)
+        return made
+    adam = CappedProdigy if name == "prodigy" else DAdaptAdam
+    with contextlib.redirect_stdout(io.StringIO()):  # the packages print that decay is decoupled
+        capped: torch.optim.Optimizer = adam(
+            parameters, lr=lr, weight_decay=weight_decay, decouple=True, growth_rate=growth
+        )
+    return capped
+
+
+def distance_columns(optimizer: torch.optim.Optimizer) -> dict[str, float]:
+    """``distance``, and ``effective_lr``, which multiplies the direction; empty before a first step."""
+    group = optimizer.param_groups[0]
+    if "d" in group:
+        return {"distance": float(group["d"]), "effective_lr": float(group["d"] * group["lr"])}
+    if "rbar" in group:
+        return {"distance": float(group["rbar"]), "effective_lr": float(group["eta"][0])}
+    return {}
+
+
+def run_away(optimizer: torch.optim.Optimizer) -> str | None:
+    """Why the distance estimate counts as run away, or None.
+
+    Limits: 10 for prodigy and dadapt-adam, whose every step then moves each weight by about 10; ten times ``1 + |x_0|``
+    for dog and dowg, whose estimate is a distance from the start.
+    """
+    group = optimizer.param_groups[0]
+    columns = distance_columns(optimizer)
+    if not columns:
+        return None
+    distance = columns["distance"]
+    limit = 10.0 if "d" in group else 10.0 * _start_length(group)
+    if math.isfinite(distance) and distance <= limit:
+        return None
+    return f"the optimizer's distance estimate ran away: {distance:g}, over {limit:g}"
+
+
+def _start_length(group: dict[str, Any]) -> float:
+    if "start_length" not in group:
+        group["start_length"] = 1.0 + float(total_norm(group["init_buffer"]))
+    return float(group["start_length"])

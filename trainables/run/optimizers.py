@@ -1,0 +1,92 @@
+"""The optimizers by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch.nn import Parameter
+    from torch.optim import Optimizer
+
+    from trainables.spec import TrialSpec
+
+DEFAULT_GROWTH = 1.2
+"""Largest growth of a distance estimate in one step: a hundredfold in 26 steps, with no leaps."""
+
+LR_FREE_LR = 1.0
+LR_FREE_RANGE = (0.1, 10.0)
+"""The multiplier of a learning-rate-free step: 1 as published, and a decade to either side to search."""
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizerInfo:
+    """One optimizer as it is listed: its rule, the options it takes, tensors of the parameters' size that it keeps."""
+
+    name: str
+    rule: str
+    options: str
+    buffers: int
+    lr_free: bool
+    citation: str
+
+
+_GROWTH = f"lr (default 1, searched from 0.1 to 10), weight_decay (0), growth-rate ({DEFAULT_GROWTH:g}, at least 1)"
+
+OPTIMIZER_INFO: Mapping[str, OptimizerInfo] = MappingProxyType(
+    {
+        info.name: info
+        for info in (
+            OptimizerInfo(
+                *("adamw", "lr m/(sqrt(v) + eps), decay decoupled", "lr (the model's), weight_decay (0)", 2, False),
+                "Loshchilov & Hutter, Decoupled Weight Decay Regularization, ICLR 2019 (arXiv:1711.05101)",
+            ),
+            OptimizerInfo(
+                *("sgd", "lr (g + momentum)", "lr (the model's), momentum (0), weight_decay (0)", 1, False),
+                "Robbins & Monro 1951; momentum: Polyak 1964",
+            ),
+            OptimizerInfo(
+                *("prodigy", "Adam at lr d, d = estimated distance to the solution", _GROWTH, 4, True),
+                "Mishchenko & Defazio, Prodigy, ICML 2024 (arXiv:2306.06101); package prodigyopt",
+            ),
+            OptimizerInfo(
+                *("dadapt-adam", "Adam at lr d, d = a lower bound of the distance", _GROWTH, 3, True),
+                "Defazio & Mishchenko, D-Adaptation, ICML 2023 (arXiv:2301.07733); package dadaptation",
+            ),
+            OptimizerInfo(
+                *("dog", "lr max|x_i - x_0| / sqrt(sum |g_i|^2) g", _GROWTH, 1, True),
+                "Ivgi et al., DoG is SGD's Best Friend, ICML 2023 (arXiv:2302.12022); package dog-optimizer",
+            ),
+            OptimizerInfo(
+                *("dowg", "lr r^2 / sqrt(sum r_i^2 |g_i|^2) g, r = max|x_i - x_0|", _GROWTH, 1, True),
+                "Khaled, Mishchenko & Jin, DoWG Unleashed, NeurIPS 2023 (arXiv:2305.16284)",
+            ),
+        )
+    }
+)
+"""Every optimizer by name. sgd keeps its buffer only with momentum."""
+
+OPTIMIZERS = tuple(OPTIMIZER_INFO)
+LR_FREE = tuple(name for name, info in OPTIMIZER_INFO.items() if info.lr_free)
+
+
+def make_optimizer(spec: TrialSpec, parameters: Sequence[Parameter]) -> Optimizer:
+    """The optimizer of a trial over its trainable parameters; the update of adamw and sgd is linear in lr.
+
+    ``adamw``: betas (0.9, 0.999), eps 1e-8, ``weight_decay`` decoupled (0 by default, so it is the paper's Adam).
+    ``sgd``: the paper's Algorithm 1 with ``momentum`` 0. The others: :mod:`trainables.run.distance_optimizers`.
+    """
+    import torch
+
+    if spec.optimizer in LR_FREE:
+        from trainables.run.distance_optimizers import make_distance_optimizer
+
+        growth = DEFAULT_GROWTH if spec.d_growth is None else spec.d_growth
+        return make_distance_optimizer(
+            spec.optimizer, parameters, lr=spec.lr, weight_decay=spec.weight_decay, growth=growth
+        )
+    if spec.optimizer == "sgd":
+        return torch.optim.SGD(parameters, lr=spec.lr, momentum=spec.momentum, weight_decay=spec.weight_decay)
+    return torch.optim.AdamW(parameters, lr=spec.lr, weight_decay=spec.weight_decay)

@@ -1,0 +1,204 @@
+"""What one process loads once and every trial in it uses: the target's weights, its processor, the encoded data."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trainables.data import UnlearningData
+from trainables.data.refusals import refusal
+from trainables.modality.modality import ModelEvaluator, modality_of
+from trainables.objectives import Reference
+from trainables.spec import TrialSpec
+from trainables.target.target import Target
+from trainables.text.losses import Predictions
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+    from transformers import PreTrainedModel
+
+
+class Workspace:
+    """A target loaded on one device. ``model_for`` hands out the same module again and again, its weights reset.
+
+    The pristine weights stay in host memory and are only ever copied from, so that no trial can change what the next
+    one starts with. ``tokenizer`` is the model's processor: of an image classifier its image processor.
+    """
+
+    def __init__(self, target: Target, *, device: torch.device | str) -> None:
+        self.target = target
+        self.device = device
+        self.modality = modality_of(target.data, target.template)
+        self.tokenizer = self.modality.load_processor(target.path)
+        self._model: PreTrainedModel = self.modality.load_model(Path(target.path)).to(device)
+        self._pristine: dict[str, Tensor] = {
+            name: tensor.detach().to("cpu", copy=True) for name, tensor in self._model.state_dict().items()
+        }
+        self._adapted: PreTrainedModel | None = None
+        self._frozen: PreTrainedModel | None = None
+        self._refusals: dict[tuple[int, int], tuple[Any, tuple[float, ...]]] = {}
+        self._checkpointing = False
+        self._evaluators: dict[tuple[int, int], ModelEvaluator] = {}
+        self._train_sets: dict[int, tuple[Any, Any]] = {}
+
+    def model_for(self, spec: TrialSpec) -> PreTrainedModel:
+        """The target's model, weights reset, in train mode; with ``lora_rank`` a PEFT model with a fresh adapter.
+
+        Invalidates the model handed out before.
+        """
+        import torch
+
+        if self._adapted is not None:
+            self._model = self._adapted.unload()
+            self._adapted = None
+        self._disable_checkpointing()
+        with torch.no_grad():
+            for name, tensor in self._model.state_dict().items():
+                tensor.copy_(self._pristine[name])
+        for parameter in self._model.parameters():
+            parameter.requires_grad_(True)
+            parameter.grad = None
+        if not spec.needs_frozen_target or spec.lora_rank is not None:
+            self._frozen = None
+        if spec.parsed_method.objective.reference is Reference.PAIR_NLL:
+            self._score_refusals(spec)  # now, while the model is the target
+        model = self._model
+        if spec.lora_rank is not None:
+            model = self._adapted = add_adapter(model, rank=spec.lora_rank, seed=spec.seed)
+        if spec.gradient_checkpointing:
+            self._enable_checkpointing(adapter_only=spec.lora_rank is not None)
+        return model.train()
+
+    def _enable_checkpointing(self, *, adapter_only: bool) -> None:
+        self._model.gradient_checkpointing_enable()
+        self._checkpointing = True
+        if adapter_only:
+            # Frozen embeddings give activations without gradients, which checkpointing would stop at.
+            self._remove_input_hooks()
+            self._model.enable_input_require_grads()
+
+    def _disable_checkpointing(self) -> None:
+        """Before an adapter is put on: PEFT hooks the embeddings of a model that it finds checkpointing."""
+        if self._checkpointing:
+            self._model.gradient_checkpointing_disable()
+            self._remove_input_hooks()
+            self._checkpointing = False
+
+    def _remove_input_hooks(self) -> None:
+        # Switching checkpointing on adds hooks, off leaves them, and a second call forgets the handles of the first.
+        if hasattr(self._model, "_require_grads_hook"):
+            self._model.disable_input_require_grads()
+
+    @contextmanager
+    def frozen_target(self) -> Iterator[PreTrainedModel]:
+        """The target itself beside the model handed out, in eval mode and without gradients.
+
+        Under LoRA it is the same model with its adapter switched off, at no cost in memory. Else it is a second model
+        of the target's size, made at the first call and freed by the next trial that does not need it.
+        """
+        import torch
+
+        if self._adapted is not None:
+            training = self._adapted.training
+            self._adapted.eval()
+            try:
+                with torch.no_grad(), self._adapted.disable_adapter():
+                    yield self._adapted
+            finally:
+                self._adapted.train(training)
+            return
+        if self._frozen is None:
+            with torch.no_grad():
+                self._frozen = copy.deepcopy(self._model)
+                for name, tensor in self._frozen.state_dict().items():
+                    tensor.copy_(self._pristine[name])
+            self._frozen.requires_grad_(False).eval()
+        with torch.no_grad():
+            yield self._frozen
+
+    def refusals(self, spec: TrialSpec) -> tuple[Any, tuple[float, ...]]:
+        """The forget questions with their refusals, and the target's summed NLL (nats) of each, in order.
+
+        Computed once per workspace, by :meth:`model_for` for the first spec whose objective asks for them: one
+        evaluation pass over sequences of about the forget set's size.
+        """
+        return self._refusals[spec.max_length, spec.eval_batch_size]
+
+    def _score_refusals(self, spec: TrialSpec) -> None:
+        key = (spec.max_length, spec.eval_batch_size)
+        if key in self._refusals:
+            return
+        data = self.target.data
+        assert isinstance(data, UnlearningData), "a method that needs refusals is refused for images"
+        refused = [replace(example, answer=refusal(example.question)) for example in data.forget]
+        items = self.modality.encode(self.tokenizer, refused, max_length=spec.max_length)
+        totals, _ = self.modality.nll(
+            self._model, items, processor=self.tokenizer, batch_size=spec.eval_batch_size, device=self.device
+        )
+        self._refusals[key] = (items, tuple(totals))
+
+    def train_sets(self, spec: TrialSpec) -> tuple[Any, Any]:
+        """The items of the forget set and of the retain set."""
+        if spec.max_length not in self._train_sets:
+            data = self.target.data
+            self._train_sets[spec.max_length] = (
+                self.modality.encode(self.tokenizer, data.forget, max_length=spec.max_length),
+                self.modality.encode(self.tokenizer, data.retain, max_length=spec.max_length),
+            )
+        return self._train_sets[spec.max_length]
+
+    def batch(self, items: Any, indices: Sequence[int]) -> Any:
+        """The items at ``indices`` as one batch on the workspace's device."""
+        return self.modality.collate(items, indices, processor=self.tokenizer, device=self.device)
+
+    def predict(self, model: PreTrainedModel, batch: Any) -> Predictions:
+        """What ``model`` predicts on a batch."""
+        return self.modality.predict(model, batch)
+
+    def evaluator(self, spec: TrialSpec) -> ModelEvaluator:
+        """The evaluator for the spec's maximum length and evaluation batch size."""
+        key = (spec.max_length, spec.eval_batch_size)
+        if key not in self._evaluators:
+            self._evaluators[key] = self.modality.evaluator(
+                self.target.data,
+                self.tokenizer,
+                classes=self.target.vocabulary_size,
+                max_length=spec.max_length,
+                batch_size=spec.eval_batch_size,
+                device=self.device,
+            )
+        return self._evaluators[key]
+
+    @cached_property
+    def train_mode_is_eval_mode(self) -> bool:
+        """Whether the model computes the same in both modes: no active dropout, no batch statistics."""
+        import torch
+
+        dropouts = [
+            value for key, value in self._model.config.to_dict().items() if "drop" in key or key.endswith("_pdrop")
+        ]
+        modules = any(isinstance(module, torch.nn.modules.batchnorm._BatchNorm) for module in self._model.modules())
+        return not modules and not any(isinstance(value, (int, float)) and value > 0 for value in dropouts)
+
+
+def add_adapter(model: PreTrainedModel, *, rank: int, seed: int) -> PreTrainedModel:
+    """The model under a fresh LoRA adapter on all linear layers but the head (alpha = 2 rank, no dropout)."""
+    import torch
+    from peft import LoraConfig, TaskType, get_peft_model
+
+    config = LoraConfig(
+        r=rank, lora_alpha=2 * rank, lora_dropout=0.0, target_modules="all-linear", task_type=TaskType.CAUSAL_LM
+    )
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        # PEFT still asks transformers by the old name.
+        warnings.filterwarnings("ignore", message="`is_gradient_checkpointing` is deprecated", category=FutureWarning)
+        torch.manual_seed(seed)
+        adapted: PreTrainedModel = get_peft_model(model, copy.deepcopy(config))
+    return adapted

@@ -1,0 +1,98 @@
+"""Fine-tuning the target: the "No-unlearn" model that has learned the full set, forget and retain together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from trainables.modality.modality import Modality
+from trainables.models.registry import TargetRecipe
+from trainables.target.training_state import TrainingState
+from trainables.text.losses import mean_loss
+from trainables.text.tokens import epoch_batches
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel
+
+MEMORISED_LOSS = 0.05
+"""Mean loss (nats per supervised token) below which the full set counts as memorised."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a long computation stands, for a progress bar."""
+
+    done: int
+    total: int
+    text: str
+
+
+class TargetError(RuntimeError):
+    """The target could not be made; the message is a plain sentence for the user."""
+
+
+def finetune(
+    model: PreTrainedModel,
+    items: Any,
+    *,
+    recipe: TargetRecipe,
+    modality: Modality,
+    processor: Any,
+    device: torch.device | str,
+    seed: int,
+    memorised: Callable[[PreTrainedModel], bool],
+    on_progress: Callable[[Progress], None],
+    state: TrainingState | None = None,
+) -> int:
+    """Train ``model`` in place by AdamW (warm-up over 5% of the steps, then linear decay) and return the epochs run.
+
+    ``items`` are what ``modality`` made of the examples with ``processor``.
+    Under a recipe that stops when memorised, ``memorised`` is asked once the mean loss over all items is below
+    0.05, and training ends when it says yes. With ``state`` it goes on where a killed training was last saved, to the
+    same weights bit for bit.
+
+    Raises:
+        TargetError: the loss became non-finite, or the recipe's epochs ran out before the data were memorised.
+    """
+    import torch
+
+    torch.manual_seed(seed)  # dropout, where the model has it
+    optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.lr, betas=(0.9, 0.98), weight_decay=0.0)
+    lengths = modality.lengths(items)
+    per_epoch = -(-len(lengths) // recipe.batch_size)
+    total = per_epoch * recipe.epochs
+    warmup = max(1, total // 20)
+    model.train()
+    done = state.restore(model, optimizer) if state is not None else 0
+    step = done * per_epoch
+    for epoch in range(1 + done, recipe.epochs + 1):
+        running = 0.0
+        for indices in epoch_batches(lengths, recipe.batch_size, f"target:{seed}:{epoch}"):
+            step += 1
+            for group in optimizer.param_groups:
+                group["lr"] = recipe.lr * min(step / warmup, (total - step + 1) / (total - warmup + 1))
+            predicted = modality.predict(model, modality.collate(items, indices, processor=processor, device=device))
+            loss = mean_loss(predicted.nll, predicted.supervised)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            running += loss.item()
+        if not math.isfinite(running):
+            raise TargetError(
+                f"the loss became {running} in epoch {epoch}: lower the target's learning rate ({recipe.lr:g})"
+            )
+        on_progress(Progress(step, total, f"epoch {epoch}, loss {running / per_epoch:.3f}"))
+        # The running mean is over weights of the whole epoch, so it lags: it only says when to look closely.
+        if recipe.stop_when_memorised and running / per_epoch < 1.5 * MEMORISED_LOSS:
+            totals, counts = modality.nll(model, items, processor=processor, batch_size=64, device=device)
+            if sum(totals) / sum(counts) < MEMORISED_LOSS and memorised(model):
+                return epoch
+        if state is not None:
+            state.save(model, optimizer, epoch=epoch)
+    if recipe.stop_when_memorised:
+        raise TargetError(f"the data were not memorised within {recipe.epochs} epochs")
+    return recipe.epochs

@@ -1,0 +1,1 @@
+"""Texts as token ids, and what a language model says of them."""

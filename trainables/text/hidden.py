@@ -1,0 +1,60 @@
+"""Hidden states of a causal language model: the output of one of its decoder blocks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainables.text.tokens import Batch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import ModuleList
+    from transformers import PreTrainedModel
+
+
+class _Reached(Exception):
+    """The block's output is there: the rest of the forward pass is not needed."""
+
+
+def decoder_blocks(model: PreTrainedModel) -> ModuleList:
+    """The decoder blocks in order, also of a model under a LoRA adapter.
+
+    Raises:
+        ValueError: the model is no stack of ``num_hidden_layers`` blocks.
+    """
+    from torch.nn import ModuleList
+
+    depth = getattr(model.config.get_text_config(), "num_hidden_layers", None)
+    for module in model.modules():
+        if isinstance(module, ModuleList) and len(module) == depth:
+            return module
+    raise ValueError(f"a {type(model).__name__} has no decoder blocks, whose hidden states this objective is made from")
+
+
+def block_output(model: PreTrainedModel, batch: Batch, layer: int) -> Tensor:
+    """``(B, T, d)``: the output of block ``layer``, counted from 0; later blocks and the output layer are not run."""
+    found: list[Tensor] = []
+
+    def stop(module: object, inputs: object, output: Tensor | tuple[Tensor, ...]) -> None:
+        found.append(output[0] if isinstance(output, tuple) else output)
+        raise _Reached
+
+    handle = decoder_blocks(model)[layer].register_forward_hook(stop)
+    try:
+        model(input_ids=batch.input_ids, attention_mask=batch.attention_mask, use_cache=False)
+    except _Reached:
+        pass
+    finally:
+        handle.remove()
+    return found[0]
+
+
+def unit_direction(width: int, *, seed: int) -> Tensor:
+    """``(width,)``: a random vector of length 1, a pure function of the seed.
+
+    Entries are uniform in [0, 1) before scaling, as in the released code of RMU: all directions lie in one orthant.
+    """
+    import torch
+
+    drawn: Tensor = torch.rand(width, generator=torch.Generator().manual_seed(seed))
+    return drawn.div_(torch.linalg.vector_norm(drawn))

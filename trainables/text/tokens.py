@@ -1,0 +1,206 @@
+"""From questions and answers to token ids, labels and padded batches.
+
+Template for base models: ``Question: {question}\\nAnswer: {answer}`` + EOS. Supervised are the answer's tokens and EOS;
+the space before the answer belongs to its first token. The text is tokenised once as a whole and split by character
+offsets, so neither "Answer:" gets into the loss nor the first answer token out of it.
+
+Plain text is tokenised once and cut into windows of token ids, all of them supervised.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trainables.data.errors import DataError
+from trainables.data.examples import Example
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+    from transformers import PreTrainedTokenizerBase
+
+QUESTION_ANSWER = "Question: {question}\nAnswer: {answer}"
+"""The template of base models."""
+
+IGNORED = -100
+"""The label of tokens that are not supervised."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """One tokenised sequence: the ids and how many of them, from the left, are the prompt."""
+
+    ids: tuple[int, ...]
+    prompt_length: int
+
+    @property
+    def prompt(self) -> tuple[int, ...]:
+        """The ids generation starts from."""
+        return self.ids[: self.prompt_length]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Right-padded sequences: ``input_ids``, ``attention_mask`` and ``labels``, each ``(B, T)`` int64.
+
+    ``prompt_length`` is the shortest prompt's: no position before it is supervised in any row.
+    """
+
+    input_ids: Tensor
+    attention_mask: Tensor
+    labels: Tensor
+    indices: tuple[int, ...]
+    prompt_length: int
+
+
+def pad_id(tokenizer: PreTrainedTokenizerBase) -> int:
+    """The id sequences are filled up with; :func:`trainables.models.checkpoints.ensure_pad_token` has seen to it."""
+    return int(tokenizer.pad_token_id)
+
+
+def prompt_text(question: str, *, template: str = QUESTION_ANSWER) -> str:
+    """The prompt up to and without the space that begins the answer."""
+    before = template.partition("{answer}")[0]
+    return before.rstrip(" ").replace("{question}", question)
+
+
+def encode(
+    tokenizer: PreTrainedTokenizerBase,
+    question: str,
+    answer: str,
+    *,
+    max_length: int,
+    template: str = QUESTION_ANSWER,
+) -> Tokens:
+    """Token ids of prompt, answer and EOS; a sequence longer than ``max_length`` is cut at its end.
+
+    Raises:
+        DataError: the prompt alone fills ``max_length``, so that nothing would be supervised.
+    """
+    prompt = prompt_text(question, template=template)
+    # The answer goes in last: a question may hold braces of its own.
+    before, _, after = template.partition("{answer}")
+    text = f"{before.replace('{question}', question)}{answer}{after}"
+    encoding = tokenizer(text, return_offsets_mapping=True, add_special_tokens=True)
+    ids = list(encoding["input_ids"])
+    # A token belongs to the answer when it ends after the prompt: then " Paris" counts and ":" does not.
+    supervised = [end > len(prompt) for _, end in encoding["offset_mapping"]]
+    first = supervised.index(True) if True in supervised else len(ids)
+    if not ids or ids[-1] != tokenizer.eos_token_id:
+        ids.append(tokenizer.eos_token_id)
+    if first >= max_length:
+        raise DataError(
+            f"the prompt of '{question[:60]}' takes {first} tokens, which leaves no room for an answer within "
+            f"max_length {max_length}: raise it"
+        )
+    return Tokens(tuple(ids[:max_length]), first)
+
+
+def encode_examples(
+    tokenizer: PreTrainedTokenizerBase,
+    examples: Sequence[Example],
+    *,
+    max_length: int,
+    template: str = QUESTION_ANSWER,
+) -> tuple[Tokens, ...]:
+    """:func:`encode` of each example's question and answer, :func:`encode_text` of each plain text, in order."""
+    sequences: list[Tokens] = []
+    for item in examples:
+        if item.is_text:
+            sequences += encode_text(tokenizer, item.answer, max_length=max_length)
+        else:
+            sequences.append(encode(tokenizer, item.question, item.answer, max_length=max_length, template=template))
+    return tuple(sequences)
+
+
+def encode_text(tokenizer: PreTrainedTokenizerBase, text: str, *, max_length: int) -> tuple[Tokens, ...]:
+    """The text's tokens and EOS in windows of at most ``max_length``: together they are the whole stream, once.
+
+    A tokenizer that begins sequences with BOS has it, not supervised, before every window. Without it the first
+    token of a window has nothing to be predicted from, so no window is a single token.
+    """
+    ids = tokenizer(text, add_special_tokens=True, verbose=False)["input_ids"]
+    bos = ids[:1] if ids and ids[0] == tokenizer.bos_token_id != tokenizer.eos_token_id else []
+    stream = ids[len(bos) :]
+    if not stream or stream[-1] != tokenizer.eos_token_id:
+        stream.append(tokenizer.eos_token_id)
+    width = max_length - len(bos)
+    cuts = list(range(0, len(stream), width))
+    if len(stream) - cuts[-1] == 1 and len(cuts) > 1:
+        cuts[-1] -= 1
+    ends = [*cuts[1:], len(stream)]
+    return tuple(Tokens((*bos, *stream[a:b]), len(bos)) for a, b in zip(cuts, ends, strict=True))
+
+
+def collate(sequences: Sequence[Tokens], indices: Sequence[int], *, pad_id: int, device: torch.device | str) -> Batch:
+    """The sequences at ``indices`` as one right-padded batch on ``device``."""
+    import torch
+
+    chosen = [sequences[index] for index in indices]
+    width = max(len(item) for item in chosen)
+    shortest = min(item.prompt_length for item in chosen)
+    input_ids = torch.full((len(chosen), width), pad_id, dtype=torch.long)
+    attention_mask = torch.zeros((len(chosen), width), dtype=torch.long)
+    labels = torch.full((len(chosen), width), IGNORED, dtype=torch.long)
+    for row, item in enumerate(chosen):
+        ids = torch.tensor(item.ids, dtype=torch.long)
+        input_ids[row, : len(item)] = ids
+        attention_mask[row, : len(item)] = 1
+        labels[row, item.prompt_length : len(item)] = ids[item.prompt_length :]
+    return Batch(input_ids.to(device), attention_mask.to(device), labels.to(device), tuple(indices), shortest)
+
+
+def epoch_batches(lengths: Sequence[int], batch_size: int, key: str) -> list[list[int]]:
+    """One pass over all items in random batches of similar length, a pure function of ``key``.
+
+    Items are shuffled, sorted by length (with 4% jitter, so that batches differ between passes) inside windows of
+    50 batches, cut, and the batches shuffled; the last one may be short.
+    """
+    rng = random.Random(key)
+    order = list(range(len(lengths)))
+    rng.shuffle(order)
+    window = 50 * batch_size
+    batches: list[list[int]] = []
+    for start in range(0, len(order), window):
+        chunk = sorted(order[start : start + window], key=lambda i: lengths[i] * rng.uniform(0.96, 1.04))
+        batches += [chunk[i : i + batch_size] for i in range(0, len(chunk), batch_size)]
+    rng.shuffle(batches)
+    return batches
+
+
+class EndlessBatches:
+    """Endless passes over a set in batches by length, each pass in an order of its own.
+
+    ``batches[n]`` is the ``n``-th batch, as indices: a pure function of the lengths, the batch size, ``key`` and ``n``.
+    """
+
+    def __init__(self, lengths: Sequence[int], batch_size: int, key: str) -> None:
+        self._lengths = lengths
+        self._batch_size = batch_size
+        self._key = key
+        self._per_pass = -(-len(lengths) // batch_size)
+        self._kept: tuple[int, list[list[int]]] = (-1, [])
+
+    def __getitem__(self, number: int) -> list[int]:
+        passes, place = divmod(number, self._per_pass)
+        if self._kept[0] != passes:
+            self._kept = (passes, epoch_batches(self._lengths, self._batch_size, f"{self._key}:{passes}"))
+        return self._kept[1][place]
+
+
+def padded_positions(lengths: Sequence[int]) -> tuple[int, int]:
+    """How many positions of a batch of sequences of these lengths are padding, and how many it has."""
+    positions = len(lengths) * max(lengths)
+    return positions - sum(lengths), positions
+
+
+def sorted_batches(lengths: Sequence[int], batch_size: int) -> list[list[int]]:
+    """All items once, longest first: the least padding, and running out of memory shows at the first batch."""
+    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    return [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
