@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from sweeper.columns import HISTORY_METRICS, OUTCOME_METRICS, PARAMETERS
 from sweeper.display import Display
-from sweeper.ledger import HISTORY_METRICS, OUTCOME_METRICS, PARAMETERS, Ledger, Row
+from sweeper.ledger import Ledger, Row
 from sweeper.search import Proposal, SweepStudy
 from sweeper.tracking import Tracker
 from trainables.spec import TrialSpec

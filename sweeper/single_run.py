@@ -9,7 +9,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from sweeper.ledger import LANDSCAPE_COLUMNS, TRIAL_COLUMNS, CsvLog, Ledger, Row, write_json
+from sweeper.columns import LANDSCAPE_COLUMNS, TRIAL_COLUMNS
+from sweeper.ledger import CsvLog, Ledger, Row, write_json
 from sweeper.progress import prepare_with_progress
 from sweeper.unfinished import UnfinishedRun
 from trainables.models.checkpoints import save_model

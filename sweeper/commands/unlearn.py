@@ -46,7 +46,7 @@ def unlearn(**given: Any) -> None:
 
     from rich.console import Console
 
-    from sweeper.ledger import METRIC_COLUMNS
+    from sweeper.columns import METRIC_COLUMNS
     from sweeper.single_run import run_once
     from sweeper.unfinished import other_run_problem
 

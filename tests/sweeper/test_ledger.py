@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweeper.ledger import HISTORY_COLUMNS, PARAMETERS, TRIAL_COLUMNS, CsvLog, Ledger, write_json
+from sweeper.columns import HISTORY_COLUMNS, PARAMETERS, TRIAL_COLUMNS
+from sweeper.ledger import CsvLog, Ledger, write_json
 
 COLUMNS = ("trial_id", "step", "value")
 

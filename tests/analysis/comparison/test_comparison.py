@@ -17,7 +17,7 @@ from analysis.comparison.comparison import ComparisonTable, Entry, MethodRow, Va
 from analysis.comparison.formats import FORMATS, comma_separated, latex, markdown, web_page
 from analysis.comparison.sources import comparison_parts
 from analysis.errors import AnalysisError
-from sweeper.ledger import METRIC_COLUMNS, OUTCOME_METRICS, TRIAL_COLUMNS
+from sweeper.columns import METRIC_COLUMNS, OUTCOME_METRICS, TRIAL_COLUMNS
 
 GOLDEN = Path(__file__).parents[2] / "data" / "golden_sweep"
 Row = dict[str, object]
