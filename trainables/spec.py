@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 
+from trainables.auto_lr.rules import PROBES, RULES
 from trainables.data import DATASETS, FORGET_SPLITS, IMAGE_DATASETS
 from trainables.methods import (
     Method,
@@ -22,8 +23,7 @@ from trainables.models.registry import MODELS
 from trainables.objectives import RETAIN_OBJECTIVES, Reference
 from trainables.run.optimizers import LR_FREE, OPTIMIZERS
 
-AUTO_LR_SMOOTHINGS = ("paper", "clip", "official", "search", "trust")
-AUTO_LR_PROBES = ("same", "fresh")
+AUTO_LR_SMOOTHINGS, AUTO_LR_PROBES = tuple(RULES), tuple(PROBES)
 WEIGHT_SCALES = ("raw", "unit")
 DTYPES = ("fp32", "bf16")
 

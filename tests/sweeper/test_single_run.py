@@ -6,7 +6,6 @@ import csv
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -53,14 +52,12 @@ def unlearn(data: Path, out: Path | None, *more: str, epochs: int = 4) -> Result
 
 def interrupt(monkeypatch: pytest.MonkeyPatch, *, after: int) -> None:
     """Ctrl-C in the second step of the epoch after so many."""
-    step = UnlearningRun._train_step
 
-    def train_step(run: UnlearningRun, *batches: Any) -> Any:
-        if run.step == 2 * after + 1:
+    def check(run: UnlearningRun) -> None:
+        if run.step == 2 * after + 2:
             raise KeyboardInterrupt
-        return step(run, *batches)
 
-    monkeypatch.setattr(UnlearningRun, "_train_step", train_step)
+    monkeypatch.setattr(UnlearningRun, "_check_distance", check)
 
 
 def table(path: Path) -> list[dict[str, str]]:

@@ -273,8 +273,8 @@ def _with_metrics(
     stored = cache / "baselines" / f"{digest(FORMAT, key, chosen)}.json"
     if not stored.is_file():
         workspace = Workspace(target, device=device)
-        plain = TrialSpec(max_length=spec.max_length, eval_batch_size=spec.eval_batch_size)
-        measured = workspace.evaluator(plain).measure(workspace.model_for(plain), chosen, retain=retain)
+        evaluator = workspace.evaluator(max_length=spec.max_length, batch_size=spec.eval_batch_size)
+        measured = evaluator.measure(workspace.model_for(), chosen, retain=retain)
         write_json(stored, dict(measured.metrics))
     baseline = target.baseline | json.loads(stored.read_text())
     return replace(target, key=key, baseline=baseline, retain=retain)
@@ -292,11 +292,11 @@ def _score(target: Target, spec: TrialSpec, device: torch.device | str) -> dict[
     from trainables.run.workspace import Workspace
 
     workspace = Workspace(target, device=device)
-    plain = TrialSpec(max_length=spec.max_length, eval_batch_size=spec.eval_batch_size)
-    model, evaluator = workspace.model_for(plain), workspace.evaluator(plain)
+    model = workspace.model_for()
+    evaluator = workspace.evaluator(max_length=spec.max_length, batch_size=spec.eval_batch_size)
     reference, _ = workspace.modality.nll(
         model,
-        workspace.train_sets(plain)[0],
+        workspace.train_sets(max_length=spec.max_length)[0],
         processor=workspace.tokenizer,
         batch_size=spec.eval_batch_size,
         device=device,

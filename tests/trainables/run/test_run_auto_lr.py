@@ -14,7 +14,8 @@ import pytest
 import torch
 from transformers import PhiForCausalLM
 
-from trainables.auto_lr.step import UPDATE_COLUMNS, fit_parabola
+from trainables.auto_lr.parabola import fit_parabola
+from trainables.auto_lr.step import UPDATE_COLUMNS
 from trainables.models.checkpoints import save_model
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
@@ -52,7 +53,7 @@ def test_an_auto_lr_step_is_the_adamw_step_at_the_rate_of_the_fitted_parabola(
         with torch.no_grad():
             for parameter, step in zip(moved.parameters(), delta, strict=True):
                 parameter.add_(step.double(), alpha=scale)
-        return float(torch.cat([exact_nll(moved, item) for item in workspace.train_sets(spec)[1]]).mean())
+        return float(torch.cat([exact_nll(moved, item) for item in workspace.train_sets(max_length=64)[1]]).mean())
 
     zero, plus, minus = retain_loss(0.0), retain_loss(1.0), retain_loss(-1.0)
     slope, curvature = (minus - plus) / (2 * eta), (minus + plus - 2 * zero) / eta**2
@@ -140,7 +141,7 @@ def test_the_forget_loss_at_the_probes_is_that_of_the_moved_weights_and_only_log
             for parameter, old, new in zip(moved.parameters(), start.parameters(), after.parameters(), strict=True):
                 share = update["eta"] / update["eta_new"]
                 parameter.copy_(old.double() + scale * share * (new.double() - old.double()))
-        losses = torch.cat([exact_nll(moved, item) for item in workspace.train_sets(spec)[0]])
+        losses = torch.cat([exact_nll(moved, item) for item in workspace.train_sets(max_length=64)[0]])
         assert update[name] == pytest.approx(float(losses.mean()), rel=1e-4)
     silent = UnlearningRun(replace(spec, auto_lr_log_forget=False), workspace)
     (report,) = finish(silent)
@@ -177,7 +178,7 @@ def test_a_probe_on_several_batches_is_the_mean_over_all_their_tokens(
     run = UnlearningRun(spec, workspace)
     start = copy.deepcopy(run.model).double()
     (report,) = finish(run)
-    chosen = [run.auto_lr._probes[number][0] for number in range(4, 8)]
+    chosen = [run.auto_lr._fresh[number][0] for number in range(4, 8)]
     assert len(set(chosen)) > 1
-    losses = torch.cat([exact_nll(start, workspace.train_sets(spec)[1][index]) for index in chosen])
+    losses = torch.cat([exact_nll(start, workspace.train_sets(max_length=64)[1][index]) for index in chosen])
     assert report.auto_lr[0]["loss_zero"] == pytest.approx(float(losses.mean()), rel=1e-5)
