@@ -106,8 +106,8 @@ def run(job: tuple[str, str, str, float, int], folder: str) -> dict[str, object]
         "status": str(report.status),
         "steps": report.step,
         "last_lr": unlearning.optimizer.param_groups[0]["lr"],
-        "updates": counts.updates,
-        "kept": sum(counts.to_dict().values()) - counts.updates - counts.clipped,
+        "updates": counts["updates"],
+        "kept": sum(counts.values()) - counts["updates"] - counts["clipped"],
         "train_seconds": report.train_seconds,
     }
 

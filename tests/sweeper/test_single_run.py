@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -52,12 +52,14 @@ def unlearn(data: Path, out: Path | None, *more: str, epochs: int = 4) -> Result
 
 def interrupt(monkeypatch: pytest.MonkeyPatch, *, after: int) -> None:
     """Ctrl-C in the second step of the epoch after so many."""
+    counted = UnlearningRun._count_padding
 
-    def check(run: UnlearningRun) -> None:
+    def count(run: UnlearningRun, *batches: Sequence[int]) -> None:
         if run.step == 2 * after + 2:
             raise KeyboardInterrupt
+        counted(run, *batches)
 
-    monkeypatch.setattr(UnlearningRun, "_check_distance", check)
+    monkeypatch.setattr(UnlearningRun, "_count_padding", count)
 
 
 def table(path: Path) -> list[dict[str, str]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainables.auto_lr.parabola import Fit
 from trainables.auto_lr.rule import Memory, Rule
-from trainables.auto_lr.step import AutoLRCounts, Update, auto_lr_step
+from trainables.auto_lr.step import Update, auto_lr_step
 from trainables.text.tokens import EndlessBatches
 
 if TYPE_CHECKING:
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 LossOn = Callable[[Sequence[Sequence[int]]], Callable[[], float]]
 """Makes batches of the examples of these numbers; what it returns is their mean cross-entropy at the present weights
 (nats per token over all of them, in float32, to be called without gradients)."""
+
+OUTCOMES = ("updates", "not_finite", "no_descent", "no_curvature", "clipped")
+"""What is counted: new rates, refusals by their reason, and new rates that were held back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +50,7 @@ class AutoLR:
     """Takes the optimizer's step wherever an update of the learning rate is due.
 
     Attributes:
-        counts: how often the rate was updated, and how often and why it was kept.
+        counts: how often what of ``OUTCOMES`` happened.
         updates: ``(step, update)`` since they were last taken away.
         landscape: rows of landscape.csv, ``landscape_points`` an update.
     """
@@ -65,7 +68,7 @@ class AutoLR:
     ) -> None:
         """``training_loss_is_probe``: the training's loss on a retain batch is ``retain_loss``'s, to the bit."""
         self.schedule = schedule
-        self.counts = AutoLRCounts()
+        self.counts = dict.fromkeys(OUTCOMES, 0)
         self.updates: list[tuple[int, Update]] = []
         self.landscape: list[dict[str, float | None]] = []
         self._model = model
@@ -74,7 +77,7 @@ class AutoLR:
         self._fresh = fresh
         self._zero_is_known = training_loss_is_probe and not schedule.fresh_batches
         self._memory: Memory = schedule.rule.init()
-        self._last_fit: Fit | None = None
+        self._last: Update | None = None
 
     def take_step(
         self, step: int, forget_indices: Sequence[int], retain_indices: Sequence[int], retain_loss: float | None
@@ -109,33 +112,34 @@ class AutoLR:
             observe=look_around if schedule.landscape_points else None,
         )
         model.train()
-        self.counts.record(update)
-        self._last_fit = update.fit
+        self.counts[(update.fallback or "updates").replace(" ", "_")] += 1
+        self.counts["clipped"] += update.clipped
+        self._last = update
         self.updates.append((step, update))
 
     def columns(self) -> dict[str, float]:
         """The columns of history.csv: the counts, and the last fit; none without AutoLR."""
         if self.schedule.every is None:
             return {}
-        columns = {f"auto_lr_{name}": float(value) for name, value in self.counts.to_dict().items()}
-        if (fit := self._last_fit) is not None:
-            columns |= {"auto_lr_slope": fit.slope, "auto_lr_curvature": fit.curvature}
-            if fit.eta_star is not None:
-                columns["auto_lr_eta_star"] = fit.eta_star
+        columns = {f"auto_lr_{name}": float(value) for name, value in self.counts.items()}
+        if (last := self._last) is not None:
+            columns |= {"auto_lr_slope": last.slope, "auto_lr_curvature": last.curvature}
+            if last.eta_star is not None:
+                columns["auto_lr_eta_star"] = last.eta_star
         return columns
 
     def state_dict(self) -> dict[str, Any]:
         """What a resumed run needs; ``updates`` are part of reports and not of the state."""
         return {
-            "counts": self.counts.to_dict(),
-            "last_fit": None if self._last_fit is None else asdict(self._last_fit),
+            "counts": dict(self.counts),
+            "last": None if self._last is None else asdict(self._last),
             "memory": dict(self._memory),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a saved state."""
-        self.counts = AutoLRCounts(**state["counts"])
-        self._last_fit = None if state["last_fit"] is None else Fit(**state["last_fit"])
+        self.counts = dict(state["counts"])
+        self._last = None if state["last"] is None else Update(**state["last"])
         self._memory = state["memory"]
 
     def _probed(self, step: int, retain_indices: Sequence[int]) -> list[Sequence[int]]:

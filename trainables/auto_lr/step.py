@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from trainables.auto_lr.line import Line
@@ -18,62 +18,38 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch.optim import Optimizer
 
-UPDATE_COLUMNS = (
-    *("eta", "eta_star", "eta_new", "probe_eta", "slope", "curvature"),
-    *("loss_zero", "loss_plus", "loss_minus", "forget_plus", "forget_minus"),
-    *("probes", "fallback", "clipped"),
-)
-"""The columns of auto_lr.csv, without trial and step: rates, ``G``, ``H``, losses in nats per token."""
-
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """One AutoLR update, a row of auto_lr.csv: the last fit made, the rate before and after, what was probed.
+    """One AutoLR update, a row of auto_lr.csv: the rate before and after, the last parabola, what was probed.
 
-    ``forget_plus`` and ``forget_minus`` are ``L_F`` at ``theta - eta d`` and ``theta + eta d`` (nats per token), None
-    unless asked for; ``probes`` counts evaluations of ``L_R`` away from theta. ``fallback`` is why the rate was kept.
-    ``clipped``: the rule held the rate back from ``eta*``.
+    Attributes:
+        probe_eta, slope, curvature, loss_zero, loss_plus, loss_minus, eta_star: of the last fit, whose ``eta`` is
+            ``probe_eta``; losses in nats per token.
+        forget_plus, forget_minus: ``L_F`` at ``theta - eta d`` and ``theta + eta d``, None unless asked for.
+        probes: evaluations of ``L_R`` away from theta.
+        fallback: why the rate was kept, or None.
+        clipped: the rule held the rate back from ``eta_star``.
     """
 
     eta: float
+    eta_star: float | None
     eta_new: float
-    fit: Fit
+    probe_eta: float
+    slope: float
+    curvature: float
+    loss_zero: float
+    loss_plus: float
+    loss_minus: float
+    forget_plus: float | None
+    forget_minus: float | None
+    probes: int
     fallback: str | None
     clipped: bool
-    probes: int
-    forget_plus: float | None = None
-    forget_minus: float | None = None
-
-    def row(self) -> dict[str, float | str | bool | None]:
-        """The columns of auto_lr.csv, without trial and step."""
-        fit = self.fit
-        values = (
-            *(self.eta, fit.eta_star, self.eta_new, fit.eta, fit.slope, fit.curvature),
-            *(fit.loss_zero, fit.loss_plus, fit.loss_minus, self.forget_plus, self.forget_minus),
-            *(self.probes, self.fallback, self.clipped),
-        )
-        return dict(zip(UPDATE_COLUMNS, values, strict=True))
 
 
-@dataclass(slots=True)
-class AutoLRCounts:
-    """How often AutoLR updated the learning rate, and how often and why it kept it; how often it was held back."""
-
-    updates: int = 0
-    not_finite: int = 0
-    no_descent: int = 0
-    no_curvature: int = 0
-    clipped: int = 0
-
-    def record(self, update: Update) -> None:
-        """Count one update."""
-        name = "updates" if update.fallback is None else update.fallback.replace(" ", "_")
-        setattr(self, name, getattr(self, name) + 1)
-        self.clipped += update.clipped
-
-    def to_dict(self) -> dict[str, int]:
-        """The counts by name."""
-        return asdict(self)
+UPDATE_COLUMNS = tuple(field.name for field in fields(Update))
+"""The columns of auto_lr.csv, without trial and step."""
 
 
 def auto_lr_step(
@@ -128,7 +104,22 @@ def auto_lr_step(
         line.go(new_eta)
         for group in optimizer.param_groups:
             group["lr"] *= new_eta / eta
-    wanted = fits[-1].eta_star
-    clipped = proposal.reason is None and (wanted is None or not math.isclose(new_eta, wanted, rel_tol=1e-9))
-    update = Update(eta, new_eta, fits[-1], proposal.reason, clipped, 2 * len(fits), forget_plus, forget_minus)
+    last = fits[-1]
+    reached = last.eta_star is not None and math.isclose(new_eta, last.eta_star, rel_tol=1e-9)
+    update = Update(
+        eta=eta,
+        eta_star=last.eta_star,
+        eta_new=new_eta,
+        probe_eta=last.eta,
+        slope=last.slope,
+        curvature=last.curvature,
+        loss_zero=last.loss_zero,
+        loss_plus=last.loss_plus,
+        loss_minus=last.loss_minus,
+        forget_plus=forget_plus,
+        forget_minus=forget_minus,
+        probes=2 * len(fits),
+        fallback=proposal.reason,
+        clipped=proposal.reason is None and not reached,
+    )
     return update, memory

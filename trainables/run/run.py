@@ -24,9 +24,9 @@ from trainables.auto_lr.rules import RULES
 from trainables.methods import retain_objective_problem
 from trainables.objectives import Reference
 from trainables.run.combined_gradient import combined_gradient
-from trainables.run.divergence import Diverged, finite
+from trainables.run.divergence import Diverged, check_distance, distance_columns, finite
 from trainables.run.gradients import clip_
-from trainables.run.optimizers import LR_FREE, make_optimizer
+from trainables.run.optimizers import make_optimizer
 from trainables.run.reports import Report, Status
 from trainables.run.run_state import load_torch_state, torch_state
 from trainables.run.step_losses import StepLosses
@@ -154,7 +154,7 @@ class UnlearningRun:
                         self.auto_lr.take_step(self.step, forget, retain, columns.get("train_retain_loss"))
                     else:
                         self.optimizer.step()  # theta <- theta - lr d, as the optimizer scales d
-                    self._check_distance()
+                    check_distance(self.optimizer, f"at step {self.step}")
                     for parameter in self.parameters:
                         parameter.grad = None
                     self._count_padding(forget, retain)
@@ -180,13 +180,6 @@ class UnlearningRun:
             forget = forget[: spec.max_steps - self.step]
         return [(indices, self._retain_batches[step]) for step, indices in enumerate(forget, start=self.step)]
 
-    def _check_distance(self) -> None:
-        if self.spec.optimizer in LR_FREE:
-            from trainables.run.distance_optimizers import run_away
-
-            if (reason := run_away(self.optimizer)) is not None:
-                raise Diverged(f"{reason} at step {self.step}")
-
     def _count_padding(self, forget: Sequence[int], retain: Sequence[int]) -> None:
         """Add a step's positions; a batch that the weighting has no use for was never made."""
         needs = self._weighting.needs
@@ -205,13 +198,9 @@ class UnlearningRun:
 
     def _learning_rate_columns(self) -> dict[str, float]:
         columns = {"lr": float(self.optimizer.param_groups[0]["lr"])}
-        if self.spec.optimizer in LR_FREE:
-            from trainables.run.distance_optimizers import distance_columns
-
-            columns |= distance_columns(self.optimizer)
         if "violations" in self._weighting_state:
             columns["violations"] = float(self._weighting_state["violations"])
-        return columns | self.auto_lr.columns()
+        return columns | distance_columns(self.optimizer) | self.auto_lr.columns()
 
     def _report(
         self,
@@ -234,7 +223,7 @@ class UnlearningRun:
             final=final or {},
             status=status,
             error=error,
-            auto_lr=tuple({"step": step, **update.row()} for step, update in updates),
+            auto_lr=tuple({"step": step, **asdict(update)} for step, update in updates),
         )
 
     def state_dict(self) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -123,7 +124,10 @@ def test_every_update_is_reported_once_with_the_losses_it_saw(workspace: Workspa
     )
     for before, after in itertools.pairwise(updates):  # in between, nobody else changes the rate
         assert after["eta"] == before["eta_new"]
-    assert sum(update["fallback"] is not None for update in updates) == len(updates) - run.auto_lr.counts.updates
+    counted = Counter((update["fallback"] or "updates").replace(" ", "_") for update in updates)
+    counted["clipped"] = sum(update["clipped"] for update in updates)
+    assert run.auto_lr.counts == {name: counted[name] for name in run.auto_lr.counts}
+    assert counted.total() - counted["clipped"] == len(updates)
 
 
 def test_the_forget_loss_at_the_probes_is_that_of_the_moved_weights_and_only_logged(
