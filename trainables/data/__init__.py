@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from trainables.data.authors import AUTHORS
 from trainables.data.cifar import CIFAR_10, CIFAR_100
@@ -21,22 +21,15 @@ DATASETS: Mapping[str, DataSet] = MappingProxyType(
 )
 
 
-def load_data(
-    name: str,
-    *,
-    forget_split: str | None = None,
-    forget_class: str | None = None,
-    data_dir: Path | None = None,
-    limit: int | None = None,
-) -> ProblemData:
-    """:meth:`DataSet.load` of the data set called ``name``.
+def load_data(name: str, **choices: Any) -> ProblemData:
+    """:meth:`DataSet.load` of the data set called ``name``, with what is chosen of it.
 
     Raises:
         DataError: there is none, or it cannot be loaded so.
     """
     if name not in DATASETS:
         raise DataError(f"unknown dataset '{name}': expected one of {', '.join(DATASETS)}")
-    return DATASETS[name].load(forget_split=forget_split, forget_class=forget_class, data_dir=data_dir, limit=limit)
+    return DATASETS[name].load(**choices)
 
 
 __all__ = ["DATASETS", "DataError", "DataSet", "Example", "ProblemData", "UnlearningData", "load_data"]

@@ -15,7 +15,7 @@ from trainables.modality import MODALITIES
 NOWHERE = "no such choice"
 
 
-def check_dataset(record: DataSet, *, limit: int, data_dir: Path | None = None, **choices: str) -> None:
+def check_dataset(record: DataSet, *, limit: int, data_dir: Path | None = None, **choices: Any) -> None:
     """All of the checks below on the data that ``choices`` (forget_split, forget_class) load.
 
     ``limit`` keeps less than the whole retain set, and at least one unit of it.
@@ -49,7 +49,7 @@ def check_record(record: DataSet) -> None:
     assert record.hub_id is None or record.files, "data from the hub can be given as files: say which in 'files'"
 
 
-def check_refusals(record: DataSet, *, data_dir: Path | None = None, **choices: str) -> None:
+def check_refusals(record: DataSet, *, data_dir: Path | None = None, **choices: Any) -> None:
     """What does not apply is refused by a sentence, which names what there is to choose from."""
     sentence = _refusal(record, **{**choices, "data_dir": data_dir, "forget_split": NOWHERE})
     for name in (record.name, *record.forget_splits):

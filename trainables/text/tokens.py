@@ -54,7 +54,6 @@ class Batch:
     input_ids: Tensor
     attention_mask: Tensor
     labels: Tensor
-    indices: tuple[int, ...]
     prompt_length: int
 
 
@@ -152,4 +151,4 @@ def collate(sequences: Sequence[Tokens], indices: Sequence[int], *, pad_id: int,
         input_ids[row, : len(item)] = ids
         attention_mask[row, : len(item)] = 1
         labels[row, item.prompt_length : len(item)] = ids[item.prompt_length :]
-    return Batch(input_ids.to(device), attention_mask.to(device), labels.to(device), tuple(indices), shortest)
+    return Batch(input_ids.to(device), attention_mask.to(device), labels.to(device), shortest)

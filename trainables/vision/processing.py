@@ -30,7 +30,6 @@ class ImageBatch:
 
     pixel_values: Tensor
     labels: Tensor
-    indices: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,4 +123,4 @@ def collate(
 
     pixels, labels = items.take(indices)
     values = processor.pixel_values(pixels, device)
-    return ImageBatch(values, torch.from_numpy(labels)[:, None].to(device), tuple(indices))
+    return ImageBatch(values, torch.from_numpy(labels)[:, None].to(device))

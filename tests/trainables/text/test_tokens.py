@@ -311,7 +311,7 @@ def test_a_batch_is_padded_on_the_right_and_padding_is_neither_seen_nor_supervis
     assert batch.input_ids.tolist() == [[8, 9, 10, 11, 0], [5, 6, 7, 0, 0]]
     assert batch.attention_mask.tolist() == [[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]]
     assert batch.labels.tolist() == [[no, no, no, 11, 0], [no, no, 7, no, no]]  # EOS is 0 too, and is supervised
-    assert (batch.indices, batch.prompt_length) == ((1, 0), 2)
+    assert batch.prompt_length == 2
     assert {batch.input_ids.dtype, batch.attention_mask.dtype, batch.labels.dtype} == {torch.int64}
 
 
