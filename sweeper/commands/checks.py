@@ -132,7 +132,11 @@ def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
     hub: list[tuple[str, str]] = []
     if dataset.hub_id is not None and spec.data_dir is None:
         hub.append(("dataset", dataset.hub_id))
-    elif not found and not dataset.choice_problems(spec.forget_split, spec.forget_class) and (spec.limit or 1) > 0:
+    elif (
+        not found
+        and not dataset.choice_problems(spec.forget_split, spec.forget_class)
+        and (spec.limit is None or spec.limit > 0)
+    ):
         try:
             metrics_of(spec.metrics, load_problem(spec), retain_model=spec.may_have_retain_model)
         except DataError as error:

@@ -138,7 +138,9 @@ def _datasets() -> list[dict[str, object]]:
             "forget splits": ", ".join(item.forget_splits),
             "forget class": item.forget_class and f"{item.forget_class}, or another",
             "hub": item.hub_id,
-            "data-dir": f"{'needed' if item.hub_id is None else 'or'}, with {item.files}" if item.files else None,
+            "data-dir": f"{'needed' if item.hub_id is None else 'in place of the hub'}, with {item.files}"
+            if item.files
+            else None,
             "citation": item.citation,
         }
         for item in DATASETS.values()
