@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from trainables.auto_lr.parabola import Fit
 from trainables.auto_lr.rule import Memory, Rule
 from trainables.auto_lr.step import Update, auto_lr_step
-from trainables.text.tokens import EndlessBatches
+from trainables.batches import EndlessBatches
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer

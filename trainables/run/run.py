@@ -21,6 +21,7 @@ import torch
 
 from trainables.auto_lr.in_run import AutoLR, Schedule
 from trainables.auto_lr.rules import RULES
+from trainables.batches import EndlessBatches, epoch_batches
 from trainables.methods import retain_objective_problem
 from trainables.objectives import Reference
 from trainables.run.combined_gradient import combined_gradient
@@ -34,7 +35,6 @@ from trainables.run.tally import Tally
 from trainables.run.workspace import Workspace
 from trainables.scoring.measured import ItemLog
 from trainables.spec import TrialSpec
-from trainables.text.tokens import EndlessBatches, epoch_batches
 from trainables.weightings import Needs
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from trainables.objectives import ForgetBatch, ForgetObjective, HiddenBatch, Reference
 from trainables.objectives.retain import hidden_distance, kl_to_target
 from trainables.objectives.rmu import layer_index
+from trainables.predictions import Predictions, mean_loss
 from trainables.run.workspace import Workspace
 from trainables.text.hidden import block_output, decoder_blocks, unit_direction
-from trainables.text.losses import Predictions, mean_loss
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-from trainables.text.tokens import padded_positions
+from trainables.batches import padded_positions
 
 
 @dataclass(slots=True)

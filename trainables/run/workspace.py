@@ -11,11 +11,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainables.data import UnlearningData
 from trainables.data.refusals import refusal
-from trainables.modality.modality import ModelEvaluator, modality_of
+from trainables.modality import ModelEvaluator, modality_of
+from trainables.predictions import Predictions
 from trainables.target.target import Target
-from trainables.text.losses import Predictions
 
 if TYPE_CHECKING:
     import torch
@@ -138,9 +137,7 @@ class Workspace:
         """
         key = (max_length, batch_size)
         if key not in self._refusals:
-            data = self.target.data
-            assert isinstance(data, UnlearningData), "a method that needs refusals is refused for images"
-            refused = [replace(example, answer=refusal(example.question)) for example in data.forget]
+            refused = [replace(example, answer=refusal(example.question)) for example in self.target.data.forget]
             items = self.modality.encode(self.tokenizer, refused, max_length=max_length)
             totals, _ = self.modality.nll(
                 self._reset(), items, processor=self.tokenizer, batch_size=batch_size, device=self.device
