@@ -117,11 +117,6 @@ class TrialSpec:
         return self.retain_objective == "kl" or self.parsed_method.objective.reference.is_frozen_forward
 
     @property
-    def may_have_retain_model(self) -> bool:
-        """Whether a retain model is given or can be trained: beside a finished target, whose base nobody knows, not."""
-        return self.retain_path is not None or self.target_path is None
-
-    @property
     def spec_hash(self) -> str:
         """16 hex digits naming the content: whatever may change the result changes them; 1 and 1.0 do not differ."""
         content = {key: value for key, value in asdict(self).items() if key not in _NOT_HASHED}

@@ -76,7 +76,7 @@ def save_state(cli: Cli, sweep: SweepFolder, row: dict[str, str], *, epochs: int
     from trainables.run.run import UnlearningRun
     from trainables.run.workspace import Workspace
     from trainables.spec import TrialSpec
-    from trainables.target.target import prepare_target
+    from trainables.target.prepare import prepare_target
 
     base = TrialSpec.from_dict(sweep.json("sweep.json")["settings"]["base"])
     target = prepare_target(base, cache=cli.folder / "cache" / "sweeper", device="cpu")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainables.data.refusals import refusal
 from trainables.modality import ModelEvaluator, modality_of
+from trainables.models.adapters import add_adapter
 from trainables.predictions import Predictions
 from trainables.target.target import Target
 
@@ -187,19 +187,3 @@ class Workspace:
         ]
         modules = any(isinstance(module, torch.nn.modules.batchnorm._BatchNorm) for module in self._model.modules())
         return not modules and not any(isinstance(value, (int, float)) and value > 0 for value in dropouts)
-
-
-def add_adapter(model: PreTrainedModel, *, rank: int, seed: int) -> PreTrainedModel:
-    """The model under a fresh LoRA adapter on all linear layers but the head (alpha = 2 rank, no dropout)."""
-    import torch
-    from peft import LoraConfig, TaskType, get_peft_model
-
-    config = LoraConfig(
-        r=rank, lora_alpha=2 * rank, lora_dropout=0.0, target_modules="all-linear", task_type=TaskType.CAUSAL_LM
-    )
-    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
-        # PEFT still asks transformers by the old name.
-        warnings.filterwarnings("ignore", message="`is_gradient_checkpointing` is deprecated", category=FutureWarning)
-        torch.manual_seed(seed)
-        adapted: PreTrainedModel = get_peft_model(model, copy.deepcopy(config))
-    return adapted

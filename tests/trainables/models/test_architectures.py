@@ -16,12 +16,14 @@ from torch.nn.functional import cross_entropy
 from trainables.auto_lr.rules import RULES
 from trainables.auto_lr.step import auto_lr_step
 from trainables.data.examples import UnlearningData
+from trainables.models.adapters import add_adapter
 from trainables.models.checkpoints import ensure_pad_token, load_model, load_tokenizer, save_model
 from trainables.models.registry import MODELS, TargetRecipe
 from trainables.models.tiny import SLIDING_WINDOW, TWINS, VOCABULARY, make_tiny, tokenizer_for
 from trainables.run.run import UnlearningRun
-from trainables.run.workspace import Workspace, add_adapter
-from trainables.target.target import Target, prepare_target
+from trainables.run.workspace import Workspace
+from trainables.target.prepare import prepare_target
+from trainables.target.target import Target
 from trainables.text.generation import generate_greedy
 from trainables.text.losses import predict, sequence_nll
 from trainables.text.tokens import Tokens, collate, encode_examples

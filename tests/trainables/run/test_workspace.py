@@ -14,8 +14,9 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, PhiForCausalLM
 
 from trainables.data.examples import UnlearningData
+from trainables.models.adapters import add_adapter
 from trainables.models.checkpoints import save_model
-from trainables.run.workspace import Workspace, add_adapter
+from trainables.run.workspace import Workspace
 from trainables.target.target import Target
 from trainables.text.tokens import encode_examples
 

@@ -20,7 +20,8 @@ from trainables.run.reports import Report, Status
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.spec import TrialSpec
-from trainables.target.target import Target, prepare_target
+from trainables.target.prepare import prepare_target
+from trainables.target.target import Target
 
 MakeSpec = Callable[..., TrialSpec]
 OF_TEXTS = ("dpo", "rmu")
