@@ -7,8 +7,8 @@ read from such descriptions.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Literal
 
 Role = Literal["method", "training", "auto_lr", "data", "scoring", "placement"]
@@ -30,7 +30,7 @@ class Range:
     source: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Field:
     """One setting.
 
@@ -48,12 +48,13 @@ class Field:
         decides: whether it may change the result, so that it is part of a trial's hash.
         when: other fields, each with the values under which this one has an effect.
         fixed: why it cannot vary within a sweep, as a clause; empty where it can.
-        searched: where it is searched when nobody says where.
+        range: where it is searched when nobody says where.
     """
 
     name: str
     default: Any
     help: str
+    _: KW_ONLY
     kind: type = float
     many: bool = False
     optional: bool = False
@@ -70,10 +71,14 @@ class Field:
     decides: bool = True
     when: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     fixed: str = ""
-    searched: Range | None = None
+    range: Range | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "label", self.label or self.name.replace("_", " "))
+
+    def searched(self, low: float, high: float, scale: str, source: str) -> Field:
+        """The same field with a :class:`Range`."""
+        return replace(self, range=Range(low, high, scale, source))
 
     @property
     def title(self) -> str:
@@ -86,9 +91,20 @@ class Field:
         """What its values are, in words."""
         return KIND_NAMES[self.kind] + (" or null" if self.optional else "")
 
+    @property
+    def allowed(self) -> Collection[str]:
+        """The choices, empty where there is no list of them."""
+        return self.choices() if callable(self.choices) else self.choices
+
     def has_effect(self, values: Mapping[str, object]) -> bool:
         """Whether it has an effect beside these values of other fields."""
         return all(values[name] in expected for name, expected in self.when.items())
+
+    def typed(self, value: Any) -> Any:
+        """A value it may have, in the type it has: 5.0 is the whole number 5, 1 the number 1.0."""
+        if value is None:
+            return None
+        return tuple(map(self.kind, value)) if self.many else self.kind(value)
 
     def problem(self, value: object) -> str | None:
         """A plain sentence saying what is wrong with ``value``, or None."""
@@ -98,8 +114,7 @@ class Field:
         return None if value is None and self.optional else self._problem(value)
 
     def _problem(self, value: object) -> str | None:
-        allowed = self.choices() if callable(self.choices) else self.choices
-        if allowed:
+        if allowed := self.allowed:
             if isinstance(value, str) and value in allowed:
                 return None
             return f"unknown {self.name} '{value}': expected one of {', '.join(allowed)}"
@@ -121,6 +136,8 @@ class Field:
             return f"in {']' if self.low_open else '['}{shown(self.low)}, {shown(self.high)}]"
         if self.kind is int:
             return f"at least {shown(self.low)} {self.unit}".rstrip()
+        if math.isinf(self.low):
+            return "a finite number"
         return f"a finite number{' greater than' if self.low_open else ', at least'} {shown(self.low)}"
 
 
@@ -129,3 +146,8 @@ def shown(value: object) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     return "null" if value is None else repr(value)
+
+
+def defaults(described: Iterable[Field]) -> dict[str, Any]:
+    """The default of every field, by name."""
+    return {item.name: item.default for item in described}

@@ -232,9 +232,7 @@ class TrialSpec:
         """
         values = self.values()
         content = {
-            name: _plain(item, values[name])
-            for name, item in FIELDS.items()
-            if item.decides and item.has_effect(values)
+            name: item.typed(values[name]) for name, item in FIELDS.items() if item.decides and item.has_effect(values)
         }
         content["method"] = self.parsed_method.name
         content["options"] = sorted((name, float(value)) for name, value in self.option_values.items())
@@ -294,10 +292,3 @@ def _described() -> dict[str, Field]:
 FIELDS: Mapping[str, Field] = MappingProxyType(_described())
 """Every field by name, ``options`` apart, which hold those of the method: :func:`trainables.methods.option_names`."""
 SPEC_FIELDS = tuple(FIELDS)
-
-
-def _plain(item: Field, value: Any) -> object:
-    """A value as it is hashed."""
-    if value is None:
-        return None
-    return list(map(item.kind, value)) if item.many else item.kind(value)
