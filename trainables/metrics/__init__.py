@@ -1,1 +1,1 @@
-"""Metrics of an unlearned model, one module per formula: the formula on per-item values, and the records of its metrics."""
+"""Metrics of an unlearned model, a module per formula: the formula on per-item values, and its metrics' records."""

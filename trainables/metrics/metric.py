@@ -146,20 +146,10 @@ class Metric:
             measure=lambda scores: abs(self.measure(scores) - ideal),
         )
 
-    def column(self, *, random_guess: float | None, item: str) -> dict[str, object]:
-        """The entry in sweep.json's dictionary of columns; a loss has no bounds before the ``random_guess`` is known.
+    def bounds(self, random_guess: float) -> tuple[float, float]:
+        """The bounds, where ``random_guess`` is the loss of a uniform guess."""
+        return self.low, random_guess if self.high is None else self.high
 
-        ``item`` is what a loss is a mean over: token or image.
-        """
-        high = random_guess if self.high is None else self.high
-        return {
-            "role": "loss" if self.loss else "metric",
-            "label": self.label,
-            "unit": self.unit.format(item=item) if self.unit is not None else None,
-            "direction": self.direction,
-            "bounds": None if high is None else [self.low, high if math.isfinite(high) else None],
-            "ideal": self.ideal,
-            "of": self.of,
-            "primary": self.primary,
-            "threshold": dict(self.threshold) if self.threshold is not None else None,
-        }
+    def axis(self, item: str) -> str:
+        """The label with its unit; ``item`` is what a loss is a mean over: token or image."""
+        return self.label if self.unit is None else f"{self.label} ({self.unit.format(item=item)})"

@@ -23,10 +23,13 @@ from trainables.metrics.registry import METRICS, SETS
 from trainables.scoring.choice import MetricError
 from trainables.scoring.evaluator import Evaluator
 from trainables.scoring.item_log import write_item_log
-from trainables.scoring.model_scores import COMPUTED
 from trainables.text.tokens import encode
 
-NAMES = tuple(name for name in METRICS if name in COMPUTED and name != "knowmem")
+NAMES = tuple(
+    name
+    for name, metric in METRICS.items()
+    if "language" in metric.modalities and not metric.loss and name != "knowmem"
+)
 
 
 @pytest.fixture(scope="module")
