@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from search_spaces.fields import Field
 from trainables.auto_lr.step import UPDATE_COLUMNS
 from trainables.methods import OPTIONS, option_names
 from trainables.metrics.registry import DEFAULT_SET, LOSS_METRICS, METRICS
@@ -120,9 +121,10 @@ def column_dictionary(*, random_guess: float | None, unit: str) -> dict[str, dic
     ``random_guess`` bounds the losses, ``ln|V|`` once the target is known; ``unit`` is what they are means over, token
     or image.
     """
+    settings: tuple[_Column | Field, ...] = (*_OWN, *OPTIONS.values(), *FIELDS.values())
     found: dict[str, dict[str, object]] = {
         item.name: {"role": item.role, "label": item.label, "unit": item.unit.format(item=unit) or None}
-        for item in (*_OWN, *OPTIONS.values(), *FIELDS.values())
+        for item in settings
     }
     for name, metric in METRICS.items():
         known = metric.high is not None or random_guess is not None

@@ -6,7 +6,6 @@ A module of this package with ``METRICS = (Metric(...),)`` adds its metrics: col
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from trainables.data.images import ImageData, ImageSet
 from trainables.metrics.losses import SetLosses
 from trainables.scoring.choice import metrics_of
 from trainables.scoring.measured import ItemLog, Measured, loss_columns, values_of
+from trainables.scoring.once import Once
 from trainables.vision.losses import score
 from trainables.vision.processing import ImageProcessor
 
@@ -23,35 +25,27 @@ if TYPE_CHECKING:
 
 
 class ImageScores:
-    """Per-image values of one model by evaluation set (forget, retain, test), each computed when first asked for.
+    """Per-image values of one model by evaluation set: forget, retain, test.
 
-    ``known`` are such values found before; ``scored`` are those that were asked for.
+    ``images`` has each image's loss (nats) and its most probable label, each ``(n,)``.
     """
 
-    def __init__(
-        self, sets: Mapping[str, ImageSet], score: Callable[[ImageSet], Scored], *, known: Mapping[str, Scored]
-    ) -> None:
-        self.scored: dict[str, Scored] = {}
-        self._sets, self._score, self._known = sets, score, known
-
-    def images(self, part: str) -> Scored:
-        """Each image's loss (nats) and its most probable label, each ``(n,)``."""
-        if part not in self.scored:
-            self.scored[part] = self._known[part] if part in self._known else self._score(self._sets[part])
-        return self.scored[part]
+    def __init__(self, sets: Mapping[str, ImageSet], score: Callable[[ImageSet], Scored], known: Mapping[str, Scored]):
+        self.images = Once(lambda part: known[part] if part in known else score(sets[part]))
+        self._sets = sets
 
     def accuracy(self, part: str) -> float:
         """The share of images whose most probable label is theirs."""
-        return float((self.images(part)[1].numpy() == self._sets[part].labels).mean())
+        return float((self.images[part][1].numpy() == self._sets[part].labels).mean())
 
     def items(self) -> ItemLog:
-        """Loss, most probable label and label of each image that was scored."""
+        """Loss, most probable label and label of each image that was asked for."""
         log: ItemLog = {}
-        for part, (nll, guesses) in self.scored.items():
-            columns = {"loss": nll, "predicted": guesses, "label": self._sets[part].labels}
+        for part, (nll, guesses) in self.images.items():
+            labels = self._sets[part].labels
+            columns = {"loss": nll.tolist(), "predicted": guesses.tolist(), "label": labels.tolist()}
             log[part] = {
-                name: {str(place): value for place, value in enumerate(values.tolist())}
-                for name, values in columns.items()
+                name: {str(place): value for place, value in enumerate(values)} for name, values in columns.items()
             }
         return log
 
@@ -79,7 +73,7 @@ class ClassificationEvaluator:
     def losses(self, model: PreTrainedModel) -> dict[str, float]:
         """Mean cross-entropy on the whole forget set and on the retain sample, and the capped forget loss."""
         scores = self._scores(model, {})
-        self._last = {part: scores.images(part) for part in ("forget", "retain")}
+        self._last = {part: scores.images[part] for part in ("forget", "retain")}
         forget, retain = ((nll.tolist(), [1] * len(nll)) for nll, _ in self._last.values())
         return loss_columns(SetLosses(forget, retain, self.random_guess))
 
@@ -108,7 +102,5 @@ class ClassificationEvaluator:
         return Measured(metrics, scores.items(), 0.0)
 
     def _scores(self, model: PreTrainedModel, known: Mapping[str, Scored]) -> ImageScores:
-        def scored(items: ImageSet) -> Scored:
-            return score(model, items, processor=self._processor, batch_size=self._batch_size, device=self._device)
-
-        return ImageScores(self._sets, scored, known=known)
+        how = partial(score, model, processor=self._processor, batch_size=self._batch_size, device=self._device)
+        return ImageScores(self._sets, how, known)

@@ -51,7 +51,7 @@ class Evaluator:
     def losses(self, model: PreTrainedModel) -> dict[str, float]:
         """Token-mean cross-entropy on the whole forget set and on the retain sample, and the capped forget loss."""
         scores = self.scores(model)
-        self._last = {part: scores.answers(part) for part in ("trained", "retain")}
+        self._last = {part: scores.answers[part] for part in ("trained", "retain")}
         if self._data.judged_as_trained:
             self._last["forget"] = self._last["trained"]
         return loss_columns(SetLosses(self._last["trained"], self._last["retain"], self.random_guess))

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from trainables.metrics.items import Array
 from trainables.scoring.eval_log import PARTS
 from trainables.scoring.measured import ItemLog
 from trainables.scoring.model_scores import ModelScores
@@ -29,19 +30,16 @@ def item_log(scores: ModelScores) -> ItemLog:
         columns = _answer_columns(scores, part) | _choice_columns(scores, part)
         if columns:
             log[key] = columns
-    if scores.known_prompted:
+    if scores.said_to_prompts:
         log["prompted"] = {
-            metric: {
-                "generated_text": _column(list(map(list, zip(prompts, said, references, strict=True)))),
-                "rougeL_recall": _column(recalls),
-            }
-            for metric, (prompts, said, recalls) in scores.known_prompted.items()
-            for references in [scores.sets.prompted[metric].references]
+            metric: _said(scores.scorer.decode(asked.prompts), asked.references, *scores.said_to_prompts[metric])
+            for metric, asked in scores.sets.prompted.items()
+            if metric in scores.said_to_prompts
         }
-    if scores.known_attacks:
+    if scores.attacks:
         log["membership"] = {
             name: {"forget": _column(inside), "holdout": _column(outside)}
-            for name, (inside, outside) in scores.known_attacks.items()
+            for name, (inside, outside) in scores.attacks.items()
         }
     return log
 
@@ -59,23 +57,25 @@ def write_item_log(path: Path, log: Mapping[str, object]) -> None:
 
 def _answer_columns(scores: ModelScores, part: str) -> dict[str, object]:
     columns: dict[str, object] = {}
-    if part in scores.known_answers:
-        totals, counts = scores.known_answers[part]
+    if part in scores.answers:
+        totals, counts = scores.answers[part]
         columns |= {"avg_gt_loss": _column(totals / counts), "gt_loss": _column(totals)}
         columns["num_token_gt"] = _column(counts.astype(int))
-    if part in scores.known_texts:
-        sets = scores.sets.questions(part)
-        texts, recalls = scores.known_texts[part]
-        rows = zip(sets.questions, texts, sets.references, strict=True)
-        columns["generated_text"] = _column([[scores.scorer.asked(asked), said, right] for asked, said, right in rows])
-        columns["rougeL_recall"] = _column(recalls)
+    if part in scores.said:
+        asked = scores.sets.questions[part]
+        columns |= _said([*map(scores.scorer.asked, asked.questions)], asked.references, *scores.said[part])
     return columns
 
 
+def _said(prompts: Sequence[str], references: Sequence[str], texts: Sequence[str], recalls: Array) -> dict[str, object]:
+    rows = zip(prompts, texts, references, strict=True)
+    return {"generated_text": _column([*map(list, rows)]), "rougeL_recall": _column(recalls)}
+
+
 def _choice_columns(scores: ModelScores, part: str) -> dict[str, object]:
-    if part not in scores.known_choices:
+    if part not in scores.choices:
         return {}
-    found, items = scores.known_choices[part], scores.sets.choices(part).items
+    found, items = scores.choices[part], scores.sets.choices[part].items
     return {
         "avg_paraphrased_loss": _column(found.paraphrased, items),
         "paraphrased_loss": _column([row[0] for row in found.totals], items),
@@ -83,7 +83,7 @@ def _choice_columns(scores: ModelScores, part: str) -> dict[str, object]:
         "average_perturb_loss": _column([row.tolist() for row in found.perturbed], items),
         "perturb_loss": _column([row[1:].tolist() for row in found.totals], items),
         "num_token_perturb": _column([row[1:].astype(int).tolist() for row in found.counts], items),
-        "truth_ratio": _column(scores.truth_ratios(part), items),
+        "truth_ratio": _column(found.truth_ratios, items),
     }
 
 

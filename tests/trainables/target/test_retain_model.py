@@ -92,7 +92,7 @@ def test_forget_quality_of_the_target_is_scipys_test_against_it(prepare: Prepare
         evaluator = Evaluator(
             tiny_data, load_tokenizer(folder), vocabulary_size=9, max_length=64, batch_size=3, device="cpu"
         )
-        ratios.append(evaluator.scores(load_model(folder)).truth_ratios("forget"))
+        ratios.append(evaluator.scores(load_model(folder)).choices["forget"].truth_ratios)
     assert target.baseline["forget_quality"] == pytest.approx(ks_2samp(*ratios).pvalue, rel=1e-9)
 
 
