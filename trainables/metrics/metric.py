@@ -108,6 +108,10 @@ class Metric:
     measure: Callable[[Any], float]
     optimised_as: str | None = None
 
+    def __post_init__(self) -> None:
+        if (self.direction is None) == (self.ideal is None):
+            raise ValueError(f"metric {self.name}: give either a direction, max or min, or the value that is ideal")
+
     @property
     def better(self) -> str:
         """``higher`` or ``lower``, or which value is ideal."""
