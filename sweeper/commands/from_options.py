@@ -9,11 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from search_spaces.space import Space
-from sweeper.commands.checks import base_spec, given_problems, output_problems, source_problems, spec_problems
+from search_spaces.builtin import AUTO_LR
+from search_spaces.space import SpaceError
+from sweeper.commands.checks import base_spec, output_problems, source_problems, spec_problems
 from sweeper.commands.errors import Problems
-from sweeper.commands.options import read_method_options
-from sweeper.commands.spaces import grid_trials, is_space_file, sweep_space
+from sweeper.commands.options import given_problems, read_method_options
+from sweeper.commands.spaces import file_space, grid_trials, is_space_file, named_space
 from sweeper.placement import address_problem
 from sweeper.search import SAMPLERS
 from sweeper.settings import SweepSettings
@@ -22,7 +23,7 @@ from sweeper.trade_off import DEFAULT_OBJECTIVES, ObjectiveError, parse_objectiv
 from trainables.methods import parse_method
 from trainables.models.registry import find_model
 from trainables.run.optimizers import LR_FREE, LR_FREE_LR
-from trainables.spec import TrialSpec
+from trainables.spec import FIELDS, TrialSpec
 
 DEFAULT_METHODS = ("gdiff", "ngdiff")
 DEFAULT_TRIALS = 16
@@ -73,10 +74,8 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
     options = _method_options(given, [value for value in given["c"] if value is not None], problems)
     rates = [value for value in given["lr"] if value is not None]
     base = replace(base_spec(given, problems), seed=given["seed"] or 0)
-    problems += [
-        f"lr must be a finite number greater than 0, got {rate:g}" for rate in rates if not 0 < rate < math.inf
-    ]
-    if given["auto_lr"] not in ("off", "on", "both"):
+    problems += [problem for rate in rates if (problem := FIELDS["lr"].problem(rate))]
+    if given["auto_lr"] not in AUTO_LR:
         problems.append(f"unknown auto_lr '{given['auto_lr']}': expected off, on or both")
     if given["auto_lr"] in ("on", "both"):
         problems += replace(base, auto_lr="on", method="gd", options=()).problems()
@@ -95,8 +94,14 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
     uri = given["tracking_uri"] or os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING
     problems += [problem for problem in (tracking_problem(uri), address_problem(given["address"])) if problem]
     space = None
-    if from_file or not problems:
-        space = sweep_space(given, methods, base, options, rates, problems)
+    if from_file:
+        space, wrong = file_space(Path(given["space"]), given, base, rates)
+        problems += wrong
+    elif not problems:
+        try:
+            space = named_space(given, methods, base, options, rates)
+        except SpaceError as error:
+            problems += error.problems
     problems += source_problems(base, ask_hub=not problems)
     trials = given["trials"]
     if not problems and space is not None and given["sampler"] == "grid":
@@ -105,7 +110,12 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
         raise Problems(problems)
     return SweepSettings(
         name="-".join(["pareto", *methods[:3], base.model, base.dataset]).replace("+", "_").replace("/", "_"),
-        base=_with_what_the_space_leaves_open(base, space, given, rates),
+        # What a space leaves open is the command line's.
+        base=replace(
+            base,
+            lr=rates[0] if rates else find_model(base.model).lr,
+            auto_lr="on" if given["auto_lr"] == "on" else "off",
+        ),
         space=space,
         trials=trials or DEFAULT_TRIALS,
         sampler=given["sampler"],
@@ -155,14 +165,6 @@ def _number_problems(given: Mapping[str, Any]) -> list[str]:
     if given["storage"] and Path(given["storage"]).exists() and not Path(given["storage"]).is_dir():
         found.append(f"--storage {given['storage']}: this is a file, expected a folder")
     return found
-
-
-def _with_what_the_space_leaves_open(
-    base: TrialSpec, space: Space, given: Mapping[str, Any], rates: Sequence[float]
-) -> TrialSpec:
-    """The base spec with the learning rate and AutoLR of the command line; a space that has its own overrides them."""
-    lr = rates[0] if rates else find_model(base.model).lr
-    return replace(base, lr=lr, auto_lr="on" if given["auto_lr"] == "on" else "off")
 
 
 def _gpus(given: Mapping[str, Any]) -> float:

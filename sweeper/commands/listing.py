@@ -32,7 +32,6 @@ def listing(kind: str, as_json: bool) -> None:
 
 
 def _methods() -> list[dict[str, object]]:
-    from search_spaces.builtin import OPTION_RANGES
     from trainables.methods import method_names, parse_method
     from trainables.objectives import ALIASES, Reference
     from trainables.weightings import Needs
@@ -48,13 +47,11 @@ def _methods() -> list[dict[str, object]]:
         method = parse_method(name)
         passes = 2 if method.weighting.needs in (Needs.GRAMIAN, Needs.GRADIENTS) else 1
         options = []
-        for owner, option in method.owned_options():
-            searched = OPTION_RANGES.get(f"{owner}.{option.name}")
-            words = (
-                f"searched from {searched.low:g} to {searched.high:g}, {searched.scale}" if searched else "not searched"
-            )
+        for option in method.owned_options.values():
+            at = option.range
+            words = f"searched from {at.low:g} to {at.high:g}, {at.scale}" if at else "not searched"
             inside = f"from {option.low:g} to {option.high:g}"
-            options.append(f"{option.name} (default {option.default:g}, {inside}, {words}: {option.description})")
+            options.append(f"{option.name} (default {option.default:g}, {inside}, {words}: {option.help})")
         own = name == method.objective.name
         rows.append(
             {

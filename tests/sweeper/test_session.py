@@ -17,13 +17,14 @@ from optuna.storages.journal import JournalFileBackend
 from ray.tune.search import Searcher
 from rich.console import Console
 
-from search_spaces import default_space
+from search_spaces.builtin import default_space
 from sweeper.display import Display
 from sweeper.ledger import Ledger
 from sweeper.search import STUDY_NAME, SweepStudy
 from sweeper.session import SweepSession, remove_run_states, run_state_folders
 from sweeper.settings import SweepSettings
 from sweeper.tune_bridge import SessionCallback, SessionSearcher
+from trainables.methods import options_by_method
 from trainables.spec import TrialSpec
 
 OUTCOME = {
@@ -41,7 +42,7 @@ OUTCOME = {
 SETTINGS = SweepSettings(
     name="sweep",
     base=TrialSpec(),
-    space=default_space(methods={"gdiff": ("gdiff.c",), "ngdiff": ()}),
+    space=default_space(methods=options_by_method(("gdiff", "ngdiff"))),
     trials=3,
     sampler="random",
 )

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from search_spaces import default_space
+from search_spaces.builtin import default_space
 from sweeper.folder import SweepError, UsageError, begin, describe, discard, read_settings
 from sweeper.interruption import Interrupted
 from sweeper.placement import PlacementError
@@ -28,13 +28,14 @@ from sweeper.search import Proposal
 from sweeper.settings import SweepSettings
 from sweeper.sweep import _joined, _restorable, run
 from trainables.data import UnlearningData
+from trainables.methods import options_by_method
 from trainables.spec import TrialSpec
 from trainables.target.target import Target
 
 SETTINGS = SweepSettings(
     name="sweep",
     base=TrialSpec(dataset="tofu", epochs=2),
-    space=default_space(methods={"gdiff": ("gdiff.c",)}),
+    space=default_space(methods=options_by_method(("gdiff",))),
     trials=2,
     tracking_uri="sqlite:////nowhere/mlflow.db",
     command="python -m sweeper pareto",

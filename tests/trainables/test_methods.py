@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
+from search_spaces.fields import defaults
 from trainables.methods import MethodError, method_names, option_names, parse_method, retain_objective_problem
 from trainables.objectives import OBJECTIVES
-from search_spaces.fields import defaults
 from trainables.weightings import WEIGHTINGS, Needs
 
 
