@@ -115,7 +115,7 @@ LANDSCAPE_COLUMNS = (
 )
 
 
-def column_dictionary(*, random_guess: float | None, unit: str) -> dict[str, dict[str, object]]:
+def column_dictionary(*, random_guess: float | None = None, unit: str = "token") -> dict[str, dict[str, object]]:
     """What each column of trials.csv and history.csv is, as sweep.json says it, without what is empty or false.
 
     ``random_guess`` bounds the losses, ``ln|V|`` once the target is known; ``unit`` is what they are means over, token

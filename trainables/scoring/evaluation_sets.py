@@ -53,10 +53,11 @@ class EvaluationSets:
 
     def __init__(self, data: UnlearningData, scorer: TextScorer) -> None:
         texts = data.forget_eval if any(example.is_text for example in data.forget_eval) else ()
-        self._chosen: Parts = {"forget": data.forget_eval, "retain": data.retain_eval, **data.extra_eval}
-        self._asked: Parts = {**self._chosen, "forget": data.judged, "holdout": data.holdout, "members": texts}
-        self.questions = Once(lambda part: QuestionSet(self._asked[part], scorer))
-        self.choices = Once(lambda part: ChoiceSet(self._chosen[part], scorer))
+        chosen: Parts = {"forget": data.forget_eval, "retain": data.retain_eval, **data.extra_eval}
+        asked: Parts = {**chosen, "forget": data.judged, "holdout": data.holdout, "members": texts}
+        self._chosen, self._asked = chosen, asked
+        self.questions = Once(lambda part: QuestionSet(asked[part], scorer))
+        self.choices = Once(lambda part: ChoiceSet(chosen[part], scorer))
         self.prompted = prompted_sets(data, scorer.tokenizer)
         for part in ("forget", "retain"):
             _ = self.questions[part], self.choices[part]

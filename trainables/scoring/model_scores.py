@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -92,17 +91,42 @@ class ModelScores:
         retain: RetainValues | None = None,
         known: Mapping[str, tuple[Array, Array]] | None = None,
     ) -> None:
+        # These close over no ``self``: a circle would keep the model in memory until it is collected.
+        generating = _Stopwatch()
+
+        def choices(part: str) -> ChoiceLosses:
+            ends = np.cumsum(sets.choices[part].sizes)[:-1]
+            found = scorer.nll(model, sets.choices[part].sequences)
+            totals, counts = (tuple(np.split(values, ends)) for values in found)
+            return ChoiceLosses(totals, counts)
+
+        def said(part: str) -> tuple[list[str], Array]:
+            asked = sets.questions[part]
+            prompts = [item.prompt for item in asked.sequences]
+            with generating:
+                texts = scorer.continuations(model, prompts, max_new_tokens=asked.longest_answer)
+            return texts, rouge_l_recall(asked.references, texts)
+
+        def said_to_prompts(metric: str) -> tuple[list[str], Array]:
+            with generating:
+                texts = sets.prompted[metric].answers(model, scorer)
+            return texts, rouge_l_recall(sets.prompted[metric].references, texts)
+
         self.sets = sets
         self.scorer = scorer
         self.retain = retain
-        self.generation_seconds = 0.0
         self.answers = Once(lambda part: scorer.nll(model, sets.questions[part].sequences), known)
-        self.choices = Once(self._choices)
-        self.said = Once(self._said)
-        self.said_to_prompts = Once(self._said_to_prompts)
+        self.choices = Once(choices)
+        self.said = Once(said)
+        self.said_to_prompts = Once(said_to_prompts)
         self.tokens = Once(lambda part: scorer.tokens(model, sets.questions[part].sequences))
         self.attacks: dict[str, tuple[Array, Array]] = {}
-        self._model = model
+        self._generating = generating
+
+    @property
+    def generation_seconds(self) -> float:
+        """How long answers have been generated."""
+        return self._generating.seconds
 
     def losses(self, part: str) -> Array:
         """Loss of each answer, nats per token, ``(n,)``."""
@@ -141,28 +165,12 @@ class ModelScores:
         """The sets of membership inference: those trained on and those not."""
         return ("members" if self.sets.has("members") else "forget"), "holdout"
 
-    def _choices(self, part: str) -> ChoiceLosses:
-        chosen = self.sets.choices[part]
-        ends = np.cumsum(chosen.sizes)[:-1]
-        found = self.scorer.nll(self._model, chosen.sequences)
-        totals, counts = (tuple(np.split(values, ends)) for values in found)
-        return ChoiceLosses(totals, counts)
 
-    def _said(self, part: str) -> tuple[list[str], Array]:
-        asked = self.sets.questions[part]
-        prompts = [item.prompt for item in asked.sequences]
-        with self._generating():
-            texts = self.scorer.continuations(self._model, prompts, max_new_tokens=asked.longest_answer)
-        return texts, rouge_l_recall(asked.references, texts)
+class _Stopwatch:
+    seconds = 0.0
 
-    def _said_to_prompts(self, metric: str) -> tuple[list[str], Array]:
-        prompted = self.sets.prompted[metric]
-        with self._generating():
-            texts = prompted.answers(self._model, self.scorer)
-        return texts, rouge_l_recall(prompted.references, texts)
+    def __enter__(self) -> None:
+        self._started = time.perf_counter()
 
-    @contextmanager
-    def _generating(self) -> Iterator[None]:
-        started = time.perf_counter()
-        yield
-        self.generation_seconds += time.perf_counter() - started
+    def __exit__(self, *error: object) -> None:
+        self.seconds += time.perf_counter() - self._started

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
+import weakref
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -144,3 +146,19 @@ def test_scores_from_before_forget_eval_was_judged_are_not_taken_for_those_on_it
     for data, said in ((tiny_data, False), (with_choices, False), (texts, False)):
         assert ("judged" in data.content()) is said
     assert "judged" in replace(tiny_data, forget_eval=tiny_data.forget[:3]).content()
+
+
+def test_a_model_that_was_scored_is_let_go_at_once(
+    make_network: Any, tokenizer: Any, tiny_data: UnlearningData
+) -> None:
+    """Not when the collector comes round: the next model needs its memory."""
+    evaluator, model = _evaluator(tiny_data, tokenizer), make_network(seed=4)
+    gone = weakref.ref(model)
+    gc.disable()
+    try:
+        retain = evaluator.reference(model, key="own", path="")
+        evaluator.measure(model, ("tofu",), retain=retain)
+        del model
+        assert gone() is None
+    finally:
+        gc.enable()
