@@ -64,7 +64,7 @@ def evaluate(**given: Any) -> None:
     if given["out"]:
         out = Path(given["out"])
         out.mkdir(parents=True, exist_ok=True)
-        write_json(out / "metrics.json", scores.metrics | {"generation_seconds": scores.generation_seconds})
+        write_json(out / "metrics.json", {**scores.metrics, "generation_seconds": scores.generation_seconds})
         write_item_log(out / "items.json", scores.items)
     if given["as_json"]:
         click.echo(json.dumps(scores.metrics))

@@ -19,7 +19,7 @@ from sweeper.folder import SweepError, UsageError, read_settings
 from sweeper.interruption import Interrupted
 from sweeper.sweep import Summary
 from trainables.metrics.registry import SETS
-from trainables.scoring.checkpoint_scores import CheckpointScores
+from trainables.scoring.measured import Measured
 from trainables.spec import TrialSpec
 
 ROOT = Path(__file__).parents[2]
@@ -454,7 +454,10 @@ SPACE_FILES: dict[str, tuple[str, list[str]]] = {
     "a range upside down": ("method: gdiff\nlr: {low: 1e-3, high: 1e-4}\n", [":2", "low must be less than high"]),
     "text for a number": ("method: gdiff\nepochs: many\n", [":2", "epochs", "'many'"]),
     "an option that does not apply": ("method: ngdiff\nc: [0.5]\n", ["option c does not apply to ngdiff"]),
-    "what all trials share": ("method: gdiff\nmodel: [phi-1.5]\n", [":2", "model: cannot vary within a sweep", "--model"]),
+    "what all trials share": (
+        "method: gdiff\nmodel: [phi-1.5]\n",
+        [":2", "model: cannot vary within a sweep", "--model"],
+    ),
     "no YAML": ("method: [gdiff\n", ["not valid YAML"]),
     "empty": ("", ["the file is empty"]),
 }
@@ -861,7 +864,7 @@ def test_a_listed_objective_says_its_other_name_and_what_it_needs_of_the_target(
 @pytest.fixture
 def evaluate(model_folder: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """``evaluate`` of a folder on TOFU's files, with no model loaded: a score is what it gives."""
-    scores = CheckpointScores({"forget_loss": 1.0}, {}, 0.0)
+    scores = Measured({"forget_loss": 1.0}, {}, 0.0)
     monkeypatch.setattr("trainables.scoring.checkpoint_scores.score_checkpoint", lambda spec, **named: scores)
     problem = ("--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01")
     return lambda *arguments: invoke("evaluate", "--model-path", model_folder, *problem, *arguments)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from trainables.data.images import ImageData, ImageSet
 from trainables.metrics.losses import SetLosses
+from trainables.metrics.registry import LOSS_METRICS
 from trainables.scoring.choice import metrics_of
-from trainables.scoring.measured import ItemLog, Measured, loss_columns, values_of
+from trainables.scoring.measured import ItemLog, Measured, values_of
 from trainables.scoring.once import Once
 from trainables.vision.losses import score
 from trainables.vision.processing import ImageProcessor
@@ -54,28 +55,20 @@ class ClassificationEvaluator:
     """Scores classifiers on one unlearning problem; ``random_guess`` is ``ln K``, the loss of a uniform guess."""
 
     def __init__(
-        self,
-        data: ImageData,
-        processor: ImageProcessor,
-        *,
-        classes: int,
-        batch_size: int,
-        device: torch.device | str,
+        self, data: ImageData, processor: ImageProcessor, *, classes: int, batch_size: int, device: torch.device | str
     ) -> None:
         self.random_guess = math.log(classes)
         self._data = data
         self._sets = {"forget": data.forget_eval, "retain": data.retain_eval, "test": data.holdout}
         self._last: dict[str, Scored] = {}
-        self._processor = processor
-        self._batch_size = batch_size
-        self._device = device
+        self._score = partial(score, processor=processor, batch_size=batch_size, device=device)
 
     def losses(self, model: PreTrainedModel) -> dict[str, float]:
         """Mean cross-entropy on the whole forget set and on the retain sample, and the capped forget loss."""
         scores = self._scores(model, {})
         self._last = {part: scores.images[part] for part in ("forget", "retain")}
         forget, retain = ((nll.tolist(), [1] * len(nll)) for nll, _ in self._last.values())
-        return loss_columns(SetLosses(forget, retain, self.random_guess))
+        return values_of(LOSS_METRICS, SetLosses(forget, retain, self.random_guess))
 
     def final(self, model: PreTrainedModel) -> dict[str, float]:
         """Accuracies on the forget set, the retain sample, and held-out images of the retained classes if any."""
@@ -92,15 +85,11 @@ class ClassificationEvaluator:
         """The metrics called ``names`` (none: all accuracies), with each image's loss, label and most probable label.
 
         ``unchanged``: :meth:`losses` was asked about this model last and it is the same still; what it has scored is
-        not scored again.
-
-        Raises:
-            MetricError: one of them is not measured for image classifiers, or there are no held-out images.
+        not scored again. Raises MetricError where one of them is not of images, or there are no held-out ones.
         """
         scores = self._scores(model, self._last if unchanged else {})
         metrics = values_of(metrics_of(names, self._data), scores)
         return Measured(metrics, scores.items(), 0.0)
 
     def _scores(self, model: PreTrainedModel, known: Mapping[str, Scored]) -> ImageScores:
-        how = partial(score, model, processor=self._processor, batch_size=self._batch_size, device=self._device)
-        return ImageScores(self._sets, how, known)
+        return ImageScores(self._sets, partial(self._score, model), known)
