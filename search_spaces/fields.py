@@ -89,7 +89,7 @@ class Field:
     @property
     def kind_name(self) -> str:
         """What its values are, in words."""
-        return KIND_NAMES[self.kind] + (" or null" if self.optional else "")
+        return "names" if self.many else KIND_NAMES[self.kind] + (" or null" if self.optional else "")
 
     @property
     def allowed(self) -> Collection[str]:
@@ -106,28 +106,28 @@ class Field:
             return None
         return tuple(map(self.kind, value)) if self.many else self.kind(value)
 
+    def fits(self, value: object) -> bool:
+        """Whether a value is of its kind; True is no number, and a whole number may be written 5.0."""
+        if value is None:
+            return self.optional
+        if self.many:
+            return isinstance(value, tuple) and all(isinstance(item, self.kind) for item in value)
+        if self.kind in (int, float):
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        return isinstance(value, self.kind)
+
     def problem(self, value: object) -> str | None:
         """A plain sentence saying what is wrong with ``value``, or None."""
-        if self.many:
-            items = value if isinstance(value, tuple) else (value,)
-            return next((problem for item in items if (problem := self._problem(item))), None)
-        return None if value is None and self.optional else self._problem(value)
-
-    def _problem(self, value: object) -> str | None:
-        if allowed := self.allowed:
-            if isinstance(value, str) and value in allowed:
-                return None
-            return f"unknown {self.name} '{value}': expected one of {', '.join(allowed)}"
-        if self.kind not in (int, float):
-            fits = isinstance(value, self.kind)
-            return None if fits else f"{self.title} must be {self.kind_name}, got {shown(value)}"
-        if not isinstance(value, int | float) or isinstance(value, bool):
+        if self.allowed and not (isinstance(value, str) and value in self.allowed):
+            return f"unknown {self.name} '{value}': expected one of {', '.join(self.allowed)}"
+        if not self.fits(value):
             return f"{self.title} must be {self.kind_name}, got {shown(value)}"
-        above = self.low < value if self.low_open else self.low <= value
-        if not (math.isfinite(value) and above and value <= self.high):
-            return f"{self.title} must be {self._expected}, got {shown(value)}"
-        if self.kind is int and value != int(value):
-            return f"{self.title} must be a whole number, got {shown(value)}"
+        if isinstance(value, int | float) and self.kind is not bool:
+            above = self.low < value if self.low_open else self.low <= value
+            if not (math.isfinite(value) and above and value <= self.high):
+                return f"{self.title} must be {self._expected}, got {shown(value)}"
+            if self.kind is int and value != int(value):
+                return f"{self.title} must be a whole number, got {shown(value)}"
         return None
 
     @property

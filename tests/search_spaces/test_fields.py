@@ -77,7 +77,7 @@ def test_values_of_the_kind_the_interval_and_its_closed_ends_are_accepted(item: 
         (SWITCH, 1, "gradient_checkpointing must be true or false, got 1"),
         (CHOICE, "maybe", "unknown auto_lr 'maybe': expected one of on, off"),
         (CHOICE, ["on"], "unknown auto_lr '['on']': expected one of on, off"),
-        (NAMES, ("utility", 1), "metrics must be a text, got 1"),
+        (NAMES, ("utility", 1), "metrics must be names, got ('utility', 1)"),
     ],
 )
 def test_anything_else_is_refused_with_name_bound_and_value(item: Field, value: object, said: str) -> None:

@@ -454,7 +454,10 @@ SPACE_FILES: dict[str, tuple[str, list[str]]] = {
     "a range upside down": ("method: gdiff\nlr: {low: 1e-3, high: 1e-4}\n", [":2", "low must be less than high"]),
     "text for a number": ("method: gdiff\nepochs: many\n", [":2", "epochs", "'many'"]),
     "an option that does not apply": ("method: ngdiff\nc: [0.5]\n", ["option c does not apply to ngdiff"]),
-    "what all trials share": ("method: gdiff\nmodel: [phi-1.5]\n", [":2", "model: cannot vary within a sweep", "--model"]),
+    "what all trials share": (
+        "method: gdiff\nmodel: [phi-1.5]\n",
+        [":2", "model: cannot vary within a sweep", "--model"],
+    ),
     "no YAML": ("method: [gdiff\n", ["not valid YAML"]),
     "empty": ("", ["the file is empty"]),
 }
