@@ -40,7 +40,7 @@ class Field:
         help: what it is, for the command line and the lists.
         label, unit: the name on an axis, and what its numbers count, if anything.
         kind: the type of its values, ``many`` says that there are several; ``optional`` that None is one, too.
-        low, high, low_open: the interval of a number; an infinite end is not part of it.
+        low, high: the closed interval of a number, infinite ends apart; with ``above`` it is open below.
         choices: all values a text may have, or a function that knows them; empty where there is no such list.
         words: words that stand for numbers on the command line.
         role: what it is about.
@@ -60,7 +60,7 @@ class Field:
     optional: bool = False
     low: float = -math.inf
     high: float = math.inf
-    low_open: bool = False
+    above: float = -math.inf
     choices: Collection[str] | Callable[[], Collection[str]] = ()
     words: Mapping[str, float] = field(default_factory=dict, hash=False)
     role: Role = "method"
@@ -123,22 +123,27 @@ class Field:
         if not self.fits(value):
             return f"{self.title} must be {self.kind_name}, got {shown(value)}"
         if isinstance(value, int | float) and self.kind is not bool:
-            above = self.low < value if self.low_open else self.low <= value
-            if not (math.isfinite(value) and above and value <= self.high):
+            if not (math.isfinite(value) and self.low <= value <= self.high and self.above < value):
                 return f"{self.title} must be {self._expected}, got {shown(value)}"
             if self.kind is int and value != int(value):
                 return f"{self.title} must be a whole number, got {shown(value)}"
         return None
 
     @property
+    def least(self) -> float:
+        """The lower end of the interval, whether it is part of it or not."""
+        return max(self.low, self.above)
+
+    @property
     def _expected(self) -> str:
+        is_open = self.above > self.low
         if math.isfinite(self.high):
-            return f"in {']' if self.low_open else '['}{shown(self.low)}, {shown(self.high)}]"
+            return f"in {']' if is_open else '['}{shown(self.least)}, {shown(self.high)}]"
         if self.kind is int:
             return f"at least {shown(self.low)} {self.unit}".rstrip()
-        if math.isinf(self.low):
+        if math.isinf(self.least):
             return "a finite number"
-        return f"a finite number{' greater than' if self.low_open else ', at least'} {shown(self.low)}"
+        return f"a finite number{' greater than' if is_open else ', at least'} {shown(self.least)}"
 
 
 def shown(value: object) -> str:

@@ -9,11 +9,11 @@ import pytest
 from search_spaces.fields import Field
 
 CLOSED = Field("c", 0.9, "share of the retain task", low=0.0, high=1.0)
-OPEN = Field("beta", 0.1, "inverse temperature", low=0.0, high=100.0, low_open=True)
+OPEN = Field("beta", 0.1, "inverse temperature", above=0.0, high=100.0)
 UNBOUNDED = Field("alpha", 1.5, "strength", low=-1.0)
 WHOLE = Field("layer", -1.0, "which block", low=-1.0, high=40.0, kind=int)
 COUNT = Field("max_length", 512, "tokens", low=8, kind=int, unit="tokens", flag="--max-length")
-POSITIVE = Field("scale", 1.0, "length", low=0.0, low_open=True)
+POSITIVE = Field("scale", 1.0, "length", above=0.0)
 ANY = Field("x", 1.0, "anything finite")
 CAP = Field("d_growth", None, "cap", optional=True, low=1.0, flag="--growth-rate")
 TEXT = Field("method", "gdiff", "its name", kind=str)
