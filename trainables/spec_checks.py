@@ -14,6 +14,8 @@ from trainables.spec import FIELDS, TrialSpec
 def problems(spec: TrialSpec) -> list[str]:
     """One plain sentence for each, empty when the spec can run; see :meth:`TrialSpec.problems`."""
     found = [text for name, item in FIELDS.items() if (text := item.problem(getattr(spec, name)))]
+    if not all(item.fits(getattr(spec, name)) for name, item in FIELDS.items()):
+        return found  # what is of another kind cannot be looked at together with the rest
     found += unknown_names(spec.metrics) + _misfits(spec) + _modality_problems(spec)
     try:
         method = spec.parsed_method

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ def single_spec(given: Mapping[str, Any]) -> TrialSpec:
             problems.append(f"--landscape must be at least 3 points, got {given['landscape']}")
         if given["auto_lr"] != "on" or given["out"] is None:
             problems.append("--landscape needs --auto-lr on, whose steps it follows, and --out DIR for landscape.csv")
-    options = _method_options(given, [] if given.get("c") is None else [given["c"]], problems)
+    options = read_method_options(given, problems)
     for name, values in options.items():
         if len(values) > 1:
             problems.append(f"option {name} is given {len(values)} times; one run takes one value")
@@ -50,9 +50,9 @@ def single_spec(given: Mapping[str, Any]) -> TrialSpec:
     info = find_model(spec.model)
     spec = replace(
         spec,
-        lr=given["lr"] if given.get("lr") is not None else LR_FREE_LR if spec.optimizer in LR_FREE else info.lr,
+        lr=given["lr"] if given["lr"] is not None else LR_FREE_LR if spec.optimizer in LR_FREE else info.lr,
         auto_lr=given["auto_lr"],
-        seed=given["seed"] if given.get("seed") is not None else 0,
+        seed=given["seed"] or 0,
     )
     method = given["method"]
     problems += spec_problems(spec, (method,), options)
@@ -71,7 +71,7 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
     """
     problems = given_problems() + output_problems(given["out"])
     methods = tuple(dict.fromkeys(given["method"])) or DEFAULT_METHODS
-    options = _method_options(given, [value for value in given["c"] if value is not None], problems)
+    options = read_method_options(given, problems)
     rates = [value for value in given["lr"] if value is not None]
     base = replace(base_spec(given, problems), seed=given["seed"] or 0)
     problems += [problem for rate in rates if (problem := FIELDS["lr"].problem(rate))]
@@ -105,7 +105,7 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
     problems += source_problems(base, ask_hub=not problems)
     trials = given["trials"]
     if not problems and space is not None and given["sampler"] == "grid":
-        trials = grid_trials(space, trials, given["seeds"] or 1, problems)
+        trials = grid_trials(space, trials, given["seeds"], problems)
     if problems or space is None:
         raise Problems(problems)
     return SweepSettings(
@@ -119,10 +119,10 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
         space=space,
         trials=trials or DEFAULT_TRIALS,
         sampler=given["sampler"],
-        seeds=given["seeds"] or 1,
-        seed=given["seed"] or 0,
+        seeds=given["seeds"],
+        seed=given["seed"],
         objectives=given["objectives"] or DEFAULT_OBJECTIVES,
-        cpus_per_trial=given["cpus_per_trial"] if given["cpus_per_trial"] is not None else 1.0,
+        cpus_per_trial=given["cpus_per_trial"],
         gpus_per_trial=_gpus(given),
         max_concurrent=given["max_concurrent"],
         address=given["address"],
@@ -132,13 +132,6 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
         time_budget_seconds=given["time_budget"],
         command=command,
     )
-
-
-def _method_options(given: Mapping[str, Any], c: Sequence[float], problems: list[str]) -> dict[str, list[float]]:
-    options = read_method_options(given["option"], problems)
-    if c:
-        options.setdefault("c", []).extend(c)
-    return options
 
 
 def _number_problems(given: Mapping[str, Any]) -> list[str]:

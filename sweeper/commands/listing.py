@@ -50,7 +50,7 @@ def _methods() -> list[dict[str, object]]:
         for option in method.owned_options.values():
             at = option.range
             words = f"searched from {at.low:g} to {at.high:g}, {at.scale}" if at else "not searched"
-            inside = f"from {option.low:g} to {option.high:g}"
+            inside = f"from {option.least:g} to {option.high:g}"
             options.append(f"{option.name} (default {option.default:g}, {inside}, {words}: {option.help})")
         own = name == method.objective.name
         rows.append(

@@ -14,7 +14,7 @@ from sweeper.commands.from_options import DEFAULT_METHODS, sweep_settings
 from sweeper.commands.options import given_problems, read_method_options
 from sweeper.commands.spaces import methods_and_values
 from sweeper.settings import LR_STUDY, SweepSettings
-from trainables.methods import MethodError, parse_method
+from trainables.methods import MethodError, options_by_method
 from trainables.models.registry import MODELS, local_model
 from trainables.spec import FIELDS
 
@@ -49,10 +49,7 @@ def lr_study_settings(given: Mapping[str, Any], *, command: str) -> SweepSetting
         raise Problems([*own, *error.problems]) from None
     if own or (unread := given_problems()):
         raise Problems(own or unread)
-    values = read_method_options(given["option"], [])
-    if c:
-        values.setdefault("c", []).extend(c)
-    owned, options = methods_and_values(methods, values)
+    owned, options = methods_and_values(methods, read_method_options({**given, "c": c}, []))
     try:
         space = lr_study_space(
             methods=owned,
@@ -86,10 +83,7 @@ def default_rates(given: Mapping[str, Any], count: int = DEFAULT_RATES) -> tuple
 
 
 def _any_has_c(methods: Sequence[str]) -> bool:
-    found = False
-    for name in methods:
-        try:
-            found = found or "c" in parse_method(name).options
-        except MethodError:
-            continue  # told with the other problems
-    return found
+    try:
+        return any(item.name == "c" for own in options_by_method(methods).values() for item in own.values())
+    except MethodError:
+        return False  # told with the other problems

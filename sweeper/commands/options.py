@@ -5,7 +5,7 @@ A value that is no number becomes a problem, not the end of reading, so that all
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import click
@@ -98,10 +98,10 @@ def given_problems() -> list[str]:
     return list(click.get_current_context().meta.get(PROBLEMS, []))
 
 
-def read_method_options(pairs: Sequence[str], problems: list[str]) -> dict[str, list[float]]:
-    """``NAME=VALUE`` pairs by name, in order; what cannot be read is added to ``problems``."""
+def read_method_options(given: Mapping[str, Any], problems: list[str]) -> dict[str, list[float]]:
+    """The values of ``--option NAME=VALUE`` and ``--c`` by name, in order; what cannot be read becomes a problem."""
     found: dict[str, list[float]] = {}
-    for pair in pairs:
+    for pair in given["option"]:
         name, equals, text = pair.partition("=")
         try:
             value = float(text)
@@ -113,6 +113,9 @@ def read_method_options(pairs: Sequence[str], problems: list[str]) -> dict[str, 
             problems.append(f"--option must be NAME=VALUE with a number, got '{pair}'")
         else:
             found.setdefault(name.strip(), []).append(value)
+    several = given["c"] if isinstance(given["c"], tuple | list) else (given["c"],)
+    if c := [value for value in several if value is not None]:
+        found.setdefault("c", []).extend(c)
     return found
 
 

@@ -9,11 +9,11 @@ import pytest
 from search_spaces.fields import Field
 
 CLOSED = Field("c", 0.9, "share of the retain task", low=0.0, high=1.0)
-OPEN = Field("beta", 0.1, "inverse temperature", low=0.0, high=100.0, low_open=True)
+OPEN = Field("beta", 0.1, "inverse temperature", above=0.0, high=100.0)
 UNBOUNDED = Field("alpha", 1.5, "strength", low=-1.0)
 WHOLE = Field("layer", -1.0, "which block", low=-1.0, high=40.0, kind=int)
 COUNT = Field("max_length", 512, "tokens", low=8, kind=int, unit="tokens", flag="--max-length")
-POSITIVE = Field("scale", 1.0, "length", low=0.0, low_open=True)
+POSITIVE = Field("scale", 1.0, "length", above=0.0)
 ANY = Field("x", 1.0, "anything finite")
 CAP = Field("d_growth", None, "cap", optional=True, low=1.0, flag="--growth-rate")
 TEXT = Field("method", "gdiff", "its name", kind=str)
@@ -77,7 +77,7 @@ def test_values_of_the_kind_the_interval_and_its_closed_ends_are_accepted(item: 
         (SWITCH, 1, "gradient_checkpointing must be true or false, got 1"),
         (CHOICE, "maybe", "unknown auto_lr 'maybe': expected one of on, off"),
         (CHOICE, ["on"], "unknown auto_lr '['on']': expected one of on, off"),
-        (NAMES, ("utility", 1), "metrics must be a text, got 1"),
+        (NAMES, ("utility", 1), "metrics must be names, got ('utility', 1)"),
     ],
 )
 def test_anything_else_is_refused_with_name_bound_and_value(item: Field, value: object, said: str) -> None:

@@ -134,7 +134,7 @@ def test_conditions_read_off_and_on_like_values_do() -> None:
         ("lr: 1\nlrr: 2", "s.yaml:2: unknown parameter 'lrr': did you mean 'lr'?"),
         (
             "zzz: 2",
-            "s.yaml:1: unknown parameter 'zzz': expected one of auto_lr, batch_size, c, epochs, lora, lora_rank, lr, method",
+            "s.yaml:1: unknown parameter 'zzz': expected one of auto_lr, batch_size, c, epochs, lora, lora_rank, lr,",
         ),
         ("[lr]: 2", "s.yaml:1: expected the name of a parameter, got a list"),
         ("lr: 1\nc: 1\nlr: 2", "s.yaml:3: lr: is there already, in line 1"),
