@@ -12,7 +12,7 @@ from typing import Any
 from analysis.errors import AnalysisError
 from analysis.frontier.trade_off import Objective
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
