@@ -16,7 +16,7 @@ from typing import Any
 from sweeper.columns import column_dictionary
 from sweeper.ledger import write_json
 from sweeper.settings import SweepSettings
-from trainables.data import IMAGE_DATASETS
+from trainables.modality import dataset_modality
 from trainables.target.target import Target
 
 FORMAT = 2
@@ -77,7 +77,7 @@ def described(out: Path) -> dict[str, Any]:
 def describe(out: Path, settings: SweepSettings, *, created: str, target: Target | None = None) -> None:
     """Write sweep.json; what only the target knows is filled in once it is there."""
     guess = math.log(target.vocabulary_size) if target is not None else None
-    unit = "image" if settings.base.dataset in IMAGE_DATASETS else "token"
+    unit = dataset_modality(settings.base.dataset).unit
     content = {
         "format": FORMAT,
         "name": settings.name,

@@ -124,8 +124,10 @@ def _option_problems(file: SpaceFile, base: TrialSpec) -> Iterator[tuple[str, st
 
 def _group_problems(file: SpaceFile, base: TrialSpec, group: Sequence[str]) -> Iterator[tuple[str, str]]:
     """What is wrong with any combination of these fields, by the last in the file without which it were right."""
+    if not set(group) & set(file.lines):
+        return
     alone = set(base.problems())
-    for config in _corners(file.space, group).grid() if set(group) & set(file.lines) else ():
+    for config in _corners(file.space, group).grid():
         change: dict[str, Any] = {name: config[name] for name in group if name in config}
         for problem in replace(base, **change).problems():
             if problem not in alone:

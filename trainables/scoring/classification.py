@@ -91,5 +91,9 @@ class ClassificationEvaluator:
         metrics = values_of(metrics_of(names, self._data), scores)
         return Measured(metrics, scores.items(), 0.0)
 
+    def reference(self, model: PreTrainedModel, *, key: str, path: str) -> RetainValues:
+        """Never asked for: no metric of images compares with a retain model."""
+        raise NotImplementedError
+
     def _scores(self, model: PreTrainedModel, known: Mapping[str, Scored]) -> ImageScores:
         return ImageScores(self._sets, partial(self._score, model), known)
