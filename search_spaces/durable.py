@@ -144,7 +144,7 @@ class Throttle:
 
     share: float
     pause: float = 0.0
-    _saved_at: float = field(default_factory=time.monotonic)
+    _saved_at: float = field(default_factory=lambda: time.monotonic())  # looked up late
     _cost: float = 0.0
 
     def is_due(self) -> bool:

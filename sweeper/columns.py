@@ -57,6 +57,7 @@ HISTORY_COLUMNS = (
     "padding",
     "seconds",
     *FURTHER_METRICS,
+    "reported_at",
 )
 AUTO_LR_COLUMNS = ("trial_id", "step", *UPDATE_COLUMNS)
 LANDSCAPE_COLUMNS = (
@@ -69,4 +70,4 @@ OUTCOME_METRICS = (
     *("train_seconds", "eval_seconds", "wall_seconds", *FURTHER_METRICS, "generation_seconds"),
 )
 """The numeric columns that say how a trial ended."""
-HISTORY_METRICS = tuple(name for name in HISTORY_COLUMNS if name not in ("trial_id", "step"))
+HISTORY_METRICS = tuple(name for name in HISTORY_COLUMNS if name not in ("trial_id", "step", "reported_at"))

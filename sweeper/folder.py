@@ -1,19 +1,17 @@
-"""The folder of a sweep: begun with its settings in sweep.json, read again to go on, held by one driver at a time."""
+"""The folder of a sweep: begun with its settings in sweep.json, and read again to go on."""
 
 from __future__ import annotations
 
 import datetime
-import fcntl
 import importlib.metadata
 import json
 import math
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+import uuid
 from pathlib import Path
 from typing import Any
 
-from sweeper.ledger import write_json
+from search_spaces.durable import write_json
 from sweeper.settings import SweepSettings
 from trainables.data import IMAGE_DATASETS
 from trainables.target.target import Target
@@ -36,7 +34,7 @@ def begin(settings: SweepSettings, out: Path) -> None:
         raise UsageError(f"{out} holds another sweep")
     out.mkdir(parents=True, exist_ok=True)
     (out / "checkpoints").mkdir(exist_ok=True)
-    describe(out, settings, created=_now())
+    describe(out, settings, sweep_id=uuid.uuid4().hex, created=_now())
 
 
 def discard(out: Path) -> None:
@@ -77,12 +75,13 @@ def described(out: Path) -> dict[str, Any]:
     return content
 
 
-def describe(out: Path, settings: SweepSettings, *, created: str, target: Target | None = None) -> None:
+def describe(out: Path, settings: SweepSettings, *, sweep_id: str, created: str, target: Target | None = None) -> None:
     """Write sweep.json; what only the target knows is filled in once it is there."""
     guess = math.log(target.vocabulary_size) if target is not None else None
     unit = "image" if settings.base.dataset in IMAGE_DATASETS else "token"
     content = {
         "format": FORMAT,
+        "sweep_id": sweep_id,
         "name": settings.name,
         "created": created,
         "command": settings.command,
@@ -97,17 +96,6 @@ def describe(out: Path, settings: SweepSettings, *, created: str, target: Target
         "target": {"key": target.key, "path": target.path} if target is not None else None,
     }
     write_json(out / "sweep.json", content)
-
-
-@contextmanager
-def exclusive(out: Path) -> Iterator[None]:
-    """Hold the folder: two drivers on one sweep would run every trial twice. A killed driver lets go by itself."""
-    with (out / ".lock").open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise UsageError(f"the sweep in {out} is running in another process; wait for it or stop it") from None
-        yield
 
 
 def _now() -> str:

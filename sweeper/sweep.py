@@ -19,8 +19,9 @@ from typing import Any
 
 from rich.console import Console
 
+from search_spaces.durable import exclusive
 from sweeper.display import Display
-from sweeper.folder import SweepError, UsageError, describe, described, exclusive, read_settings
+from sweeper.folder import SweepError, UsageError, describe, described, read_settings
 from sweeper.interruption import Interrupted, held_back, interruptible, is_interrupted
 from sweeper.ledger import Ledger
 from sweeper.placement import PlacementError, address_problem, ray_cluster
@@ -70,7 +71,8 @@ def run(out: Path, *, console: Console) -> Summary:
         Interrupted: stopped by Ctrl-C or SIGTERM; ``run`` again goes on.
     """
     settings = read_settings(out)
-    with exclusive(out), interruptible():
+    in_use = UsageError(f"the sweep in {out} is running in another process; wait for it or stop it")
+    with exclusive(out, in_use), interruptible():  # two drivers would run every trial twice
         content = described(out)
         begun_with = content.get("target")
         if begun_with is None and settings.address is not None:
@@ -86,8 +88,8 @@ def run(out: Path, *, console: Console) -> Summary:
         target = prepare_with_progress(settings.base, console=console)
         if begun_with and begun_with["key"] != target.key:
             raise changed
-        describe(out, settings, created=content["created"], target=target)
-        return _run(settings, out, target, console)
+        describe(out, settings, sweep_id=content["sweep_id"], created=content["created"], target=target)
+        return _run(settings, out, content["sweep_id"], target, console)
 
 
 def _trains_another(base: TrialSpec, begun_with: Path) -> bool:
@@ -107,7 +109,7 @@ def _joined(settings: SweepSettings, shared: tuple[Path, ...]) -> Iterator[int]:
         yield slots
 
 
-def _run(settings: SweepSettings, out: Path, target: Target, console: Console) -> Summary:
+def _run(settings: SweepSettings, out: Path, sweep_id: str, target: Target, console: Console) -> Summary:
     ledger = Ledger(out)
     study = SweepStudy(
         out,
@@ -124,10 +126,11 @@ def _run(settings: SweepSettings, out: Path, target: Target, console: Console) -
     restore = _restorable(storage, again)
     ledger.mend({trial_id: step for trial_id, (_, step) in restore.items()})
     tracker = Tracker(
+        ledger=ledger,
+        sweep_id=sweep_id,
         uri=settings.tracking_uri,
         experiment=settings.experiment,
         sweep_name=settings.name,
-        spool=out / "mlflow-spool",
         parent_params={"trials": settings.trials, "sampler": settings.sampler, **settings.base.row()},
         parent_tags={"sweep": settings.name, "out": str(out.resolve()), "objectives": settings.objectives},
         artifact_root=(sqlite_path(settings.tracking_uri) or Path.cwd() / "mlflow.db").parent / "mlartifacts",
@@ -140,7 +143,6 @@ def _run(settings: SweepSettings, out: Path, target: Target, console: Console) -
         display=Display(console, trials=settings.trials, done=len(rows)),
         make_spec=lambda config: settings.make_spec(config, target_key=target.key),
     )
-    session.send_missing(rows)
     try:
         left = settings.trials - len(rows)
         if left > 0:
@@ -233,8 +235,8 @@ def _conclude(settings: SweepSettings, out: Path, session: SweepSession, console
     )
     with console.status("sending what is left to MLflow") if console.is_terminal else _nothing():
         delivered = session.tracker.close(timeout=60.0)
-    if session.unwritten:
-        raise SweepError(f"{session.unwritten} finished trials could not be written to {out}: is the disk full?")
+    if session.ledger.unwritten:
+        raise SweepError(f"{session.ledger.unwritten} finished trials could not be written to {out}: is the disk full?")
     if interrupted:
         raise Interrupted
     return Summary(

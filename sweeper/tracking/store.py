@@ -1,6 +1,6 @@
 """The MLflow calls a sweep needs, on run ids of our own keeping.
 
-All of them block; only the sender's thread makes them. MLflow takes seconds to import, so nothing here imports it
+All of them block; only the tracker's thread makes them. MLflow takes seconds to import, so nothing here imports it
 before :meth:`Store.connect`.
 """
 
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import islice
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from sweeper.tracking.artifacts import keep_artifact
 from sweeper.tracking.database import make_database
@@ -21,13 +21,15 @@ from sweeper.tracking.uri import is_database, sqlite_path, tracking_problem
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-_PER_BATCH = 100  # params or tags in one request
-_METRICS_PER_BATCH = 1000
+_PER_BATCH = 100  # params in one request
+
+DELIVERED = "delivered"
+"""The tag of a trial's run that has everything."""
 
 _TIMEOUT = "MLFLOW_HTTP_REQUEST_TIMEOUT"
 _UPLOAD_TIMEOUT = "600"  # seconds: a server may store gigabytes elsewhere before it answers
 _ENVIRONMENT = {
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # the sender retries by itself, and looks first whether a run was made
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # the tracker retries by itself, and looks first whether a run was made
     _TIMEOUT: "15",  # seconds; MLflow's 120 with 7 retries keeps a dead server alive for many minutes
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # stdout is the sweep's
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -42,7 +44,19 @@ _REFUSALS = {
 }
 """MLflow's error codes that the same request will meet again."""
 
-_Item = TypeVar("_Item")
+
+@dataclass(slots=True)
+class StoredRun:
+    """A run and what the store has of it: last values and last step of its metrics (None: it has not been asked).
+
+    ``delivered`` is the end of the trial that the store has whole, as the ledger's column ``ended_at`` tells it.
+    """
+
+    id: str
+    active: bool
+    delivered: str | None
+    metrics: dict[str, float]
+    step: int | None
 
 
 class UnavailableError(Exception):
@@ -117,26 +131,33 @@ class Store:
             return False
         return True
 
-    def stage(self, run_id: str) -> Literal["active", "deleted", "absent"]:
-        """Whether the run is there."""
-        try:
-            active = self.client.get_run(run_id).info.lifecycle_stage == "active"
-        except Exception as error:
-            if getattr(error, "error_code", None) == "RESOURCE_DOES_NOT_EXIST":
-                return "absent"
-            raise
-        return "active" if active else "deleted"
+    def runs(self, tags: Mapping[str, str]) -> dict[str, StoredRun]:
+        """The runs with these tags, deleted ones too, by the trial they are of."""
+        from mlflow.entities import ViewType
 
-    def find_run(self, tags: Mapping[str, str]) -> str | None:
-        """The id of a run with these tags, or None."""
         query = " and ".join(f"tags.{name} = '{value}'" for name, value in tags.items())
-        found = self.client.search_runs([self._experiment_id], query, max_results=1)
-        return str(found[0].info.run_id) if found else None
+        found: dict[str, StoredRun] = {}
+        token = None
+        while True:
+            page = self.client.search_runs([self._experiment_id], query, ViewType.ALL, page_token=token)
+            for run in page:
+                trial_id, active = run.data.tags["trial_id"], run.info.lifecycle_stage == "active"
+                if active or trial_id not in found:
+                    delivered = run.data.tags.get(DELIVERED)
+                    found[trial_id] = StoredRun(run.info.run_id, active, delivered, dict(run.data.metrics), None)
+            token = page.token
+            if not token:
+                return found
 
-    def create_run(self, *, name: str, tags: Mapping[str, str], at: int) -> str:
-        """A new run's id; ``at`` in milliseconds since 1970."""
+    def last_step(self, run_id: str, metrics: Iterable[str]) -> int:
+        """The last step the run has one of these metrics of; -1 where it has none."""
+        points = (point for name in metrics for point in self.client.get_metric_history(run_id, name))
+        return max((point.step for point in points), default=-1)
+
+    def create_run(self, *, name: str, tags: Mapping[str, str], at: int) -> StoredRun:
+        """A new run; ``at`` in milliseconds since 1970."""
         run = self.client.create_run(self._experiment_id, start_time=at, tags=dict(tags), run_name=name)
-        return str(run.info.run_id)
+        return StoredRun(run.info.run_id, active=True, delivered=None, metrics={}, step=-1)
 
     def begin(self, run_id: str, *, params: Mapping[str, str], tags: Mapping[str, str]) -> None:
         """Make a new or interrupted run running, with these parameters and tags.
@@ -149,37 +170,40 @@ class Store:
         run = self.client.get_run(run_id)
         known = run.data.params
         new = [Param(name, value) for name, value in params.items() if name not in known]
-        for batch in _batches(new, _PER_BATCH):
-            self.client.log_batch(run_id, params=batch)
-        changed = {name: value for name, value in params.items() if known.get(name, value) != value}
-        self._set_tags(run_id, {**tags, **{f"resumed.{name}": value for name, value in changed.items()}})
+        for first in range(0, len(new), _PER_BATCH):
+            self.client.log_batch(run_id, params=new[first : first + _PER_BATCH])
+        changed = {f"resumed.{name}": value for name, value in params.items() if known.get(name, value) != value}
+        self.set_tags(run_id, {**tags, **changed})
         if "error" in run.data.tags:
             self.client.delete_tag(run_id, "error")
         if run.info.status != "RUNNING":
             self.client.update_run(run_id, status="RUNNING")
 
     def log_metrics(self, run_id: str, points: list[tuple[str, float, int, int]]) -> None:
-        """Log ``(name, value, milliseconds since 1970, step)``. A point the store has is not logged twice."""
+        """Log ``(name, value, milliseconds since 1970, step)``, up to 1,000, all or none.
+
+        A point the store has is not logged twice.
+        """
         from mlflow.entities import Metric
 
-        for batch in _batches([Metric(*point) for point in points], _METRICS_PER_BATCH):
-            self.client.log_batch(run_id, metrics=batch)
+        if points:
+            self.client.log_batch(run_id, metrics=[Metric(*point) for point in points])
 
     def end(self, run_id: str, *, status: str, tags: Mapping[str, str], at: int) -> None:
         """Set the last tags and MLflow's status: FINISHED, FAILED or KILLED."""
-        self._set_tags(run_id, tags)
+        self.set_tags(run_id, tags)
         self.client.set_terminated(run_id, status, end_time=at)
+
+    def set_tags(self, run_id: str, tags: Mapping[str, str]) -> None:
+        """Set or change tags."""
+        from mlflow.entities import RunTag
+
+        self.client.log_batch(run_id, tags=[RunTag(name, value) for name, value in tags.items()])
 
     def keep(self, run_id: str, source: Path, *, under: str) -> None:
         """See :func:`sweeper.tracking.artifacts.keep_artifact`."""
         with _patience():
             keep_artifact(self.client, run_id, source, under=under)
-
-    def _set_tags(self, run_id: str, tags: Mapping[str, str]) -> None:
-        from mlflow.entities import RunTag
-
-        for batch in _batches([RunTag(name, value) for name, value in tags.items()], _PER_BATCH):
-            self.client.log_batch(run_id, tags=batch)
 
     def _create_experiment(self, client: Any) -> str:
         location = None
@@ -218,12 +242,6 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def _batches(items: list[_Item], size: int) -> Iterator[list[_Item]]:
-    rest = iter(items)
-    while batch := list(islice(rest, size)):
-        yield batch
-
-
 @contextmanager
 def _patience() -> Iterator[None]:
     # Only the value changes, and only where it is ours: other threads may be reading the environment.
@@ -238,6 +256,6 @@ def _patience() -> Iterator[None]:
 
 
 def _silence() -> None:
-    # What goes wrong is said once, by the sender; MLflow's own lines would tear the live display.
+    # What goes wrong is said once, by the tracker; MLflow's own lines would tear the live display.
     for name, level in (("mlflow", logging.ERROR), ("mlflow.store", logging.CRITICAL), ("alembic", logging.WARNING)):
         logging.getLogger(name).setLevel(level)

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from search_spaces.durable import write_whole
 from trainables.modality.modality import modality_of
 from trainables.scoring.measured import ItemLog
 from trainables.spec import TrialSpec
@@ -73,9 +74,8 @@ def score_checkpoint(
         )
         losses = evaluator.losses(model)
         found = evaluator.measure(model, chosen, retain=retain, unchanged=True)
-        targets.write_json(
-            stored, asdict(CheckpointScores(losses | dict(found.metrics), found.items, found.generation_seconds))
-        )
+        scores = CheckpointScores(losses | dict(found.metrics), found.items, found.generation_seconds)
+        write_whole(stored, json.dumps(asdict(scores)))
     return CheckpointScores(**json.loads(stored.read_text()))
 
 

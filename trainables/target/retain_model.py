@@ -13,6 +13,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from search_spaces.durable import write_whole
 from trainables.data import ImageData, ProblemData, UnlearningData
 from trainables.metrics.registry import needs_retain_model
 from trainables.models.checkpoints import load_model, load_tokenizer
@@ -99,7 +100,7 @@ def retain_values(
     key = keys.digest(keys.FORMAT, "retain", identity, data, spec.max_length, *keys.asked(spec))
     stored = cache / "retain-values" / f"{key}.json"
     if not stored.is_file():
-        targets.write_json(stored, asdict(_values(spec, data, folder, key, device=device)))
+        write_whole(stored, json.dumps(asdict(_values(spec, data, folder, key, device=device))))
     found = json.loads(stored.read_text())
     return RetainValues(
         key=key,

@@ -1,16 +1,27 @@
-"""What is recorded about the runs of a sweep, within MLflow's limits, and its form as one line of JSON."""
+"""What MLflow is told of the sweep and of a trial: names, parameters, tags and metrics, within MLflow's limits."""
 
 from __future__ import annotations
 
-import json
 import math
 import posixpath
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-SWEEP = ""
-"""The ``trial`` of records that belong to the parent run."""
+from sweeper.columns import PARAMETERS
+from trainables.run.reports import Status
+
+SWEEP = "sweep"
+"""The trial id of the parent run."""
+
+MLFLOW_STATUS = {
+    Status.FINISHED: "FINISHED",
+    Status.STOPPED: "KILLED",
+    "interrupted": "KILLED",
+    Status.DIVERGED: "FAILED",
+    Status.FAILED: "FAILED",
+}
 
 _NAME_LENGTH = 250
 _PARAM_LENGTH = 6000
@@ -18,78 +29,38 @@ _TAG_LENGTH = 5000  # MLflow 3 takes 8,000, servers before 2.16 take 5,000
 _NOT_IN_NAMES = re.compile(r"[^\w.\- /]")
 
 
-@dataclass(frozen=True)
-class RunStarted:
-    """A run begins, or goes on after an interruption. ``at`` in milliseconds since 1970, in all records."""
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """A run as it begins; ``at`` in milliseconds since 1970."""
 
-    trial: str
-    at: int
     name: str
     params: dict[str, str]
     tags: dict[str, str]
-
-
-@dataclass(frozen=True)
-class Measured:
-    """Finite metrics at one step."""
-
-    trial: str
     at: int
-    step: int
-    metrics: dict[str, float]
 
 
-@dataclass(frozen=True)
-class ArtifactMade:
-    """A file or folder to keep with the run, in its artifacts' folder ``under``; ``path`` may start at the spool."""
-
-    trial: str
-    at: int
-    path: str
-    under: str
-
-
-@dataclass(frozen=True)
-class RunEnded:
-    """A run is over; ``status`` is MLflow's: FINISHED, FAILED or KILLED."""
-
-    trial: str
-    at: int
-    status: str
-    tags: dict[str, str]
+def trial_run(trial_id: str, row: Mapping[str, object], *, sweep_name: str) -> NewRun:
+    """The run of a trial, of its spec's row as it begins or of its row in trials.csv."""
+    tags = {name: row.get(name) for name in ("spec_hash", "method", "auto_lr")}
+    return NewRun(
+        run_name(trial_id, row),
+        fit_params({name: row.get(name) for name in PARAMETERS}),
+        fit_tags({**tags, "sweep": sweep_name, "status": "running"}),
+        milliseconds(row.get("started_at") or row.get("ended_at")),
+    )
 
 
-Record = RunStarted | Measured | ArtifactMade | RunEnded
-
-_KINDS: dict[str, type[Record]] = {
-    "run": RunStarted,
-    "metrics": Measured,
-    "artifact": ArtifactMade,
-    "end": RunEnded,
-}
-_NAMES = {record: kind for kind, record in _KINDS.items()}
+def milliseconds(seconds: object) -> int:
+    """A moment in seconds since 1970, or as a table has it, in MLflow's unit; now where there is none."""
+    return int(1000 * (float(str(seconds)) if seconds not in (None, "") else time.time()))
 
 
-def to_line(record: Record) -> bytes:
-    """One line of JSON, newline included."""
-    return json.dumps({"kind": _NAMES[type(record)], **vars(record)}).encode() + b"\n"
-
-
-def from_line(line: bytes) -> Record | None:
-    """The record of a line that :func:`to_line` made; None when the line is another one or damaged."""
-    try:
-        values = json.loads(line)
-        return _KINDS[values.pop("kind")](**values)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
-
-
-def finite_metrics(values: Mapping[str, object]) -> dict[str, float]:
-    """The metrics that are finite numbers. MLflow would keep NaN as 0 and infinity as 1.8e308 in its plots."""
+def finite_metrics(values: Mapping[str, object], names: Iterable[str]) -> dict[str, float]:
+    """The named metrics that are finite numbers. MLflow would keep NaN as 0 and infinity as 1.8e308 in its plots."""
     found = {}
-    for name, value in values.items():
+    for name in names:
         try:
-            number = float(value)  # type: ignore[arg-type]
+            number = float(values.get(name))  # type: ignore[arg-type]
         except (TypeError, ValueError):
             continue
         if math.isfinite(number):
@@ -103,8 +74,8 @@ def fit_params(values: Mapping[str, object]) -> dict[str, str]:
 
 
 def fit_tags(values: Mapping[str, object]) -> dict[str, str]:
-    """Tags as text, cut to MLflow's length, without those that are None."""
-    return {_fit_name(name): _cut(str(value), _TAG_LENGTH) for name, value in values.items() if value is not None}
+    """Tags as text, cut to MLflow's length, without those that do not apply."""
+    return {_fit_name(name): _cut(str(value), _TAG_LENGTH) for name, value in values.items() if _applies(value)}
 
 
 def run_name(trial_id: str, params: Mapping[str, object]) -> str:
