@@ -659,23 +659,24 @@ class TestResume:
         assert len(sweep.runs()) == 2
         assert sweep.points("00001") == THREE
 
-    @pytest.mark.parametrize("attempt", range(4))
+    @pytest.mark.parametrize("attempt", range(2))
     def test_a_killed_sweep_resumes_without_doubles(self, sweep: Sweep, tmp_path: Path, attempt: int) -> None:
         """Killed twice: while it sends, at a moment that is another one in every attempt."""
         script = f"""
-import sys, time
+import time
 from pathlib import Path
 from sweeper.ledger import Ledger
 from sweeper.tracking import Tracker
-import mlflow
 ledger = Ledger(Path({str(sweep.folder)!r}))
 first = max((int(row["step"]) for row in ledger.history.read()), default=0) // 2
 ledger.mend({{"00001": first}})
 tracker = Tracker(ledger=ledger, sweep_id={sweep.sweep_id!r}, uri={sweep.uri!r}, experiment={sweep.experiment!r},
                   sweep_name="my sweep", parent_params={{"trials": 2}}, parent_tags={{}},
                   artifact_root=Path({str(tmp_path)!r}))
-print("begun", flush=True)
 tracker.trial_started("00001", {ROW!r})
+while not tracker._delivery.sweep_run_id:
+    time.sleep(0.001)
+print("begun", flush=True)
 for step in range(first + 1, 2001):
     ledger.add_report("00001", {{"step": step, "forget_loss": float(step)}})
     ledger.write()
@@ -689,9 +690,10 @@ time.sleep(60)
             with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as process:
                 assert process.stdout is not None
                 process.stdout.readline()
-                time.sleep(moments.uniform(0.2, 1.5))
+                time.sleep(moments.uniform(0.6, 1.5))
                 process.send_signal(signal.SIGKILL)
-        sent = sweep.points("00001") if len(sweep.runs()) == 2 else []
+        sent = sweep.points("00001")
+        assert sent
         ledger = Ledger(sweep.folder)
         ledger.mend({})
         session = sweep.open()
