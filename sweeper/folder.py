@@ -8,8 +8,8 @@ import json
 import math
 import shutil
 import uuid
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from search_spaces.durable import write_json
 from sweeper.settings import SweepSettings
@@ -28,13 +28,24 @@ class UsageError(SweepError):
     """The folder given is not what the command needs."""
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What stays of a sweep's beginning: the id MLflow knows it by, the time, the target (None before it is there)."""
+
+    sweep_id: str
+    created: str
+    target_key: str | None = None
+    target_path: str | None = None
+
+
 def begin(settings: SweepSettings, out: Path) -> None:
     """Make the folder of a new sweep, with the settings in it, so that it can be resumed from its first moment."""
     if (out / "sweep.json").exists():
         raise UsageError(f"{out} holds another sweep")
     out.mkdir(parents=True, exist_ok=True)
     (out / "checkpoints").mkdir(exist_ok=True)
-    describe(out, settings, sweep_id=uuid.uuid4().hex, created=_now())
+    created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    describe(out, settings, Origin(uuid.uuid4().hex, created))
 
 
 def discard(out: Path) -> None:
@@ -69,21 +80,22 @@ def read_settings(out: Path) -> SweepSettings:
     return settings
 
 
-def described(out: Path) -> dict[str, Any]:
-    """The content of sweep.json."""
-    content: dict[str, Any] = json.loads((out / "sweep.json").read_text(encoding="utf-8"))
-    return content
+def read_origin(out: Path) -> Origin:
+    """How the sweep in a folder began."""
+    content = json.loads((out / "sweep.json").read_text(encoding="utf-8"))
+    target = content["target"] or {}
+    return Origin(content["sweep_id"], content["created"], target.get("key"), target.get("path"))
 
 
-def describe(out: Path, settings: SweepSettings, *, sweep_id: str, created: str, target: Target | None = None) -> None:
+def describe(out: Path, settings: SweepSettings, origin: Origin, *, target: Target | None = None) -> None:
     """Write sweep.json; what only the target knows is filled in once it is there."""
     guess = math.log(target.vocabulary_size) if target is not None else None
     unit = "image" if settings.base.dataset in IMAGE_DATASETS else "token"
     content = {
         "format": FORMAT,
-        "sweep_id": sweep_id,
+        "sweep_id": origin.sweep_id,
         "name": settings.name,
-        "created": created,
+        "created": origin.created,
         "command": settings.command,
         "versions": {name: importlib.metadata.version(name) for name in _VERSIONS},
         "settings": settings.to_dict(),
@@ -96,7 +108,3 @@ def describe(out: Path, settings: SweepSettings, *, sweep_id: str, created: str,
         "target": {"key": target.key, "path": target.path} if target is not None else None,
     }
     write_json(out / "sweep.json", content)
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

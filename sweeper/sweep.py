@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import signal
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -21,8 +20,8 @@ from rich.console import Console
 
 from search_spaces.durable import exclusive
 from sweeper.display import Display
-from sweeper.folder import SweepError, UsageError, describe, described, read_settings
-from sweeper.interruption import Interrupted, held_back, interruptible, is_interrupted
+from sweeper.folder import SweepError, UsageError, describe, read_origin, read_settings
+from sweeper.interruption import Interrupted, forget_tune, held_back, interruptible, is_interrupted
 from sweeper.ledger import Ledger
 from sweeper.placement import PlacementError, address_problem, ray_cluster
 from sweeper.progress import prepare_with_progress
@@ -73,9 +72,8 @@ def run(out: Path, *, console: Console) -> Summary:
     settings = read_settings(out)
     in_use = UsageError(f"the sweep in {out} is running in another process; wait for it or stop it")
     with exclusive(out, in_use), interruptible():  # two drivers would run every trial twice
-        content = described(out)
-        begun_with = content.get("target")
-        if begun_with is None and settings.address is not None:
+        origin = read_origin(out)
+        if origin.target_path is None and settings.address is not None:
             # What the cluster cannot do is to be said before a target is fine-tuned for hours.
             with _joined(settings, (out.resolve(),)):
                 pass
@@ -83,13 +81,13 @@ def run(out: Path, *, console: Console) -> Summary:
             f"the model or the data of the sweep in {out} have changed since it began: new trials could not be "
             "compared with the old ones; begin a new sweep"
         )
-        if begun_with and _trains_another(settings.base, Path(begun_with["path"])):
+        if origin.target_path and _trains_another(settings.base, Path(origin.target_path)):
             raise changed
         target = prepare_with_progress(settings.base, console=console)
-        if begun_with and begun_with["key"] != target.key:
+        if origin.target_key not in (None, target.key):
             raise changed
-        describe(out, settings, sweep_id=content["sweep_id"], created=content["created"], target=target)
-        return _run(settings, out, content["sweep_id"], target, console)
+        describe(out, settings, origin, target=target)
+        return _run(settings, out, origin.sweep_id, target, console)
 
 
 def _trains_another(base: TrialSpec, begun_with: Path) -> bool:
@@ -205,7 +203,7 @@ def _tune(
         try:
             tuner.fit()
         finally:
-            signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+            forget_tune()
 
 
 def _trial_name(trial: Any) -> str:

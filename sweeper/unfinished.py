@@ -39,29 +39,20 @@ class RunFile:
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def write(self, out: Path) -> None:
-        """Write the file whole."""
-        content = {"spec": self.spec.to_dict(), "landscape_points": self.landscape_points, "command": self.command}
-        write_json(out / RUN_FILE, content)
-
-    def difference(self, spec: TrialSpec, *, landscape_points: int) -> str | None:
-        """In which settings ``spec`` is another run, in words; None where it is this one.
-
-        A ``spec`` without a target key is taken to be of the same target.
-        """
-        spec = spec if spec.target_key else replace(spec, target_key=self.spec.target_key)
-        if spec.spec_hash == self.spec.spec_hash and landscape_points == self.landscape_points:
-            return None
-        mine, given = _settings(self.spec, self.landscape_points), _settings(spec, landscape_points)
-        return ", ".join(name for name in given if given[name] != mine[name])
-
 
 def other_run_problem(out: Path, spec: TrialSpec, *, landscape_points: int) -> str | None:
-    """Why ``spec`` cannot go on in ``out``, where an unfinished run lies; None where it can or there is none."""
+    """Why ``spec`` cannot go on in ``out``, where an unfinished run lies; None where it can or there is none.
+
+    A ``spec`` without a target key is taken to be of the same target.
+    """
     found = RunFile.read(out)
-    names = found.difference(spec, landscape_points=landscape_points) if found is not None else None
-    if found is None or names is None:
+    if found is None:
         return None
+    spec = spec if spec.target_key else replace(spec, target_key=found.spec.target_key)
+    if (spec.spec_hash, landscape_points) == (found.spec.spec_hash, found.landscape_points):
+        return None
+    theirs, given = _settings(found.spec, found.landscape_points), _settings(spec, landscape_points)
+    names = ", ".join(name for name in given if given[name] != theirs[name])
     return (
         f"--out {out}: it holds an unfinished run with another {names}; go on with that by "
         f"'{found.command}', or name another folder"
@@ -93,7 +84,8 @@ class UnfinishedRun:
         """
         if problem := other_run_problem(self.out, run.spec, landscape_points=landscape_points):
             raise OtherRun(problem)
-        RunFile(run.spec, landscape_points, command).write(self.out)
+        content = {"spec": run.spec.to_dict(), "landscape_points": landscape_points, "command": command}
+        write_json(self.out / RUN_FILE, content)
         remove_leftovers(self._state)
         (self.out / "landscape.csv").unlink(missing_ok=True)  # written at the end of a run, and then whole
         if (state := load_state_file(self._state)) is not None:

@@ -80,13 +80,10 @@ def fit_tags(values: Mapping[str, object]) -> dict[str, str]:
 
 def run_name(trial_id: str, params: Mapping[str, object]) -> str:
     """What tells runs apart at a glance: ``00007 gdiff c=0.4 lr=1e-4``, with ``auto`` when AutoLR sets the rate."""
-    parts = [trial_id]
-    if _applies(params.get("method")):
-        parts.append(str(params["method"]))
+    parts = [trial_id, str(params.get("method") or "")]
     parts += [f"{key}={_short(params[key])}" for key in ("c", "lr") if _applies(params.get(key))]
-    if params.get("auto_lr") == "on":
-        parts.append("auto")
-    return _cut(" ".join(parts), _NAME_LENGTH)
+    parts += ["auto"] if params.get("auto_lr") == "on" else []
+    return _cut(" ".join(filter(None, parts)), _NAME_LENGTH)
 
 
 def _applies(value: object) -> bool:
@@ -94,11 +91,8 @@ def _applies(value: object) -> bool:
 
 
 def _short(value: object) -> str:
-    try:
-        number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return str(value)
-    if not math.isfinite(number) or number == 0 or 1e-2 <= abs(number) < 1e5:
+    number = float(str(value))
+    if number == 0 or 1e-2 <= abs(number) < 1e5:
         return f"{number:.3g}"
     mantissa, _, exponent = f"{number:.2e}".partition("e")
     return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"

@@ -53,7 +53,7 @@ class Tracker:
         sweep_name: str,
         parent_params: Mapping[str, object],
         parent_tags: Mapping[str, str],
-        artifact_root: Path | None,
+        artifact_root: Path,
     ) -> None:
         prepare_environment()
         uri = absolute_uri(uri)
