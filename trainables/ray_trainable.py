@@ -18,7 +18,7 @@ from typing import Any
 from ray import tune
 from ray.tune.result import SHOULD_CHECKPOINT
 
-from search_spaces.durable import Throttle
+from search_spaces.durable import Throttle, write_whole
 from trainables.models.checkpoints import save_model
 from trainables.run.reports import Status
 from trainables.run.run import UnlearningRun
@@ -120,8 +120,7 @@ class UnlearningTrainable(tune.Trainable):
         reason = f"{type(error).__name__}: {error}".strip().splitlines()[0][:400]
         file = Path("ray") / f"{self._id}.traceback.txt"
         try:
-            (self._out / file).parent.mkdir(parents=True, exist_ok=True)
-            (self._out / file).write_text(traceback.format_exc(), encoding="utf-8")
+            write_whole(self._out / file, traceback.format_exc())
         except OSError:
             return reason
         return f"{reason} (see {file})"
