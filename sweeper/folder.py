@@ -13,10 +13,10 @@ from pathlib import Path
 
 from search_spaces.durable import write_json
 from sweeper.settings import SweepSettings
-from trainables.data import IMAGE_DATASETS
+from trainables.modality import dataset_modality
 from trainables.target.target import Target
 
-FORMAT = 1
+FORMAT = 2
 _VERSIONS = ("unlearning-sweeper", "torch", "ray", "transformers", "optuna", "mlflow", "peft", "datasets", "moocore")
 
 
@@ -66,7 +66,9 @@ def read_settings(out: Path) -> SweepSettings:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["format"] != FORMAT:
-            raise UsageError(f"{path} has format {content['format']}, this version reads format {FORMAT}")
+            raise UsageError(
+                f"{path} has format {content['format']}, this version reads format {FORMAT}: begin a new sweep"
+            )
         settings = SweepSettings.from_dict(content["settings"])
         objectives = settings.parsed_objectives
     except (ValueError, KeyError, TypeError) as error:
@@ -90,7 +92,7 @@ def read_origin(out: Path) -> Origin:
 def describe(out: Path, settings: SweepSettings, origin: Origin, *, target: Target | None = None) -> None:
     """Write sweep.json; what only the target knows is filled in once it is there."""
     guess = math.log(target.vocabulary_size) if target is not None else None
-    unit = "image" if settings.base.dataset in IMAGE_DATASETS else "token"
+    unit = dataset_modality(settings.base.dataset).unit
     content = {
         "format": FORMAT,
         "sweep_id": origin.sweep_id,

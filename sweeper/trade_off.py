@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trainables.data import IMAGE_DATASETS
 from trainables.metrics.registry import ACCURACIES, DEFAULT_SET, LOSS_METRICS, METRICS, distance_name
+from trainables.modality import dataset_modality
 
 DEFAULT_OBJECTIVES = "forget_loss:max,retain_loss:min"
 
@@ -80,11 +80,14 @@ def parse_objectives(text: str) -> tuple[Objective, ...]:
 
 def unmeasured(objectives: Sequence[Objective], dataset: str) -> list[str]:
     """A plain sentence for each objective that no model of this data set is ever scored by."""
-    images = dataset in IMAGE_DATASETS
+    modality = dataset_modality(dataset)
+    images = modality.unit == "image"
     wrong = [item.name for item in objectives if item.name not in LOSS_METRICS and (item.name in ACCURACIES) != images]
-    kind = "image classifiers" if images else "language models"
     measured = [name for name in METRICS if name in LOSS_METRICS or (name in ACCURACIES) == images]
-    return [f"objective {name} is not measured for {kind}: expected one of {', '.join(measured)}" for name in wrong]
+    return [
+        f"objective {name} is not measured for {modality.models}: expected one of {', '.join(measured)}"
+        for name in wrong
+    ]
 
 
 def with_objectives(metrics: tuple[str, ...], objectives: tuple[Objective, ...]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 
-from trainables.data import DATASETS, FORGET_SPLITS, IMAGE_DATASETS
+from trainables.data import DATASETS
 from trainables.methods import (
     Method,
     MethodError,
@@ -18,8 +18,9 @@ from trainables.methods import (
     weight_scale_problem,
 )
 from trainables.metrics.registry import unknown_names
+from trainables.modality import dataset_modality
 from trainables.models.registry import MODELS
-from trainables.objectives import RETAIN_OBJECTIVES, Reference
+from trainables.objectives import RETAIN_OBJECTIVES
 from trainables.run.optimizers import LR_FREE, OPTIMIZERS
 
 AUTO_LR_SMOOTHINGS = ("paper", "clip", "official", "search", "trust")
@@ -166,7 +167,7 @@ class TrialSpec:
             problem := retain_objective_problem(method, self.retain_objective)
         ):
             found.append(problem)
-        if problem := images_problem(method, self.dataset):
+        if problem := modality_problem(method, self.dataset):
             found.append(problem)
         for name, value in self.options:
             option = method.options.get(name)
@@ -178,15 +179,13 @@ class TrialSpec:
         return found
 
 
-def images_problem(method: Method, dataset: str) -> str | None:
-    """Why a method cannot unlearn image classifiers, where the data set is one of images; None where it can."""
-    lacking = {
-        Reference.PAIR_NLL: "answers in words to put in the place of the forgotten ones",
-        Reference.HIDDEN: "decoder blocks, whose hidden states it is made from",
-    }.get(method.objective.reference)
-    if dataset not in IMAGE_DATASETS or lacking is None:
+def modality_problem(method: Method, dataset: str) -> str | None:
+    """Why a method cannot unlearn the models of a data set; None where it can."""
+    modality = dataset_modality(dataset)
+    lacking = modality.lacks.get(method.objective.reference)
+    if lacking is None:
         return None
-    return f"method '{method.name}' does not apply to data set {dataset}: image classifiers have no {lacking}"
+    return f"method '{method.name}' does not apply to data set {dataset}: {modality.models} have no {lacking}"
 
 
 def _choice_problems(spec: TrialSpec) -> list[str]:
@@ -205,37 +204,27 @@ def _choice_problems(spec: TrialSpec) -> list[str]:
         for name, allowed in choices.items()
         if getattr(spec, name) not in allowed
     ]
-    if spec.dataset in FORGET_SPLITS and spec.forget_split is not None:
-        splits = FORGET_SPLITS[spec.dataset]
-        if spec.forget_split not in splits:
-            expected = f"expected one of {', '.join(splits)}" if splits else "this data set has no such choice"
-            found.append(f"forget split '{spec.forget_split}' does not fit data set {spec.dataset}: {expected}")
+    if spec.dataset in DATASETS:
+        found += DATASETS[spec.dataset].choice_problems(spec.forget_split, spec.forget_class)
     return found
 
 
 def _modality_problems(spec: TrialSpec) -> list[str]:
     """What does not go together: a model and data of another kind, and options only one kind of model has."""
+    if spec.dataset not in DATASETS:
+        return []
     found = []
-    images = spec.dataset in IMAGE_DATASETS
-    kind = "vision" if images else "language"
+    modality = dataset_modality(spec.dataset)
     expected = MODELS[spec.model].modality if spec.model in MODELS else None
-    if expected is not None and expected != kind and spec.dataset in DATASETS:
-        fitting = [name for name in DATASETS if (name in IMAGE_DATASETS) == (expected == "vision")]
+    if expected not in (None, modality.name):
+        fitting = ", ".join(name for name, item in DATASETS.items() if item.modality == expected)
         found.append(
             f"model {spec.model} and data set {spec.dataset} do not go together: a {expected} model takes one of "
-            f"{', '.join(fitting)}"
+            f"{fitting}"
         )
-    if spec.forget_class is not None and not images:
-        found.append(f"forget_class applies to {', '.join(IMAGE_DATASETS)} only, not to {spec.dataset}")
-    if not images:
-        return found
-    for name in ("lora_rank", "target_lora_rank"):
-        if getattr(spec, name):
-            found.append(f"{name} does not apply to image classifiers: all their weights are trained, convolutions too")
-    if spec.gradient_checkpointing:
-        found.append("gradient_checkpointing does not apply to image classifiers: a ResNet does not have it")
-    if spec.max_length != _DEFAULT_MAX_LENGTH:
-        found.append(f"max_length does not apply to images, got {spec.max_length}")
+    for name, reason in modality.unused_fields.items():
+        if (value := getattr(spec, name)) and value != _DEFAULTS[name]:
+            found.append(f"{name} does not apply to {modality.models}, got {value}: {reason}")
     return found
 
 
@@ -286,5 +275,5 @@ def _number_problems(spec: TrialSpec) -> list[str]:
     return found
 
 
-_DEFAULT_MAX_LENGTH = next(field.default for field in fields(TrialSpec) if field.name == "max_length")
+_DEFAULTS = {field.name: field.default for field in fields(TrialSpec)}
 SPEC_FIELDS = tuple(field.name for field in fields(TrialSpec) if field.name != "options")

@@ -75,17 +75,19 @@ def evaluate(**given: Any) -> None:
 def _checked(given: dict[str, Any]) -> TrialSpec:
     from sweeper.commands.checks import base_spec, given_problems, output_problems, source_problems, spec_problems
     from sweeper.commands.checks import model_folder_problems as whole_model_problems
-    from trainables.data import IMAGE_DATASETS
+    from trainables.modality import dataset_modality
     from trainables.scoring.checkpoint_scores import checkpoint_problems
 
     problems = given_problems() + output_problems(given["out"])
     if given["retain_eval_log"] is not None:
         problems.append("--retain-eval-log goes with --eval-log; beside --model-path it is --retain-model DIR")
-    images = given["dataset"] in IMAGE_DATASETS
+    modality = dataset_modality(given["dataset"])
     folder = Path(given["model_path"])
-    problems += checkpoint_problems(folder, lambda path: whole_model_problems(path, flag="--model-path", images=images))
+    problems += checkpoint_problems(
+        folder, lambda path: whole_model_problems(path, flag="--model-path", modality=modality)
+    )
     # Without a name or a data set a folder would be taken for one that a sweep fine-tunes on TOFU.
-    named = given | {"model_path": None, "model": given["model"] or ("tiny-resnet" if images else "tiny-phi")}
+    named = given | {"model_path": None, "model": given["model"] or modality.offline_model}
     spec = replace(base_spec(named, problems), target_path=str(folder.resolve()))
     problems += spec_problems(spec, (), {})
     problems += source_problems(spec, ask_hub=not problems)

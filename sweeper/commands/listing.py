@@ -129,15 +129,19 @@ def _metrics() -> list[dict[str, object]]:
 
 
 def _datasets() -> list[dict[str, object]]:
-    from trainables.data import DATASETS, FORGET_SPLITS, NEEDS_FOLDER, NEEDS_HUB
+    from trainables.data import DATASETS
 
     return [
         {
-            "name": name,
-            "description": text,
-            "forget splits": ", ".join(FORGET_SPLITS.get(name, ())),
-            "hub": NEEDS_HUB.get(name),
-            "data-dir": f"needed, with {NEEDS_FOLDER[name]}" if name in NEEDS_FOLDER else None,
+            "name": item.name,
+            "description": item.description,
+            "forget splits": ", ".join(item.forget_splits),
+            "forget class": item.forget_class and f"{item.forget_class}, or another",
+            "hub": item.hub_id,
+            "data-dir": f"{'needed' if item.hub_id is None else 'in place of the hub'}, with {item.files}"
+            if item.files
+            else None,
+            "citation": item.citation,
         }
-        for name, text in DATASETS.items()
+        for item in DATASETS.values()
     ]

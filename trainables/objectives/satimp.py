@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from trainables.objectives.base import ForgetBatch, ForgetObjective
 from trainables.options import Option
-from trainables.text.losses import mean_loss
+from trainables.predictions import mean_loss
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from search_spaces.durable import write_whole
-from trainables.modality.modality import modality_of
+from trainables.modality import modality_of
 from trainables.scoring.measured import ItemLog
 from trainables.spec import TrialSpec
 from trainables.target import cache_keys as keys
@@ -59,10 +59,11 @@ def score_checkpoint(
     data = load_problem(spec)
     recipe = targets.target_recipe(spec)
     chosen, retain = metrics_and_retain(spec, data, recipe=recipe, cache=cache, device=device, on_progress=on_progress)
-    named = (_content(folder), data, chosen, retain.key if retain else None, spec.max_length, *keys.asked(spec))
+    template = targets.model_info(spec).template
+    named = (_content(folder), data, chosen, retain.key if retain else None, spec.max_length, template)
     stored = cache / "scores" / f"{keys.digest(keys.FORMAT, 'scores', *named)}.json"
     if not stored.is_file():
-        modality = modality_of(data, targets.model_info(spec).template)
+        modality = modality_of(data, template)
         model = modality.load_model(folder).to(device)
         evaluator = modality.evaluator(
             data,

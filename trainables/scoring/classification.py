@@ -79,5 +79,9 @@ class ClassificationEvaluator:
             }
         return Measured(metrics, items, 0.0)
 
+    def reference(self, model: PreTrainedModel, *, key: str, path: str) -> RetainValues:
+        """Never asked for: no metric of images compares with a retain model."""
+        raise NotImplementedError
+
     def _score(self, model: PreTrainedModel, items: ImageSet) -> tuple[torch.Tensor, torch.Tensor]:
         return score(model, items, processor=self._processor, batch_size=self._batch_size, device=self._device)

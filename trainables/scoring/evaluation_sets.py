@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from trainables.data import DataError, ImageData, ProblemData
+from trainables.data import DataError, ProblemData
 from trainables.data.examples import Example, UnlearningData
 from trainables.metrics.registry import ACCURACIES, LOSS_METRICS, METRICS, Need, chosen_metrics, missing_metrics
 from trainables.text.tokens import encode, encode_examples
@@ -57,12 +57,12 @@ def has_choices(example: Example) -> bool:
     return bool(example.paraphrased_answer and example.perturbed_answers)
 
 
-def what_is_missing(data: ProblemData, *, retain_model: bool = True) -> dict[str, str]:
+def what_is_missing(data: Any, *, retain_model: bool = True) -> dict[str, str]:
     """The metrics this problem cannot give, each with what it lacks; ``retain_model``: whether there is or can be one.
 
     A truth ratio is of its own set: data may have choices for the retain sample only.
     """
-    if isinstance(data, ImageData):
+    if data.modality == "vision":
         has = dict.fromkeys(Need, False) | {Need.IMAGES: True, Need.HOLDOUT: len(data.holdout) > 0}
         texts = [name for name in METRICS if name not in (*LOSS_METRICS, *ACCURACIES)]
         return missing_metrics(has) | dict.fromkeys(texts, "a language model")

@@ -135,12 +135,3 @@ def test_the_pass_behind_the_losses_serves_the_probabilities_where_both_are_of_t
     handle.remove()
     assert len(seen) == passes
     assert -math.log(found.metrics["forget_probability"]) == pytest.approx(losses["forget_loss"], abs=0.01)
-
-
-def test_scores_from_before_forget_eval_was_judged_are_not_taken_for_those_on_it(tiny_data: UnlearningData) -> None:
-    """Data whose forget_eval asks what F asks have kept their content, and with it every score in a cache."""
-    with_choices = replace(tiny_data, forget=tuple(Example(item.question, item.answer) for item in tiny_data.forget))
-    texts = replace(tiny_data, forget=(Example("", "A text."),), forget_eval=(Example("", "Another."),))
-    for data, said in ((tiny_data, False), (with_choices, False), (texts, False)):
-        assert ("judged" in data.content()) is said
-    assert "judged" in replace(tiny_data, forget_eval=tiny_data.forget[:3]).content()
