@@ -16,7 +16,7 @@ from sweeper.settings import SweepSettings
 from trainables.modality import dataset_modality
 from trainables.target.target import Target
 
-FORMAT = 2
+FORMAT = 1
 _VERSIONS = ("unlearning-sweeper", "torch", "ray", "transformers", "optuna", "mlflow", "peft", "datasets", "moocore")
 
 
