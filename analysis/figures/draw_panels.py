@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from analysis.figures.panels import ABSENT, GRADES, Gradation, Guide, Line, Panel, PanelFigure
 from analysis.figures.scales import apply_scale, limits_of
 from analysis.figures.style import INK, MUTED, PAPER, house_style, png_bytes, svg_text
-from analysis.files import write_whole
 from analysis.words import number
+from search_spaces.durable import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

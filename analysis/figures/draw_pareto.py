@@ -22,8 +22,8 @@ from analysis.figures.style import (
     png_bytes,
     svg_text,
 )
-from analysis.files import write_whole
 from analysis.words import number
+from search_spaces.durable import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

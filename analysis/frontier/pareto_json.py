@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.files import write_whole
 from analysis.frontier.frontier import Frontier
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
+from search_spaces.durable import write_whole
 
 
 def pareto_content(front: Frontier, table: TrialTable, sweep: SweepFile) -> dict[str, object]:

@@ -19,7 +19,6 @@ from analysis.figures.inline_svg import inline_svg
 from analysis.figures.pareto import ParetoData, pareto_data, rouge_data, sweep_title
 from analysis.figures.selection import swept
 from analysis.figures.style import NARROW
-from analysis.files import write_whole
 from analysis.frontier.frontier import Frontier, frontier
 from analysis.frontier.pareto_json import pareto_content, plain, write_pareto_json
 from analysis.page.answer import Answer, answer
@@ -32,6 +31,7 @@ from analysis.tables.places import Place, Places, place_stem, places
 from analysis.tables.sources import Sources, read_run, read_sources
 from analysis.tables.trial_table import STATUSES
 from analysis.words import counted, number
+from search_spaces.durable import write_whole
 
 BIBTEX = """\
 @inproceedings{jin-etal-2025-unlearning,

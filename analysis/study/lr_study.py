@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from analysis.errors import AnalysisError
-from analysis.files import write_whole
 from analysis.frontier.pareto_json import plain
 from analysis.frontier.trade_off import Objective
 from analysis.study.fronts import ArmFronts, arm_fronts
@@ -20,6 +19,7 @@ from analysis.study.verdict import Opponent, Verdict, seeds_for, verdicts_data
 from analysis.study.verdict_words import words
 from analysis.tables.sources import read_sweep
 from analysis.tables.trial_table import TrialTable
+from search_spaces.durable import write_whole
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,8 +38,8 @@ def compare(sources: tuple[str, ...], out: str | None, chosen: str, as_json: boo
     from analysis.comparison.comparison import comparison_data
     from analysis.comparison.formats import FORMATS as WRITERS
     from analysis.comparison.sources import comparison_parts
-    from analysis.files import write_whole
     from analysis.frontier.pareto_json import plain
+    from search_spaces.durable import write_whole
 
     tables = comparison_data(comparison_parts([Path(source) for source in dict.fromkeys(sources)]))
     if out is not None:
