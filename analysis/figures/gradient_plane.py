@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from analysis.figures.selection import numbers, shown_trials
-from analysis.figures.style import INK, MUTED, OKABE_ITO, house_style
+from analysis.figures.selection import shown_trials
+from analysis.figures.style import INK, MUTED, OKABE_ITO, house_style, legend_of, plots
 from analysis.tables.sweep_file import SweepFile
-from analysis.tables.trial_table import TrialTable
+from analysis.tables.trial_table import TrialTable, numbers
 from analysis.words import number
 
 if TYPE_CHECKING:
@@ -110,19 +110,12 @@ def plane(title: str, norm_retain: float, norm_forget: float, cosine: float, c_t
 def draw_gradient_plane(data: GradientPlaneData) -> Figure:
     """A square panel per method, up to three in a row."""
     with house_style():
-        from matplotlib.figure import Figure
-
         columns = min(3, len(data.planes))
-        rows = -(-len(data.planes) // columns)
-        figure = Figure(figsize=(max(3.3 * columns, 6.4), 3.7 * rows + 0.9), layout="constrained")
-        grid = figure.subplots(rows, columns, squeeze=False).flatten().tolist()
-        for axes, item in zip(grid, data.planes, strict=False):
+        width = max(3.3 * columns, 6.4)
+        figure, grid = plots(data.title, len(data.planes), columns, width=width, height=3.7, more=0.9)
+        for axes, item in zip(grid, data.planes, strict=True):
             _plane(axes, item)
-        for axes in grid[len(data.planes) :]:
-            axes.remove()
-        figure.suptitle(data.title, x=0.01, ha="left", fontsize=13, fontweight="bold")
-        handles, names = grid[0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside lower left", ncols=2 if columns < 3 else 3, fontsize=9)
+        legend_of(figure, grid[0], columns=max(2, columns), size=9)
         return figure
 
 

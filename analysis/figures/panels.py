@@ -90,19 +90,19 @@ class PanelFigure:
     gradation: Gradation | None = None
 
 
-def finite_line(
+def finite_lines(
     name: str, xs: Iterable[float], ys: Iterable[float], colour: str, *, look: str = "line", marker: str = "o",
     filled: bool = True, positive: bool = False,
-) -> Line | None:  # fmt: skip
-    """The line through the points that are finite (and positive, where a log axis needs it); None if none is."""
+) -> tuple[Line, ...]:  # fmt: skip
+    """The line through the points that are finite (and positive, where a log axis needs it); () if none is."""
     pairs = [
         (float(x), float(y))
         for x, y in zip(xs, ys, strict=True)
         if math.isfinite(x) and math.isfinite(y) and (y > 0 or not positive)
     ]
     if not pairs:
-        return None
-    return Line(name, tuple(x for x, _ in pairs), tuple(y for _, y in pairs), colour, look, marker, filled)
+        return ()
+    return (Line(name, tuple(x for x, _ in pairs), tuple(y for _, y in pairs), colour, look, marker, filled),)
 
 
 def scale_for(values: Iterable[float]) -> str:

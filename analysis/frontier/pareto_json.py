@@ -58,9 +58,9 @@ def write_pareto_json(path: Path, content: dict[str, object]) -> None:
 
 
 def plain(value: object) -> object:
-    """``value`` as JSON can hold it: numpy scalars as Python's, what is not finite and empty text cells as null."""
-    if isinstance(value, np.generic):
-        value = value.item()
+    """``value`` as JSON can hold it: numpy's values as Python's, what is not finite and empty text cells as null."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        value = value.tolist()
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, str) and not value:
