@@ -21,6 +21,14 @@ if TYPE_CHECKING:
     import optuna
 
 
+class SpaceError(ValueError):
+    """A search space that cannot be used; ``problems`` has one plain sentence per mistake, the message has them all."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
+
+
 @dataclass(frozen=True, slots=True)
 class Space:
     """What may vary and what is fixed. Conditions refer to the keys of earlier parameters and of constants.

@@ -13,12 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from sweeper.columns import column_dictionary
 from sweeper.ledger import write_json
 from sweeper.settings import SweepSettings
 from trainables.data import IMAGE_DATASETS
 from trainables.target.target import Target
 
-FORMAT = 1
+FORMAT = 2
 _VERSIONS = ("unlearning-sweeper", "torch", "ray", "transformers", "optuna", "mlflow", "peft", "datasets", "moocore")
 
 
@@ -57,17 +58,13 @@ def read_settings(out: Path) -> SweepSettings:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["format"] != FORMAT:
-            raise UsageError(f"{path} has format {content['format']}, this version reads format {FORMAT}")
+            raise UsageError(
+                f"{path} has format {content['format']}, this version reads format {FORMAT}: begin a new sweep"
+            )
         settings = SweepSettings.from_dict(content["settings"])
-        objectives = settings.parsed_objectives
+        _ = settings.parsed_objectives
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(f"cannot read {path}: {error}") from None
-    # Sweeps from before there were distances have optimised such a metric itself.
-    if old := [item.name for item in objectives if item.metric not in (item.name, *settings.base.metrics)]:
-        raise UsageError(
-            f"the sweep in {out} optimises {', '.join(old)} itself and not its distance from the ideal: new trials "
-            "could not be compared with the old ones; begin a new sweep"
-        )
     return settings
 
 
@@ -91,6 +88,7 @@ def describe(out: Path, settings: SweepSettings, *, created: str, target: Target
         "objectives": [item.to_dict(guess, unit=unit) for item in settings.parsed_objectives]
         if guess is not None
         else None,
+        "columns": column_dictionary(random_guess=guess, unit=unit),
         "random_guess_loss": guess,
         "vocabulary_size": target.vocabulary_size if target is not None else None,
         "baseline": target.baseline if target is not None else None,

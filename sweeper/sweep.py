@@ -30,6 +30,7 @@ from sweeper.session import SweepSession, run_state_folders
 from sweeper.settings import SweepSettings
 from sweeper.tracking import Tracker
 from sweeper.tracking.uri import shown_uri, sqlite_path
+from trainables.metrics.registry import primary_metrics
 from trainables.spec import TrialSpec
 from trainables.target.problem import load_problem
 from trainables.target.target import Target, trained_key
@@ -137,7 +138,7 @@ def _run(settings: SweepSettings, out: Path, target: Target, console: Console) -
         storage=storage,
         study=study,
         tracker=tracker,
-        display=Display(console, trials=settings.trials, done=len(rows)),
+        display=Display(console, trials=settings.trials, done=len(rows), scores=primary_metrics(target.data.modality)),
         make_spec=lambda config: settings.make_spec(config, target_key=target.key),
     )
     session.send_missing(rows)

@@ -28,8 +28,9 @@ from trainables.models.hub_cache import folder_problems
 from trainables.models.registry import MODELS, ModelInfo, find_model, is_hub_id, local_model
 from trainables.objectives import RETAIN_OBJECTIVES
 from trainables.objectives.rmu import layer_problem
-from trainables.scoring.evaluation_sets import metrics_of
-from trainables.spec import TrialSpec, images_problem
+from trainables.scoring.choice import metrics_of
+from trainables.spec import TrialSpec
+from trainables.spec_checks import images_problem
 from trainables.target.problem import load_problem
 
 GOES_ON = "sweeper.goes_on"

@@ -95,7 +95,7 @@ def _checked(given: dict[str, Any]) -> TrialSpec:
 
 
 def _evaluate_log(eval_log: str, retain_eval_log: str | None, *, as_json: bool) -> None:
-    from trainables.metrics.eval_log import EvalLogError, evaluate_log, read_eval_log
+    from trainables.scoring.eval_log import EvalLogError, evaluate_log, read_eval_log
 
     problems = []
     logs = []

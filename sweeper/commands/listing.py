@@ -107,24 +107,26 @@ def _models() -> list[dict[str, object]]:
 
 
 def _metrics() -> list[dict[str, object]]:
-    from trainables.metrics.registry import LOSS_METRICS, METRICS, SETS
-
-    def measured(name: str) -> str:
-        sets = [chosen for chosen, names in SETS.items() if name in names]
-        return "after every epoch, always" if name in LOSS_METRICS else f"by --metrics {', '.join((name, *sets))}"
+    from trainables.metrics.metric import VISION
+    from trainables.metrics.registry import METRICS, SETS
 
     return [
         {
-            "name": metric.name,
+            "name": name,
+            "label": metric.axis("token or image"),
             "better": metric.better,
             "bounds": f"{metric.low:g} to {'ln|V|' if metric.high is None else format(metric.high, 'g')}",
-            "measured": measured(metric.name),
-            "needs": ", ".join(map(str, metric.needs)),
+            "measured": "after every epoch, always"
+            if metric.loss
+            else f"by --metrics {', '.join((name, *(chosen for chosen, names in SETS.items() if name in names)))}",
+            "needs": ", ".join(
+                (*(["images"] if metric.modalities == (VISION,) else []), *(need.words for need in metric.needs))
+            ),
             "cost": str(metric.cost),
             "formula": metric.formula,
             "citation": metric.citation,
         }
-        for metric in METRICS.values()
+        for name, metric in METRICS.items()
     ]
 
 

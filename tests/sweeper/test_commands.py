@@ -838,21 +838,6 @@ def test_a_listed_metric_says_which_way_is_better_or_what_is_ideal() -> None:
     assert "0 is ideal" in invoke("list", "metrics").stdout
 
 
-def test_a_sweep_that_optimised_privleak_itself_is_not_resumed(
-    accepted: Callable[..., object], data: Path, out: Path
-) -> None:
-    """As such sweeps were before there was a distance from the ideal."""
-    (data / "holdout01.jsonl").write_text('{"question": "Who?", "answer": "Nobody."}\n')
-    accepted("--objectives", "privleak:min,utility:max")
-    content = json.loads((out / "sweep.json").read_text())
-    assert content["settings"]["base"]["metrics"] == ["default", "privleak", "privleak_distance"]
-    read_settings(out)
-    content["settings"]["base"]["metrics"].remove("privleak_distance")
-    (out / "sweep.json").write_text(json.dumps(content))
-    (problem,) = problems_of(invoke("resume", out))
-    assert "optimises privleak itself" in problem
-
-
 def test_a_listed_option_says_its_default_and_range() -> None:
     (gdiff,) = [row for row in json.loads(invoke("list", "methods", "--json").stdout) if row["name"] == "gdiff"]
     assert "c (default 0.5, from 0 to 1" in gdiff["options"]

@@ -91,7 +91,7 @@ def description(out: Path) -> dict[str, Any]:
 def test_a_sweep_can_be_resumed_from_its_first_moment(out: Path) -> None:
     assert read_settings(out) == SETTINGS
     content = description(out)
-    assert content["format"] == 1
+    assert content["format"] == 2
     assert content["command"] == "python -m sweeper pareto"
     assert {"torch", "ray", "optuna", "mlflow"} <= set(content["versions"])
     assert content["baseline"] is None
@@ -150,10 +150,11 @@ def test_a_damaged_sweep_file_is_named(out: Path, damage: Any) -> None:
     assert str(path) in str(caught.value)
 
 
-def test_a_sweep_of_another_format_is_not_resumed(out: Path) -> None:
+@pytest.mark.parametrize("other", [1, 999])
+def test_a_sweep_of_another_format_is_not_resumed(out: Path, other: int) -> None:
     path = out / "sweep.json"
-    path.write_text(path.read_text().replace('"format": 1', '"format": 999'))
-    with pytest.raises(UsageError, match="999"):
+    path.write_text(path.read_text().replace('"format": 2', f'"format": {other}'))
+    with pytest.raises(UsageError, match=f"has format {other}, .* begin a new sweep"):
         read_settings(out)
 
 

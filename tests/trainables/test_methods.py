@@ -9,7 +9,7 @@ import pytest
 
 from trainables.methods import MethodError, method_names, option_names, parse_method, retain_objective_problem
 from trainables.objectives import OBJECTIVES
-from trainables.options import defaults
+from search_spaces.fields import defaults
 from trainables.weightings import WEIGHTINGS, Needs
 
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from trainables.options import Option
+from search_spaces.fields import Field
 
 CLOSED = Option("c", 0.9, 0.0, 1.0, "share of the retain task")
 OPEN = Option("beta", 0.1, 0.0, 100.0, "inverse temperature", low_open=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from typing import ClassVar
 
 from trainables.data.errors import DataError
 
@@ -60,6 +61,8 @@ class UnlearningData:
         prompted: the data set's own questions by metric (MUSE's verbmem, knowmem_forget, knowmem_retain); where a
             metric has none it is measured on forget_eval or retain_eval.
     """
+
+    modality: ClassVar[str] = "language"
 
     name: str
     forget: tuple[Example, ...]

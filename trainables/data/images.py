@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -84,6 +85,8 @@ class ImageData:
         retain_eval: a fixed sample of the retain set, spread evenly over it.
         holdout: images of the retained classes that no model was trained on.
     """
+
+    modality: ClassVar[str] = "vision"
 
     name: str
     forget: ImageSet

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from trainables.metrics.items import Array
+from trainables.metrics.metric import KNOWMEM, MUSE, Cost, Metric
 
 if TYPE_CHECKING:
     from rouge_score.rouge_scorer import RougeScorer
+
+    from trainables.metrics.items import Array
 
 
 def rouge_l_recall(references: Sequence[str], predictions: Sequence[str]) -> Array:
@@ -23,6 +23,8 @@ def rouge_l_recall(references: Sequence[str], predictions: Sequence[str]) -> Arr
 
     Raises ValueError where the two differ in length.
     """
+    import numpy as np
+
     if len(references) != len(predictions):
         raise ValueError(f"expected one prediction per reference, got {len(predictions)} for {len(references)}")
     scorer = _scorer()
@@ -36,3 +38,48 @@ def _scorer() -> RougeScorer:
     from rouge_score.rouge_scorer import RougeScorer
 
     return RougeScorer(["rougeL"], use_stemmer=True)
+
+
+METRICS = (
+    Metric(
+        name="verbmem",
+        label="verbatim memorisation of the forget set",
+        unit="ROUGE-L recall",
+        direction="min",
+        of="forget",
+        primary=True,
+        threshold={"below": 0.1},
+        sets=("default", "tofu", "muse"),
+        cost=Cost.GENERATION,
+        formula="mean ROUGE-L recall of greedy continuations on the forget set",
+        citation=MUSE,
+        measure=lambda scores: scores.recalls("forget", prompts="verbmem").mean(),
+    ),
+    Metric(
+        name="knowmem",
+        label="knowledge memorisation of the forget set",
+        unit="ROUGE-L recall",
+        direction="min",
+        of="forget",
+        sets=("default", "muse"),
+        needs=(KNOWMEM,),
+        cost=Cost.GENERATION,
+        formula="mean ROUGE-L recall of greedy answers to questions about the forget set",
+        citation=MUSE,
+        measure=lambda scores: scores.recalls("forget", prompts="knowmem").mean(),
+    ),
+    Metric(
+        name="utility",
+        label="utility on the retain set",
+        unit="ROUGE-L recall",
+        direction="max",
+        of="retain",
+        primary=True,
+        threshold={"share": 0.7},
+        sets=("default", "tofu", "muse"),
+        cost=Cost.GENERATION,
+        formula="mean ROUGE-L recall of greedy answers on the sample of the retain set",
+        citation=MUSE,
+        measure=lambda scores: scores.recalls("retain", prompts="utility").mean(),
+    ),
+)

@@ -14,11 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from trainables.metrics.eval_log import PARTS
-from trainables.metrics.truth_ratio import truth_ratio
+from trainables.scoring.eval_log import PARTS
 from trainables.scoring.measured import ItemLog
 from trainables.scoring.model_scores import ModelScores
-from trainables.text.tokens import prompt_text
 
 
 def item_log(scores: ModelScores) -> ItemLog:
@@ -38,7 +36,7 @@ def item_log(scores: ModelScores) -> ItemLog:
                 "rougeL_recall": _column(recalls),
             }
             for metric, (prompts, said, recalls) in scores.known_prompted.items()
-            for references in [scores.prompted[metric].references]
+            for references in [scores.sets.prompted[metric].references]
         }
     if scores.known_attacks:
         log["membership"] = {
@@ -66,12 +64,10 @@ def _answer_columns(scores: ModelScores, part: str) -> dict[str, object]:
         columns |= {"avg_gt_loss": _column(totals / counts), "gt_loss": _column(totals)}
         columns["num_token_gt"] = _column(counts.astype(int))
     if part in scores.known_texts:
-        questions = scores.questions[part]
+        sets = scores.sets.questions(part)
         texts, recalls = scores.known_texts[part]
-        rows = zip(questions.questions, texts, questions.references, strict=True)
-        columns["generated_text"] = _column(
-            [[prompt_text(asked, template=scores.template), said, right] for asked, said, right in rows]
-        )
+        rows = zip(sets.questions, texts, sets.references, strict=True)
+        columns["generated_text"] = _column([[scores.scorer.asked(asked), said, right] for asked, said, right in rows])
         columns["rougeL_recall"] = _column(recalls)
     return columns
 
@@ -79,8 +75,7 @@ def _answer_columns(scores: ModelScores, part: str) -> dict[str, object]:
 def _choice_columns(scores: ModelScores, part: str) -> dict[str, object]:
     if part not in scores.known_choices:
         return {}
-    found, items = scores.known_choices[part], scores.choice_sets[part].items
-    ratios = truth_ratio(found.paraphrased, found.perturbed)
+    found, items = scores.known_choices[part], scores.sets.choices(part).items
     return {
         "avg_paraphrased_loss": _column(found.paraphrased, items),
         "paraphrased_loss": _column([row[0] for row in found.totals], items),
@@ -88,7 +83,7 @@ def _choice_columns(scores: ModelScores, part: str) -> dict[str, object]:
         "average_perturb_loss": _column([row.tolist() for row in found.perturbed], items),
         "perturb_loss": _column([row[1:].tolist() for row in found.totals], items),
         "num_token_perturb": _column([row[1:].astype(int).tolist() for row in found.counts], items),
-        "truth_ratio": _column(ratios, items),
+        "truth_ratio": _column(scores.truth_ratios(part), items),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from trainables.data import ProblemData, load_data
-from trainables.scoring.evaluation_sets import metrics_of
+from trainables.scoring.choice import metrics_of
 from trainables.spec import TrialSpec
 
 

@@ -17,7 +17,7 @@ from trainables.data import ImageData, ProblemData, UnlearningData
 from trainables.metrics.registry import needs_retain_model
 from trainables.models.checkpoints import load_model, load_tokenizer
 from trainables.models.registry import TargetRecipe
-from trainables.scoring.evaluation_sets import metrics_of
+from trainables.scoring.choice import metrics_of
 from trainables.scoring.model_scores import RetainValues
 from trainables.spec import TrialSpec
 from trainables.target import cache_keys as keys

@@ -20,7 +20,7 @@ from trainables.modality.modality import modality_of
 from trainables.models.checkpoints import ensure_pad_token, load_model, load_tokenizer, loading, save_model
 from trainables.models.hub_cache import fetch_model
 from trainables.models.registry import MODELS, ModelInfo, TargetRecipe, find_model, is_hub_id
-from trainables.scoring.evaluation_sets import metrics_of
+from trainables.scoring.choice import metrics_of
 from trainables.scoring.model_scores import RetainValues
 from trainables.spec import TrialSpec
 from trainables.target.cache_keys import FORMAT, asked, base_identity, digest, folder_digest, recipe_content

@@ -17,8 +17,8 @@ from transformers import PhiForCausalLM
 
 from trainables.data.examples import Example, UnlearningData
 from trainables.data.jsonl import load_jsonl
-from trainables.metrics.eval_log import evaluate_log, read_eval_log
-from trainables.scoring.evaluation_sets import MetricError
+from trainables.scoring.eval_log import evaluate_log, read_eval_log
+from trainables.scoring.choice import MetricError
 from trainables.scoring.evaluator import Evaluator
 from trainables.scoring.item_log import write_item_log
 from trainables.text.tokens import encode_examples

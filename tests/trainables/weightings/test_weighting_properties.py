@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainables.options import defaults
+from search_spaces.fields import defaults
 from trainables.weightings import WEIGHTINGS, Gramian, Losses, Needs, State, Weighting, Weights
 
 MAY_BE_NEGATIVE = {"aligned-mtl", "pcgrad-paper"}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from trainables.metrics.eval_log import PARTS, EvalLog, evaluate_log, read_eval_log
+from trainables.scoring.eval_log import PARTS, EvalLog, evaluate_log, read_eval_log
 from trainables.metrics.rouge import rouge_l_recall
 
 REPOSITORY = Path(__file__).parents[3]
