@@ -39,7 +39,7 @@ class Entry:
         values: by metric; a metric that was not measured is missing.
         success: whether the means meet all thresholds; None where that cannot be judged, as with lost seeds: they have
             no metrics, and the means of the others speak for these only.
-        outcome: that in words: ``yes``, ``no``, an en dash where it is not known; ``yes (2 of 3 seeds)`` with lost ones.
+        outcome: that in words: ``yes``, ``no``, ``yes (2 of 3 seeds)`` with lost ones, a dash where it is not known.
     """
 
     label: str
@@ -194,8 +194,7 @@ def _score(row: pd.Series) -> Callable[[str], float | None]:
 
     def score(name: str) -> float | None:
         value = row.get(name)
-        known = isinstance(value, (int, float, np.number)) and math.isfinite(float(value))
-        return float(value) if known else None
+        return float(value) if isinstance(value, (int, float, np.number)) and math.isfinite(float(value)) else None
 
     return score
 

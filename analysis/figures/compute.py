@@ -49,9 +49,7 @@ def tuning_panels(study: LrStudy) -> Iterator[PanelFigure]:
     for verdict in study.verdicts:
         curve, title = verdict.curve, study.subject(verdict)
         picks, expected = curve.picks.tolist(), curve.expected.tolist()
-        figure = tuning_figure(
-            picks, expected, auto=curve.auto, charge=curve.charge, equals=curve.equals, title=title
-        )
+        figure = tuning_figure(picks, expected, auto=curve.auto, charge=curve.charge, equals=curve.equals, title=title)
         yield replace(figure, name=file_stem("tuning-curve", *astuple(verdict.case), verdict.variant))
 
 
@@ -112,5 +110,3 @@ def tuning_figure(
     return PanelFigure(
         "tuning_curve", "How many rates must a person try to equal AutoLR?", caption, (panel,), columns=1
     )
-
-

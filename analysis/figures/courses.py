@@ -89,7 +89,9 @@ def _panels(
                 x_label="step",
                 y_label=unit + (", log scale" if scale == "log" else ""),
                 lines=tuple(lines),
-                guides=_guides(column, lines, sweep.random_guess_loss if table.columns[column].of == "forget" else None),
+                guides=_guides(
+                    column, lines, sweep.random_guess_loss if table.columns[column].of == "forget" else None
+                ),
                 y_scale=scale,
                 y_limits=(-0.03, 1.03) if column == "c_t" else table.columns.limits(column),
             )

@@ -130,9 +130,9 @@ def _names(data: PanelFigure) -> dict[str, Any]:
         for line in panel.lines:
             marked = line.look in ("marks", "dots")
             handle = Line2D(
-                [], [], color=line.colour, linewidth=0 if line.look == "marks" else 1.8,
-                linestyle=_DASHES.get(line.look, "-"), marker=line.marker if marked else None, markerfacecolor=line.colour if line.filled else PAPER,
-                markersize=5.5,
+                [], [], color=line.colour, linewidth=0 if line.look == "marks" else 1.8, markersize=5.5,
+                linestyle=_DASHES.get(line.look, "-"), marker=line.marker if marked else None,
+                markerfacecolor=line.colour if line.filled else PAPER,
             )  # fmt: skip
             if line.name:
                 handles.setdefault(line.name, handle)

@@ -15,7 +15,6 @@ from analysis.figures.courses import gradients_data, metrics_data
 from analysis.figures.draw_panels import draw_panels
 from analysis.figures.gradient_plane import draw_gradient_plane, gradient_plane_data
 from analysis.figures.learning_rates import final_metrics_data, rate_courses_data
-from analysis.figures.panels import PanelFigure
 from analysis.study.lr_study import LrStudy
 from analysis.tables.problems import Problem, file_stem
 from analysis.tables.sources import Sources

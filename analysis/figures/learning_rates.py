@@ -59,7 +59,10 @@ def rate_courses_data(table: TrialTable) -> PanelFigure | None:
     low, high = min(rates), max(rates)
     metrics = shown_metrics(table.own)
     panels = [
-        panel for method in methods for name in metrics for panel in _courses(_of_method(drawn, method), name, low, high)
+        panel
+        for method in methods
+        for name in metrics
+        for panel in _courses(_of_method(drawn, method), name, low, high)
     ]
     if not panels:
         return None
@@ -109,7 +112,15 @@ def _final(table: TrialTable, method: str, metric: str, absent: tuple[float, ...
         bands = (Band("AutoLR, range", ends, (low, low), (high, high), OKABE_ITO[1]),) if high > low else ()
     scale = _scale(table, metric, [*value, *automatic])
     return _panel(
-        table, method, metric, lines, scale, x_label="learning rate, log scale", bands=bands, x_scale="log", absent=absent
+        table,
+        method,
+        metric,
+        lines,
+        scale,
+        x_label="learning rate, log scale",
+        bands=bands,
+        x_scale="log",
+        absent=absent,
     )
 
 
@@ -127,12 +138,12 @@ def _courses(table: TrialTable, metric: str, low: float, high: float) -> Iterato
         values = numbers(reports, metric)
         if np.isfinite(values).sum() >= 2:
             runs.append((row, bool(automatic), numbers(reports, "step").tolist(), values.tolist()))
-    scale = _scale(table, metric, [value for *_, values in runs for value in values])
+    scale = _scale(table, metric, [value for run in runs for value in run[-1]])
     lines: list[Line] = []
-    for row, automatic, steps, values in runs:
+    for row, automatic, steps, course in runs:
         colour = INK if automatic else graded(float(row["lr"]), low, high)
         name, look = ("AutoLR", "dashed") if automatic else ("", "line")
-        lines += finite_lines(name, steps, values, colour, look=look, positive=scale == "log")
+        lines += finite_lines(name, steps, course, colour, look=look, positive=scale == "log")
     if lines:
         yield _panel(table, str(runs[0][0]["method"]), metric, lines, scale, x_label="step")
 

@@ -147,7 +147,7 @@ def pareto_data(table: TrialTable, sweep: SweepFile) -> ParetoData:
 
 
 def score_objectives(table: TrialTable, sweep: SweepFile) -> tuple[Objective, ...]:
-    """The primary metrics of the forget and the retain set; () where a finished trial lacks one, or they are its own."""
+    """The primary metrics of the forget and the retain set; () where they were not measured, or are the sweep's own."""
     pair = table.columns.primary_objectives(table.measured(table.columns.metrics))
     if {item.column for item in sweep.objectives[:2]} == {item.column for item in pair}:
         return ()

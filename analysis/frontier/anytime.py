@@ -48,8 +48,8 @@ def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> AnytimeC
     usable, costs = scored(trials, objectives)
     volumes = np.zeros(len(trials))
     front, volume = np.empty((0, len(objectives))), 0.0
-    for index, scored in enumerate(usable):
-        if scored:
+    for index, counts in enumerate(usable):
+        if counts:
             front = np.vstack([front, costs[index]])
             front = front[nondominated(front)]
             volume = max(volume, hypervolume(front))

@@ -91,9 +91,9 @@ def pick(
     if rule == KNEE or not keys or columns[keys[0].column].of != "retain":
         return _nearest(table.of(within), objectives, words)
     distance = np.linalg.norm(scored(within, objectives)[1], axis=1)
-    costs = {item.column: item.oriented(numbers(within, item.column)) for item in keys}
-    order = pd.DataFrame({**costs, "distance": distance, "id": within["trial_id"].to_numpy()})
-    row = within.iloc[order.sort_values(list(order), kind="stable").index[0]]
+    costs = [item.oriented(numbers(within, item.column)) for item in keys]
+    # The last key is the first to sort by; NaN comes last.
+    row = within.iloc[int(np.lexsort([within["trial_id"].to_numpy(), distance, *reversed(costs)])[0])]
     best, column = "highest" if keys[0].direction == "max" else "lowest", keys[0].column
     return Pick(row, len(within), f"the {best} {short(column)} ({number(float(row[column]))}){words}")
 

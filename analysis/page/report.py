@@ -6,7 +6,6 @@ import base64
 import datetime
 import hashlib
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import resources
@@ -74,10 +73,10 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
     drawn = [(problem, item) for problem, part in found.parts.items() for item in _frontiers(part)]
     out.mkdir(parents=True, exist_ok=True)
     figures = []
-    for item in wanted:
-        document = save_figure(item.draw(), out / "figures", item.name)
-        svg = inline_svg(document, prefix=item.name.replace("_", "-"), description=f"{item.title}. {item.caption}")
-        figures.append((item.section, PageFigure(item.name, item.title, item.caption, svg)))
+    for figure in wanted:
+        document, told = save_figure(figure.draw(), out / "figures", figure.name), f"{figure.title}. {figure.caption}"
+        svg = inline_svg(document, prefix=figure.name.replace("_", "-"), description=told)
+        figures.append((figure.section, PageFigure(figure.name, figure.title, figure.caption, svg)))
     links = {trial_id: f"#{anchor}" for trial_id, anchor in anchors(read.table).items()}
     frontiers: dict[Problem, list[PageFrontier]] = {problem: [] for problem in found.parts}
     for problem, item in drawn:
@@ -217,13 +216,13 @@ def _frontiers(sources: Sources) -> Iterator[DrawnFrontier]:
     yield DrawnFrontier("pareto", pareto_data(table, sweep))
     scores = scores_data(table, sweep)
     if scores is not None:
-        first, second = score_objectives(table, sweep)
-        unit = table.columns[first.column].unit
-        name = re.match("[a-z]*", unit.lower() if unit == table.columns[second.column].unit else "")[0] or "scores"
-        labels = [table.columns.label(item.column) for item in (first, second)]
-        about = f"{labels[0][:1].upper()}{labels[0][1:]} against {labels[1]}."
-        heading = f"Over {unit.partition('-')[0] if name != 'scores' else ' and '.join(short(item.name) for item in (first, second))}"
-        yield DrawnFrontier(f"pareto_{name}", scores, heading, about)
+        pair = [item.column for item in score_objectives(table, sweep)]
+        units = {table.columns[name].unit for name in pair}
+        # "ROUGE-L recall" of both is ROUGE; without a common unit the scores' own names stand there.
+        kind = units.pop().partition("-")[0] if len(units) == 1 else ""
+        labels = " against ".join(table.columns.label(name) for name in pair)
+        heading = f"Over {kind or ' and '.join(map(short, pair))}"
+        yield DrawnFrontier(f"pareto_{kind.lower() or 'scores'}", scores, heading, f"{labels[:1].upper()}{labels[1:]}.")
 
 
 def _page_frontier(item: DrawnFrontier, stem: str, document: str, links: Mapping[str, str]) -> PageFrontier:
@@ -260,7 +259,9 @@ def _content(found: ReportParts, fronts: Mapping[Problem, Frontier]) -> dict[str
     return first | {"hypervolume": None, "baseline": None, "front": every, "places": each}
 
 
-def _notices(sources: Sources, found: ReportParts, fronts: Mapping[Problem, Frontier], study: LrStudy | None) -> list[str]:
+def _notices(
+    sources: Sources, found: ReportParts, fronts: Mapping[Problem, Frontier], study: LrStudy | None
+) -> list[str]:
     """What keeps this page from being the whole and final story."""
     table, sweep = sources.table, sources.sweep
     said = []

@@ -13,9 +13,9 @@ from analysis.frontier.attainment import (
     attainment_surfaces,
 )
 from analysis.frontier.indicators import Indicators, ReferenceSensitivity, indicators, reference_sensitivity
-from analysis.tables.objectives import Floats
 from analysis.study.lr_grid import LrGrid
 from analysis.study.verdict import SINGLE, Verdict
+from analysis.tables.objectives import Floats
 from analysis.words import number
 
 

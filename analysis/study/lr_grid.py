@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 
 from analysis.frontier.frontier import hypervolume
-from analysis.tables.objectives import Floats, Objective
 from analysis.study.placed_trials import Case, PlacedTrial, Setting, placed_trials
 from analysis.tables.columns import Columns
+from analysis.tables.objectives import Floats, Objective
 from analysis.tables.trial_table import TrialTable
 from analysis.words import counted
 

@@ -18,7 +18,6 @@ from analysis.study.probe_cost import with_probes
 from analysis.study.sensitivity import Sensitivity, rate_sensitivity
 from analysis.study.verdict import Opponent, Verdict, seeds_for, verdicts_data
 from analysis.study.verdict_words import words
-from analysis.tables.columns import Columns
 from analysis.tables.sources import Sources, read_source
 
 
@@ -34,7 +33,7 @@ class LrStudy:
 
     @property
     def compared(self) -> tuple[Sensitivity, ...]:
-        """Methods with several rates, one of which has a whole front: with a single rate there is nothing to compare."""
+        """Methods with several rates, one of which has a whole front: with a single rate nothing can be compared."""
         return tuple(item for item in self.sensitivity if len(item.rates) > 1 and any(row.seeds for row in item.rates))
 
     def subject(self, verdict: Verdict) -> str:
@@ -60,7 +59,7 @@ def read_study(folders: Sequence[Path]) -> LrStudy:
     Raises:
         AnalysisError: a folder holds no sweep or no objectives yet, or their objectives differ.
     """
-    parts = [read_source(folder, Columns(), sweep=f"{index + 1}: {folder}") for index, folder in enumerate(folders)]
+    parts = [read_source(folder, sweep=f"{index + 1}: {folder}") for index, folder in enumerate(folders)]
     for folder, part in zip(folders, parts, strict=True):
         if not part.sweep.objectives:
             raise AnalysisError(f"{folder} has no objectives yet: its target is still being made")
@@ -98,13 +97,15 @@ def write_study(path: Path, study: LrStudy) -> None:
 
 def _of_sensitivity(item: Sensitivity) -> dict[str, object]:
     found = asdict(item)
+    case: dict[str, object] = found.pop("case")
     computed = {"words": item.words(), "decades": item.decades}
-    return found.pop("case") | computed | _renamed(found, near_best="within_5_percent", auto="auto_lr")
+    return case | computed | _renamed(found, near_best="within_5_percent", auto="auto_lr")
 
 
 def _of_verdict(item: Verdict, columns: Sequence[str]) -> dict[str, object]:
     found = asdict(item)
-    case, curve = found.pop("case"), _renamed(found.pop("curve"), equals="equals_best_of")
+    case: dict[str, object] = found.pop("case")
+    curve = _renamed(found.pop("curve"), equals="equals_best_of")
     return {
         **case,
         **_renamed(found, tuning="tuning_seeds", fresh="fresh_seeds", left_out="seeds_left_out"),

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.study.placed_trials import Case
 from analysis.study.lr_grid import LrGrid, Unit
+from analysis.study.placed_trials import Case
 from analysis.tables.trial_table import ATTAIN_NOTHING
 from analysis.words import counted, number
 

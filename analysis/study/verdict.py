@@ -23,9 +23,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analysis.frontier.frontier import hypervolume
-from analysis.study.placed_trials import Case, Setting
 from analysis.study.lr_grid import LrGrid, Unit
 from analysis.study.paired import ALPHA, PairedResult, holm, least_pairs, paired, smallest_p
+from analysis.study.placed_trials import Case, Setting
 from analysis.study.probe_cost import auto_lr_charge
 from analysis.study.tuning_curve import TuningCurve, tuning_curve
 

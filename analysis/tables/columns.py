@@ -113,9 +113,9 @@ class Columns:
         return tuple(name for name, column in self.entries.items() if column.role in ("loss", "metric"))
 
     def primaries(self, measured: Iterable[str]) -> tuple[str, ...]:
-        """Of those ``measured`` the primary metric of the forget set and that of the retain set, as far as there is one."""
+        """The primary metric of the forget set and that of the retain set, of those ``measured``."""
         there = set(measured)
-        found = {item.of: name for name, item in reversed(self.entries.items()) if item.primary and name in there}
+        found = {item.of: name for name, item in reversed(list(self.entries.items())) if item.primary and name in there}
         return tuple(found[of] for of in ("forget", "retain") if of in found)
 
     def label(self, name: str) -> str:
@@ -157,7 +157,7 @@ class Columns:
         return {name: item.threshold for name, item in self.entries.items() if item.threshold is not None}
 
     def success(self, value: Callable[[str], float | None], baseline: Mapping[str, float]) -> bool | None:
-        """Whether the values meet every threshold; None if one cannot be judged and none is missed, or there is none."""
+        """Whether the values meet all thresholds; None if one cannot be judged and none is missed, or there is none."""
         verdicts = [item.met(value(name), baseline.get(name)) for name, item in self.thresholds.items()]
         if False in verdicts:
             return False

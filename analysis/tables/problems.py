@@ -1,4 +1,4 @@
-"""A report's trials by problem, which is a model and a data set: the losses of one say nothing about those of another."""
+"""A report's trials by problem (model and data set): the losses of one say nothing about those of another."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Sources:
 
 
 def read_source(
-    path: Path, columns: Columns, *, sweep: str | None = None, objectives: Sequence[Objective] = ()
+    path: Path, columns: Columns | None = None, *, sweep: str | None = None, objectives: Sequence[Objective] = ()
 ) -> Sources:
     """A sweep's folder, a single run's (with metrics.json), or a CSV from elsewhere.
 
@@ -64,6 +64,7 @@ def read_source(
         file = SweepFile.read(path)
         table = TrialTable.read(path, sweep=file.name if sweep is None else sweep)
         return Sources(table, file, (file,), *_logs(path))
+    columns = columns or Columns()
     if (path / "metrics.json").is_file():
         return Sources(TrialTable.read_run(path, columns), SweepFile(name=path.name, columns=columns), (), *_logs(path))
     if path.is_dir():
@@ -118,11 +119,12 @@ def _labelled(part: Sources, prefix: str, out: Path, path: Path) -> Sources:
     table = part.table.renamed(lambda trial_id: f"{prefix}/{trial_id}", lambda place: _from(out, path, place))
     trials, history = table.trials.assign(sweep=prefix), table.history.assign(sweep=prefix)
     notes = tuple(f"{prefix}: {note}" for note in table.notes)
-    logs = (
+    auto_lr, landscape = (
         log.assign(trial_id=[f"{prefix}/{name}" for name in log["trial_id"]]) if len(log) else log
         for log in (part.auto_lr, part.landscape)
     )
-    return Sources(TrialTable(trials, history, table.columns, notes), part.sweep, part.sweeps, *logs)
+    named = TrialTable(trials, history, table.columns, notes)
+    return replace(part, table=named, auto_lr=auto_lr, landscape=landscape)
 
 
 def _from(out: Path, folder: Path, checkpoint: str) -> str:

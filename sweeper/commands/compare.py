@@ -42,7 +42,7 @@ def compare(sources: tuple[str, ...], out: str | None, chosen: str, as_json: boo
     from analysis.tables.columns import Columns
     from sweeper.columns import column_dictionary
 
-    columns = Columns.from_dict(column_dictionary())
+    columns = Columns.from_dict(column_dictionary(random_guess=None, unit="token"))
     tables = comparison_data(comparison_parts([Path(source) for source in dict.fromkeys(sources)], columns))
     if out is not None:
         Path(out).mkdir(parents=True, exist_ok=True)

@@ -29,7 +29,7 @@ def report(sources: tuple[str, ...], out: str | None, as_json: bool) -> None:
     from sweeper.columns import column_dictionary
 
     if _is_run(paths[0]) and len(paths) == 1:
-        columns = Columns.from_dict(column_dictionary())
+        columns = Columns.from_dict(column_dictionary(random_guess=None, unit="token"))
         figures = [str(path) for path in write_run_figures(paths[0], columns, Path(out) if out else None)]
         click.echo(json.dumps({"figures": figures}) if as_json else "\n".join(f"figure: {path}" for path in figures))
         return

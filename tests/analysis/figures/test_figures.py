@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,14 @@ import pytest
 from analysis.figures.ablation import ablation_data
 from analysis.figures.auto_lr import auto_lr_data, landscape_data
 from analysis.figures.courses import gradients_data, metrics_data
-from analysis.figures.draw_panels import draw_panels, save_figure
+from analysis.figures.draw_panels import draw_panels
 from analysis.figures.gallery import gallery
 from analysis.figures.gradient_plane import gradient_plane_data
+from analysis.figures.learning_rates import final_metrics_data, rate_courses_data
 from analysis.figures.panels import graded, scale_for
-from analysis.figures.pareto import pareto_data, rouge_data
-from analysis.figures.sensitivity import rate_courses_data, sensitivity_data
-from analysis.figures.style import svg_text
-from analysis.tables.sources import Sources, read_sweep
+from analysis.figures.pareto import pareto_data, scores_data
+from analysis.figures.style import save_figure, svg_text
+from analysis.tables.sources import Sources, read_source
 
 MakeSweep = Callable[..., Path]
 MakeRow = Callable[..., dict[str, object]]
@@ -67,7 +68,7 @@ def sources(make_sweep: MakeSweep, trial: MakeRow, report: MakeRow) -> Sources:
     history.to_csv(out / "history.csv", index=False)
     (out / "auto_lr.csv").write_text(UPDATES, encoding="utf-8")
     (out / "landscape.csv").write_text(_landscape(), encoding="utf-8")
-    return read_sweep(out)
+    return read_source(out)
 
 
 def test_every_figure_is_drawn_with_its_labels_as_png_and_svg(sources: Sources, tmp_path: Path) -> None:
@@ -107,7 +108,7 @@ def test_a_metric_starts_at_the_model_before_unlearning(sources: Sources) -> Non
 
 
 def test_final_metrics_stand_at_their_rates_and_auto_lr_spans_them(sources: Sources) -> None:
-    data = sensitivity_data(sources.table, sources.sweep)
+    data = final_metrics_data(sources.table)
     assert data is not None
     # gdiff was tried at one rate.
     assert [panel.title for panel in data.panels[:2]] == ["ngdiff: forget loss", "ngdiff: retain loss"]
@@ -120,14 +121,14 @@ def test_final_metrics_stand_at_their_rates_and_auto_lr_spans_them(sources: Sour
 
 def test_a_line_through_rates_is_not_drawn_where_trials_differ_in_more(make_sweep: MakeSweep, trial: MakeRow) -> None:
     rows = [trial(str(i), 1.0 + i, 0.5, method="gdiff", c=0.2 + i / 10, lr=10.0 ** (-5 + i)) for i in range(3)]
-    read = read_sweep(make_sweep(rows))
-    data = sensitivity_data(read.table, read.sweep)
+    read = read_source(make_sweep(rows))
+    data = final_metrics_data(read.table)
     assert data is not None
     assert [line.look for line in data.panels[0].lines] == ["marks"]
 
 
 def test_courses_are_coloured_by_rate_and_auto_lr_is_dashed(sources: Sources) -> None:
-    data = rate_courses_data(sources.table, sources.sweep)
+    data = rate_courses_data(sources.table)
     assert data is not None
     assert data.gradation is not None
     assert (data.gradation.low, data.gradation.high) == (1e-4, 1e-3)
@@ -152,7 +153,7 @@ def test_an_ablation_without_pairs_says_so(make_sweep: MakeSweep, trial: MakeRow
         trial("1", 5.0, 0.5, method="gdiff", c=0.2),
         trial("2", 6.0, 0.4, method="gdiff", c=0.3, auto_lr="on"),
     ]
-    read = read_sweep(make_sweep(rows))
+    read = read_source(make_sweep(rows))
     data = ablation_data(read.table, read.sweep)
     assert data is not None
     assert [(item.without, item.with_auto, item.pairs) for item in data.panels[0].changes] == [(5.0, 6.0, 0)]
@@ -173,9 +174,7 @@ def test_the_gradient_picture_is_of_the_report_asked_for(sources: Sources) -> No
 def test_ngdiffs_direction_halves_the_angle_of_the_gradients_drawn(sources: Sources) -> None:
     """The mean of c_t over an epoch is not that of the mean norms; drawn with it d would halve nothing."""
     history = sources.table.history.assign(grad_norm_retain=1.0, grad_norm_forget=9.0, c_t=0.6)
-    data = gradient_plane_data(
-        type(sources.table)(sources.table.trials, history, sources.table.spec_columns), sources.sweep
-    )
+    data = gradient_plane_data(replace(sources.table, history=history), sources.sweep)
     assert data is not None
     planes = {item.title.partition(",")[0]: item for item in data.planes}
     drawn = planes["ngdiff"]
@@ -194,8 +193,8 @@ def test_a_rate_at_which_every_trial_diverged_is_a_cross_on_the_axis(make_sweep:
         trial("4", 3.0, 0.5, lr=1e-2, auto_lr="on"),
         trial("5", None, None, lr=1e-4, auto_lr="on", status="diverged"),
     ]
-    read = read_sweep(make_sweep(rows))
-    data = sensitivity_data(read.table, read.sweep)
+    read = read_source(make_sweep(rows))
+    data = final_metrics_data(read.table)
     assert data is not None
     assert [panel.absent for panel in data.panels] == [(1e-2,)] * 2
     assert "no finished trial" in svg_text(draw_panels(data))
@@ -206,7 +205,7 @@ def test_a_rate_at_which_every_trial_diverged_is_a_cross_on_the_axis(make_sweep:
 
 
 def test_the_parabola_of_a_quadratic_loss_passes_through_its_measurements(sources: Sources) -> None:
-    data = landscape_data(sources.landscape)
+    data = landscape_data(sources.landscape, sources.table.columns)
     assert data is not None
     assert [panel.title for panel in data.panels[:3]] == [f"retain loss, step {step}" for step in (1, 21, 31)]
     measured, fitted = data.panels[0].lines
@@ -231,7 +230,7 @@ def test_updates_that_kept_the_rate_are_marked_by_reason(sources: Sources) -> No
 def test_gradients_are_left_out_where_nothing_measured_them(
     make_sweep: MakeSweep, trial: MakeRow, report: MakeRow
 ) -> None:
-    read = read_sweep(make_sweep([trial("0", 1.0, 0.5)], [report("0", 10, 1.0, 0.5), report("0", 20, 1.0, 0.5)]))
+    read = read_source(make_sweep([trial("0", 1.0, 0.5)], [report("0", 10, 1.0, 0.5), report("0", 20, 1.0, 0.5)]))
     data = gradients_data(read.table, read.sweep)
     assert data is not None
     assert [panel.title for panel in data.panels] == ["c_t, weight of the retain gradient", "learning rate"]
@@ -245,12 +244,12 @@ def test_the_line_over_c_joins_what_differs_in_c_alone(sources: Sources) -> None
     filled = {point.trial_id for series in data.methods for point in series.points if point.filled}
     assert filled == {"2", "3"}
     rows = sources.table.trials.assign(lr=[10.0**-i for i in range(7)])
-    other = type(sources.table)(rows, sources.table.history, sources.table.spec_columns)
+    other = sources.table.of(rows)
     assert pareto_data(other, sources.sweep).sweeps_over_c == ()
 
 
 def test_the_frontier_over_rouge_has_its_own_axes(sources: Sources) -> None:
-    data = rouge_data(sources.table, sources.sweep)
+    data = scores_data(sources.table, sources.sweep)
     assert data is not None
     assert (data.x.label, data.x.low_is_better, data.y.low_is_better) == ("verbmem (ROUGE-L recall)", True, False)
     assert data.x.guess is None
@@ -282,7 +281,7 @@ def test_odd_tables_break_no_figure(
         "trial_id,step,eta,x,retain_loss,forget_loss,slope,curvature,loss_zero,eta_star\n0,1,1e-4,0.0,nan,1,,,,\n",
         encoding="utf-8",
     )
-    for item in gallery(read_sweep(out)):
+    for item in gallery(read_source(out)):
         assert "<svg" in svg_text(item.draw())
 
 
