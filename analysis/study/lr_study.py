@@ -75,7 +75,7 @@ def study_in(sources: Sources) -> LrStudy | None:
     grids = all(sweep.settings.get("sampler") == "grid" for sweep in sources.sweeps)
     if not sources.sweeps or not grids or not sources.sweep.objectives:
         return None
-    study = study_of([replace(sources, table=sources.table.own)])
+    study = study_of([replace(sources, table=replace(sources.table.own, notes=()))])
     return study if study.verdicts or study.compared else None
 
 
