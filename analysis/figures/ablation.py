@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from analysis.figures.panels import scale_for
+from analysis.figures.panels import PanelFigure, figure_of, scale_for
 from analysis.figures.scales import apply_scale, limits_of
 from analysis.figures.selection import selected, shown_metrics
 from analysis.figures.style import MUTED, OKABE_ITO, PAPER, house_style, legend_of, plots
 from analysis.tables.columns import Columns, short
-from analysis.tables.sweep_file import SweepFile
+from analysis.tables.sources import Sources
 from analysis.tables.trial_table import TrialTable, auto_lr_on, numbers
 from analysis.words import counted
 
@@ -46,22 +46,13 @@ class AblationPanel:
     changes: tuple[Change, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AblationData:
-    """``name`` is the stem of the figure's files, ``caption`` what a reader must know to read it."""
-
-    name: str
-    title: str
-    caption: str
-    panels: tuple[AblationPanel, ...]
-
-
-def ablation_data(table: TrialTable, sweep: SweepFile) -> AblationData | None:
+def ablation_data(sources: Sources) -> PanelFigure[AblationPanel] | None:
     """Per method and metric, without and with AutoLR; None where no method has finished trials of both kinds.
 
     Trials that agree in every setting but AutoLR's own are pairs, and a method's values are means over its pairs.
     A method without pairs is shown by the trial of each arm nearest to the ideal corner.
     """
+    table = sources.table
     finished, columns = table.own.finished, table.columns
     on = auto_lr_on(finished)
     panels = []
@@ -69,14 +60,12 @@ def ablation_data(table: TrialTable, sweep: SweepFile) -> AblationData | None:
         changes = []
         for method in sorted(set(finished.loc[on, "method"]) & set(finished.loc[~on, "method"])):
             rows = table.of(finished[finished["method"] == method])
-            change = _paired(rows, metric, method) or _best(rows, sweep, metric, method)
+            change = _paired(rows, metric, method) or _best(replace(sources, table=rows), metric, method)
             changes += [change] if change else []
         if changes:
             values = [value for change in changes for value in (change.without, change.with_auto)]
             scale = scale_for(values) if columns.is_loss(metric) else "linear"
             panels.append(AblationPanel(_axis(columns, metric), columns.better(metric), scale, tuple(changes)))
-    if not panels:
-        return None
     lost = sum(_unfinished_pairs(table.of(rows)) for _, rows in table.own.trials.groupby("method"))
     paired = all(change.pairs for panel in panels for change in panel.changes)
     how = (
@@ -87,10 +76,10 @@ def ablation_data(table: TrialTable, sweep: SweepFile) -> AblationData | None:
     )
     if lost:
         how += f" Left out: {counted(lost, 'pair')} of which a trial did not finish."
-    return AblationData("auto_lr_ablation", "Without and with AutoLR", how, tuple(panels))
+    return figure_of(panels, name="auto_lr_ablation", title="Without and with AutoLR", caption=how)
 
 
-def draw_ablation(data: AblationData) -> Figure:
+def draw_ablation(data: PanelFigure[AblationPanel]) -> Figure:
     """One panel per metric, a line from the value without to the value with AutoLR per method."""
     with house_style():
         columns = min(2, len(data.panels))
@@ -152,9 +141,10 @@ def _by_policy(table: TrialTable, values: pd.DataFrame) -> SeriesGroupBy[Any, An
     return values.groupby([settings, auto_lr_on(rows).rename("on")])["value"]
 
 
-def _best(table: TrialTable, sweep: SweepFile, metric: str, method: str) -> Change | None:
-    labelled = table.trials.assign(_on=auto_lr_on(table.trials))
-    best = selected(table.of(labelled), sweep, by=("_on",))
+def _best(sources: Sources, metric: str, method: str) -> Change | None:
+    trials = sources.table.trials
+    labelled = sources.table.of(trials.assign(_on=auto_lr_on(trials)))
+    best = selected(replace(sources, table=labelled), by=("_on",))
     found = dict(zip(best["_on"], numbers(best, metric), strict=True))
     without, with_auto = found.get(False), found.get(True)
     if without is None or with_auto is None or not np.isfinite([without, with_auto]).all():

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from analysis.figures.panels import Guide, Line, Panel, PanelFigure, finite_lines, scale_for
+from analysis.figures.panels import Guide, Line, Panel, PanelFigure, figure_of, finite_lines, scale_for
 from analysis.figures.selection import selected
 from analysis.figures.style import INK, MUTED, OKABE_ITO
-from analysis.tables.columns import Columns
-from analysis.tables.sweep_file import SweepFile
-from analysis.tables.trial_table import TrialTable, auto_lr_on, numbers
+from analysis.tables.sources import Sources
+from analysis.tables.trial_table import auto_lr_on, numbers
 from analysis.words import number, trial_name
 
 _MOST_TRIALS = 6
@@ -21,42 +21,37 @@ _REASONS = ("no descent", "no curvature", "not finite")
 _MARKERS = ("x", "s", "^", "v", "P", "D")
 
 
-def auto_lr_data(updates: pd.DataFrame, table: TrialTable, sweep: SweepFile) -> PanelFigure | None:
+def auto_lr_data(sources: Sources) -> PanelFigure[Panel] | None:
     """The rate before each update, the fitted ``eta*``, and the updates that kept the rate, by reason.
 
-    ``updates`` are the rows of auto_lr.csv. One panel per method, of its AutoLR trial nearest to the ideal corner (of
-    the first trials, while none has finished), at most six.
+    From the rows of auto_lr.csv. One panel per method, of its AutoLR trial nearest to the ideal corner (of the first
+    trials, while none has finished), at most six.
     """
+    updates, table = sources.auto_lr, sources.table
     if updates.empty:
         return None
     trials = table.trials[auto_lr_on(table.trials) & table.trials["trial_id"].isin(set(updates["trial_id"]))]
-    chosen = selected(table.of(trials), sweep)
+    chosen = selected(replace(sources, table=table.of(trials)))
     names = {str(row["trial_id"]): trial_name(row) for _, row in chosen.iterrows()}
-    if not names:
-        names = {str(trial_id): f"trial {trial_id}" for trial_id in dict.fromkeys(updates["trial_id"])}
-    panels = [
-        panel
-        for trial_id, name in list(names.items())[:_MOST_TRIALS]
-        if (panel := _rates(updates[updates["trial_id"] == trial_id], name))
-    ]
-    if not panels:
-        return None
-    return PanelFigure(
+    names = names or {str(trial_id): f"trial {trial_id}" for trial_id in dict.fromkeys(updates["trial_id"])}
+    shown = [_rates(updates[updates["trial_id"] == trial], name) for trial, name in list(names.items())[:_MOST_TRIALS]]
+    return figure_of(
+        (panel for panel in shown if panel),
         name="auto_lr_log",
         title="What AutoLR did at each update",
         caption="The learning rate in use, the minimiser eta* of the fitted parabola, and the updates that kept the "
         "rate because the parabola had no minimum ahead, by reason.",
-        panels=tuple(panels),
     )
 
 
-def landscape_data(landscape: pd.DataFrame, columns: Columns) -> PanelFigure | None:
+def landscape_data(sources: Sources) -> PanelFigure[Panel] | None:
     """The retain and forget loss along the update direction at several steps of one trial, with the fitted parabola.
 
-    ``landscape`` are the rows of landscape.csv: several ``x`` (in units of the learning rate, the model at
-    ``theta - x d``) per step. The parabola is ``loss_zero - slope x + curvature x^2 / 2``; eta and eta* are marked.
-    Of several trials the first is drawn.
+    From the rows of landscape.csv: several ``x`` (in units of the learning rate, the model at ``theta - x d``) per
+    step. The parabola is ``loss_zero - slope x + curvature x^2 / 2``; eta and eta* are marked. Of several trials the
+    first is drawn.
     """
+    landscape, columns = sources.landscape, sources.table.columns
     if landscape.empty:
         return None
     rows = landscape[landscape["trial_id"] == landscape["trial_id"].iloc[0]]
@@ -65,15 +60,13 @@ def landscape_data(landscape: pd.DataFrame, columns: Columns) -> PanelFigure | N
     at = [rows[numbers(rows, "step") == steps[place]] for place in places]
     unit = next((columns[name].unit for name in columns.losses), "")
     # The forget loss rises so much faster that beside it the retain loss would be a flat line.
-    panels = [panel for loss in ("retain", "forget") for part in at if (panel := _landscape(part, loss, unit))]
-    if not panels:
-        return None
-    return PanelFigure(
+    shown = [_landscape(part, loss, unit) for loss in ("retain", "forget") for part in at]
+    return figure_of(
+        (panel for panel in shown if panel),
         name="loss_landscape",
         title="Losses along the update direction",
         caption="Losses of the model theta - x d, with the parabola AutoLR fits to the retain loss (same batch), the "
         "learning rate eta of the probe, and the minimiser eta*; x is measured in learning rates.",
-        panels=tuple(panels),
         columns=3,
     )
 

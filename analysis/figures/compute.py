@@ -16,7 +16,7 @@ from analysis.tables.sources import Sources
 from analysis.tables.trial_table import auto_lr_on
 
 
-def anytime_panels(sources: Sources) -> PanelFigure | None:
+def anytime_panels(sources: Sources) -> PanelFigure[Panel] | None:
     """Hypervolume over compute, a curve per method and per arm of AutoLR, a panel per model and data set.
 
     None before the target is made. An arm has one colour in all panels.
@@ -44,7 +44,7 @@ def anytime_panels(sources: Sources) -> PanelFigure | None:
     return replace(drawn[0], panels=panels, columns=min(2, len(panels)))
 
 
-def tuning_panels(study: LrStudy) -> Iterator[PanelFigure]:
+def tuning_panels(study: LrStudy) -> Iterator[PanelFigure[Panel]]:
     """The tuning curve of every verdict, under a name of its own."""
     for verdict in study.verdicts:
         curve, title = verdict.curve, study.subject(verdict)
@@ -55,7 +55,7 @@ def tuning_panels(study: LrStudy) -> Iterator[PanelFigure]:
 
 def anytime_figure(
     curves: Mapping[str, tuple[Sequence[float], Sequence[float]]], title: str = ""
-) -> PanelFigure | None:
+) -> PanelFigure[Panel] | None:
     """Hypervolume over compute, a line of steps per arm, each (seconds, hypervolumes); None without a point."""
     lines = []
     for i, (arm, (times, volumes)) in enumerate(curves.items()):
@@ -83,7 +83,7 @@ def anytime_figure(
 def tuning_figure(
     picks: Sequence[float], expected: Sequence[float], *, auto: float, charge: float, equals: float,
     band: tuple[Sequence[float], Sequence[float]] | None = None, title: str = "",
-) -> PanelFigure:  # fmt: skip
+) -> PanelFigure[Panel]:  # fmt: skip
     """The expected hypervolume of the best of n rates, its band if known, and AutoLR, charged ``charge`` runs.
 
     ``equals`` is the n at which the curve reaches AutoLR; where it never does it is infinite and no line is drawn.

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from analysis.figures.panels import Guide, Line, Panel, PanelFigure, colours_of, finite_lines, scale_for
+from analysis.figures.panels import Guide, Line, Panel, PanelFigure, colours_of, figure_of, finite_lines, scale_for
 from analysis.figures.selection import panel_title, shown_metrics, shown_trials
-from analysis.tables.sweep_file import SweepFile
-from analysis.tables.trial_table import TrialTable, numbers, thinned
+from analysis.tables.sources import Sources
+from analysis.tables.trial_table import numbers, thinned
 from analysis.words import trial_name
 
 _GRADIENTS = {
@@ -24,47 +24,41 @@ _SHARES = ("grad_cosine", "c_t")
 _MOST_POINTS = 400
 
 
-def metrics_data(table: TrialTable, sweep: SweepFile) -> PanelFigure | None:
+def metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
     """Losses, and scores where the history has them, over steps: per method the trial nearest to the ideal corner.
 
     Each course begins at step 0 with the No-unlearn model, where that was measured. None without a history.
     """
-    units = {name: table.columns[name].unit or panel_title(table.columns, name) for name in shown_metrics(table)}
-    panels = tuple(_panels(table, sweep, units, baseline=sweep.baseline))
-    if not panels:
-        return None
-    return PanelFigure(
+    columns = sources.table.columns
+    units = {name: columns[name].unit or panel_title(columns, name) for name in shown_metrics(sources.table)}
+    return figure_of(
+        _panels(sources, units, baseline=sources.sweep.baseline),
         name="metrics_over_steps",
         title="Metrics over steps",
         caption="Per method the finished trial nearest to the ideal corner; step 0 is the No-unlearn model. "
         "Losses and scores are those of the fixed evaluation sets.",
-        panels=panels,
     )
 
 
-def gradients_data(table: TrialTable, sweep: SweepFile) -> PanelFigure | None:
+def gradients_data(sources: Sources) -> PanelFigure[Panel] | None:
     """Gradient norms, their cosine, ``c_t`` and the learning rate over steps, of the same trials; None if unknown.
 
     Norms and cosine are only measured by methods that compute the two gradients apart.
     """
-    panels = tuple(_panels(table, sweep, _GRADIENTS, baseline={}))
-    if not panels:
-        return None
-    return PanelFigure(
+    return figure_of(
+        _panels(sources, _GRADIENTS, baseline={}),
         name="gradients_over_steps",
         title="Gradients and learning rate over steps",
         caption="Means over the steps since the report before. Methods that need one backward pass measure no norms. "
         "A cosine below 0 is a conflict of the two objectives, both minimised.",
-        panels=panels,
     )
 
 
-def _panels(
-    table: TrialTable, sweep: SweepFile, units: Mapping[str, str], *, baseline: Mapping[str, float]
-) -> Iterator[Panel]:
+def _panels(sources: Sources, units: Mapping[str, str], *, baseline: Mapping[str, float]) -> Iterator[Panel]:
+    table = sources.table
     # By method in the order of the frontier figure, so that a method has one colour everywhere.
     colours = colours_of(sorted({str(method) for method in table.trials["method"]}))
-    trials = shown_trials(table, sweep)
+    trials = shown_trials(sources)
     for column, unit in units.items():
         courses = []
         for _, row in trials.iterrows():
@@ -90,7 +84,7 @@ def _panels(
                 y_label=unit + (", log scale" if scale == "log" else ""),
                 lines=tuple(lines),
                 guides=_guides(
-                    column, lines, sweep.random_guess_loss if table.columns[column].of == "forget" else None
+                    column, lines, sources.sweep.random_guess_loss if table.columns[column].of == "forget" else None
                 ),
                 y_scale=scale,
                 y_limits=(-0.03, 1.03) if column == "c_t" else table.columns.limits(column),

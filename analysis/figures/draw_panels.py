@@ -21,7 +21,7 @@ _MARKED = 60
 """A line with more points than this is drawn without a mark on each."""
 
 
-def draw_panels(data: PanelFigure) -> Figure:
+def draw_panels(data: PanelFigure[Panel]) -> Figure:
     """The figure; a panel is about 4.6 x 3 inches, fewer inches across where there are three columns or more."""
     with house_style():
         columns = min(data.columns, max(1, len(data.panels)))
@@ -120,7 +120,7 @@ def _colour_bar(figure: Figure, axes: list[Axes], gradation: Gradation) -> None:
     bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(float(value))))
 
 
-def _names(data: PanelFigure) -> dict[str, Any]:
+def _names(data: PanelFigure[Panel]) -> dict[str, Any]:
     """The legend: one handle a name, in the order in which the names first appear."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from analysis.figures.ablation import ablation_data, draw_ablation
-from analysis.figures.attainment import attainment_figures, draw_attainment
+from analysis.figures.attainment import AttainmentData, attainment_figures, draw_attainment
 from analysis.figures.auto_lr import auto_lr_data, landscape_data
 from analysis.figures.compute import anytime_panels, tuning_panels
 from analysis.figures.courses import gradients_data, metrics_data
 from analysis.figures.draw_panels import draw_panels
 from analysis.figures.gradient_plane import draw_gradient_plane, gradient_plane_data
 from analysis.figures.learning_rates import final_metrics_data, rate_courses_data
+from analysis.figures.panels import PanelFigure
 from analysis.study.lr_study import LrStudy
 from analysis.tables.problems import Problem, file_stem
 from analysis.tables.sources import Sources
@@ -22,76 +22,62 @@ from analysis.tables.sources import Sources
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-
+FIGURES: tuple[tuple[str, Callable[[Sources], PanelFigure[Any] | None], Callable[[Any], Figure]], ...] = (
+    ("sensitivity", final_metrics_data, draw_panels),
+    ("sensitivity", rate_courses_data, draw_panels),
+    ("auto_lr", ablation_data, draw_ablation),
+    ("auto_lr", auto_lr_data, draw_panels),
+    ("auto_lr", landscape_data, draw_panels),
+    ("courses", metrics_data, draw_panels),
+    ("gradients", gradients_data, draw_panels),
+    ("gradients", gradient_plane_data, draw_gradient_plane),
+)
+"""The figures of one model and data set: the section of the page, the data and how to draw them."""
 _SECTIONS = ("sensitivity", "auto_lr", "compute", "courses", "gradients")
 
 
 @dataclass(frozen=True, slots=True)
 class GalleryFigure:
-    """A figure whose data are there: its section, the stem of its files, its words, and how to draw it."""
+    """A figure whose data are there, and how to draw it."""
 
     section: str
-    name: str
-    title: str
-    caption: str
-    draw: Callable[[], Figure]
+    data: PanelFigure[Any] | AttainmentData
+    draw: Callable[[Any], Figure]
 
 
 def gallery(
     sources: Sources, study: LrStudy | None = None, parts: Mapping[Problem, Sources] | None = None
-) -> Iterator[GalleryFigure]:
+) -> list[GalleryFigure]:
     """The figures that the tables, and the study made of them, allow; one whose data are absent is left out.
 
     With several ``parts`` each gets its own: a trial or a mean is never of two models or data sets.
     """
-    found: list[GalleryFigure] = []
     parts = parts or {Problem("", ""): sources}
+    found = []
     for problem, part in parts.items():
-        items = list(_of_problem(part))
-        if len(parts) > 1:
-            items = [
-                replace(item, name=file_stem(item.name, *problem), caption=f"{problem}. {item.caption}")
-                for item in items
-            ]
-        found += items
-    found += _drawn("compute", anytime_panels(sources), draw_panels)
-    labels = tuple(objective.name for objective in sources.sweep.objectives)
-    if study is not None:
-        for curve in tuning_panels(study):
-            found += _drawn("auto_lr", curve, draw_panels)
-        for attained in attainment_figures(study, (labels[0], labels[1])) if len(labels) == 2 else ():
-            found += _drawn("auto_lr", attained, draw_attainment)
+        for section, data_of, draw in FIGURES:
+            data = data_of(part)
+            if data is not None and len(parts) > 1:
+                caption = f"{problem}. {data.caption}"
+                data = replace(data, name=file_stem(data.name, *problem), caption=caption)
+            found += [GalleryFigure(section, data, draw)] if data is not None else []
+    found += _of_all(sources, study)
     order = list(_SECTIONS)
     # The verdict before its details.
-    yield from sorted(found, key=lambda item: (order.index(item.section), not item.name.startswith("auto_lr_ablation")))
+    first = "auto_lr_ablation"
+    return sorted(found, key=lambda item: (order.index(item.section), not item.data.name.startswith(first)))
 
 
-def _of_problem(sources: Sources) -> Iterator[GalleryFigure]:
-    """The figures of one model and data set."""
-    table, sweep = sources.table, sources.sweep
-    yield from _drawn("sensitivity", final_metrics_data(table), draw_panels)
-    yield from _drawn("sensitivity", rate_courses_data(table), draw_panels)
-    yield from _drawn("auto_lr", auto_lr_data(sources.auto_lr, table, sweep), draw_panels)
-    yield from _drawn("auto_lr", landscape_data(sources.landscape, table.columns), draw_panels)
-    yield from _drawn("courses", metrics_data(table, sweep), draw_panels)
-    yield from _drawn("gradients", gradients_data(table, sweep), draw_panels)
-    yield from _drawn("auto_lr", ablation_data(table, sweep), draw_ablation)
-    yield from _drawn("gradients", gradient_plane_data(table, sweep), draw_gradient_plane)
-
-
-class _Captioned(Protocol):
-    """What the data of any figure have."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def title(self) -> str: ...
-    @property
-    def caption(self) -> str: ...
-
-
-_Data = TypeVar("_Data", bound=_Captioned)
-
-
-def _drawn(section: str, data: _Data | None, draw: Callable[[_Data], Figure]) -> list[GalleryFigure]:
-    return [] if data is None else [GalleryFigure(section, data.name, data.title, data.caption, partial(draw, data))]
+def _of_all(sources: Sources, study: LrStudy | None) -> Iterator[GalleryFigure]:
+    """The figures that have a panel or a file for every model and data set."""
+    compute = anytime_panels(sources)
+    if compute is not None:
+        yield GalleryFigure("compute", compute, draw_panels)
+    if study is None:
+        return
+    for curve in tuning_panels(study):
+        yield GalleryFigure("auto_lr", curve, draw_panels)
+    labels = [objective.name for objective in sources.sweep.objectives]
+    if len(labels) == 2:
+        for attained in attainment_figures(study, (labels[0], labels[1])):
+            yield GalleryFigure("auto_lr", attained, draw_attainment)

@@ -6,9 +6,20 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from analysis.figures.panels import Band, Gradation, Line, Panel, PanelFigure, finite_lines, graded, scale_for
+from analysis.figures.panels import (
+    Band,
+    Gradation,
+    Line,
+    Panel,
+    PanelFigure,
+    figure_of,
+    finite_lines,
+    graded,
+    scale_for,
+)
 from analysis.figures.selection import panel_title, shown_metrics
 from analysis.figures.style import INK, OKABE_ITO
+from analysis.tables.sources import Sources
 from analysis.tables.trial_table import TrialTable, auto_lr_on, numbers, thinned
 
 _MOST_POINTS = 200
@@ -17,14 +28,14 @@ _BUDGET = 4000
 """Points of a panel: more would not be seen, and make the page heavy."""
 
 
-def final_metrics_data(table: TrialTable) -> PanelFigure | None:
+def final_metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
     """Final metrics against the learning rate, a row of panels per method, AutoLR as a line and a band.
 
     Every fixed-rate trial is a mark; the medians per rate are joined where a rate was tried more than once, or where
     the trials differ in nothing else. AutoLR has no rate to stand at: the median of its trials is a line across, and
     their range a band. None where no method was tried at two rates.
     """
-    own = table.own
+    own = sources.table.own
     finished = own.of(own.finished)
     metrics = finished.measured(shown_metrics(own))
     panels: list[Panel] = []
@@ -33,23 +44,22 @@ def final_metrics_data(table: TrialTable) -> PanelFigure | None:
         if len(done.trials):
             absent = tuple(sorted(set(_rates(_of_method(own, method))) - set(_rates(done))))
             panels += [_final(done, method, metric, absent) for metric in metrics]
-    if not panels:
-        return None
-    return PanelFigure(
+    return figure_of(
+        panels,
         name="learning_rate_sensitivity",
         title="Final metrics against the learning rate",
         caption="Each mark is a finished trial at a fixed learning rate; a line joins the medians where rates repeat; "
         "a cross on the axis is a rate at which no trial finished. "
         "The dashed line is the median of the AutoLR trials of the method, the band their range. "
         "Trials may differ in more than the learning rate: the table of trials says in what.",
-        panels=tuple(panels),
         columns=min(len(metrics), 2),
     )
 
 
-def rate_courses_data(table: TrialTable) -> PanelFigure | None:
+def rate_courses_data(sources: Sources) -> PanelFigure[Panel] | None:
     """Metrics over steps, one line per trial coloured by its learning rate, AutoLR dashed; None without two rates."""
-    finished = table.own.of(table.own.finished)
+    table = sources.table.own
+    finished = table.of(table.finished)
     methods = _methods_with_rates(finished)
     rows = finished.trials
     drawn = finished.of(rows[rows["method"].isin(methods) & rows["trial_id"].isin(set(table.history["trial_id"]))])
@@ -57,20 +67,13 @@ def rate_courses_data(table: TrialTable) -> PanelFigure | None:
     if len(set(rates)) < 2:
         return None
     low, high = min(rates), max(rates)
-    metrics = shown_metrics(table.own)
-    panels = [
-        panel
-        for method in methods
-        for name in metrics
-        for panel in _courses(_of_method(drawn, method), name, low, high)
-    ]
-    if not panels:
-        return None
-    return PanelFigure(
+    metrics = shown_metrics(table)
+    shown = [_courses(_of_method(drawn, method), name, low, high) for method in methods for name in metrics]
+    return figure_of(
+        (panel for panels in shown for panel in panels),
         name="courses_by_learning_rate",
         title="The course of training at each learning rate",
         caption="One line per finished trial, coloured by its fixed learning rate; dashed: AutoLR.",
-        panels=tuple(panels),
         gradation=Gradation("learning rate, log scale", low, high),
     )
 

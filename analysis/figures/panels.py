@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from analysis.figures.style import INK, MARKERS, OKABE_ITO
 
@@ -78,16 +79,27 @@ class Gradation:
     high: float
 
 
+P = TypeVar("P")
+
+
 @dataclass(frozen=True, slots=True)
-class PanelFigure:
-    """``name`` is the stem of its files, ``caption`` what a reader must know to read it."""
+class PanelFigure(Generic[P]):
+    """A figure of panels of one kind. ``name`` is the stem of its files, ``caption`` what a reader must know."""
 
     name: str
     title: str
     caption: str
-    panels: tuple[Panel, ...]
+    panels: tuple[P, ...]
     columns: int = 2
     gradation: Gradation | None = None
+
+
+def figure_of(
+    panels: Iterable[P], *, name: str, title: str, caption: str, columns: int = 2, gradation: Gradation | None = None
+) -> PanelFigure[P] | None:
+    """The figure; None without a panel."""
+    found = tuple(panels)
+    return PanelFigure(name, title, caption, found, columns, gradation) if found else None
 
 
 def finite_lines(

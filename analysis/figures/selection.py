@@ -9,7 +9,7 @@ import pandas as pd
 
 from analysis.tables.columns import Columns, short
 from analysis.tables.objectives import scored
-from analysis.tables.sweep_file import SweepFile
+from analysis.tables.sources import Sources
 from analysis.tables.trial_table import TrialTable, numbers
 
 
@@ -26,21 +26,22 @@ def panel_title(columns: Columns, name: str) -> str:
     return short(name) if columns[name].role in ("loss", "metric") else columns.label(name)
 
 
-def selected(table: TrialTable, sweep: SweepFile, by: Sequence[str] = ("method",)) -> pd.DataFrame:
+def selected(sources: Sources, by: Sequence[str] = ("method",)) -> pd.DataFrame:
     """Per group the finished trial of a sweep nearest to the ideal corner of the objectives; of equals the first.
 
     A group whose finished trials all lack an objective, and a sweep without objectives, has none.
     """
-    trials = table.own.trials
-    known, costs = scored(trials, sweep.objectives)
+    trials = sources.table.own.trials
+    known, costs = scored(trials, sources.sweep.objectives)
     order = trials[known].assign(_distance=np.linalg.norm(costs[known], axis=1)).sort_values("_distance", kind="stable")
     return order.drop_duplicates(list(by)).drop(columns="_distance").sort_values(list(by), kind="stable")
 
 
-def shown_trials(table: TrialTable, sweep: SweepFile) -> pd.DataFrame:
+def shown_trials(sources: Sources) -> pd.DataFrame:
     """The selected trial of each method that has a history; while none has finished, the first that reports."""
+    table = sources.table
     reporting = set(table.history["trial_id"])
-    best = selected(table, sweep)
+    best = selected(sources)
     best = best[best["trial_id"].isin(reporting)]
     if not best.empty:
         return best

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from analysis.data_table import DataTable
-from analysis.figures.ablation import AblationData, ablation_data
+from analysis.figures.ablation import AblationPanel, ablation_data
+from analysis.figures.panels import PanelFigure
 from analysis.frontier.frontier import frontier
 from analysis.study.fronts import arm_fronts
 from analysis.study.lr_grid import lr_grid
@@ -33,7 +34,6 @@ class PageFigure:
     """A drawn figure: ``svg`` to stand in the page, ``name`` the stem of its files in figures/."""
 
     name: str
-    title: str
     caption: str
     svg: str
 
@@ -78,7 +78,7 @@ def findings(
 
 def _auto_lr(sources: Sources) -> tuple[tuple[str, ...], tuple[DataTable, ...]]:
     """What both arms reached, with what forbids a verdict."""
-    data = ablation_data(sources.table, sources.sweep)
+    data = ablation_data(sources)
     if data is None:
         return (), ()
     own = sources.table.own
@@ -98,7 +98,7 @@ def _auto_lr(sources: Sources) -> tuple[tuple[str, ...], tuple[DataTable, ...]]:
     return sentences, (_changes(data),)
 
 
-def _changes(data: AblationData) -> DataTable:
+def _changes(data: PanelFigure[AblationPanel]) -> DataTable:
     methods = list(dict.fromkeys(change.method for panel in data.panels for change in panel.changes))
     rows = []
     for method in methods:

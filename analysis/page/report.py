@@ -67,16 +67,17 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
     read = read_sources(list(sources) or [out], out=out)
     found = by_problem(read)
     study = study_in(read)
-    wanted = list(gallery(read, study, found.parts))
+    wanted = gallery(read, study, found.parts)
     fronts = {problem: frontier(part.table, part.sweep.objectives) for problem, part in found.parts.items()}
     content = _content(found, fronts)
     drawn = [(problem, item) for problem, part in found.parts.items() for item in _frontiers(part)]
     out.mkdir(parents=True, exist_ok=True)
     figures = []
     for figure in wanted:
-        document, told = save_figure(figure.draw(), out / "figures", figure.name), f"{figure.title}. {figure.caption}"
-        svg = inline_svg(document, prefix=figure.name.replace("_", "-"), description=told)
-        figures.append((figure.section, PageFigure(figure.name, figure.title, figure.caption, svg)))
+        data = figure.data
+        document = save_figure(figure.draw(data), out / "figures", data.name)
+        svg = inline_svg(document, prefix=data.name.replace("_", "-"), description=f"{data.title}. {data.caption}")
+        figures.append((figure.section, PageFigure(data.name, data.caption, svg)))
     links = {trial_id: f"#{anchor}" for trial_id, anchor in anchors(read.table).items()}
     frontiers: dict[Problem, list[PageFrontier]] = {problem: [] for problem in found.parts}
     for problem, item in drawn:
@@ -99,10 +100,10 @@ def write_run_figures(run: Path, columns: Columns, out: Path | None = None) -> l
         OSError: the folder cannot be written.
     """
     folder = (out or run) / "figures"
-    items = list(gallery(read_source(run, columns)))
+    items = gallery(read_source(run, columns))
     for item in items:
-        save_figure(item.draw(), folder, item.name)
-    return [folder / f"{item.name}.png" for item in items]
+        save_figure(item.draw(item.data), folder, item.data.name)
+    return [folder / f"{item.data.name}.png" for item in items]
 
 
 @dataclass(frozen=True, slots=True)
