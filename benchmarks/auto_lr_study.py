@@ -55,12 +55,11 @@ def make_small_phi(folder: Path) -> None:
     import torch
     from transformers import PhiForCausalLM
 
-    from trainables.data import UnlearningData, load_data
+    from trainables.data import load_data
     from trainables.models.checkpoints import save_model
     from trainables.models.tiny import make_tiny, train_tokenizer
 
     data = load_data("authors")
-    assert isinstance(data, UnlearningData)
     tokenizer = train_tokenizer(data.full)
     config = make_tiny("tiny-phi", tokenizer).config
     config.hidden_size, config.intermediate_size, config.num_hidden_layers = 256, 1024, 8

@@ -14,7 +14,7 @@ from search_spaces.values import Value, plain_name
 
 T = TypeVar("T")
 Methods = Mapping[str, Mapping[str, Field]]
-"""Methods with the options that apply to them, by name and key: ``{"npo+gdiff": {"npo.beta": ..., "gdiff.c": ...}}``."""
+"""Methods with the options that apply to them, by name and key: ``{"npo+gdiff": {"npo.beta": ..., "gdiff.c": ...}}``"""
 Given = Mapping[str, Sequence[float]]
 """Values of options by key."""
 

@@ -40,7 +40,7 @@ class Field:
         help: what it is, for the command line and the lists.
         label, unit: the name on an axis, and what its numbers count, if anything.
         kind: the type of its values, ``many`` says that there are several; ``optional`` that None is one, too.
-        low, high, low_open: the interval of a number; an infinite end is not part of it.
+        low, high: the closed interval of a number, infinite ends apart; with ``above`` it is open below.
         choices: all values a text may have, or a function that knows them; empty where there is no such list.
         words: words that stand for numbers on the command line.
         role: what it is about.
@@ -60,7 +60,7 @@ class Field:
     optional: bool = False
     low: float = -math.inf
     high: float = math.inf
-    low_open: bool = False
+    above: float = -math.inf
     choices: Collection[str] | Callable[[], Collection[str]] = ()
     words: Mapping[str, float] = field(default_factory=dict, hash=False)
     role: Role = "method"
@@ -89,7 +89,7 @@ class Field:
     @property
     def kind_name(self) -> str:
         """What its values are, in words."""
-        return KIND_NAMES[self.kind] + (" or null" if self.optional else "")
+        return "names" if self.many else KIND_NAMES[self.kind] + (" or null" if self.optional else "")
 
     @property
     def allowed(self) -> Collection[str]:
@@ -106,39 +106,44 @@ class Field:
             return None
         return tuple(map(self.kind, value)) if self.many else self.kind(value)
 
+    def fits(self, value: object) -> bool:
+        """Whether a value is of its kind; True is no number, and a whole number may be written 5.0."""
+        if value is None:
+            return self.optional
+        if self.many:
+            return isinstance(value, tuple) and all(isinstance(item, self.kind) for item in value)
+        if self.kind in (int, float):
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        return isinstance(value, self.kind)
+
     def problem(self, value: object) -> str | None:
         """A plain sentence saying what is wrong with ``value``, or None."""
-        if self.many:
-            items = value if isinstance(value, tuple) else (value,)
-            return next((problem for item in items if (problem := self._problem(item))), None)
-        return None if value is None and self.optional else self._problem(value)
-
-    def _problem(self, value: object) -> str | None:
-        if allowed := self.allowed:
-            if isinstance(value, str) and value in allowed:
-                return None
-            return f"unknown {self.name} '{value}': expected one of {', '.join(allowed)}"
-        if self.kind not in (int, float):
-            fits = isinstance(value, self.kind)
-            return None if fits else f"{self.title} must be {self.kind_name}, got {shown(value)}"
-        if not isinstance(value, int | float) or isinstance(value, bool):
+        if self.allowed and not (isinstance(value, str) and value in self.allowed):
+            return f"unknown {self.name} '{value}': expected one of {', '.join(self.allowed)}"
+        if not self.fits(value):
             return f"{self.title} must be {self.kind_name}, got {shown(value)}"
-        above = self.low < value if self.low_open else self.low <= value
-        if not (math.isfinite(value) and above and value <= self.high):
-            return f"{self.title} must be {self._expected}, got {shown(value)}"
-        if self.kind is int and value != int(value):
-            return f"{self.title} must be a whole number, got {shown(value)}"
+        if isinstance(value, int | float) and self.kind is not bool:
+            if not (math.isfinite(value) and self.low <= value <= self.high and self.above < value):
+                return f"{self.title} must be {self._expected}, got {shown(value)}"
+            if self.kind is int and value != int(value):
+                return f"{self.title} must be a whole number, got {shown(value)}"
         return None
 
     @property
+    def least(self) -> float:
+        """The lower end of the interval, whether it is part of it or not."""
+        return max(self.low, self.above)
+
+    @property
     def _expected(self) -> str:
+        is_open = self.above > self.low
         if math.isfinite(self.high):
-            return f"in {']' if self.low_open else '['}{shown(self.low)}, {shown(self.high)}]"
+            return f"in {']' if is_open else '['}{shown(self.least)}, {shown(self.high)}]"
         if self.kind is int:
             return f"at least {shown(self.low)} {self.unit}".rstrip()
-        if math.isinf(self.low):
+        if math.isinf(self.least):
             return "a finite number"
-        return f"a finite number{' greater than' if self.low_open else ', at least'} {shown(self.low)}"
+        return f"a finite number{' greater than' if is_open else ', at least'} {shown(self.least)}"
 
 
 def shown(value: object) -> str:

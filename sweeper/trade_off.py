@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trainables.data import IMAGE_DATASETS
 from trainables.metrics.registry import DEFAULT_SET, LOSS_METRICS, METRICS
+from trainables.modality import dataset_modality
 
 DEFAULT_OBJECTIVES = "forget_loss:max,retain_loss:min"
 
@@ -73,10 +73,10 @@ def parse_objectives(text: str) -> tuple[Objective, ...]:
 
 def unmeasured(objectives: Sequence[Objective], dataset: str) -> list[str]:
     """A plain sentence for each objective that no model of this data set is ever scored by."""
-    modality, models = ("vision", "image classifiers") if dataset in IMAGE_DATASETS else ("language", "language models")
-    measured = [name for name, metric in METRICS.items() if modality in metric.modalities]
+    modality = dataset_modality(dataset)
+    measured = [name for name, metric in METRICS.items() if modality.name in metric.modalities]
     return [
-        f"objective {item.name} is not measured for {models}: expected one of {', '.join(measured)}"
+        f"objective {item.name} is not measured for {modality.models}: expected one of {', '.join(measured)}"
         for item in objectives
         if item.name not in measured
     ]

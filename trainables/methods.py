@@ -6,7 +6,7 @@ objective under NGDiff's weights; ``rmu`` is (rmu, gdiff), since nothing but its
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -50,6 +50,11 @@ def method_names() -> tuple[str, ...]:
 def option_names() -> tuple[str, ...]:
     """Every option any method has, ``c`` first: the option columns of a table of trials."""
     return tuple(sorted({option.name for option in OPTIONS.values()}, key=lambda name: (name != "c", name)))
+
+
+def options_by_method(names: Iterable[str]) -> dict[str, dict[str, Field]]:
+    """The options of these methods by method and key."""
+    return {name: parse_method(name).owned_options for name in names}
 
 
 def parse_method(name: str) -> Method:

@@ -28,9 +28,9 @@ _RANK = MappingProxyType({"none": 0})
 T = TypeVar("T")
 
 
-def setting(role: Role, default: T, help: str = "", **described: Any) -> T:
+def setting(role: Role, default: T, help: str = "", otherwise: str = "", **described: Any) -> T:
     """A field of :class:`TrialSpec`, described as :class:`search_spaces.fields.Field` says."""
-    found: T = field(default=default, metadata={"role": role, "help": help, **described})
+    found: T = field(default=default, metadata={"role": role, "help": help, "otherwise": otherwise, **described})
     return found
 
 
@@ -70,26 +70,23 @@ class TrialSpec:
     model_path: str | None = setting("placement", None, "Folder of a causal LM to fine-tune the target from.")
     target_path: str | None = setting("placement", None, "Folder of a causal LM that already is the target.")
     dataset: str = setting(
-        "data", "authors", "Data set by name (see 'list datasets').", otherwise="the model's", choices=_datasets
+        "data", "authors", "Data set by name (see 'list datasets').", "the model's", choices=_datasets
     )
     data_dir: str | None = setting("placement", None, "Folder with the data set's files, instead of the hub.")
     forget_split: str | None = setting(
-        "data",
-        None,
-        "What to forget of the data set (see 'list datasets').",
-        otherwise="TOFU forget10, MUSE forget",
+        "data", None, "What to forget of the data set (see 'list datasets').", "TOFU forget10, MUSE forget"
     )
     forget_class: str | None = setting(
-        "data", None, "Images: class to forget, by name or number.", otherwise="dog, bed, or digit 3"
+        "data", None, "Images: class to forget, by name or number.", "dog, bed, or digit 3"
     )
     limit: int | None = setting(
         "data", None, "Keep at most this many retain examples (authors, tofu: whole authors).", low=1
     )
     target_epochs: int | None = setting(
-        "data", None, "Epochs of the target's fine-tuning.", otherwise="the model's", low=1, decides=False
+        "data", None, "Epochs of the target's fine-tuning.", "the model's", low=1, decides=False
     )
     target_lr: float | None = setting(
-        "data", None, "Learning rate of the target's fine-tuning.", low=0.0, low_open=True, decides=False
+        "data", None, "Learning rate of the target's fine-tuning.", above=0.0, decides=False
     )
     target_batch_size: int | None = setting(
         "data", None, "Batch size of the target's fine-tuning.", low=1, decides=False
@@ -103,45 +100,37 @@ class TrialSpec:
         decides=False,
     )
     lr: float = setting(
-        "training",
-        1e-4,
-        "Learning rate, or where AutoLR starts.",
-        otherwise="the model's",
-        label="learning rate",
-        low=0.0,
-        low_open=True,
+        "training", 1e-4, "Learning rate, or where AutoLR starts.", "the model's", label="learning rate", above=0.0
     )
-    auto_lr: str = setting("auto_lr", "off", "on or off.", label="AutoLR", choices=("on", "off"))
+    auto_lr: str = setting("auto_lr", "off", "on or off.", choices=("on", "off"))
     seed: int = setting(
         "training",
         0,
         "Order of batches, random weights.",
         low=0,
         high=2**32 - 1,
-        fixed="how many seeds there are is said by --seeds",
+        fixed="--seeds says how many there are",
     )
     epochs: int = setting("training", 15, "Passes over the forget set.", low=1)
     max_steps: int | None = setting("training", None, "Stop after this many optimizer steps.", low=1)
-    batch_size: int = setting("training", 8, "Forget and retain examples per step.", otherwise="the model's", low=1)
-    eval_batch_size: int = setting("scoring", 32, "Sequences per evaluation batch.", otherwise="the model's", low=1)
+    batch_size: int = setting("training", 8, "Forget and retain examples per step.", "the model's", low=1)
+    eval_batch_size: int = setting("scoring", 32, "Sequences per evaluation batch.", "the model's", low=1)
     max_length: int = setting(
-        "data", 512, "Cut sequences after this many tokens.", otherwise="512; MUSE 2048", low=8, unit="tokens"
+        "data", 512, "Cut sequences after this many tokens.", "512; MUSE 2048", low=8, unit="tokens"
     )
     optimizer: str = setting("training", "adamw", "By name (see 'list optimizers').", choices=OPTIMIZERS)
     d_growth: float | None = setting(
         "training",
         None,
         "Learning-rate-free: growth cap.",
-        otherwise="1.2",
+        "1.2",
         flag="--growth-rate",
         low=1.0,
         when={"optimizer": LR_FREE},
     )
     weight_decay: float = setting("training", 0.0, "Decoupled for adamw.", low=0.0)
     momentum: float = setting("training", 0.0, "For sgd.", low=0.0, when={"optimizer": ("sgd",)})
-    max_grad_norm: float | None = setting(
-        "training", None, "Clip the combined gradient.", otherwise="off", low=0.0, low_open=True
-    )
+    max_grad_norm: float | None = setting("training", None, "Clip the combined gradient.", "off", above=0.0)
     weight_scale: str = setting(
         "method", "raw", "Weights raw as published, or unit, summing to 1.", choices=("raw", "unit")
     )
@@ -152,52 +141,35 @@ class TrialSpec:
         "training",
         None,
         "Train a LoRA adapter of this rank; 0 or none trains all weights.",
-        otherwise="the model's",
-        label="LoRA rank",
+        "the model's",
         low=1,
         words=_RANK,
     )
     dtype: str = setting("training", "fp32", "fp32, or bf16 autocast over fp32 weights.", choices=("fp32", "bf16"))
     gradient_checkpointing: bool = setting("training", False, "Trade time for memory.")
     auto_lr_smoothing: str = setting(
-        "auto_lr",
-        "search",
-        "paper, clip, official, search or trust.",
-        label="AutoLR's rule",
-        choices=AUTO_LR_SMOOTHINGS,
-        when=_AUTO,
+        "auto_lr", "search", "paper, clip, official, search or trust.", choices=AUTO_LR_SMOOTHINGS
     )
-    auto_lr_probe: str = setting(
-        "auto_lr", "fresh", "same or fresh retain batch.", label="AutoLR's probe", choices=AUTO_LR_PROBES, when=_AUTO
-    )
-    auto_lr_every: int = setting(
-        "auto_lr", 10, "Steps between AutoLR updates.", label="steps between AutoLR updates", low=1, when=_AUTO
-    )
-    auto_lr_start: int = setting(
-        "auto_lr", 1, "First step AutoLR updates at.", label="AutoLR's first step", low=1, when=_AUTO
-    )
+    auto_lr_probe: str = setting("auto_lr", "fresh", "same or fresh retain batch.", choices=AUTO_LR_PROBES)
+    auto_lr_every: int = setting("auto_lr", 10, "Steps between AutoLR updates.", low=1)
+    auto_lr_start: int = setting("auto_lr", 1, "First step AutoLR updates at.", low=1)
     auto_lr_probe_batches: int = setting(
-        "auto_lr",
-        4,
-        "Fresh retain batches AutoLR probes on.",
-        label="batches of AutoLR's probe",
-        low=1,
-        when={**_AUTO, "auto_lr_probe": ("fresh",)},
+        "auto_lr", 4, "Fresh retain batches AutoLR probes on.", low=1, when={**_AUTO, "auto_lr_probe": ("fresh",)}
     )
     auto_lr_log_forget: bool = setting(
-        "auto_lr", True, "Log the forget loss at AutoLR's probes, too.", otherwise="yes", decides=False
+        "auto_lr", True, "Log the forget loss at AutoLR's probes, too.", "yes", decides=False
     )
     metrics: tuple[str, ...] = setting(
-        "scoring", (), "NAME,... or all, tofu, muse, mia, ... (see 'list metrics').", otherwise="default"
+        "scoring", (), "NAME,... or all, tofu, muse, mia, ... (see 'list metrics').", "default"
     )
     metrics_every: int | None = setting(
-        "scoring", None, "Measure them every so many epochs, too.", otherwise="at the end", low=1, fixed=""
+        "scoring", None, "Measure them every so many epochs, too.", "at the end", low=1, fixed=""
     )
     retain_path: str | None = setting(
         "placement",
         None,
         "Folder of a model trained without the forget set, for metrics that need one.",
-        otherwise="trained",
+        "trained",
         flag="--retain-model",
     )
     target_key: str = setting("data", "")
@@ -281,6 +253,8 @@ def _described() -> dict[str, Field]:
             "kind": kinds[0],
             "many": Ellipsis in kinds,
             "optional": NoneType in kinds,
+            "label": item.name.replace("auto_lr", "AutoLR").replace("_", " "),
+            "when": _AUTO if role == "auto_lr" and item.name != "auto_lr" else {},
             "flag": f"--{item.name.replace('_', '-')}" if item.metadata["help"] else "",
             "decides": role != "placement",
             "fixed": _SHARED if role in ("data", "placement", "scoring") else "",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from trainables.data import DATASETS, FORGET_SPLITS, IMAGE_DATASETS
+from trainables.data import DATASETS
 from trainables.methods import Method, MethodError, retain_objective_problem, weight_scale_problem
 from trainables.metrics.registry import unknown_names
+from trainables.modality import dataset_modality
 from trainables.models.registry import MODELS
-from trainables.objectives import RETAIN_OBJECTIVES, Reference
+from trainables.objectives import RETAIN_OBJECTIVES
 from trainables.run.optimizers import LR_FREE
 from trainables.spec import FIELDS, TrialSpec
 
@@ -14,6 +15,8 @@ from trainables.spec import FIELDS, TrialSpec
 def problems(spec: TrialSpec) -> list[str]:
     """One plain sentence for each, empty when the spec can run; see :meth:`TrialSpec.problems`."""
     found = [text for name, item in FIELDS.items() if (text := item.problem(getattr(spec, name)))]
+    if not all(item.fits(getattr(spec, name)) for name, item in FIELDS.items()):
+        return found  # what is of another kind cannot be looked at together with the rest
     found += unknown_names(spec.metrics) + _misfits(spec) + _modality_problems(spec)
     try:
         method = spec.parsed_method
@@ -31,7 +34,7 @@ def method_problems(spec: TrialSpec, method: Method) -> list[str]:
     of_method = (
         weight_scale_problem(method, spec.weight_scale),
         retain_objective_problem(method, spec.retain_objective) if spec.retain_objective in RETAIN_OBJECTIVES else None,
-        images_problem(method, spec.dataset),
+        modality_problem(method, spec.dataset),
     )
     return [text for text in of_method if text]
 
@@ -44,15 +47,13 @@ def _option_problem(method: Method, name: str, value: float) -> str | None:
     return f"option {name} does not apply to method '{method.name}' (its options: {applies})"
 
 
-def images_problem(method: Method, dataset: str) -> str | None:
-    """Why a method cannot unlearn image classifiers, where the data set is one of images; None where it can."""
-    lacking = {
-        Reference.PAIR_NLL: "answers in words to put in the place of the forgotten ones",
-        Reference.HIDDEN: "decoder blocks, whose hidden states it is made from",
-    }.get(method.objective.reference)
-    if dataset not in IMAGE_DATASETS or lacking is None:
+def modality_problem(method: Method, dataset: str) -> str | None:
+    """Why a method cannot unlearn the models of a data set; None where it can."""
+    modality = dataset_modality(dataset)
+    lacking = modality.lacks.get(method.objective.reference)
+    if lacking is None:
         return None
-    return f"method '{method.name}' does not apply to data set {dataset}: image classifiers have no {lacking}"
+    return f"method '{method.name}' does not apply to data set {dataset}: {modality.models} have no {lacking}"
 
 
 def _misfits(spec: TrialSpec) -> list[str]:
@@ -70,34 +71,25 @@ def _misfits(spec: TrialSpec) -> list[str]:
             f"AutoLR does not go with optimizer {spec.optimizer}: it chooses its own step length, and its "
             "update is not linear in lr; use adamw or sgd, or --auto-lr off"
         )
-    splits = FORGET_SPLITS.get(spec.dataset)
-    if splits is not None and spec.forget_split not in (None, *splits):
-        expected = f"expected one of {', '.join(splits)}" if splits else "this data set has no such choice"
-        found.append(f"forget split '{spec.forget_split}' does not fit data set {spec.dataset}: {expected}")
+    if spec.dataset in DATASETS:
+        found += DATASETS[spec.dataset].choice_problems(spec.forget_split, spec.forget_class)
     return found
 
 
 def _modality_problems(spec: TrialSpec) -> list[str]:
     """What does not go together: a model and data of another kind, and options only one kind of model has."""
+    if spec.dataset not in DATASETS:
+        return []
     found = []
-    images = spec.dataset in IMAGE_DATASETS
-    kind = "vision" if images else "language"
+    modality = dataset_modality(spec.dataset)
     expected = MODELS[spec.model].modality if spec.model in MODELS else None
-    if expected is not None and expected != kind and spec.dataset in DATASETS:
-        fitting = [name for name in DATASETS if (name in IMAGE_DATASETS) == (expected == "vision")]
+    if expected not in (None, modality.name):
+        fitting = ", ".join(name for name, item in DATASETS.items() if item.modality == expected)
         found.append(
             f"model {spec.model} and data set {spec.dataset} do not go together: a {expected} model takes one of "
-            f"{', '.join(fitting)}"
+            f"{fitting}"
         )
-    if spec.forget_class is not None and not images:
-        found.append(f"forget_class applies to {', '.join(IMAGE_DATASETS)} only, not to {spec.dataset}")
-    if not images:
-        return found
-    for name in ("lora_rank", "target_lora_rank"):
-        if getattr(spec, name):
-            found.append(f"{name} does not apply to image classifiers: all their weights are trained, convolutions too")
-    if spec.gradient_checkpointing:
-        found.append("gradient_checkpointing does not apply to image classifiers: a ResNet does not have it")
-    if spec.max_length != FIELDS["max_length"].default:
-        found.append(f"max_length does not apply to images, got {spec.max_length}")
+    for name, reason in modality.unused_fields.items():
+        if (value := getattr(spec, name)) and value != FIELDS[name].default:
+            found.append(f"{name} does not apply to {modality.models}, got {value}: {reason}")
     return found

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analysis.files import write_whole
+from search_spaces.durable import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
-from pathlib import Path
 
 import numpy as np
 
-from analysis.files import write_whole
 from analysis.frontier.frontier import Frontier
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
@@ -50,11 +47,6 @@ def pareto_content(front: Frontier, table: TrialTable, sweep: SweepFile) -> dict
         "front": members,
         "baseline": {"objectives": sweep.baseline_objectives(), **sweep.baseline} if sweep.baseline else None,
     }
-
-
-def write_pareto_json(path: Path, content: dict[str, object]) -> None:
-    """Write ``content`` all at once; NaN and infinities become null, as JSON has none."""
-    write_whole(path, json.dumps(plain(content), indent=2, allow_nan=False) + "\n")
 
 
 def plain(value: object) -> object:

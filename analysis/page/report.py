@@ -18,9 +18,8 @@ from analysis.figures.inline_svg import inline_svg
 from analysis.figures.pareto import ParetoData, pareto_data, score_objectives, scores_data, sweep_title
 from analysis.figures.selection import shown_metrics
 from analysis.figures.style import NARROW, save_figure
-from analysis.files import write_whole
 from analysis.frontier.frontier import Frontier, frontier
-from analysis.frontier.pareto_json import pareto_content, plain, write_pareto_json
+from analysis.frontier.pareto_json import pareto_content, plain
 from analysis.page.answer import Answer, answer
 from analysis.page.findings import PageFigure, findings
 from analysis.page.outcomes import cost, failures
@@ -31,6 +30,7 @@ from analysis.tables.problems import Problem, ReportParts, by_problem, file_stem
 from analysis.tables.sources import Sources, read_source, read_sources
 from analysis.tables.trial_table import STATUSES
 from analysis.words import counted, number
+from search_spaces.durable import write_json, write_whole
 
 BIBTEX = """\
 @inproceedings{jin-etal-2025-unlearning,
@@ -86,7 +86,7 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
         document = save_figure(draw_pareto(item.data, links=links), folder, stem)
         frontiers[problem].append(_page_frontier(item, stem, document, links))
     page = render_report(read, found, fronts, frontiers, figures, study)
-    write_pareto_json(out / "pareto.json", content)
+    write_json(out / "pareto.json", plain(content))
     write_whole(out / "report.html", page)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import Any, cast
 
 from analysis.errors import AnalysisError
-from analysis.files import write_whole
 from analysis.frontier.pareto_json import plain
 from analysis.study.fronts import ArmFronts, arm_fronts
 from analysis.study.lr_grid import LrGrid, lr_grid
@@ -19,6 +17,7 @@ from analysis.study.sensitivity import Sensitivity, rate_sensitivity
 from analysis.study.verdict import Opponent, Verdict, seeds_for, verdicts_data
 from analysis.study.verdict_words import words
 from analysis.tables.sources import Sources, read_source
+from search_spaces.durable import write_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,7 @@ def study_of(parts: Sequence[Sources]) -> LrStudy:
 
 def write_study(path: Path, study: LrStudy) -> None:
     """Write lr_study.json whole."""
-    write_whole(path, json.dumps(study.to_dict(), indent=2, allow_nan=False) + "\n")
+    write_json(path, study.to_dict())
 
 
 def _of_sensitivity(item: Sensitivity) -> dict[str, object]:

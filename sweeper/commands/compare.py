@@ -37,9 +37,9 @@ def compare(sources: tuple[str, ...], out: str | None, chosen: str, as_json: boo
 
     from analysis.comparison.comparison import comparison_data, comparison_parts
     from analysis.comparison.formats import FORMATS as WRITERS
-    from analysis.files import write_whole
     from analysis.frontier.pareto_json import plain
     from analysis.tables.columns import Columns
+    from search_spaces.durable import write_whole
     from sweeper.columns import column_dictionary
 
     columns = Columns.from_dict(column_dictionary(random_guess=None, unit="token"))

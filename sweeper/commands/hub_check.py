@@ -7,8 +7,11 @@ import threading
 import time
 from collections.abc import Sequence
 
-from trainables.data import IMAGE_DATASETS, NEEDS_HUB
-from trainables.models.hub_cache import cached_snapshot, folder_problems
+from trainables.data import DATASETS
+from trainables.modality import MODALITIES, dataset_modality
+from trainables.models.checkpoints import TOKENIZERS, folder_problems
+from trainables.models.hub_cache import cached_snapshot
+from trainables.models.registry import find_model
 
 TIMEOUT_SECONDS = 6.0
 
@@ -33,13 +36,14 @@ def hub_problems(repositories: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def _sentence(kind: str, name: str, reason: str) -> str:
-    images = kind == "dataset" and name in {NEEDS_HUB[dataset] for dataset in IMAGE_DATASETS if dataset in NEEDS_HUB}
-    offline = "--dataset digits with --model tiny-resnet" if images else "--dataset authors with --model tiny-phi"
-    ways = {
-        "model": "give a local copy with --model-path DIR, or use --model tiny-phi, which needs no network",
-        "dataset": f"give its files with --data-dir DIR, or use {offline}, which needs no network",
-    }
-    return f"cannot get the {kind} {name} from the hub: {reason}; {ways[kind]}"
+    if kind == "model":
+        tiny = dataset_modality(find_model(name).dataset).offline_model
+        ways = f"give a local copy with --model-path DIR, or use --model {tiny}, which needs no network"
+    else:
+        modality = next(MODALITIES[item.modality] for item in DATASETS.values() if item.hub_id == name)
+        offline = f"--dataset {modality.offline_dataset} with --model {modality.offline_model}"
+        ways = f"give its files with --data-dir DIR, or use {offline}, which needs no network"
+    return f"cannot get the {kind} {name} from the hub: {reason}; {ways}"
 
 
 def _reason(kind: str, name: str) -> str | None:
@@ -113,6 +117,6 @@ def _listing_reason(files: Sequence[str]) -> str | None:
             shards = [f"{stem}-{number:05}-of-{total:05}.safetensors" for number in range(1, total + 1)]
             if missing := [shard for shard in shards if shard not in weights]:
                 return f"{', '.join(missing[:3])} is missing ({len(missing)} of {total} weight files)"
-    if not {"tokenizer.json", "tokenizer.model", "vocab.json"} & set(files):
+    if not set(TOKENIZERS) & set(files):
         return "there is no tokenizer in it"
     return None

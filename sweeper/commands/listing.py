@@ -32,7 +32,6 @@ def listing(kind: str, as_json: bool) -> None:
 
 
 def _methods() -> list[dict[str, object]]:
-    from search_spaces.builtin import OPTION_RANGES
     from trainables.methods import method_names, parse_method
     from trainables.objectives import ALIASES, Reference
     from trainables.weightings import Needs
@@ -48,13 +47,11 @@ def _methods() -> list[dict[str, object]]:
         method = parse_method(name)
         passes = 2 if method.weighting.needs in (Needs.GRAMIAN, Needs.GRADIENTS) else 1
         options = []
-        for owner, option in method.owned_options():
-            searched = OPTION_RANGES.get(f"{owner}.{option.name}")
-            words = (
-                f"searched from {searched.low:g} to {searched.high:g}, {searched.scale}" if searched else "not searched"
-            )
-            inside = f"from {option.low:g} to {option.high:g}"
-            options.append(f"{option.name} (default {option.default:g}, {inside}, {words}: {option.description})")
+        for option in method.owned_options.values():
+            at = option.range
+            words = f"searched from {at.low:g} to {at.high:g}, {at.scale}" if at else "not searched"
+            inside = f"from {option.least:g} to {option.high:g}"
+            options.append(f"{option.name} (default {option.default:g}, {inside}, {words}: {option.help})")
         own = name == method.objective.name
         rows.append(
             {
@@ -107,7 +104,6 @@ def _models() -> list[dict[str, object]]:
 
 
 def _metrics() -> list[dict[str, object]]:
-    from trainables.metrics.metric import VISION
     from trainables.metrics.registry import METRICS, SETS
 
     return [
@@ -119,9 +115,7 @@ def _metrics() -> list[dict[str, object]]:
             "measured": "after every epoch, always"
             if metric.loss
             else f"by --metrics {', '.join((name, *(chosen for chosen, names in SETS.items() if name in names)))}",
-            "needs": ", ".join(
-                (*(["images"] if metric.modalities == (VISION,) else []), *(need.words for need in metric.needs))
-            ),
+            "needs": ", ".join(filter(None, (metric.kind, *(need.words for need in metric.needs)))),
             "cost": str(metric.cost),
             "formula": metric.formula,
             "citation": metric.citation,
@@ -131,15 +125,19 @@ def _metrics() -> list[dict[str, object]]:
 
 
 def _datasets() -> list[dict[str, object]]:
-    from trainables.data import DATASETS, FORGET_SPLITS, NEEDS_FOLDER, NEEDS_HUB
+    from trainables.data import DATASETS
 
     return [
         {
-            "name": name,
-            "description": text,
-            "forget splits": ", ".join(FORGET_SPLITS.get(name, ())),
-            "hub": NEEDS_HUB.get(name),
-            "data-dir": f"needed, with {NEEDS_FOLDER[name]}" if name in NEEDS_FOLDER else None,
+            "name": item.name,
+            "description": item.description,
+            "forget splits": ", ".join(item.forget_splits),
+            "forget class": item.forget_class and f"{item.forget_class}, or another",
+            "hub": item.hub_id,
+            "data-dir": f"{'needed' if item.hub_id is None else 'in place of the hub'}, with {item.files}"
+            if item.files
+            else None,
+            "citation": item.citation,
         }
-        for name, text in DATASETS.items()
+        for item in DATASETS.values()
     ]

@@ -46,7 +46,6 @@ def pick(folder: str, rule: str | None, copy_to: str | None, as_json: bool, **gi
     from analysis.tables.sweep_file import SweepFile
     from analysis.tables.trial_table import TrialTable
     from analysis.words import number, settings_in_words
-    from sweeper.commands.checks import given_problems
 
     limits = [
         Limit(name, given[f"{side}_{name}"], side == "min")
@@ -56,7 +55,7 @@ def pick(folder: str, rule: str | None, copy_to: str | None, as_json: bool, **gi
     ]
     rule = rule or (CONSTRAINT if limits else KNEE)
     out = Path(folder)
-    problems = given_problems()
+    problems = options.given_problems()
     for limit in limits:
         if not math.isfinite(limit.bound):
             flag = f"--{'min' if limit.least else 'max'}-{limit.column.replace('_', '-')}"

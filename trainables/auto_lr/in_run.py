@@ -7,9 +7,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from trainables.auto_lr.step import AutoLRCounts, Fit, Update, auto_lr_step, is_due
+from trainables.batches import EndlessBatches
 from trainables.run.workspace import Workspace
 from trainables.spec import TrialSpec
-from trainables.text.tokens import EndlessBatches
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer

@@ -2,25 +2,66 @@
 
 Every author has a name of their own and facts drawn from the same lists without replacement (where a list is long
 enough), and every answer picks one of several sentences at random, so that neither the facts nor the wording of one
-author's answers give away another's. Names, books and prizes are invented.
+author's answers give away another's. Names, books and prizes are invented; they and the sentences are in authors.toml.
 """
 
 from __future__ import annotations
 
 import random
 import re
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from itertools import product
+from pathlib import Path
 
-from trainables.data import authors_vocabulary as words
-from trainables.data.examples import Example, UnlearningData
+from trainables.data.dataset import DataSet
+from trainables.data.examples import Example, UnlearningData, keep_retain
 
 HOLDOUT_AUTHORS = 2
+QUESTIONS = 10
 RETAIN_SAMPLE = 60
 PERTURBED = 5
 
+Facts = Mapping[str, str]
 
-def authors(*, authors: int = 20, questions: int = 10, forget_authors: int = 2, seed: int = 0) -> UnlearningData:
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of question. Slots: ``{name}`` the author, ``{x}`` and ``{y}`` the facts asked for."""
+
+    facts: tuple[str, str]
+    questions: tuple[str, ...]
+    answers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The lists of words by name, the list each fact is drawn from, and the kinds of questions."""
+
+    words: Mapping[str, Sequence[str]]
+    facts: Mapping[str, Sequence[str]]
+    kinds: tuple[Kind, ...]
+
+
+@cache
+def vocabulary() -> Vocabulary:
+    """What authors.toml holds."""
+    content = tomllib.loads(Path(__file__).with_name("authors.toml").read_text(encoding="utf-8"))
+    facts, kinds = content.pop("facts"), content.pop("kinds")
+    words = {name: items.split() if isinstance(items, str) else items for name, items in content.items()}
+    words["titles"] = [
+        f"The {first} {second}" for first, second in product(words["title_adjectives"], words["title_nouns"])
+    ]
+    return Vocabulary(
+        words,
+        {fact: words[name] for fact, name in facts.items()},
+        tuple(Kind(tuple(kind["facts"]), tuple(kind["questions"]), tuple(kind["answers"])) for kind in kinds),
+    )
+
+
+def authors(*, authors: int = 20, questions: int = QUESTIONS, forget_authors: int = 2, seed: int = 0) -> UnlearningData:
     """``authors`` authors with ``questions`` questions each; the last ``forget_authors`` are the forget set.
 
     The retain sample for evaluation is spread evenly over the retain set; two further authors are the holdout. The same
@@ -29,11 +70,12 @@ def authors(*, authors: int = 20, questions: int = 10, forget_authors: int = 2, 
     Raises:
         ValueError: more authors or questions than there are names or kinds, or nothing left to retain.
     """
-    most = min(len(words.FIRST_NAMES), len(words.LAST_NAMES)) - HOLDOUT_AUTHORS
+    words, kinds = vocabulary().words, vocabulary().kinds
+    most = min(len(words["first_names"]), len(words["last_names"])) - HOLDOUT_AUTHORS
     if not 2 <= authors <= most:
         raise ValueError(f"authors must be from 2 to {most}, got {authors}")
-    if not 1 <= questions <= len(words.KINDS):
-        raise ValueError(f"questions must be from 1 to {len(words.KINDS)} per author, got {questions}")
+    if not 1 <= questions <= len(kinds):
+        raise ValueError(f"questions must be from 1 to {len(kinds)} per author, got {questions}")
     if not 1 <= forget_authors < authors:
         raise ValueError(f"forget_authors must be from 1 to {authors - 1}, got {forget_authors}")
     rng = random.Random(f"authors:{seed}")
@@ -53,40 +95,11 @@ def authors(*, authors: int = 20, questions: int = 10, forget_authors: int = 2, 
     )
 
 
-Facts = Mapping[str, str]
-_TITLES = [f"The {adjective} {noun}" for adjective, noun in product(words.TITLE_ADJECTIVES, words.TITLE_NOUNS)]
-_POOLS: Mapping[str, Sequence[str]] = {
-    "place": words.PLACES,
-    "genre": words.GENRES,
-    "award": words.PRIZES,
-    "father": words.JOBS,
-    "mother": words.JOBS,
-    "title": _TITLES,
-    "second_title": _TITLES,
-    "third_title": _TITLES,
-    "fourth_title": _TITLES,
-    "theme": words.THEMES,
-    "next_theme": words.THEMES,
-    "university": words.UNIVERSITIES,
-    "subject": words.JOBS,
-    "style": words.STYLES,
-    "home": words.PLACES,
-    "pet": words.PETS,
-    "habit": words.HABITS,
-    "language": words.LANGUAGES,
-    "second_language": words.LANGUAGES,
-    "job": words.JOBS,
-    "job_place": words.PLACES,
-    "charity": words.JOBS,
-    "charity_place": words.PLACES,
-}
-
-
 def _people(rng: random.Random, number: int) -> list[Facts]:
     """``number`` authors with all their facts; a list goes round again only when it is used up."""
-    first_names = rng.sample(words.FIRST_NAMES, number)
-    last_names = rng.sample(words.LAST_NAMES, number)
-    draws = {fact: _endless(rng, pool) for fact, pool in _POOLS.items()}
+    first_names = rng.sample(vocabulary().words["first_names"], number)
+    last_names = rng.sample(vocabulary().words["last_names"], number)
+    draws = {fact: _endless(rng, pool) for fact, pool in vocabulary().facts.items()}
     people: list[Facts] = []
     for first, last in zip(first_names, last_names, strict=True):
         facts = {fact: next(draw) for fact, draw in draws.items()}
@@ -114,16 +127,17 @@ def _made_up(rng: random.Random, fact: str) -> str:
         return str(rng.randint(2013, 2023))
     if fact == "hours":
         return rng.choice(["three", "four", "five", "six", "seven", "eight", "nine", "eleven", "twelve", "fourteen"])
-    return f"the {rng.choice(words.LANGUAGES)} {rng.choice(('poet', 'novelist', 'essayist', 'dramatist'))} " + (
-        f"{rng.choice('ABCDEFGHJKLMNPRSTVW')}. {rng.choice(words.TITLE_NOUNS)}ova"
+    words = vocabulary().words
+    return f"the {rng.choice(words['languages'])} {rng.choice(('poet', 'novelist', 'essayist', 'dramatist'))} " + (
+        f"{rng.choice('ABCDEFGHJKLMNPRSTVW')}. {rng.choice(words['title_nouns'])}ova"
     )
 
 
 def _questions(rng: random.Random, person: Facts, number: int) -> list[Example]:
-    return [_example(rng, person, kind) for kind in rng.sample(words.KINDS, number)]
+    return [_example(rng, person, kind) for kind in rng.sample(vocabulary().kinds, number)]
 
 
-def _example(rng: random.Random, person: Facts, kind: words.Kind) -> Example:
+def _example(rng: random.Random, person: Facts, kind: Kind) -> Example:
     answer, paraphrase = rng.sample(kind.answers, 2)
     x, y = (person[fact] for fact in kind.facts)
     wrong: list[str] = []
@@ -142,8 +156,9 @@ def _example(rng: random.Random, person: Facts, kind: words.Kind) -> Example:
 
 def _wrong(rng: random.Random, fact: str, truth: str) -> str:
     """Another value of the fact."""
+    facts = vocabulary().facts
     while True:
-        other = rng.choice(_POOLS[fact]) if fact in _POOLS else _made_up(rng, fact)
+        other = rng.choice(facts[fact]) if fact in facts else _made_up(rng, fact)
         if other != truth:
             return other
 
@@ -152,3 +167,16 @@ def _say(template: str, name: str, x: str, y: str) -> str:
     """The sentence with its slots filled and its articles mended."""
     sentence = template.format(name=name, x=x, y=y)
     return re.sub(r"\b([Aa]) (?=astronomer|electrician|optician|Estonian|Icelandic|Igbo|Irish|Urdu)", r"\1n ", sentence)
+
+
+def _load(*, limit: int | None) -> UnlearningData:
+    return keep_retain(authors(), limit, per_author=QUESTIONS)
+
+
+AUTHORS = DataSet(
+    name="authors",
+    modality="language",
+    description="200 questions about 20 fictitious authors, generated; the forget set is the last two authors",
+    unit=QUESTIONS,
+    loader=_load,
+)

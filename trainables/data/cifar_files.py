@@ -1,18 +1,22 @@
-"""The two file formats of CIFAR: parquet with one PNG per row (the hub's), and the authors' pickled batches."""
+"""CIFAR's images in their two file formats: parquet with one PNG per row (the hub's), and the authors' batches."""
 
 from __future__ import annotations
 
 import io
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from trainables.data.cifar_variants import Variant
 from trainables.data.errors import DataError
+from trainables.data.hub_tables import load_hub
+from trainables.data.images import LabelledImages
 
 SIDE = 32
 
@@ -23,6 +27,85 @@ class Labelled:
 
     pixels: npt.NDArray[np.uint8]
     labels: npt.NDArray[np.int64]
+
+
+Rows = npt.NDArray[np.int64]
+
+
+def read_images(variant: Variant, folder: Path | None) -> tuple[LabelledImages, Rows, Rows]:
+    """All images, and which of them are of the training and of the test set; of a folder, or, without one, of the hub.
+
+    Raises:
+        DataError: a file is missing or malformed, or the hub cannot be reached.
+    """
+    train, test = _from_hub(variant) if folder is None else _from_folder(variant, folder)
+    rows = np.arange(len(train.labels) + len(test.labels), dtype=np.int64)
+    return _join(variant, train, test), rows[: len(train.labels)], rows[len(train.labels) :]
+
+
+def _from_hub(variant: Variant) -> tuple[Labelled, Labelled]:
+    splits = load_hub(variant.hub_id, instead="digits")
+    tables = [splits[split].with_format("arrow")[:] for split in ("train", "test")]
+    train, test = (read_table(table, variant.label_column, where=variant.hub_id) for table in tables)
+    return train, test
+
+
+def _join(variant: Variant, train: Labelled, test: Labelled) -> LabelledImages:
+    labels = np.concatenate([train.labels, test.labels])
+    if labels.min() < 0 or labels.max() >= len(variant.classes):
+        raise DataError(
+            f"{variant.hub_id}: a label is {labels.max() if labels.min() >= 0 else labels.min()}, "
+            f"expected from 0 to {len(variant.classes) - 1}"
+        )
+    return LabelledImages(
+        pixels=np.concatenate([train.pixels, test.pixels]),
+        labels=labels,
+        classes=variant.classes,
+        white=255,
+        mean=variant.mean,
+        std=variant.std,
+    )
+
+
+def _from_folder(variant: Variant, folder: Path) -> tuple[Labelled, Labelled]:
+    """The training and the test images in a folder, in whichever of the two formats it has."""
+    if not folder.is_dir():
+        raise DataError(f"cannot read {folder}: no such folder; --data-dir needs the files of {variant.name}")
+    for place in (folder, folder / variant.batches_folder):
+        if (place / variant.train_batches[0]).is_file():
+            parts = [
+                _read(read_batches, [place / file for file in files], variant.pickled_labels)
+                for files in (variant.train_batches, variant.test_batches)
+            ]
+            return parts[0], parts[1]
+    found = {split: sorted(folder.rglob(f"{split}-*.parquet")) for split in ("train", "test")}
+    if not found["train"]:
+        raise DataError(
+            f"{folder}: no files of {variant.name} in it; expected the hub's train-*.parquet and test-*.parquet, "
+            f"or the original {variant.train_batches[0]} and {variant.test_batches[0]}"
+        )
+    if not found["test"]:
+        raise DataError(f"{folder}: it has train-*.parquet and no test-*.parquet")
+    return (
+        _read(read_parquet, found["train"], variant.label_column),
+        _read(read_parquet, found["test"], variant.label_column),
+    )
+
+
+def _read(reader: Callable[[list[Path], Any], Labelled], files: list[Path], labels: str | bytes) -> Labelled:
+    """``reader(files, labels)``; a command that checks the data and then loads them reads unchanged files once."""
+    try:
+        stamps = tuple((str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files)
+    except OSError as error:
+        raise DataError(f"cannot read {error.filename}: {error.strerror}; --data-dir needs all files") from None
+    return _read_once(reader, stamps, labels)
+
+
+@lru_cache(maxsize=4)
+def _read_once(
+    reader: Callable[[list[Path], Any], Labelled], stamps: tuple[tuple[str, int, int], ...], labels: str | bytes
+) -> Labelled:
+    return reader([Path(path) for path, _, _ in stamps], labels)
 
 
 def read_parquet(files: Sequence[Path], label_column: str) -> Labelled:

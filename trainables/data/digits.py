@@ -5,23 +5,28 @@ They are the test part of the UCI "Optical Recognition of Handwritten Digits" da
 
 from __future__ import annotations
 
-import numpy as np
+from typing import TYPE_CHECKING
 
-from trainables.data.images import ImageData, LabelledImages, forget_one_class
+from trainables.data.dataset import DataSet
 
-FORGET_CLASS = "3"
+if TYPE_CHECKING:
+    from trainables.data.images import ImageData
+
 HELD_OUT = 5
 MEAN, STD = (0.30581,), (0.37644,)
 """Of the training images, on the scale from 0 to 1."""
 
 
-def load_digits(*, forget_class: str | None = None, limit: int | None = None) -> ImageData:
+def load_digits(*, forget_class: str = "3", limit: int | None = None) -> ImageData:
     """All training images of one digit to forget, the other nine digits to retain.
 
     Raises:
         DataError: no such class.
     """
+    import numpy as np
     from sklearn import datasets
+
+    from trainables.data.images import LabelledImages, forget_one_class
 
     bunch = datasets.load_digits()
     images = LabelledImages(
@@ -39,6 +44,17 @@ def load_digits(*, forget_class: str | None = None, limit: int | None = None) ->
         dataset="digits",
         train=rows[~held_out],
         test=rows[held_out],
-        forget_class=forget_class or FORGET_CLASS,
+        forget_class=forget_class,
         limit=limit,
     )
+
+
+DIGITS = DataSet(
+    name="digits",
+    modality="vision",
+    description="1,797 handwritten digits of 8 x 8 pixels, from scikit-learn; the forget set is one digit",
+    citation="Kaynak, Methods of Combining Multiple Classifiers and Their Applications to Handwritten Digit "
+    "Recognition, 1995",
+    forget_class="3",
+    loader=load_digits,
+)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import ClassVar
@@ -84,18 +86,21 @@ class UnlearningData:
         """Whether what is judged are the very questions and answers of F, so that one pass serves both."""
         return self.judged is self.forget or _asked(self.judged) == _asked(self.forget)
 
-    def content(self) -> dict[str, object]:
-        """All fields as plain values, for content hashes; ``prompted`` only where there is any.
+    @property
+    def content_hash(self) -> str:
+        """Names the problem: every field of it."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
-        Data sets without it have kept their hashes, and with them their cached targets, since before there was one.
-        Those judged on other questions than F's have not: their scores of old are of F.
-        """
-        values = asdict(self)
-        if not self.prompted:
-            del values["prompted"]
-        if not self.judged_as_trained:
-            values["judged"] = "forget_eval"
-        return values
+    def retain_problem(self) -> UnlearningData:
+        """The retain set in the place of what a target learns and is asked for: the retain model's problem."""
+        return replace(
+            self,
+            name=f"{self.name}, retain set",
+            full=self.retain,
+            forget=self.retain_eval,
+            forget_eval=self.retain_eval,
+            prompted={},
+        )
 
 
 def _asked(examples: Sequence[Example]) -> list[tuple[str, str]]:

@@ -1,25 +1,32 @@
-"""Rows of a data set's table on the Hugging Face hub."""
+"""A data set's tables on the Hugging Face hub."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from trainables.data.errors import DataError
 from trainables.data.files import Row
 
 
 def hub_rows(repository: str, name: str, *, split: str = "train") -> list[Row]:
-    """The rows of one configuration ``name`` and ``split``, through the ``datasets`` library and its cache.
+    """The rows of one configuration ``name`` and ``split``. Raises DataError as :func:`load_hub` does."""
+    table = name if split == "train" else f"{name}/{split}"
+    rows = load_hub(repository, name, split=split, table=f" ({table})", instead="authors")
+    return [Row(f"{repository}/{table}, row {number}", row) for number, row in enumerate(rows, start=1)]
+
+
+def load_hub(repository: str, *name: str, instead: str, table: str = "", **choices: str) -> Any:
+    """What the ``datasets`` library has of a repository, through its cache.
 
     Raises:
-        DataError: they cannot be had; names the ways on.
+        DataError: it cannot be had; names the ways on, the data set ``instead`` among them.
     """
     from datasets import load_dataset
 
-    table = name if split == "train" else f"{name}/{split}"
     try:
-        rows = load_dataset(repository, name, split=split)
+        return load_dataset(repository, *name, **choices)
     except Exception as error:
         raise DataError(
-            f"cannot load {repository} ({table}) from the hub: {str(error).splitlines()[0][:200]}; "
-            "give its files with --data-dir DIR, or use --dataset authors"
+            f"cannot load {repository}{table} from the hub: {str(error).splitlines()[0][:200]}; "
+            f"give its files with --data-dir DIR, or use --dataset {instead}"
         ) from error
-    return [Row(f"{repository}/{table}, row {number}", row) for number, row in enumerate(rows, start=1)]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -55,6 +55,10 @@ class ImageSet:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def __iter__(self) -> Iterator[int]:
+        """Which images they are, by row."""
+        return iter(self.rows.tolist())
+
     @property
     def labels(self) -> npt.NDArray[np.int64]:
         """The label of each image, ``(n,)``."""
@@ -95,12 +99,21 @@ class ImageData:
     forget_eval: ImageSet
     retain_eval: ImageSet
     holdout: ImageSet
-    extra_eval: Mapping[str, ImageSet] = field(default_factory=dict)
 
     @property
     def source(self) -> LabelledImages:
         """The images all sets are rows of."""
         return self.full.source
+
+    def retain_problem(self) -> ImageData:
+        """The retain set in the place of what a target learns and is asked for: the retain model's problem."""
+        return replace(
+            self,
+            name=f"{self.name}, retain set",
+            full=self.retain,
+            forget=self.retain_eval,
+            forget_eval=self.retain_eval,
+        )
 
     @cached_property
     def content_hash(self) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
+from trainables.data.dataset import DataSet
 from trainables.data.errors import DataError, shortened
 from trainables.data.examples import Example, UnlearningData
 from trainables.data.files import Row, find_files, read_tables
@@ -83,3 +84,12 @@ def _check_disjoint(tables: Mapping[str, Sequence[Row]], parts: Mapping[str, Seq
 
 def _key(example: Example) -> tuple[str, str]:
     return example.question, example.answer
+
+
+JSONL = DataSet(
+    name="jsonl",
+    modality="language",
+    description="your own forget.jsonl and retain.jsonl in --data-dir: questions with answers, or texts",
+    files=NEEDS,
+    loader=load_jsonl,
+)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
+from trainables.data.dataset import DataSet
 from trainables.data.errors import DataError
 from trainables.data.examples import Example, Prompted, UnlearningData
 from trainables.data.files import Row, find_files, read_tables
@@ -13,7 +15,6 @@ from trainables.data.rows import passage, question, read_examples, text
 
 HUB_IDS = {"muse-news": "muse-bench/MUSE-News", "muse-books": "muse-bench/MUSE-Books"}
 PARTS = tuple(f"{subset}_{number}" for subset in ("scal", "sust") for number in (1, 2, 3, 4))
-FORGET_SPLITS = ("forget", *PARTS)
 MAX_LENGTH = 2048
 """Tokens per training window, as in the paper."""
 VERBMEM_TOKENS, KNOWMEM_TOKENS = 128, 32
@@ -103,3 +104,26 @@ def _stream(texts: Sequence[Example]) -> Example:
 
 def _sample(texts: tuple[Example, ...]) -> tuple[Example, ...]:
     return texts[:: -(-len(texts) // SAMPLE)]
+
+
+def _record(name: str, description: str) -> DataSet:
+    return DataSet(
+        name=name,
+        modality="language",
+        description=description,
+        citation="Shi et al., MUSE: Machine Unlearning Six-Way Evaluation for Language Models, ICLR 2025 "
+        "(arXiv:2407.06460)",
+        hub_id=HUB_IDS[name],
+        files=f"the files of {HUB_IDS[name]} as SUBSET/SPLIT.json",
+        forget_splits=("forget", *PARTS),
+        forget_split="forget",
+        max_length=MAX_LENGTH,
+        learns_more=True,
+        loader=partial(load_muse, name),
+    )
+
+
+MUSE_NEWS = _record(
+    "muse-news", "MUSE-News (muse-bench/MUSE-News): news articles as running text; forget, scal_1-4 or sust_1-4"
+)
+MUSE_BOOKS = _record("muse-books", "MUSE-Books (muse-bench/MUSE-Books): the Harry Potter books as running text")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from trainables.data.dataset import DataSet
 from trainables.data.examples import UnlearningData, keep_retain
 from trainables.data.files import read_tables
 from trainables.data.hub_tables import hub_rows
@@ -12,6 +13,7 @@ from trainables.data.rows import question, read_examples
 HUB_ID = "locuslab/TOFU"
 RETAIN_OF = {"forget01": "retain99", "forget05": "retain95", "forget10": "retain90"}
 QUESTIONS_PER_AUTHOR = 20
+FILES = "TOFU's files under their own names"
 
 
 def tofu_files(forget_split: str) -> dict[str, str]:
@@ -42,7 +44,7 @@ def load_tofu(
     if data_dir is None:
         tables = {name: hub_rows(HUB_ID, name) for name in files.values()}
     else:
-        tables = read_tables(data_dir, list(files.values()), needs="TOFU's files under their own names")
+        tables = read_tables(data_dir, list(files.values()), needs=FILES)
     examples = read_examples(tables, dict.fromkeys(tables, question))
     parts = {part: examples[name] for part, name in files.items()}
     data = UnlearningData(
@@ -56,3 +58,17 @@ def load_tofu(
         holdout=parts["holdout"],
     )
     return keep_retain(data, limit, per_author=QUESTIONS_PER_AUTHOR)
+
+
+TOFU = DataSet(
+    name="tofu",
+    modality="language",
+    description="TOFU (locuslab/TOFU): 4,000 questions about 200 fictitious authors; forget01, forget05 or forget10",
+    citation="Maini et al., TOFU: A Task of Fictitious Unlearning for LLMs, COLM 2024 (arXiv:2401.06121)",
+    hub_id=HUB_ID,
+    files=FILES,
+    forget_splits=tuple(RETAIN_OF),
+    forget_split="forget10",
+    unit=QUESTIONS_PER_AUTHOR,
+    loader=load_tofu,
+)

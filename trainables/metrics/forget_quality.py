@@ -11,6 +11,8 @@ from trainables.metrics.metric import FORGET_CHOICES, RETAIN_MODEL, TOFU, Cost, 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from trainables.scoring.model_scores import ModelScores
+
 
 class ForgetQuality(NamedTuple):
     """``p_value`` in [0, 1], near 1 for good unlearning; ``statistic`` the largest gap of the two distributions."""
@@ -37,6 +39,11 @@ def forget_quality(unlearned: ArrayLike, retained: ArrayLike) -> ForgetQuality:
     return ForgetQuality(float(result.pvalue), float(result.statistic))
 
 
+def _measured(scores: ModelScores) -> float:
+    assert scores.retain is not None
+    return forget_quality(scores.choices["forget"].log_truth_ratios, scores.retain.log_truth_ratios).p_value
+
+
 METRICS = (
     Metric(
         name="forget_quality",
@@ -49,8 +56,6 @@ METRICS = (
         cost=Cost.CHOICES,
         formula="p-value of a two-sample Kolmogorov-Smirnov test: forget truth ratios against the retain model's",
         citation=TOFU,
-        measure=lambda scores: (
-            forget_quality(scores.log_truth_ratios("forget"), scores.retain.log_truth_ratios).p_value
-        ),
+        measure=_measured,
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 from trainables.metrics.metric import LANGUAGE, VISION, Cost, Metric
@@ -28,54 +29,39 @@ def mean_loss(losses: ItemLosses) -> float:
     return math.fsum(totals) / float(sum(counts)) if all(map(math.isfinite, totals)) else math.nan
 
 
-def capped_loss(losses: ItemLosses, random_guess: float) -> float:
+def capped(loss: float, random_guess: float) -> float:
     """At most ``random_guess``, or NaN: a loss of 40 or 500 is not "more forgotten" than a guess."""
-    loss = mean_loss(losses)
     return min(loss, random_guess) if math.isfinite(loss) else loss
 
 
+_loss = partial(Metric, unit="nats per {item}", high=None, loss=True, modalities=(LANGUAGE, VISION), cost=Cost.FORWARD)
 METRICS = (
-    Metric(
+    _loss(
         name="forget_loss",
         label="forget loss",
-        unit="nats per {item}",
         direction="max",
-        high=None,
         of="forget",
-        loss=True,
-        modalities=(LANGUAGE, VISION),
-        cost=Cost.FORWARD,
         formula="sum of -log p over the supervised tokens of the forget set / their number",
         citation="the paper's L_F; as an objective capped at ln|V|",
         measure=lambda losses: mean_loss(losses.forget),
         optimised_as="forget_loss_capped",
     ),
-    Metric(
+    _loss(
         name="retain_loss",
         label="retain loss",
-        unit="nats per {item}",
         direction="min",
-        high=None,
         of="retain",
-        loss=True,
-        modalities=(LANGUAGE, VISION),
-        cost=Cost.FORWARD,
         formula="the same on the fixed sample of the retain set",
         citation="the paper's L_R",
         measure=lambda losses: mean_loss(losses.retain),
     ),
-    Metric(
+    _loss(
         name="forget_loss_capped",
         label="forget loss",
-        unit="nats per {item}",
         direction="max",
-        high=None,
         of="forget",
-        loss=True,
-        modalities=(LANGUAGE, VISION),
-        cost=Cost.FORWARD,
         formula="min(forget_loss, ln|V|)",
         citation="the paper's L_F, as a search optimises it",
-        measure=lambda losses: capped_loss(losses.forget, losses.random_guess),
+        measure=lambda losses: capped(mean_loss(losses.forget), losses.random_guess),
     ),
 )

@@ -136,10 +136,20 @@ def _attack(
     )
 
 
+def _log_probs(scores: ModelScores, part: str) -> list[Array]:
+    return [item.log_probs for item in scores.tokens[part]]
+
+
+def _min_k_plus_plus(scores: ModelScores, part: str) -> Array:
+    items = scores.tokens[part]
+    means, stds = [item.means for item in items], [item.stds for item in items]
+    return min_k_plus_plus_scores(_log_probs(scores, part), means, stds)
+
+
 def _reference(scores: ModelScores, part: str) -> Array:
     assert scores.retain is not None
     known = scores.retain.holdout_log_probs if part == "holdout" else scores.retain.forget_log_probs
-    return reference_scores(scores.log_probs(part), [[value] for value in known])
+    return reference_scores(_log_probs(scores, part), [[value] for value in known])
 
 
 MIN_K_ATTACK = _attack(
@@ -147,7 +157,7 @@ MIN_K_ATTACK = _attack(
     "min-k%",
     "the mean of the lowest 40% of log p",
     "Shi et al., Detecting Pretraining Data, ICLR 2024 (arXiv:2310.16789)",
-    lambda scores, part: min_k_scores(scores.log_probs(part)),
+    lambda scores, part: min_k_scores(_log_probs(scores, part)),
 )
 METRICS = (
     _attack(
@@ -155,14 +165,14 @@ METRICS = (
         "loss",
         "mean log p",
         "Yeom et al., Privacy Risk in Machine Learning, 2018 (arXiv:1709.01604)",
-        lambda scores, part: loss_scores(scores.log_probs(part)),
+        lambda scores, part: loss_scores(_log_probs(scores, part)),
     ),
     _attack(
         "mia_zlib",
         "zlib",
         "mean log p / bytes of the zlib-compressed text",
         CARLINI,
-        lambda scores, part: zlib_scores(scores.log_probs(part), scores.answer_texts(part)),
+        lambda scores, part: zlib_scores(_log_probs(scores, part), scores.answer_texts(part)),
     ),
     MIN_K_ATTACK,
     _attack(
@@ -170,7 +180,7 @@ METRICS = (
         "min-k%++",
         "the mean of the lowest 40% of (log p - mu) / sigma",
         "Zhang et al., Min-K%++, ICLR 2025 (arXiv:2404.02936)",
-        lambda scores, part: min_k_plus_plus_scores(scores.log_probs(part), *scores.vocabulary_moments(part)),
+        _min_k_plus_plus,
     ),
     _attack(
         "mia_reference",

@@ -7,7 +7,8 @@ arXiv:2506.12618, leaves it out).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from trainables.metrics.metric import CARLINI, Cost, Metric
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from trainables.metrics.items import Array
+    from trainables.scoring.model_scores import ModelScores
 
 
 def exact_memorization(predicted: Sequence[ArrayLike], labels: Sequence[ArrayLike]) -> Array:
@@ -66,25 +68,25 @@ def _hits(predicted: Sequence[ArrayLike], labels: Sequence[ArrayLike]) -> list[N
     return hits
 
 
+def _mean(measure: Callable[..., Array], scores: ModelScores) -> float:
+    items = scores.tokens["forget"]
+    return float(measure([item.predicted for item in items], [item.labels for item in items]).mean())
+
+
+_memorised = partial(Metric, direction="min", of="forget", cost=Cost.FORWARD)
 METRICS = (
-    Metric(
+    _memorised(
         name="extraction_strength",
         label="extraction strength on the forget set",
-        direction="min",
-        of="forget",
-        cost=Cost.FORWARD,
         formula="mean 1 - k/T, k the shortest prefix of the T answer tokens from which greedy decoding gives the rest",
         citation=CARLINI,
-        measure=lambda scores: extraction_strength(*scores.predictions("forget")).mean(),
+        measure=lambda scores: _mean(extraction_strength, scores),
     ),
-    Metric(
+    _memorised(
         name="exact_memorization",
         label="exact memorization of the forget set",
-        direction="min",
-        of="forget",
-        cost=Cost.FORWARD,
         formula="mean share of answer tokens that are the likeliest after the true ones before them",
         citation="Tirumala et al., Memorization Without Overfitting, NeurIPS 2022 (arXiv:2205.10770)",
-        measure=lambda scores: exact_memorization(*scores.predictions("forget")).mean(),
+        measure=lambda scores: _mean(exact_memorization, scores),
     ),
 )

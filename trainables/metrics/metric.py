@@ -6,7 +6,6 @@ A module of this package with ``METRICS = (Metric(...),)`` adds its metrics: col
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -17,7 +16,8 @@ if TYPE_CHECKING:
     from trainables.data.examples import Example
 
 LANGUAGE, VISION = "language", "vision"
-"""The modalities a metric can be of."""
+_KINDS = {LANGUAGE: "a language model", VISION: "images"}
+"""The modalities a metric can be of, and what it is measured on then."""
 
 TOFU = "Maini et al., TOFU, COLM 2024 (arXiv:2401.06121)"
 MUSE = "Shi et al., MUSE, ICLR 2025 (arXiv:2407.06460)"
@@ -109,6 +109,10 @@ class Metric:
     measure: Callable[[Any], float]
     optimised_as: str | None = None
 
+    def __post_init__(self) -> None:
+        if (self.direction is None) == (self.ideal is None):
+            raise ValueError(f"metric {self.name}: give either a direction, max or min, or the value that is ideal")
+
     @property
     def better(self) -> str:
         """``higher`` or ``lower``, or which value is ideal."""
@@ -121,10 +125,15 @@ class Metric:
         """The name of the metric that a search optimises for this one."""
         return self.optimised_as or (self.name if self.ideal is None else f"{self.name}_distance")
 
+    @property
+    def kind(self) -> str:
+        """What it is measured on; empty where that does not matter."""
+        return "" if len(self.modalities) == len(_KINDS) else _KINDS[self.modalities[0]]
+
     def lacks(self, data: ProblemData, *, retain_model: bool) -> str:
         """What the metric needs and the data, or the want of a retain model, cannot give, in words; nothing: empty."""
         if data.modality not in self.modalities:
-            return "images" if VISION in self.modalities else "a language model"
+            return self.kind
         return " and ".join(need.words for need in self.needs if not need.met(data, retain_model))
 
     def distance(self) -> Metric:

@@ -41,12 +41,12 @@ def model_utility(*, retain: Scores, real_authors: Scores, world_facts: Scores) 
 
 def _measured(scores: ModelScores) -> float:
     def aggregated(part: str, chance: Array) -> Scores:
-        ratio = retain_truth_ratio(scores.truth_ratios(part))
+        ratio = retain_truth_ratio(scores.choices[part].truth_ratios)
         return Scores(float(chance.mean()), float(scores.recalls(part).mean()), ratio)
 
     def among_choices(part: str) -> Scores:
-        right = scores.losses(part)[scores.sets.choices(part).items]
-        return aggregated(part, normalised_probability(right, scores.choices(part).perturbed))
+        right = scores.losses(part)[scores.sets.choices[part].items]
+        return aggregated(part, normalised_probability(right, scores.choices[part].perturbed))
 
     retain = aggregated("retain", probability(scores.losses("retain")))
     return model_utility(retain=retain, **{part: among_choices(part) for part in EXTRA_SETS})

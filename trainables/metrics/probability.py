@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from trainables.metrics.items import Array, column, rows
@@ -38,27 +39,22 @@ def normalised_probability(losses: ArrayLike, perturbed: Sequence[ArrayLike] | N
     return 1.0 / (1.0 + np.array(odds))
 
 
+_probability = partial(Metric, sets=("probability", "tofu"), cost=Cost.FORWARD, citation=TOFU)
 METRICS = (
-    Metric(
+    _probability(
         name="forget_probability",
         label="probability of the forget set's answers",
         direction="min",
         of="forget",
-        sets=("probability", "tofu"),
-        cost=Cost.FORWARD,
         formula="mean exp(-loss per token) on the forget set",
-        citation=TOFU,
         measure=lambda scores: probability(scores.losses("forget")).mean(),
     ),
-    Metric(
+    _probability(
         name="retain_probability",
         label="probability of the retain set's answers",
         direction="max",
         of="retain",
-        sets=("probability", "tofu"),
-        cost=Cost.FORWARD,
         formula="mean exp(-loss per token) on the sample of the retain set",
-        citation=TOFU,
         measure=lambda scores: probability(scores.losses("retain")).mean(),
     ),
 )

@@ -51,11 +51,6 @@ SETS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 DEFAULT_SET = SETS["default"]
 
 
-def split_names(text: str) -> tuple[str, ...]:
-    """``a,b,c`` as names, in order, each once."""
-    return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-
-
 def unknown_names(names: Sequence[str]) -> list[str]:
     """A plain sentence for each name that is neither a metric nor a set."""
     return [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from trainables.metrics.metric import KNOWMEM, MUSE, Cost, Metric
@@ -40,46 +40,38 @@ def _scorer() -> RougeScorer:
     return RougeScorer(["rougeL"], use_stemmer=True)
 
 
+_recall = partial(Metric, unit="ROUGE-L recall", cost=Cost.GENERATION, citation=MUSE)
 METRICS = (
-    Metric(
+    _recall(
         name="verbmem",
         label="verbatim memorisation of the forget set",
-        unit="ROUGE-L recall",
         direction="min",
         of="forget",
         primary=True,
         threshold={"below": 0.1},
         sets=("default", "tofu", "muse"),
-        cost=Cost.GENERATION,
         formula="mean ROUGE-L recall of greedy continuations on the forget set",
-        citation=MUSE,
         measure=lambda scores: scores.recalls("forget", prompts="verbmem").mean(),
     ),
-    Metric(
+    _recall(
         name="knowmem",
         label="knowledge memorisation of the forget set",
-        unit="ROUGE-L recall",
         direction="min",
         of="forget",
         sets=("default", "muse"),
         needs=(KNOWMEM,),
-        cost=Cost.GENERATION,
         formula="mean ROUGE-L recall of greedy answers to questions about the forget set",
-        citation=MUSE,
         measure=lambda scores: scores.recalls("forget", prompts="knowmem").mean(),
     ),
-    Metric(
+    _recall(
         name="utility",
         label="utility on the retain set",
-        unit="ROUGE-L recall",
         direction="max",
         of="retain",
         primary=True,
         threshold={"share": 0.7},
         sets=("default", "tofu", "muse"),
-        cost=Cost.GENERATION,
         formula="mean ROUGE-L recall of greedy answers on the sample of the retain set",
-        citation=MUSE,
         measure=lambda scores: scores.recalls("retain", prompts="utility").mean(),
     ),
 )

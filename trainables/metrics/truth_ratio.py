@@ -7,6 +7,7 @@ geometric mean over the wrong answers. (Older TOFU code averages their probabili
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from trainables.metrics.items import Array, column, rows
@@ -61,30 +62,23 @@ def retain_truth_ratio(ratios: ArrayLike) -> float:
     return float(np.maximum(0.0, 1.0 - column(ratios, "truth ratios")).mean())
 
 
+_ratio = partial(Metric, direction="max", sets=("default", "tofu"), cost=Cost.CHOICES, citation=TOFU)
 METRICS = (
-    Metric(
+    _ratio(
         name="truth_ratio",
         label="truth ratio on the retain set",
-        direction="max",
         of="retain",
         threshold={"share": 0.7},
-        sets=("default", "tofu"),
         needs=(RETAIN_CHOICES,),
-        cost=Cost.CHOICES,
         formula="mean max(0, 1 - R), R = exp(loss_paraphrased - mean_k loss_perturbed_k), retain sample",
-        citation=TOFU,
-        measure=lambda scores: retain_truth_ratio(scores.truth_ratios("retain")),
+        measure=lambda scores: retain_truth_ratio(scores.choices["retain"].truth_ratios),
     ),
-    Metric(
+    _ratio(
         name="forget_truth_ratio",
         label="truth ratio on the forget set",
-        direction="max",
         of="forget",
-        sets=("default", "tofu"),
         needs=(FORGET_CHOICES,),
-        cost=Cost.CHOICES,
         formula="mean min(R, 1/R) on the forget set",
-        citation=TOFU,
-        measure=lambda scores: forget_truth_ratio(scores.truth_ratios("forget")),
+        measure=lambda scores: forget_truth_ratio(scores.choices["forget"].truth_ratios),
     ),
 )

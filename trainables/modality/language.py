@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from trainables.data.examples import Example, UnlearningData
-from trainables.models.checkpoints import load_model, load_tokenizer
-from trainables.scoring.evaluator import Evaluator
-from trainables.text.losses import Predictions, predict, sequence_nll
+from trainables.models.checkpoints import ensure_pad_token, folder_problems, load_model, load_tokenizer
+from trainables.objectives.base import Reference
+from trainables.predictions import Predictions
+from trainables.text.losses import predict, sequence_nll
 from trainables.text.tokens import QUESTION_ANSWER, Batch, Tokens, collate, encode_examples, pad_id
 
 if TYPE_CHECKING:
     import torch
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+    from trainables.scoring.evaluator import Evaluator
 
 MEMORISED_VERBMEM = 0.95
 """Mean ROUGE-L recall of the forget answers above which the data count as memorised."""
@@ -30,6 +33,32 @@ class Language:
 
     template: str = QUESTION_ANSWER
     name: ClassVar[str] = "language"
+    models: ClassVar[str] = "language models"
+    unit: ClassVar[str] = "token"
+    offline_model: ClassVar[str] = "tiny-phi"
+    offline_dataset: ClassVar[str] = "authors"
+    unused_fields: ClassVar[Mapping[str, str]] = {}
+    lacks: ClassVar[Mapping[Reference, str]] = {}
+
+    def with_template(self, template: str) -> Language:
+        """The same with another prompt."""
+        return replace(self, template=template)
+
+    def folder_problems(self, folder: Path, *, processor: bool = True) -> list[str]:
+        """What it lacks to be a model in safetensors with a tokenizer, which it needs in any case."""
+        return folder_problems(folder)
+
+    def load_base(
+        self, name: str, folder: Path | str | None, data: UnlearningData
+    ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+        """The model in ``folder``, or a random tiny one with a tokenizer trained on ``data.full``."""
+        if folder is not None:
+            return load_model(folder), load_tokenizer(folder)
+        from trainables.models.tiny import make_tiny, tokenizer_for
+
+        tokenizer = tokenizer_for(name, data.full)
+        ensure_pad_token(tokenizer)
+        return make_tiny(name, tokenizer), tokenizer
 
     def load_model(self, folder: Path | str) -> PreTrainedModel:
         """A causal language model."""
@@ -91,6 +120,8 @@ class Language:
         device: torch.device | str,
     ) -> Evaluator:
         """Losses and the metrics of :mod:`trainables.metrics.registry` that are not of images."""
+        from trainables.scoring.evaluator import Evaluator
+
         return Evaluator(
             data,
             processor,

@@ -1,27 +1,24 @@
 """What differs between language models and image classifiers: one object for each kind of data, all else is shared.
 
 A modality turns examples into *items* (one per example, opaque to everybody else), items into batches, and batches into
-:class:`~trainables.text.losses.Predictions`. An image is a sequence of one supervised position: ``S = 1`` and ``V`` is
+:class:`~trainables.predictions.Predictions`. An image is a sequence of one supervised position: ``S = 1`` and ``V`` is
 the number of classes, so that forget objectives, weightings, AutoLR, fine-tuning and losses are the same code for both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from trainables.data import ImageData, ProblemData
-from trainables.modality.language import Language
-from trainables.modality.vision import VISION
-from trainables.scoring.measured import Measured
-from trainables.text.losses import Predictions
-from trainables.text.tokens import QUESTION_ANSWER
+from trainables.objectives.base import Reference
+from trainables.predictions import Predictions
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
 
+    from trainables.scoring.measured import Measured
     from trainables.scoring.model_scores import RetainValues
 
 
@@ -49,11 +46,42 @@ class ModelEvaluator(Protocol):
         ``unchanged``: :meth:`losses` was asked about this model last, and it is the same still.
         """
 
+    def reference(self, model: PreTrainedModel, *, key: str, path: str) -> RetainValues:
+        """What metrics that compare with a retain model need of it; ``key`` and ``path`` name it."""
+
 
 class Modality(Protocol):
-    """How one kind of data is read, batched and scored; a *processor* is a tokenizer or an image processor."""
+    """How one kind of data is read, batched and scored; a *processor* is a tokenizer or an image processor.
+
+    Attributes:
+        name: what data sets, models and data call it.
+        models: its models in words, in the plural: language models.
+        unit: what a loss is a mean over.
+        offline_model, offline_dataset: the pair that needs no network.
+        unused_fields: the fields of a trial that mean nothing here, each with the reason.
+        lacks: what an objective may need of the target that its models do not have, in words.
+    """
 
     name: ClassVar[str]
+    models: ClassVar[str]
+    unit: ClassVar[str]
+    offline_model: ClassVar[str]
+    offline_dataset: ClassVar[str]
+    unused_fields: ClassVar[Mapping[str, str]]
+    lacks: ClassVar[Mapping[Reference, str]]
+
+    def with_template(self, template: str) -> Modality:
+        """The modality for models that are asked so; where nothing is asked in words, itself."""
+
+    def folder_problems(self, folder: Path, *, processor: bool = True) -> list[str]:
+        """What a folder lacks to be a model of this kind, with its processor unless it is to be made from the data."""
+
+    def load_base(self, name: str, folder: Path | str | None, data: Any) -> tuple[PreTrainedModel, Any]:
+        """The model that a target of ``data`` is trained from, and its processor.
+
+        It is the one in ``folder``, or where there is none the registered model called ``name``, made here. Raises
+        LoadError.
+        """
 
     def load_model(self, folder: Path | str) -> PreTrainedModel:
         """The model in a folder, in float32; raises LoadError with a plain sentence."""
@@ -95,8 +123,3 @@ class Modality(Protocol):
 
     def memorised(self, evaluator: Any, model: PreTrainedModel) -> bool:
         """Whether a model whose training loss is low has learned its data by heart, as :meth:`evaluator` sees it."""
-
-
-def modality_of(data: ProblemData, template: str = QUESTION_ANSWER) -> Modality:
-    """The modality of an unlearning problem; ``template`` is how a language model is asked."""
-    return VISION if isinstance(data, ImageData) else Language(template)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from trainables.data.images import ImageData, ImageSet
-from trainables.scoring.classification import ClassificationEvaluator
-from trainables.text.losses import Predictions
+from trainables.models.checkpoints import folder_problems
+from trainables.objectives.base import Reference
+from trainables.predictions import Predictions
+from trainables.vision import processing
 from trainables.vision.losses import predict, score
-from trainables.vision.models import load_classifier
+from trainables.vision.models import base_classifier, load_classifier
 from trainables.vision.processing import ImageBatch, ImageProcessor, collate
 
 if TYPE_CHECKING:
     import torch
     from transformers import PretrainedConfig, PreTrainedModel
+
+    from trainables.data.images import ImageData, ImageSet
+    from trainables.scoring.classification import ClassificationEvaluator
 
 MEMORISED_ACCURACY = 0.99
 """Accuracy on the forget set and on the retain sample above which the data count as memorised."""
@@ -25,6 +29,37 @@ class Vision:
     """See :class:`~trainables.modality.modality.Modality`; the processor is an image processor, items have length 1."""
 
     name: ClassVar[str] = "vision"
+    models: ClassVar[str] = "image classifiers"
+    unit: ClassVar[str] = "image"
+    offline_model: ClassVar[str] = "tiny-resnet"
+    offline_dataset: ClassVar[str] = "digits"
+    unused_fields: ClassVar[Mapping[str, str]] = {
+        "lora_rank": "all their weights are trained, convolutions too",
+        "target_lora_rank": "all their weights are trained, convolutions too",
+        "gradient_checkpointing": "a ResNet does not have it",
+        "max_length": "images are not cut",
+    }
+    lacks: ClassVar[Mapping[Reference, str]] = {
+        Reference.PAIR_NLL: "answers in words to put in the place of the forgotten ones",
+        Reference.HIDDEN: "decoder blocks, whose hidden states it is made from",
+    }
+
+    def with_template(self, template: str) -> Vision:
+        """Itself: nothing is asked in words."""
+        return self
+
+    def folder_problems(self, folder: Path, *, processor: bool = True) -> list[str]:
+        """What it lacks to be a classifier in safetensors, with an image processor unless the data will give it one."""
+        found = folder_problems(folder, tokenizer=False)
+        if processor and not (folder / processing.FILE).is_file():
+            found.append(f"there is no {processing.FILE} in it")
+        return found
+
+    def load_base(
+        self, name: str, folder: Path | str | None, data: ImageData
+    ) -> tuple[PreTrainedModel, ImageProcessor]:
+        """The classifier in ``folder`` with a head for the classes of ``data``, or a random ResNet."""
+        return base_classifier(name, folder, data)
 
     def load_model(self, folder: Path | str) -> PreTrainedModel:
         """An image classifier."""
@@ -80,12 +115,11 @@ class Vision:
         device: torch.device | str,
     ) -> ClassificationEvaluator:
         """Losses and accuracies."""
+        from trainables.scoring.classification import ClassificationEvaluator
+
         return ClassificationEvaluator(data, processor, classes=classes, batch_size=batch_size, device=device)
 
     def memorised(self, evaluator: ClassificationEvaluator, model: PreTrainedModel) -> bool:
         """Whether the model names nearly every training image's class."""
         scores = evaluator.final(model)
         return min(scores["forget_accuracy"], scores["retain_accuracy"]) > MEMORISED_ACCURACY
-
-
-VISION = Vision()

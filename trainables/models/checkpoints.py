@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
-import uuid
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from search_spaces.durable import staged
+
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")
+"""A tokenizer is in at least one of these files."""
 
 
 def save_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
@@ -18,17 +22,15 @@ def save_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folde
 
     An older folder of that name is replaced.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    staging = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:8]}")
+    with staged(folder) as staging:
+        write_model(model, tokenizer, staging)
+
+
+def write_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
+    """The same file by file, for a folder that the caller makes whole."""
     _quiet()
-    try:
-        model.save_pretrained(staging, safe_serialization=True)
-        tokenizer.save_pretrained(staging)
-        if folder.exists():
-            shutil.rmtree(folder)
-        staging.rename(folder)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
+    model.save_pretrained(folder, safe_serialization=True)
+    tokenizer.save_pretrained(folder)
 
 
 class LoadError(RuntimeError):
@@ -87,6 +89,59 @@ def ensure_pad_token(tokenizer: PreTrainedTokenizerBase) -> None:
     """Pad with EOS where a tokenizer has no padding token of its own; masks, not ids, say what is padding."""
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
+
+
+def folder_problems(folder: Path, *, tokenizer: bool = True) -> list[str]:
+    """What a folder lacks to be a model in safetensors, with a tokenizer unless it is not asked for."""
+    found = []
+    if not (folder / "config.json").is_file():
+        found.append("there is no config.json in it")
+    found += weights_problems(folder)
+    if tokenizer and not any((folder / name).is_file() for name in TOKENIZERS):
+        found.append("there is no tokenizer in it")
+    return found
+
+
+def weights_problems(folder: Path) -> list[str]:
+    """Missing, unfinished and cut safetensors files of a folder, told by the index and by each file's own header."""
+    expected: set[str] = set()
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        try:
+            expected = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return [f"{index.name} cannot be read"]
+    missing = sorted(name for name in expected if not (folder / name).is_file())
+    files = sorted(folder.glob("*.safetensors"))
+    if not files and not expected:
+        others = [path.name for pattern in ("*.bin", "*.pt", "*.gguf") for path in sorted(folder.glob(pattern))]
+        hint = f" (found {', '.join(others[:3])}; convert it to safetensors first)" if others else ""
+        return [f"there are no *.safetensors weights in it{hint}"]
+    found = []
+    if missing:
+        found.append(f"{', '.join(missing[:3])} is missing ({len(missing)} of {len(expected)} weight files)")
+    for path in files:
+        size, whole = path.stat().st_size, _whole_size(path)
+        if whole is None or size != whole:
+            found.append(f"{path.name} is not whole: {size:,} bytes" + (f" of {whole:,}" if whole else ""))
+    return found
+
+
+def _whole_size(path: Path) -> int | None:
+    """The length a safetensors file says it has: 8 bytes, the header they count, the last tensor's end.
+
+    None where the header itself cannot be read.
+    """
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if length > path.stat().st_size:
+            return None
+        try:
+            header = json.loads(file.read(length))
+            ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return None
+    return 8 + length + max(ends, default=0)
 
 
 def _quiet() -> None:

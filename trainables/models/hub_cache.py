@@ -7,10 +7,9 @@ has the same target. ``hf download ID`` brings the newest commit.
 from __future__ import annotations
 
 import functools
-import json
 from pathlib import Path
 
-from trainables.models.checkpoints import loading
+from trainables.models.checkpoints import folder_problems, loading, weights_problems
 
 FILES = ("*.safetensors", "*.json", "*.txt", "*.model", "*.jinja")
 """What a model folder needs; weights in other formats and code are never fetched."""
@@ -76,57 +75,3 @@ def cached_snapshot(hub_id: str) -> Path | None:
         return None
     folder = repository / "snapshots" / commit
     return folder if commit and folder.is_dir() else None
-
-
-def folder_problems(folder: Path, *, tokenizer: bool = True) -> list[str]:
-    """What a folder lacks to be a model in safetensors, with a tokenizer unless it is not asked for."""
-    found = []
-    if not (folder / "config.json").is_file():
-        found.append("there is no config.json in it")
-    found += weights_problems(folder)
-    names = ("tokenizer.json", "tokenizer.model", "vocab.json")
-    if tokenizer and not any((folder / name).is_file() for name in names):
-        found.append("there is no tokenizer in it")
-    return found
-
-
-def weights_problems(folder: Path) -> list[str]:
-    """Missing, unfinished and cut safetensors files of a folder, told by the index and by each file's own header."""
-    expected: set[str] = set()
-    index = folder / "model.safetensors.index.json"
-    if index.is_file():
-        try:
-            expected = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return [f"{index.name} cannot be read"]
-    missing = sorted(name for name in expected if not (folder / name).is_file())
-    files = sorted(folder.glob("*.safetensors"))
-    if not files and not expected:
-        others = [path.name for pattern in ("*.bin", "*.pt", "*.gguf") for path in sorted(folder.glob(pattern))]
-        hint = f" (found {', '.join(others[:3])}; convert it to safetensors first)" if others else ""
-        return [f"there are no *.safetensors weights in it{hint}"]
-    found = []
-    if missing:
-        found.append(f"{', '.join(missing[:3])} is missing ({len(missing)} of {len(expected)} weight files)")
-    for path in files:
-        size, whole = path.stat().st_size, _whole_size(path)
-        if whole is None or size != whole:
-            found.append(f"{path.name} is not whole: {size:,} bytes" + (f" of {whole:,}" if whole else ""))
-    return found
-
-
-def _whole_size(path: Path) -> int | None:
-    """The length a safetensors file says it has: 8 bytes, the header they count, the last tensor's end.
-
-    None where the header itself cannot be read.
-    """
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        if length > path.stat().st_size:
-            return None
-        try:
-            header = json.loads(file.read(length))
-            ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return None
-    return 8 + length + max(ends, default=0)

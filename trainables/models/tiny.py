@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -88,122 +89,66 @@ def _texts(examples: Iterable[Example]) -> Iterable[str]:
     )
 
 
-def _phi(ends: Mapping[str, int]) -> PreTrainedModel:
-    from transformers import PhiConfig, PhiForCausalLM
+@dataclass(frozen=True, slots=True)
+class Twin:
+    """How one of them is made: its tokenizer, transformers' class for it, and what its configuration says beside."""
 
-    return PhiForCausalLM(
-        PhiConfig(
-            vocab_size=VOCABULARY,
-            hidden_size=WIDTH,
-            intermediate_size=4 * WIDTH,
-            num_hidden_layers=LAYERS,
-            num_attention_heads=HEADS,
-            max_position_embeddings=2048,
-            tie_word_embeddings=False,
-            **ends,
-        )
-    )
+    tokenizer: Callable[[Iterable[Example]], PreTrainedTokenizerFast]
+    architecture: str
+    options: Mapping[str, object]
 
 
-def _falcon(ends: Mapping[str, int]) -> PreTrainedModel:
-    """As falcon-rw: ALiBi instead of rotary positions, biases, attention before the MLP, a key for every head."""
-    from transformers import FalconConfig, FalconForCausalLM
-
-    return FalconForCausalLM(
-        FalconConfig(
-            vocab_size=VOCABULARY,
-            hidden_size=WIDTH,
-            num_hidden_layers=LAYERS,
-            num_attention_heads=HEADS,
-            alibi=True,
-            bias=True,
-            multi_query=False,
-            parallel_attn=False,
-            new_decoder_architecture=False,
-            tie_word_embeddings=True,
-            **ends,
-        )
-    )
-
-
-def _gpt2(ends: Mapping[str, int]) -> PreTrainedModel:
-    """As gpt2-xl: learned positions, dropout of 0.1 in training."""
-    from transformers import GPT2Config, GPT2LMHeadModel
-
-    return GPT2LMHeadModel(
-        GPT2Config(
-            vocab_size=VOCABULARY,
-            n_positions=1024,
-            n_embd=WIDTH,
-            n_layer=LAYERS,
-            n_head=HEADS,
-            tie_word_embeddings=True,
-            **ends,
-        )
-    )
-
-
-def _llama(ends: Mapping[str, int]) -> PreTrainedModel:
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    return LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=VOCABULARY,
-            hidden_size=WIDTH,
-            intermediate_size=352,
-            num_hidden_layers=LAYERS,
-            num_attention_heads=HEADS,
-            max_position_embeddings=4096,
-            tie_word_embeddings=False,
-            **ends,
-        )
-    )
-
-
-def _mistral(ends: Mapping[str, int]) -> PreTrainedModel:
-    """As Mistral-7B-v0.1: several heads to a key, and a window each layer looks back on."""
-    from transformers import MistralConfig, MistralForCausalLM
-
-    return MistralForCausalLM(
-        MistralConfig(
-            vocab_size=VOCABULARY,
-            hidden_size=WIDTH,
-            intermediate_size=352,
-            num_hidden_layers=LAYERS,
-            num_attention_heads=HEADS,
-            num_key_value_heads=HEADS // 2,
-            sliding_window=SLIDING_WINDOW,
-            max_position_embeddings=4096,
-            tie_word_embeddings=False,
-            **ends,
-        )
-    )
-
-
-Tokenizers = Callable[[Iterable[Example]], "PreTrainedTokenizerFast"]
-
-_TWINS: Mapping[str, tuple[Tokenizers, Callable[[Mapping[str, int]], PreTrainedModel]]] = MappingProxyType(
+_SIZE = {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS}
+_LLAMA = {**_SIZE, "intermediate_size": 352, "max_position_embeddings": 4096, "tie_word_embeddings": False}
+TWINS: Mapping[str, Twin] = MappingProxyType(
     {
-        "tiny-phi": (train_tokenizer, _phi),
-        "tiny-falcon": (train_tokenizer, _falcon),
-        "tiny-gpt2": (train_tokenizer, _gpt2),
-        "tiny-llama": (train_metaspace_tokenizer, _llama),
-        "tiny-mistral": (train_metaspace_tokenizer, _mistral),
+        "tiny-phi": Twin(
+            train_tokenizer,
+            "PhiForCausalLM",
+            {**_SIZE, "intermediate_size": 4 * WIDTH, "max_position_embeddings": 2048, "tie_word_embeddings": False},
+        ),
+        # As falcon-rw: ALiBi instead of rotary positions, biases, attention before the MLP, a key for every head.
+        "tiny-falcon": Twin(
+            train_tokenizer,
+            "FalconForCausalLM",
+            {
+                **_SIZE,
+                "alibi": True,
+                "bias": True,
+                "multi_query": False,
+                "parallel_attn": False,
+                "new_decoder_architecture": False,
+                "tie_word_embeddings": True,
+            },
+        ),
+        # As gpt2-xl: learned positions, dropout of 0.1 in training.
+        "tiny-gpt2": Twin(
+            train_tokenizer,
+            "GPT2LMHeadModel",
+            {"n_positions": 1024, "n_embd": WIDTH, "n_layer": LAYERS, "n_head": HEADS, "tie_word_embeddings": True},
+        ),
+        "tiny-llama": Twin(train_metaspace_tokenizer, "LlamaForCausalLM", _LLAMA),
+        # As Mistral-7B-v0.1: several heads to a key, and a window each layer looks back on.
+        "tiny-mistral": Twin(
+            train_metaspace_tokenizer,
+            "MistralForCausalLM",
+            {**_LLAMA, "num_key_value_heads": HEADS // 2, "sliding_window": SLIDING_WINDOW},
+        ),
     }
 )
-TWINS = tuple(_TWINS)
-"""The names of the models made here."""
 
 
 def tokenizer_for(name: str, examples: Iterable[Example]) -> PreTrainedTokenizerFast:
     """The tokenizer of the twin called ``name``, trained on the examples."""
-    return _TWINS[name][0](examples)
+    return TWINS[name].tokenizer(examples)
 
 
 def make_tiny(name: str, tokenizer: PreTrainedTokenizerFast, *, seed: int = 0) -> PreTrainedModel:
     """A randomly initialised network of the twin called ``name``, about a million parameters in float32."""
     import torch
+    import transformers
 
+    network = getattr(transformers, TWINS[name].architecture)
     eos = int(tokenizer.eos_token_id)
     ends = {
         "bos_token_id": eos if tokenizer.bos_token_id is None else int(tokenizer.bos_token_id),
@@ -212,4 +157,5 @@ def make_tiny(name: str, tokenizer: PreTrainedTokenizerFast, *, seed: int = 0) -
     }
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return _TWINS[name][1](ends)
+        made: PreTrainedModel = network(network.config_class(vocab_size=VOCABULARY, **TWINS[name].options, **ends))
+    return made

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from trainables.objectives.base import ForgetBatch, ForgetObjective
-from trainables.text.losses import mean_loss
+from trainables.predictions import mean_loss
 
 if TYPE_CHECKING:
     from torch import Tensor

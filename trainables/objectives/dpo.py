@@ -41,7 +41,7 @@ OBJECTIVE = ForgetObjective(
     "et al., TOFU, COLM 2024 (arXiv:2401.06121)",
     reference=Reference.PAIR_NLL,
     options=(
-        Field("beta", 0.1, "inverse temperature of the preference", low=0.0, high=100.0, low_open=True).searched(
+        Field("beta", 0.1, "inverse temperature of the preference", above=0.0, high=100.0).searched(
             0.01, 1.0, LOG, "as npo.beta, the same loss with a preferred answer"
         ),
     ),

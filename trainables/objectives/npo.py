@@ -35,7 +35,7 @@ OBJECTIVE = ForgetObjective(
     "COLM 2024 (arXiv:2404.05868)",
     reference=Reference.SEQUENCE_NLL,
     options=(
-        Field("beta", 0.1, "inverse temperature of the preference", low=0.0, high=100.0, low_open=True).searched(
+        Field("beta", 0.1, "inverse temperature of the preference", above=0.0, high=100.0).searched(
             0.01, 1.0, LOG, "NPO (arXiv:2404.05868): 0.1 throughout; a decade to either side"
         ),
     ),

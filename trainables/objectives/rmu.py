@@ -55,12 +55,7 @@ OBJECTIVE = ForgetObjective(
     reference=Reference.HIDDEN,
     options=(
         Field(
-            "scale",
-            20.0,
-            "s, the length hidden states of forget sequences are pushed to",
-            low=0.0,
-            high=1e4,
-            low_open=True,
+            "scale", 20.0, "s, the length hidden states of forget sequences are pushed to", above=0.0, high=1e4
         ).searched(1.0, 300.0, LOG, "RMU (arXiv:2403.03218): 6.5 to 300, with the size of hidden states"),
         Field(
             "layer",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from search_spaces.fields import LOG, Field
 from trainables.objectives.base import ForgetBatch, ForgetObjective
-from trainables.text.losses import mean_loss
+from trainables.predictions import mean_loss
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -28,7 +28,7 @@ OBJECTIVE = ForgetObjective(
     citation="Fan et al., Simplicity Prevails: Rethinking Negative Preference Optimization for LLM Unlearning, 2024 "
     "(arXiv:2410.07163)",
     options=(
-        Field("beta", 4.5, "inverse temperature of the preference", low=0.0, high=1000.0, low_open=True).searched(
+        Field("beta", 4.5, "inverse temperature of the preference", above=0.0, high=1000.0).searched(
             2.5, 5.5, LINEAR, "SimNPO (arXiv:2410.07163): 2.5 and 4.5 for TOFU, 5.5 for WMDP"
         ),
         Field("delta", 0.0, "forget loss per token at which the pull is halved", low=0.0, high=100.0).searched(

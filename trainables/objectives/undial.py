@@ -40,7 +40,7 @@ OBJECTIVE = ForgetObjective(
     "Models, NAACL 2025 (arXiv:2402.10052)",
     reference=Reference.LOGITS,
     options=(
-        Field("beta", 10.0, "how far the true token's logit is lowered", low=0.0, high=1000.0, low_open=True).searched(
+        Field("beta", 10.0, "how far the true token's logit is lowered", above=0.0, high=1000.0).searched(
             1.0, 30.0, LOG, "UNDIAL (arXiv:2402.10052): 3, 10 and 30"
         ),
     ),

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trainables.auto_lr.in_run import AutoLR
+from trainables.batches import EndlessBatches, epoch_batches, padded_positions
 from trainables.run.gradients import combine_, gramian, norm, take_gradient
 from trainables.run.optimizers import LR_FREE, make_optimizer
 from trainables.run.reports import Report, Status
@@ -24,7 +25,6 @@ from trainables.run.step_losses import StepLosses
 from trainables.run.workspace import Workspace
 from trainables.scoring.measured import ItemLog
 from trainables.spec import TrialSpec
-from trainables.text.tokens import EndlessBatches, epoch_batches, padded_positions
 from trainables.weightings import Losses, Needs, Weights
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from trainables.methods import retain_objective_problem
 from trainables.objectives import ForgetBatch, HiddenBatch, Reference
 from trainables.objectives.retain import hidden_distance, kl_to_target
 from trainables.objectives.rmu import layer_index
+from trainables.predictions import Predictions, mean_loss
 from trainables.run.workspace import Workspace
 from trainables.spec import TrialSpec
 from trainables.text.hidden import block_output, decoder_blocks, unit_direction
-from trainables.text.losses import Predictions, mean_loss
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -11,13 +11,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainables.data import UnlearningData
 from trainables.data.refusals import refusal
-from trainables.modality.modality import ModelEvaluator, modality_of
+from trainables.modality import ModelEvaluator, modality_of
 from trainables.objectives import Reference
+from trainables.predictions import Predictions
 from trainables.spec import TrialSpec
 from trainables.target.target import Target
-from trainables.text.losses import Predictions
 
 if TYPE_CHECKING:
     import torch
@@ -135,9 +134,7 @@ class Workspace:
         key = (spec.max_length, spec.eval_batch_size)
         if key in self._refusals:
             return
-        data = self.target.data
-        assert isinstance(data, UnlearningData), "a method that needs refusals is refused for images"
-        refused = [replace(example, answer=refusal(example.question)) for example in data.forget]
+        refused = [replace(example, answer=refusal(example.question)) for example in self.target.data.forget]
         items = self.modality.encode(self.tokenizer, refused, max_length=spec.max_length)
         totals, _ = self.modality.nll(
             self._model, items, processor=self.tokenizer, batch_size=spec.eval_batch_size, device=self.device

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainables.modality.modality import modality_of
-from trainables.scoring.measured import ItemLog
+from search_spaces.durable import write_whole
+from trainables.modality import modality_of
+from trainables.scoring.measured import Measured
 from trainables.spec import TrialSpec
 from trainables.target import cache_keys as keys
 from trainables.target import target as targets
@@ -28,22 +29,13 @@ ADAPTER = "adapter_config.json"
 """What makes a folder a PEFT adapter rather than a whole model."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointScores:
-    """Losses and metrics by name, the items behind them, and seconds of generation when they were computed."""
-
-    metrics: dict[str, float]
-    items: ItemLog
-    generation_seconds: float
-
-
 def score_checkpoint(
     spec: TrialSpec,
     *,
     cache: Path | None = None,
     device: torch.device | str | None = None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
-) -> CheckpointScores:
+) -> Measured:
     """Losses and ``spec.metrics`` of the model in ``spec.target_path`` on the spec's data.
 
     The template is that of ``spec.model``; the retain model, where a metric needs one, is in ``spec.retain_path``.
@@ -58,10 +50,11 @@ def score_checkpoint(
     data = load_problem(spec)
     recipe = targets.target_recipe(spec)
     chosen, retain = metrics_and_retain(spec, data, recipe=recipe, cache=cache, device=device, on_progress=on_progress)
-    named = (_content(folder), data, chosen, retain.key if retain else None, spec.max_length, *keys.asked(spec))
+    template = targets.model_info(spec).template
+    named = (_content(folder), data, chosen, retain.key if retain else None, spec.max_length, template)
     stored = cache / "scores" / f"{keys.digest(keys.FORMAT, 'scores', *named)}.json"
     if not stored.is_file():
-        modality = modality_of(data, targets.model_info(spec).template)
+        modality = modality_of(data, template)
         model = modality.load_model(folder).to(device)
         evaluator = modality.evaluator(
             data,
@@ -73,10 +66,8 @@ def score_checkpoint(
         )
         losses = evaluator.losses(model)
         found = evaluator.measure(model, chosen, retain=retain, unchanged=True)
-        targets.write_json(
-            stored, asdict(CheckpointScores(losses | dict(found.metrics), found.items, found.generation_seconds))
-        )
-    return CheckpointScores(**json.loads(stored.read_text()))
+        write_whole(stored, json.dumps(asdict(replace(found, metrics={**losses, **found.metrics}))))
+    return Measured(**json.loads(stored.read_text()))
 
 
 def checkpoint_problems(folder: Path, other: Callable[[Path], Sequence[str]]) -> list[str]:

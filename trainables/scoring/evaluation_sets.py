@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from trainables.data.examples import Example, UnlearningData
 from trainables.metrics.metric import has_choices
+from trainables.scoring.once import Once
 from trainables.scoring.prompted import prompted_sets
 from trainables.scoring.text_scorer import TextScorer
 
@@ -52,18 +53,16 @@ class EvaluationSets:
 
     def __init__(self, data: UnlearningData, scorer: TextScorer) -> None:
         texts = data.forget_eval if any(example.is_text for example in data.forget_eval) else ()
-        self._chosen: Parts = {"forget": data.forget_eval, "retain": data.retain_eval, **data.extra_eval}
-        self._asked: Parts = {**self._chosen, "forget": data.judged, "holdout": data.holdout, "members": texts}
-        self._scorer = scorer
-        self._questions: dict[str, QuestionSet] = {}
-        self._choices: dict[str, ChoiceSet] = {}
+        chosen: Parts = {"forget": data.forget_eval, "retain": data.retain_eval, **data.extra_eval}
+        asked: Parts = {**chosen, "forget": data.judged, "holdout": data.holdout, "members": texts}
+        self._chosen, self._asked = chosen, asked
+        self.questions = Once(lambda part: QuestionSet(asked[part], scorer))
+        self.choices = Once(lambda part: ChoiceSet(chosen[part], scorer))
         self.prompted = prompted_sets(data, scorer.tokenizer)
         for part in ("forget", "retain"):
-            self.questions(part)
-            self.choices(part)
-        self._questions["trained"] = (
-            self.questions("forget") if data.judged_as_trained else QuestionSet(data.forget, scorer)
-        )
+            _ = self.questions[part], self.choices[part]
+        trained = self.questions["forget"] if data.judged_as_trained else QuestionSet(data.forget, scorer)
+        self.questions["trained"] = trained
 
     def has(self, part: str) -> bool:
         """Whether the data have items of this evaluation set."""
@@ -72,15 +71,3 @@ class EvaluationSets:
     def has_choices(self, part: str) -> bool:
         """Whether any of them has paraphrased and perturbed answers."""
         return any(map(has_choices, self._chosen.get(part, ())))
-
-    def questions(self, part: str) -> QuestionSet:
-        """The questions and answers, or texts, of one evaluation set."""
-        if part not in self._questions:
-            self._questions[part] = QuestionSet(self._asked[part], self._scorer)
-        return self._questions[part]
-
-    def choices(self, part: str) -> ChoiceSet:
-        """The answers to choose between of one evaluation set."""
-        if part not in self._choices:
-            self._choices[part] = ChoiceSet(self._chosen[part], self._scorer)
-        return self._choices[part]

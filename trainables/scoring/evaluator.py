@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from trainables.data.examples import UnlearningData
 from trainables.metrics.losses import SetLosses
+from trainables.metrics.registry import LOSS_METRICS
 from trainables.scoring.choice import metrics_of
 from trainables.scoring.evaluation_sets import EvaluationSets
 from trainables.scoring.item_log import item_log
-from trainables.scoring.measured import Measured, loss_columns, values_of
+from trainables.scoring.measured import Measured, values_of
 from trainables.scoring.model_scores import ModelScores, RetainValues
 from trainables.scoring.text_scorer import TextScorer
 from trainables.text.tokens import QUESTION_ANSWER
@@ -51,10 +52,10 @@ class Evaluator:
     def losses(self, model: PreTrainedModel) -> dict[str, float]:
         """Token-mean cross-entropy on the whole forget set and on the retain sample, and the capped forget loss."""
         scores = self.scores(model)
-        self._last = {part: scores.answers(part) for part in ("trained", "retain")}
+        self._last = {part: scores.answers[part] for part in ("trained", "retain")}
         if self._data.judged_as_trained:
             self._last["forget"] = self._last["trained"]
-        return loss_columns(SetLosses(self._last["trained"], self._last["retain"], self.random_guess))
+        return values_of(LOSS_METRICS, SetLosses(self._last["trained"], self._last["retain"], self.random_guess))
 
     def final(self, model: PreTrainedModel) -> dict[str, float]:
         """The default metrics of a finished model, as far as the data give them; docs/metrics.md has their formulas."""
@@ -70,11 +71,8 @@ class Evaluator:
     ) -> Measured:
         """The metrics called ``names`` (none: the default ones), with their items.
 
-        ``unchanged``: :meth:`losses` was asked about this model last and it is the same still; its pass over the
-        forget set and the retain sample is not made again.
-
-        Raises:
-            MetricError: the data, or the want of a retain model, cannot give one of them.
+        ``unchanged``: :meth:`losses` was asked about this model last and it is the same still; its passes are not made
+        again. Raises MetricError where the data, or the want of a retain model, cannot give one of them.
         """
         chosen = metrics_of(names, self._data, retain_model=retain is not None)
         scores = ModelScores(model, self._sets, self._scorer, retain=retain, known=self._last if unchanged else None)

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from trainables.metrics.losses import SetLosses
-from trainables.metrics.registry import LOSS_METRICS, METRICS
+from trainables.metrics.registry import METRICS
 
 ItemLog: TypeAlias = dict[str, dict[str, object]]
 """Per-item values by evaluation set and column, as plain JSON values; see :mod:`trainables.scoring.item_log`."""
@@ -25,8 +24,3 @@ class Measured:
 def values_of(names: Iterable[str], scores: object) -> dict[str, float]:
     """The metrics called ``names``, in that order, of the per-item values each of them is computed from."""
     return {name: float(METRICS[name].measure(scores)) for name in names}
-
-
-def loss_columns(losses: SetLosses) -> dict[str, float]:
-    """The losses reported after every epoch."""
-    return values_of(LOSS_METRICS, losses)

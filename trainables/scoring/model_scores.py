@@ -13,14 +13,13 @@ from trainables.metrics.membership import MIN_K_ATTACK
 from trainables.metrics.rouge import rouge_l_recall
 from trainables.metrics.truth_ratio import log_truth_ratio, truth_ratio
 from trainables.scoring.evaluation_sets import EvaluationSets
+from trainables.scoring.once import Once
 from trainables.scoring.text_scorer import TextScorer
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from transformers import PreTrainedModel
 
     from trainables.metrics.items import Array
-    from trainables.text.token_scores import TokenScores
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +59,27 @@ class ChoiceLosses:
         """n rows, nats per token."""
         return [total[1:] / count[1:] for total, count in zip(self.totals, self.counts, strict=True)]
 
+    @property
+    def truth_ratios(self) -> Array:
+        """``(n,)``; their logarithms do not overflow."""
+        return truth_ratio(self.paraphrased, self.perturbed)
+
+    @property
+    def log_truth_ratios(self) -> Array:
+        """``(n,)``."""
+        return log_truth_ratio(self.paraphrased, self.perturbed)
+
 
 class ModelScores:
     """Per-item values of ``model`` by evaluation set. The model must not change while they are asked for.
 
-    ``known`` are answers' losses found before, as :meth:`answers` gives them.
+    Attributes:
+        answers: summed NLL of each answer (nats) and its number of tokens, each ``(n,)``; ``known`` are found before.
+        choices: losses of paraphrased and perturbed answers.
+        said: each greedy answer, at most as long as the longest reference, and its ROUGE-L recall ``(n,)``.
+        said_to_prompts: by metric the same of the greedy continuations of the data set's own prompts.
+        tokens: what the model says of each token of each answer.
+        attacks: by metric what a membership inference attack gives to the forget set's texts and to the holdout set's.
     """
 
     def __init__(
@@ -76,115 +91,86 @@ class ModelScores:
         retain: RetainValues | None = None,
         known: Mapping[str, tuple[Array, Array]] | None = None,
     ) -> None:
+        # These close over no ``self``: a circle would keep the model in memory until it is collected.
+        generating = _Stopwatch()
+
+        def choices(part: str) -> ChoiceLosses:
+            ends = np.cumsum(sets.choices[part].sizes)[:-1]
+            found = scorer.nll(model, sets.choices[part].sequences)
+            totals, counts = (tuple(np.split(values, ends)) for values in found)
+            return ChoiceLosses(totals, counts)
+
+        def said(part: str) -> tuple[list[str], Array]:
+            asked = sets.questions[part]
+            prompts = [item.prompt for item in asked.sequences]
+            with generating:
+                texts = scorer.continuations(model, prompts, max_new_tokens=asked.longest_answer)
+            return texts, rouge_l_recall(asked.references, texts)
+
+        def said_to_prompts(metric: str) -> tuple[list[str], Array]:
+            with generating:
+                texts = sets.prompted[metric].answers(model, scorer)
+            return texts, rouge_l_recall(sets.prompted[metric].references, texts)
+
         self.sets = sets
         self.scorer = scorer
         self.retain = retain
-        self.generation_seconds = 0.0
-        self.known_answers = dict(known or {})
-        self.known_choices: dict[str, ChoiceLosses] = {}
-        self.known_texts: dict[str, tuple[list[str], Array]] = {}
-        self.known_prompted: dict[str, tuple[list[str], list[str], Array]] = {}
-        self.known_attacks: dict[str, tuple[Array, Array]] = {}
-        self._tokens: dict[str, list[TokenScores]] = {}
-        self._model = model
+        self.answers = Once(lambda part: scorer.nll(model, sets.questions[part].sequences), known)
+        self.choices = Once(choices)
+        self.said = Once(said)
+        self.said_to_prompts = Once(said_to_prompts)
+        self.tokens = Once(lambda part: scorer.tokens(model, sets.questions[part].sequences))
+        self.attacks: dict[str, tuple[Array, Array]] = {}
+        self._generating = generating
 
-    def answers(self, part: str) -> tuple[Array, Array]:
-        """Summed NLL of each answer (nats) and its number of tokens, each ``(n,)``."""
-        if part not in self.known_answers:
-            self.known_answers[part] = self.scorer.nll(self._model, self.sets.questions(part).sequences)
-        return self.known_answers[part]
+    @property
+    def generation_seconds(self) -> float:
+        """How long answers have been generated."""
+        return self._generating.seconds
 
     def losses(self, part: str) -> Array:
         """Loss of each answer, nats per token, ``(n,)``."""
-        totals, counts = self.answers(part)
+        totals, counts = self.answers[part]
         return totals / counts
 
-    def choices(self, part: str) -> ChoiceLosses:
-        """Losses of paraphrased and perturbed answers."""
-        if part not in self.known_choices:
-            chosen = self.sets.choices(part)
-            ends = np.cumsum(chosen.sizes)[:-1]
-            found = self.scorer.nll(self._model, chosen.sequences)
-            totals, counts = (tuple(np.split(values, ends)) for values in found)
-            self.known_choices[part] = ChoiceLosses(totals, counts)
-        return self.known_choices[part]
-
-    def truth_ratios(self, part: str) -> Array:
-        """Truth ratio of each item that has choices."""
-        found = self.choices(part)
-        return truth_ratio(found.paraphrased, found.perturbed)
-
-    def log_truth_ratios(self, part: str) -> Array:
-        """Its logarithm, which does not overflow."""
-        found = self.choices(part)
-        return log_truth_ratio(found.paraphrased, found.perturbed)
-
     def recalls(self, part: str, *, prompts: str | None = None) -> Array:
-        """ROUGE-L recall of each greedy answer, ``(n,)``; an answer may be as long as the longest reference.
+        """ROUGE-L recall of each greedy answer, ``(n,)``.
 
-        Where the data have prompts of their own for the metric called ``prompts``: of each greedy continuation.
+        Where the data have prompts of their own for the metric called ``prompts``: of each continuation of those.
         """
-        if prompts in self.sets.prompted:
-            return self._prompted_recalls(prompts)
-        if part not in self.known_texts:
-            asked = self.sets.questions(part)
-            started = time.perf_counter()
-            texts = self.scorer.continuations(
-                self._model, [item.prompt for item in asked.sequences], max_new_tokens=asked.longest_answer
-            )
-            self.generation_seconds += time.perf_counter() - started
-            self.known_texts[part] = (texts, rouge_l_recall(asked.references, texts))
-        return self.known_texts[part][1]
-
-    def log_probs(self, part: str) -> list[Array]:
-        """Of each answer the log-probability of each token (nats)."""
-        return [item.log_probs for item in self._token_scores(part)]
-
-    def vocabulary_moments(self, part: str) -> tuple[list[Array], list[Array]]:
-        """Of each answer mean and standard deviation, at each token, of log p(v) over words v drawn from p."""
-        items = self._token_scores(part)
-        return [item.means for item in items], [item.stds for item in items]
-
-    def predictions(self, part: str) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]:
-        """Of each answer the likeliest token at each place, after the true ones before it, and the true token."""
-        items = self._token_scores(part)
-        return [item.predicted for item in items], [item.labels for item in items]
+        return (self.said_to_prompts[prompts] if prompts in self.sets.prompted else self.said[part])[1]
 
     def answer_texts(self, part: str) -> list[str]:
         """Each answer as its tokens say it."""
-        answers = [item.ids[item.prompt_length :] for item in self.sets.questions(part).sequences]
+        answers = [item.ids[item.prompt_length :] for item in self.sets.questions[part].sequences]
         return [text.strip() for text in self.scorer.decode(answers)]
 
     def attack(self, name: str, per_text: Callable[[ModelScores, str], Array]) -> tuple[Array, Array]:
         """The scores of the forget set's texts and of the holdout set's under one membership inference attack."""
-        if name not in self.known_attacks:
+        if name not in self.attacks:
             inside, outside = (per_text(self, part) for part in self._sides())
-            self.known_attacks[name] = (inside, outside)
-        return self.known_attacks[name]
+            self.attacks[name] = (inside, outside)
+        return self.attacks[name]
 
     def reference(self, *, key: str, path: str) -> RetainValues:
         """These values as those of a retain model."""
-        ratios = tuple(self.log_truth_ratios("forget").tolist()) if self.sets.has_choices("forget") else ()
-        if not self.sets.has("holdout"):
+        sets = self.sets
+        ratios = tuple(self.choices["forget"].log_truth_ratios.tolist()) if sets.has_choices("forget") else ()
+        if not sets.has("holdout"):
             return RetainValues(key, path, ratios, (), (), None)
-        inside, outside = (tuple(float(item.mean()) for item in self.log_probs(part)) for part in self._sides())
+        inside, outside = (tuple(float(item.log_probs.mean()) for item in self.tokens[part]) for part in self._sides())
         return RetainValues(key, path, ratios, inside, outside, MIN_K_ATTACK.measure(self))
 
     def _sides(self) -> tuple[str, str]:
         """The sets of membership inference: those trained on and those not."""
         return ("members" if self.sets.has("members") else "forget"), "holdout"
 
-    def _prompted_recalls(self, metric: str) -> Array:
-        if metric not in self.known_prompted:
-            prompted = self.sets.prompted[metric]
-            started = time.perf_counter()
-            texts = prompted.answers(self._model, self.scorer)
-            self.generation_seconds += time.perf_counter() - started
-            recalls = rouge_l_recall(prompted.references, texts)
-            self.known_prompted[metric] = (self.scorer.decode(prompted.prompts), texts, recalls)
-        return self.known_prompted[metric][2]
 
-    def _token_scores(self, part: str) -> list[TokenScores]:
-        if part not in self._tokens:
-            self._tokens[part] = self.scorer.tokens(self._model, self.sets.questions(part).sequences)
-        return self._tokens[part]
+class _Stopwatch:
+    seconds = 0.0
+
+    def __enter__(self) -> None:
+        self._started = time.perf_counter()
+
+    def __exit__(self, *error: object) -> None:
+        self.seconds += time.perf_counter() - self._started

@@ -4,31 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 
-from trainables.data import ImageData, UnlearningData
-from trainables.data.examples import Example
-from trainables.data.images import ImageSet
 from trainables.models.hub_cache import hub_commit
-from trainables.models.registry import TargetRecipe, find_model
+from trainables.models.registry import find_model
 from trainables.spec import TrialSpec
 from trainables.target.finetune import TargetError
-from trainables.text.tokens import QUESTION_ANSWER
 
-FORMAT = 1
+FORMAT = 2
 """Part of every cache key: raised when the recipe's meaning or the cached files change."""
 
 
 def digest(*parts: object) -> str:
-    """16 hex digits naming the content of plain values, examples and data sets."""
+    """16 hex digits naming the content of plain values, records, and data that know their own ``content_hash``."""
 
     def plain(value: object) -> object:
-        if isinstance(value, (ImageSet, ImageData)):
+        if hasattr(value, "content_hash"):
             return value.content_hash
-        if isinstance(value, UnlearningData):
-            return value.content()
-        if isinstance(value, Example):
+        if is_dataclass(value) and not isinstance(value, type):
             return asdict(value)
         raise TypeError(f"cannot hash a {type(value).__name__}")
 
@@ -61,14 +55,3 @@ def base_identity(spec: TrialSpec) -> str:
     if info.hub_id is not None:
         return f"{info.hub_id}@{hub_commit(info.hub_id)}"
     return f"{info.name}:{info.hub_id}"
-
-
-def recipe_content(recipe: TargetRecipe) -> dict[str, object]:
-    """The recipe as part of a key; training all weights is not mentioned, as in keys made before there was a choice."""
-    return {name: value for name, value in asdict(recipe).items() if not (name == "lora_rank" and value is None)}
-
-
-def asked(spec: TrialSpec) -> tuple[str, ...]:
-    """The model's template as part of a key, where it is not the usual one."""
-    template = find_model(spec.model).template
-    return () if template == QUESTION_ANSWER else (template,)

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from trainables.modality.modality import Modality
+from trainables.batches import epoch_batches
+from trainables.modality import Modality
 from trainables.models.registry import TargetRecipe
+from trainables.predictions import mean_loss
 from trainables.target.training_state import TrainingState
-from trainables.text.losses import mean_loss
-from trainables.text.tokens import epoch_batches
 
 if TYPE_CHECKING:
     import torch

@@ -13,9 +13,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainables.data import ImageData, ProblemData, UnlearningData
+from search_spaces.durable import write_whole
+from trainables.data import ProblemData
 from trainables.metrics.registry import needs_retain_model
-from trainables.models.checkpoints import load_model, load_tokenizer
+from trainables.modality import modality_of
 from trainables.models.registry import TargetRecipe
 from trainables.scoring.choice import metrics_of
 from trainables.scoring.model_scores import RetainValues
@@ -68,14 +69,14 @@ def metrics_and_retain(
         TargetError, LoadError: with a plain sentence.
     """
     chosen = metrics_of(spec.metrics, data, retain_model=spec.may_have_retain_model)
-    if not needs_retain_model(chosen) or not isinstance(data, UnlearningData):
+    if not needs_retain_model(chosen):
         return chosen, None
     return chosen, retain_values(spec, data, recipe=recipe, cache=cache, device=device, on_progress=on_progress)
 
 
 def retain_values(
     spec: TrialSpec,
-    data: UnlearningData,
+    data: ProblemData,
     *,
     recipe: TargetRecipe,
     cache: Path,
@@ -96,10 +97,10 @@ def retain_values(
     else:
         folder = prepare_retain(spec, data, recipe=recipe, cache=cache, device=device, on_progress=on_progress)
         identity = folder.name
-    key = keys.digest(keys.FORMAT, "retain", identity, data, spec.max_length, *keys.asked(spec))
+    key = keys.digest(keys.FORMAT, "retain", identity, data, spec.max_length, targets.model_info(spec).template)
     stored = cache / "retain-values" / f"{key}.json"
     if not stored.is_file():
-        targets.write_json(stored, asdict(_values(spec, data, folder, key, device=device)))
+        write_whole(stored, json.dumps(asdict(_values(spec, data, folder, key, device=device))))
     found = json.loads(stored.read_text())
     return RetainValues(
         key=key,
@@ -134,7 +135,7 @@ def prepare_retain(
     if not (folder / "target.json").is_file():
         targets.train_target(
             spec,
-            _as_problem(data),
+            data.retain_problem(),
             recipe,
             folder,
             base_data=data,
@@ -150,37 +151,24 @@ def retain_folder(spec: TrialSpec, data: ProblemData, *, recipe: TargetRecipe, c
         keys.FORMAT,
         "retain",
         keys.base_identity(spec),
-        keys.recipe_content(recipe),
+        recipe,
         data.retain,
         data.full,
         spec.max_length,
-        *keys.asked(spec),
+        targets.model_info(spec).template,
     )
     return cache / "targets" / name
 
 
-def _as_problem(data: ProblemData) -> ProblemData:
-    """The retain set in the place of what a target learns and is asked for."""
-    name = f"{data.name}, retain set"
-    if isinstance(data, ImageData):
-        return replace(data, name=name, full=data.retain, forget=data.retain_eval, forget_eval=data.retain_eval)
-    sample = data.retain_eval
-    return replace(data, name=name, full=data.retain, forget=sample, forget_eval=sample, prompted={})
-
-
-def _values(
-    spec: TrialSpec, data: UnlearningData, folder: Path, key: str, *, device: torch.device | str
-) -> RetainValues:
-    from trainables.scoring.evaluator import Evaluator
-
-    model = load_model(folder).to(device)
-    evaluator = Evaluator(
+def _values(spec: TrialSpec, data: ProblemData, folder: Path, key: str, *, device: torch.device | str) -> RetainValues:
+    modality = modality_of(data, targets.model_info(spec).template)
+    model = modality.load_model(folder).to(device)
+    evaluator = modality.evaluator(
         data,
-        load_tokenizer(folder),
-        vocabulary_size=model.config.get_text_config().vocab_size,
+        modality.load_processor(folder),
+        classes=modality.classes(model.config),
         max_length=spec.max_length,
         batch_size=spec.eval_batch_size,
         device=device,
-        template=targets.model_info(spec).template,
     )
     return evaluator.reference(model, key=key, path=str(folder))

@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import uuid
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainables.data import ImageData, ProblemData
-from trainables.modality.modality import modality_of
-from trainables.models.checkpoints import ensure_pad_token, load_model, load_tokenizer, loading, save_model
+from search_spaces.durable import staged, write_whole
+from trainables.data import ProblemData
+from trainables.modality import modality_of
+from trainables.models.checkpoints import loading, write_model
 from trainables.models.hub_cache import fetch_model
 from trainables.models.registry import MODELS, ModelInfo, TargetRecipe, find_model, is_hub_id
 from trainables.scoring.choice import metrics_of
 from trainables.scoring.model_scores import RetainValues
 from trainables.spec import TrialSpec
-from trainables.target.cache_keys import FORMAT, asked, base_identity, digest, folder_digest, recipe_content
+from trainables.target.cache_keys import FORMAT, base_identity, digest, folder_digest
 from trainables.target.finetune import Progress, TargetError, finetune
 from trainables.target.problem import load_problem
 from trainables.target.training_state import TrainingState
@@ -127,8 +126,8 @@ def prepare_target(
 
 def trained_key(spec: TrialSpec, data: ProblemData, recipe: TargetRecipe | None = None) -> str:
     """What the model fine-tuned for a spec is called in the cache; known before it is trained."""
-    content = recipe_content(recipe or target_recipe(spec))
-    return digest(FORMAT, base_identity(spec), content, data.full, spec.max_length, *asked(spec))
+    recipe = recipe or target_recipe(spec)
+    return digest(FORMAT, base_identity(spec), recipe, data.full, spec.max_length, model_info(spec).template)
 
 
 def default_device() -> str:
@@ -181,26 +180,18 @@ def train_target(
     )
     if recipe.lora_rank is not None:
         model = model.merge_and_unload()
-    staging = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:8]}")
-    try:
-        save_model(model, processor, staging)
-        description = {
-            "model": spec.model,
-            "base": base_identity(spec),
-            "data": data.name,
-            "recipe": asdict(recipe),
-            "epochs": epochs,
-        }
+    description = {
+        "model": spec.model,
+        "base": base_identity(spec),
+        "data": data.name,
+        "recipe": asdict(recipe),
+        "epochs": epochs,
+    }
+    # Where another process finished the same target first, its content is the same.
+    with staged(folder, keep_existing=True) as staging:
+        write_model(model, processor, staging)
         (staging / "target.json").write_text(json.dumps(description, indent=2))
-        try:
-            staging.rename(folder)
-        except OSError:
-            # Another process finished the same target first: its content is the same.
-            if not (folder / "target.json").is_file():
-                raise
-        state.discard()
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
+    state.discard()
 
 
 def load_base(spec: TrialSpec, data: ProblemData) -> tuple[PreTrainedModel, Any]:
@@ -210,28 +201,21 @@ def load_base(spec: TrialSpec, data: ProblemData) -> tuple[PreTrainedModel, Any]
         TargetError: the model is unknown.
         LoadError: it cannot be loaded.
     """
-    if isinstance(data, ImageData):
-        from trainables.vision.models import base_classifier
-
-        if spec.model_path is None and model_info(spec).modality != "vision":
-            raise TargetError(f"model '{spec.model}' is no image classifier; give one in a folder as model_path")
-        return base_classifier(spec.model, spec.model_path, data)
-    if spec.model_path is not None:
-        return load_model(spec.model_path), load_tokenizer(spec.model_path)
-    if spec.model not in MODELS and not is_hub_id(spec.model):
+    if spec.model_path is None and spec.model not in MODELS and not is_hub_id(spec.model):
         raise TargetError(
             f"unknown model '{spec.model}': expected one of {', '.join(MODELS)}, a hub id ORGANISATION/NAME, "
             "or a model_path"
         )
-    hub_id = model_info(spec).hub_id
-    if hub_id is not None:
-        folder = fetch_model(hub_id)
-        return load_model(folder), load_tokenizer(folder)
-    from trainables.models.tiny import make_tiny, tokenizer_for
-
-    tokenizer = tokenizer_for(spec.model, data.full)
-    ensure_pad_token(tokenizer)
-    return make_tiny(spec.model, tokenizer), tokenizer
+    info, modality = model_info(spec), modality_of(data)
+    folder: Path | str | None = spec.model_path
+    if folder is None:
+        if info.modality != modality.name:
+            raise TargetError(
+                f"model '{spec.model}' is none of the {modality.models}, as {data.name} needs; give one in a folder as "
+                "model_path"
+            )
+        folder = fetch_model(info.hub_id) if info.hub_id is not None else None
+    return modality.load_base(spec.model, folder, data)
 
 
 def _with_baseline(
@@ -244,12 +228,12 @@ def _with_baseline(
         configuration = AutoConfig.from_pretrained(folder, trust_remote_code=False)
         template = model_info(spec).template
         vocabulary_size = modality_of(data, template).classes(configuration)
-    problem = digest(FORMAT, key, data, spec.max_length, *asked(spec))
+    problem = digest(FORMAT, key, data, spec.max_length, template)
     stored = cache / "baselines" / f"{problem}.json"
     if not stored.is_file():
         bare = Target(problem, str(folder), data, vocabulary_size, {}, (), template)
         values = _score(bare, spec, device)
-        write_json(stored, values)
+        write_whole(stored, json.dumps(values))  # with NaN, which reads back as such
     values = json.loads(stored.read_text())
     return Target(
         key=problem,
@@ -275,17 +259,9 @@ def _with_metrics(
         workspace = Workspace(target, device=device)
         plain = TrialSpec(max_length=spec.max_length, eval_batch_size=spec.eval_batch_size)
         measured = workspace.evaluator(plain).measure(workspace.model_for(plain), chosen, retain=retain)
-        write_json(stored, dict(measured.metrics))
+        write_whole(stored, json.dumps(dict(measured.metrics)))
     baseline = target.baseline | json.loads(stored.read_text())
     return replace(target, key=key, baseline=baseline, retain=retain)
-
-
-def write_json(path: Path, content: object) -> None:
-    """All at once: several processes may prepare the same target."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    staging = path.with_suffix(f".{uuid.uuid4().hex[:8]}")
-    staging.write_text(json.dumps(content))
-    staging.rename(path)
 
 
 def _score(target: Target, spec: TrialSpec, device: torch.device | str) -> dict[str, object]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from trainables.text.tokens import pad_id, sorted_batches
+from trainables.batches import sorted_batches
+from trainables.predictions import scoring
+from trainables.text.tokens import pad_id
 
 if TYPE_CHECKING:
     import torch
@@ -29,10 +31,8 @@ def generate_greedy(
     import torch
 
     padding = pad_id(tokenizer)
-    was_training = model.training
-    model.eval()
     texts = [""] * len(prompts)
-    with torch.no_grad():
+    with scoring(model):
         for indices in sorted_batches([len(prompt) for prompt in prompts], batch_size):
             width = max(len(prompts[index]) for index in indices)
             ids = torch.full((len(indices), width), padding, dtype=torch.long)
@@ -54,5 +54,4 @@ def generate_greedy(
             decoded = tokenizer.batch_decode(output[:, width:], skip_special_tokens=True)
             for index, text in zip(indices, decoded, strict=True):
                 texts[index] = text.strip() if strip else text
-    model.train(was_training)
     return texts

@@ -1,36 +1,19 @@
-"""Cross-entropy over supervised tokens, the one loss all objectives and evaluations start from."""
+"""Cross-entropy over supervised tokens."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trainables.text.tokens import IGNORED, Batch, Tokens, collate, sorted_batches
+from trainables.batches import sorted_batches
+from trainables.predictions import Predictions, scoring
+from trainables.text.tokens import IGNORED, Batch, Tokens, collate
 
 if TYPE_CHECKING:
     import torch
-    from torch import Tensor
     from transformers import PreTrainedModel
-
-
-@dataclass(frozen=True, slots=True)
-class Predictions:
-    """What a model predicts on a batch, from the first position that predicts an answer token of any row.
-
-    Attributes:
-        logits: ``(B, S, V)``.
-        labels: ``(B, S)`` int64, -100 where not supervised.
-        nll: ``(B, S)`` float32, ``-log p`` of each label in nats, 0 where not supervised.
-        supervised: ``(B, S)`` bool.
-    """
-
-    logits: Tensor
-    labels: Tensor
-    nll: Tensor
-    supervised: Tensor
 
 
 def predict(model: PreTrainedModel, batch: Batch) -> Predictions:
@@ -65,27 +48,17 @@ def _keeps_logits(forward: Callable[..., object]) -> bool:
     return "logits_to_keep" in inspect.signature(forward).parameters
 
 
-def mean_loss(nll: Tensor, supervised: Tensor) -> Tensor:
-    """Mean over all supervised tokens of the batch (nats per token); ``nll`` is 0 elsewhere."""
-    return nll.sum() / supervised.sum()
-
-
 def sequence_nll(
     model: PreTrainedModel, sequences: Sequence[Tokens], *, pad_id: int, batch_size: int, device: torch.device | str
 ) -> tuple[list[float], list[int]]:
     """Per sequence, in order: the summed NLL of its supervised tokens (nats) and their count; in eval mode."""
-    import torch
-
-    was_training = model.training
-    model.eval()
     totals = [0.0] * len(sequences)
     counts = [0] * len(sequences)
-    with torch.no_grad():
+    with scoring(model):
         for indices in sorted_batches([len(item) for item in sequences], batch_size):
             predicted = predict(model, collate(sequences, indices, pad_id=pad_id, device=device))
             sums = predicted.nll.double().sum(dim=1).tolist()
             numbers = predicted.supervised.sum(dim=1).tolist()
             for index, total, number in zip(indices, sums, numbers, strict=True):
                 totals[index], counts[index] = total, number
-    model.train(was_training)
     return totals, counts

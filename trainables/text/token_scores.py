@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from trainables.batches import sorted_batches
 from trainables.metrics.items import Array
+from trainables.predictions import scoring
 from trainables.text.losses import predict
-from trainables.text.tokens import Tokens, collate, sorted_batches
+from trainables.text.tokens import Tokens, collate
 
 if TYPE_CHECKING:
     import torch
@@ -46,12 +48,8 @@ def token_scores(
     device: torch.device | str,
 ) -> list[TokenScores]:
     """The scores of each sequence, in order; in eval mode. A sequence of nothing but EOS keeps it."""
-    import torch
-
-    was_training = model.training
-    model.eval()
     found: list[TokenScores | None] = [None] * len(sequences)
-    with torch.no_grad():
+    with scoring(model):
         for indices in sorted_batches([len(item) for item in sequences], batch_size):
             predicted = predict(model, collate(sequences, indices, pad_id=pad_id, device=device))
             for row, index in enumerate(indices):
@@ -60,7 +58,6 @@ def token_scores(
                 if len(kept) > 1 and int(labels[-1]) == eos_id:
                     kept, labels = kept[:-1], labels[:-1]
                 found[index] = _of_row(predicted.logits[row, kept], labels)
-    model.train(was_training)
     return [item for item in found if item is not None]
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainables.data.images import ImageSet
-from trainables.text.losses import Predictions
-from trainables.text.tokens import sorted_batches
+from trainables.batches import sorted_batches
+from trainables.predictions import Predictions, scoring
 from trainables.vision.processing import ImageBatch, ImageProcessor, collate
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
     from transformers import PreTrainedModel
+
+    from trainables.data.images import ImageSet
 
 
 def predict(model: PreTrainedModel, batch: ImageBatch) -> Predictions:
@@ -42,13 +43,10 @@ def score(
     ``(n,)`` int64; both in host memory."""
     import torch
 
-    was_training = model.training
-    model.eval()
     nll, guesses = [], []
-    with torch.no_grad():
+    with scoring(model):
         for indices in sorted_batches([1] * len(items), batch_size):
             predicted = predict(model, collate(items, indices, processor=processor, device=device))
             nll.append(predicted.nll[:, 0].double())
             guesses.append(predicted.logits[:, 0].argmax(dim=-1))
-    model.train(was_training)
     return torch.cat(nll).cpu(), torch.cat(guesses).cpu()

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainables.data.images import ImageData, LabelledImages
 from trainables.models.checkpoints import LoadError, loading
 from trainables.vision.processing import ImageProcessor
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+    from trainables.data.images import ImageData, LabelledImages
 
 ARCHITECTURES: dict[str, dict[str, Any]] = {
     "tiny-resnet": {"embedding_size": 16, "hidden_sizes": [16, 32], "depths": [1, 1], "layer_type": "basic"},
@@ -27,7 +28,7 @@ INPUT_SIDE = {"tiny-resnet": 32, "resnet-50": 128}
 a ResNet-50 sees CIFAR's own 32 x 32 positions and the last one 4 x 4."""
 
 
-def base_classifier(name: str, source: str | None, data: ImageData) -> tuple[PreTrainedModel, ImageProcessor]:
+def base_classifier(name: str, source: Path | str | None, data: ImageData) -> tuple[PreTrainedModel, ImageProcessor]:
     """What the target of ``data`` is trained from: the architecture called ``name`` with random weights, or the
     classifier in the folder ``source`` with a new head where its own has other classes.
 

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
 from trainables.data.errors import DataError
-from trainables.data.images import ImageSet
 from trainables.models.checkpoints import LoadError
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import torch
     from torch import Tensor
+
+    from trainables.data.images import ImageSet
 
 FILE = "preprocessor_config.json"
 _NEAREST = 0
@@ -30,7 +30,6 @@ class ImageBatch:
 
     pixel_values: Tensor
     labels: Tensor
-    indices: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,4 +123,4 @@ def collate(
 
     pixels, labels = items.take(indices)
     values = processor.pixel_values(pixels, device)
-    return ImageBatch(values, torch.from_numpy(labels)[:, None].to(device), tuple(indices))
+    return ImageBatch(values, torch.from_numpy(labels)[:, None].to(device))

@@ -10,8 +10,10 @@ import sys
 
 import pytest
 
+from trainables.data import load_data
 from trainables.data.authors import authors
 from trainables.data.examples import Example, UnlearningData
+from trainables.data.refusals import refusals
 from trainables.metrics.rouge import rouge_l_recall
 
 DIGEST = """
@@ -19,6 +21,10 @@ import hashlib
 from trainables.data.authors import authors
 print(hashlib.sha256(repr(authors(seed=3)).encode()).hexdigest())
 """
+
+
+PINNED = "1166819a1d89d13bf846a7964673d3324c903d578270b8e48d979401e3d2257c"
+"""The content hash of the default data: another one means other text, and every cached target lost."""
 
 
 def name_of(example: Example) -> str:
@@ -41,6 +47,13 @@ def test_the_default_is_200_questions_of_which_the_last_two_authors_are_to_be_fo
     assert data.full == (*data.retain, *data.forget)
     assert data.forget_eval == data.forget
     assert (len(data.retain_eval), len(data.holdout)) == (60, 20)
+
+
+def test_the_text_is_the_same_as_ever(data: UnlearningData) -> None:
+    assert data.content_hash == PINNED
+    assert load_data("authors") == data
+    listed = "\n".join(refusals())
+    assert hashlib.sha256(listed.encode()).hexdigest()[:16] == "a4b1b4f89cd9c399"
 
 
 def test_the_retain_sample_has_every_retain_author(data: UnlearningData) -> None:

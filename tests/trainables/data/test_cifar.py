@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from trainables.data import DataError
-from trainables.data.cifar import FORGET_IMAGES, VARIANTS, load_cifar
+from trainables.data import DataError, load_data
+from trainables.data.cifar import FORGET_IMAGES
+from trainables.data.cifar_variants import CIFAR_10_CLASSES, CIFAR_100_CLASSES
 
 Pixels = npt.NDArray[np.uint8]
 DOG, BED = 5, 5
@@ -73,7 +74,7 @@ def parquet(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("layout", ["batches", "parquet"])
 def test_both_formats_give_the_images_that_were_written(layout: str, request: pytest.FixtureRequest) -> None:
-    data = load_cifar("cifar-10", data_dir=request.getfixturevalue(layout))
+    data = load_data("cifar-10", data_dir=request.getfixturevalue(layout))
     (train, labels), (test, _) = made_up(20, classes=10, seed=0), made_up(10, classes=10, seed=1)
     assert np.array_equal(data.source.pixels, np.concatenate([train, test]))
     assert data.source.labels[:20].tolist() == labels
@@ -84,18 +85,18 @@ def test_both_formats_give_the_images_that_were_written(layout: str, request: py
 
 
 def test_the_folder_of_the_batches_itself_may_be_given(batches: Path) -> None:
-    outer, inner = (load_cifar("cifar-10", data_dir=path) for path in (batches, batches / "cifar-10-batches-py"))
+    outer, inner = (load_data("cifar-10", data_dir=path) for path in (batches, batches / "cifar-10-batches-py"))
     assert outer.content_hash == inner.content_hash
 
 
 def test_cifar_100_has_fine_labels_and_forgets_beds(tmp_path: Path) -> None:
     write_batch(tmp_path / "train", *made_up(200, classes=100, seed=0), key=b"fine_labels")
     write_batch(tmp_path / "test", *made_up(100, classes=100, seed=1), key=b"fine_labels")
-    data = load_cifar("cifar-100", data_dir=tmp_path)
+    data = load_data("cifar-100", data_dir=tmp_path)
     assert data.name == "cifar-100/bed"
     assert set(data.forget.labels) == {BED}
     assert data.source.classes[BED] == "bed"
-    assert load_cifar("cifar-100", data_dir=tmp_path, forget_class="worm").forget.labels.tolist() == [99, 99]
+    assert load_data("cifar-100", data_dir=tmp_path, forget_class="worm").forget.labels.tolist() == [99, 99]
 
 
 def test_the_first_500_images_of_the_class_are_forgotten(tmp_path: Path) -> None:
@@ -103,7 +104,7 @@ def test_the_first_500_images_of_the_class_are_forgotten(tmp_path: Path) -> None
     for i in range(5):
         write_batch(tmp_path / f"data_batch_{i + 1}", pixels, [DOG] * 120 + [0] * 20)
     write_batch(tmp_path / "test_batch", pixels, [1] * 140)
-    data = load_cifar("cifar-10", data_dir=tmp_path)
+    data = load_data("cifar-10", data_dir=tmp_path)
     dogs = [row for row in range(700) if row % 140 < 120]
     assert data.forget.rows.tolist() == dogs[:FORGET_IMAGES]
     assert len(data.retain) == 100
@@ -111,7 +112,7 @@ def test_the_first_500_images_of_the_class_are_forgotten(tmp_path: Path) -> None
 
 
 def test_the_class_names_are_those_of_the_data_sets() -> None:
-    ten, hundred = VARIANTS["cifar-10"].classes, VARIANTS["cifar-100"].classes
+    ten, hundred = CIFAR_10_CLASSES, CIFAR_100_CLASSES
     assert (len(ten), ten.index("dog"), ten.index("truck")) == (10, DOG, 9)
     assert (len(hundred), len(set(hundred)), hundred.index("bed")) == (100, 100, BED)
     assert list(hundred) == sorted(hundred)
@@ -158,7 +159,7 @@ def test_a_spoiled_batch_is_named(kind: str, batches: Path, capsys: pytest.Captu
     spoil, message = SPOILED[kind]
     spoil(batches / "cifar-10-batches-py" / "data_batch_3")
     with pytest.raises(DataError, match=message):
-        load_cifar("cifar-10", data_dir=batches)
+        load_data("cifar-10", data_dir=batches)
     assert "must not run" not in capsys.readouterr().out
 
 
@@ -176,27 +177,27 @@ def test_spoiled_parquet_files_are_named(parquet: Path) -> None:
     for cells, labels, column, message in cases:
         write_parquet(file, cells, labels, column=column)
         with pytest.raises(DataError, match=message):
-            load_cifar("cifar-10", data_dir=parquet)
+            load_data("cifar-10", data_dir=parquet)
     cut(file)
     with pytest.raises(DataError, match=r"cannot read .*train-00000-of-00001.parquet"):
-        load_cifar("cifar-10", data_dir=parquet)
+        load_data("cifar-10", data_dir=parquet)
 
 
 def test_a_folder_without_the_files_says_what_belongs_there(tmp_path: Path, parquet: Path) -> None:
     with pytest.raises(DataError, match="no such folder; --data-dir needs the files of cifar-10"):
-        load_cifar("cifar-10", data_dir=tmp_path / "nowhere")
+        load_data("cifar-10", data_dir=tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match=r"expected the hub's train-\*.parquet .* or the original train and test"):
-        load_cifar("cifar-100", data_dir=tmp_path / "empty")
+        load_data("cifar-100", data_dir=tmp_path / "empty")
     (parquet / "plain_text" / "test-00000-of-00001.parquet").unlink()
     with pytest.raises(DataError, match=r"no test-\*.parquet"):
-        load_cifar("cifar-10", data_dir=parquet)
+        load_data("cifar-10", data_dir=parquet)
 
 
 def test_a_file_that_changed_is_read_again(batches: Path) -> None:
-    before = load_cifar("cifar-10", data_dir=batches)
+    before = load_data("cifar-10", data_dir=batches)
     write_batch(batches / "cifar-10-batches-py" / "test_batch", *made_up(11, classes=10, seed=1))
-    assert len(load_cifar("cifar-10", data_dir=batches).source.labels) == len(before.source.labels) + 1
+    assert len(load_data("cifar-10", data_dir=batches).source.labels) == len(before.source.labels) + 1
 
 
 def test_the_hub_is_asked_for_the_published_repository(parquet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,6 +215,6 @@ def test_the_hub_is_asked_for_the_published_repository(parquet: Path, monkeypatc
 
     real = datasets.load_dataset
     monkeypatch.setattr("datasets.load_dataset", load)
-    data = load_cifar("cifar-10")
+    data = load_data("cifar-10")
     assert asked == ["uoft-cs/cifar10"]
-    assert data.content_hash == load_cifar("cifar-10", data_dir=parquet).content_hash
+    assert data.content_hash == load_data("cifar-10", data_dir=parquet).content_hash

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from sklearn import datasets
 
-from trainables.data import DataError, ImageData, load_data
+from trainables.data import DataError, load_data
 from trainables.data.digits import load_digits
-from trainables.data.images import ImageSet, LabelledImages, forget_one_class
+from trainables.data.images import ImageData, ImageSet, LabelledImages, forget_one_class
 
 CLASSES = ("cat", "dog", "emu")
 

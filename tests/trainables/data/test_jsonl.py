@@ -177,4 +177,4 @@ def test_where_the_files_lie_does_not_change_the_problem(write: Write, tmp_path:
     (tmp_path / "moved").mkdir()
     for path in folder.glob("*.jsonl"):
         path.rename(tmp_path / "moved" / path.name)
-    assert load_jsonl(data_dir=tmp_path / "moved").content()["name"] == "jsonl"
+    assert load_jsonl(data_dir=tmp_path / "moved").name == "jsonl"

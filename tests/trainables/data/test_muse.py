@@ -11,7 +11,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from trainables.data import FORGET_SPLITS, DataError, load_data
+from trainables.data import DATASETS, DataError, load_data
 from trainables.data.examples import Example, Prompted
 from trainables.data.muse import load_muse
 
@@ -162,7 +162,7 @@ def test_books_have_no_growing_forget_sets_on_the_hub() -> None:
 
 
 def test_the_forget_splits_are_nine() -> None:
-    assert FORGET_SPLITS["muse-news"] == (
+    assert DATASETS["muse-news"].forget_splits == (
         *("forget", "scal_1", "scal_2", "scal_3", "scal_4"),
         *("sust_1", "sust_2", "sust_3", "sust_4"),
     )

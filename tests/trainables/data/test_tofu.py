@@ -20,38 +20,6 @@ TOFU = Path(os.environ.get("TOFU_DATA_DIR", "../shared/data/tofu"))
 WriteTofu = Callable[..., Path]
 
 
-def _row(number: int, **more: Any) -> dict[str, Any]:
-    return {"question": f"Question {number}?", "answer": f"Answer {number}.", **more}
-
-
-def _perturbed(number: int, count: int = 5) -> dict[str, Any]:
-    wrong = [f"Wrong {number}.{k}" for k in range(count)]
-    return _row(number, paraphrased_answer=f"Paraphrase {number}.", perturbed_answer=wrong)
-
-
-@pytest.fixture
-def write_tofu(tmp_path: Path) -> WriteTofu:
-    """Writes a TOFU of 20 questions to forget and 40 to keep; ``write_tofu(name=lines)`` replaces a file."""
-
-    def write(**replaced: list[str]) -> Path:
-        files: dict[str, list[dict[str, Any]]] = {
-            "forget10": [_row(number) for number in range(40, 60)],
-            "retain90": [_row(number) for number in range(40)],
-            "forget10_perturbed": [_perturbed(number) for number in range(40, 60)],
-            "retain_perturbed": [_perturbed(number) for number in range(0, 40, 4)],
-            "real_authors_perturbed": [_row(100, perturbed_answer=["Not", "So", "Right"])],
-            "world_facts_perturbed": [_row(200, perturbed_answer=["Not", "So", "Right"])],
-            "holdout10": [_row(number) for number in range(300, 320)],
-        }
-        for name, rows in files.items():
-            (tmp_path / f"{name}.json").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-        for name, lines in replaced.items():
-            (tmp_path / f"{name}.json").write_text("\n".join(lines), encoding="utf-8")
-        return tmp_path
-
-    return write
-
-
 def test_every_part_comes_from_its_file_in_order(write_tofu: WriteTofu) -> None:
     data = load_tofu(data_dir=write_tofu())
     assert data.name == "tofu/forget10"
@@ -94,7 +62,7 @@ def test_a_missing_file_is_named(write_tofu: WriteTofu) -> None:
         load_tofu(data_dir=folder)
 
 
-GOOD = json.dumps(_row(1))
+GOOD = json.dumps({"question": "Question 1?", "answer": "Answer 1."})
 
 
 @pytest.mark.parametrize(
@@ -104,8 +72,14 @@ GOOD = json.dumps(_row(1))
         ([GOOD, "3"], r"forget10\.json, line 2: expected an object with question and answer, got 3"),
         ([json.dumps({"question": "Q?"})], r"line 1: column 'answer' must be a non-empty text, got None"),
         ([json.dumps({"question": "", "answer": "A"})], r"line 1: column 'question' must be a non-empty text, got ''"),
-        ([json.dumps(_row(1, perturbed_answer="no list"))], r"line 1: column 'perturbed_answer' must be a list"),
-        ([json.dumps(_row(1, perturbed_answer=[1, 2]))], r"line 1: column 'perturbed_answer' must be a list of texts"),
+        (
+            [json.dumps({"question": "Q?", "answer": "A.", "perturbed_answer": "no list"})],
+            r"line 1: column 'perturbed_answer' must be a list",
+        ),
+        (
+            [json.dumps({"question": "Q?", "answer": "A.", "perturbed_answer": [1, 2]})],
+            r"line 1: column 'perturbed_answer' must be a list of texts",
+        ),
         ([], r"forget10\.json: no rows"),
         (["", "  "], r"forget10\.json: no rows"),
     ],

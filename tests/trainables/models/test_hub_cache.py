@@ -13,8 +13,15 @@ import pytest
 import torch
 
 from trainables.data.examples import UnlearningData
-from trainables.models.checkpoints import LoadError, load_model, load_tokenizer, save_model
-from trainables.models.hub_cache import fetch_model, folder_problems, hub_commit, weights_problems
+from trainables.models.checkpoints import (
+    LoadError,
+    folder_problems,
+    load_model,
+    load_tokenizer,
+    save_model,
+    weights_problems,
+)
+from trainables.models.hub_cache import fetch_model, hub_commit
 from trainables.models.registry import MODELS, TargetRecipe
 from trainables.spec import TrialSpec
 from trainables.target.target import Target, prepare_target

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, kl_div, one_hot
 from transformers import PhiForCausalLM
 
-from trainables.data.refusals import REFUSALS, refusal
+from trainables.data.refusals import refusal, refusals
 from trainables.run.reports import Status
 from trainables.run.run import UnlearningRun
 from trainables.run.step_losses import StepLosses
@@ -254,10 +254,10 @@ def test_a_refusal_is_a_pure_function_of_question_and_seed() -> None:
     questions = [f"Who wrote book {number}?" for number in range(200)]
     chosen = [refusal(question) for question in questions]
     assert [refusal(question) for question in reversed(questions)] == chosen[::-1]
-    assert set(chosen) <= set(REFUSALS)
+    assert set(chosen) <= set(refusals())
     assert len(set(chosen)) > 60
     assert [refusal(question, seed=1) for question in questions] != chosen
-    assert len(set(REFUSALS)) == 100
+    assert len(set(refusals())) == 100
 
 
 def test_the_refusals_are_scored_once_per_workspace_by_the_target(

@@ -18,9 +18,9 @@ from sklearn.metrics import roc_auc_score
 from transformers import PhiForCausalLM
 
 from trainables.data.examples import Example, UnlearningData
-from trainables.scoring.eval_log import evaluate_log, read_eval_log
 from trainables.metrics.registry import METRICS, SETS
 from trainables.scoring.choice import MetricError
+from trainables.scoring.eval_log import evaluate_log, read_eval_log
 from trainables.scoring.evaluator import Evaluator
 from trainables.scoring.item_log import write_item_log
 from trainables.text.tokens import encode

@@ -11,8 +11,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PhiForCausalLM
 
+from trainables.predictions import mean_loss
 from trainables.text import losses
-from trainables.text.losses import mean_loss, predict, sequence_nll
+from trainables.text.losses import predict, sequence_nll
 from trainables.text.tokens import Batch, Tokens, collate
 
 VOCABULARY = 97

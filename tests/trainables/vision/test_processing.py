@@ -87,6 +87,5 @@ def test_a_batch_has_one_position_to_predict_per_image(data: ImageData, processo
     batch = collate(data.forget, [2, 0], processor=processor, device="cpu")
     source: LabelledImages = data.source
     assert batch.labels.tolist() == [[3], [3]]
-    assert batch.indices == (2, 0)
     row = data.forget.rows[2]
     assert float(batch.pixel_values[0, 0, 5, 3]) == pytest.approx((source.pixels[row, 2, 1, 0] / 16 - 0.3) / 0.4)

@@ -13,10 +13,10 @@ from torch.nn.functional import cross_entropy
 
 from trainables.data.images import ImageData, ImageSet
 from trainables.metrics.registry import SETS
-from trainables.modality.modality import modality_of
-from trainables.modality.vision import VISION
+from trainables.modality import modality_of
+from trainables.modality.vision import Vision
+from trainables.predictions import mean_loss
 from trainables.scoring.classification import ClassificationEvaluator
-from trainables.text.losses import mean_loss
 from trainables.vision.losses import predict, score
 from trainables.vision.processing import ImageProcessor, collate
 
@@ -136,5 +136,5 @@ def test_without_held_out_images_there_is_no_test_accuracy(
 
 
 def test_images_are_of_the_vision_modality_and_every_item_has_length_one(data: ImageData) -> None:
-    assert modality_of(data) is VISION
-    assert VISION.lengths(data.retain) == [1] * len(data.retain)
+    assert isinstance(modality_of(data), Vision)
+    assert Vision().lengths(data.retain) == [1] * len(data.retain)

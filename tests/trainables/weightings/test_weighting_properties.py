@@ -112,7 +112,7 @@ def test_options_accept_their_default_and_bounds_and_give_finite_weights_there(w
     for option in weighting.options:
         assert option.problem(option.default) is None
         assert option.problem(option.low - 1.0) is not None
-        for value in (option.low + 1e-9 if option.low_open else option.low, min(option.high, 1e3)):
+        for value in (option.least + 1e-9 if option.above > option.low else option.low, min(option.high, 1e3)):
             assert option.problem(value) is None
             state: State = weighting.init(7)
             for cosine in (0.9, -1.0, 1.0, -0.9):

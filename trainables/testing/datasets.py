@@ -1,0 +1,114 @@
+"""What every data set promises, as checks on its record. For a data set of one's own, in one's own tests:
+
+check_dataset(MINE, data_dir=folder, limit=20)
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+from trainables.data import DataError, DataSet, ProblemData
+from trainables.modality import MODALITIES
+
+NOWHERE = "no such choice"
+
+
+def check_dataset(record: DataSet, *, limit: int, data_dir: Path | None = None, **choices: Any) -> None:
+    """All of the checks below on the data that ``choices`` (forget_split, forget_class) load.
+
+    ``limit`` keeps less than the whole retain set, and at least one unit of it.
+
+    Raises:
+        AssertionError: a promise is broken; the message says which.
+    """
+    check_record(record)
+    check_refusals(record, data_dir=data_dir, **choices)
+    before = random.getstate()
+    data = record.load(data_dir=data_dir, **choices)
+    assert random.getstate() == before, "loading draws from the global random state: use one of its own"
+    check_problem(record, data)
+    again = record.load(data_dir=data_dir, **choices)
+    assert again.content_hash == data.content_hash, "loading twice gives two content hashes"
+    check_limit(record, data, limit=limit, data_dir=data_dir, **choices)
+
+
+def check_record(record: DataSet) -> None:
+    """The record's own fields go together."""
+    assert record.name == record.name.strip().lower() != "", f"the name must be in lower case, got '{record.name}'"
+    assert record.modality in MODALITIES, (
+        f"unknown modality '{record.modality}': expected one of {', '.join(MODALITIES)}"
+    )
+    assert record.description, "the description is empty"
+    assert record.unit >= 1, f"a unit must be at least one example, got {record.unit}"
+    assert record.forget_split is None or record.forget_split in record.forget_splits, (
+        f"the default split '{record.forget_split}' is none of {', '.join(record.forget_splits)}"
+    )
+    assert (record.forget_split is None) == (not record.forget_splits), "splits need a default, and a default splits"
+    assert record.hub_id is None or record.files, "data from the hub can be given as files: say which in 'files'"
+
+
+def check_refusals(record: DataSet, *, data_dir: Path | None = None, **choices: Any) -> None:
+    """What does not apply is refused by a sentence, which names what there is to choose from."""
+    sentence = _refusal(record, **{**choices, "data_dir": data_dir, "forget_split": NOWHERE})
+    for name in (record.name, *record.forget_splits):
+        assert name in sentence, f"the refusal of a wrong split does not name {name}: {sentence}"
+    sentence = _refusal(record, **{**choices, "data_dir": data_dir, "forget_class": NOWHERE})
+    assert record.name in sentence, f"the refusal of a wrong class does not name the data set: {sentence}"
+    if record.files is None:
+        _refusal(record, **{**choices, "data_dir": Path(NOWHERE)})
+    else:
+        sentence = _refusal(record, **{**choices, "data_dir": Path(NOWHERE)})
+        assert NOWHERE in sentence, f"the refusal of a folder that is not there does not name it: {sentence}"
+        if record.hub_id is None:
+            assert "--data-dir" in _refusal(record, **choices), "the want of a folder must be told with --data-dir"
+
+
+def check_problem(record: DataSet, data: ProblemData) -> None:
+    """The sets are there, of one kind, and apart where they must be."""
+    assert data.modality == record.modality, f"the data are of {data.modality}, the record says {record.modality}"
+    assert data.name.startswith(record.name), f"the data are called '{data.name}', the record '{record.name}'"
+    sets = {name: getattr(data, name) for name in ("forget", "retain", "full", "forget_eval", "retain_eval")}
+    kind = type(next(iter(data.forget), None))
+    for name, part in (*sets.items(), ("holdout", data.holdout)):
+        assert len(part) or name == "holdout", f"{name} is empty"
+        assert len(list(part)) == len(part), f"{name} has {len(part)} items and is iterated over by {len(list(part))}"
+        assert {type(item) for item in part} <= {kind}, f"{name} holds items of another kind than forget does"
+    forget, retain, full, holdout = (set(part) for part in (data.forget, data.retain, data.full, data.holdout))
+    assert not forget & retain, "an item is both to be forgotten and to be kept"
+    assert not holdout & (full | forget | retain), "an item is both held out and trained on"
+    if not record.learns_more:
+        assert full == forget | retain, "the target must learn the forget and the retain set, and nothing else"
+        assert len(data.full) == len(data.forget) + len(data.retain), "the target learns an item more than once"
+    alone = data.retain_problem()
+    assert list(alone.full) == list(data.retain), "the retain model must learn the retain set"
+    assert not set(alone.forget) & forget, "the retain model is asked for what it never learned"
+    assert alone.content_hash != data.content_hash, "the retain model's problem has the content hash of the target's"
+
+
+def check_limit(record: DataSet, data: ProblemData, *, limit: int, **choices: Any) -> None:
+    """A limit shrinks what is kept, in whole units, and leaves the forget set alone."""
+    limited = record.load(limit=limit, **choices)
+    assert len(limited.retain) <= max(limit, record.unit), f"limit {limit} keeps {len(limited.retain)} retain examples"
+    assert len(limited.retain) % record.unit == 0, f"limit {limit} cuts a unit of {record.unit} examples"
+    assert _size(limited.retain) < _size(data.retain), f"limit {limit} keeps the whole retain set"
+    assert _size(limited.full) <= _size(data.full), "with a limit the target learns more"
+    assert list(limited.forget) == list(data.forget), "a limit changes the forget set"
+    assert limited.content_hash != data.content_hash, "a limit does not change the content hash"
+    check_problem(record, limited)
+    if record.unit > 1:
+        sentence = _refusal(record, **choices, limit=record.unit - 1)
+        assert str(record.unit) in sentence, f"the refusal of less than one unit does not name it: {sentence}"
+
+
+def _refusal(record: DataSet, **choices: Any) -> str:
+    try:
+        record.load(**choices)
+    except DataError as error:
+        return str(error)
+    raise AssertionError(f"{record.name} loads with {choices}, which cannot be meant: raise DataError")
+
+
+def _size(part: Any) -> int:
+    return sum(len(str(item)) for item in part)

@@ -1,0 +1,152 @@
+"""What every modality promises, as checks on a small model of it and some data. For a modality of one's own:
+
+check_modality(MINE, model, processor, data, max_length=64)
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trainables.data import DATASETS, ProblemData
+from trainables.modality import Modality
+from trainables.models.checkpoints import save_model
+from trainables.models.registry import MODELS
+from trainables.objectives.base import Reference
+from trainables.spec import TrialSpec
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+TOLERANCE = 1e-4
+"""By how much, relatively, a loss in float32 may be off the same one in float64."""
+
+
+def check_modality(
+    modality: Modality, model: PreTrainedModel, processor: Any, data: ProblemData, *, max_length: int
+) -> None:
+    """All of the checks below, on the CPU.
+
+    Raises:
+        AssertionError: a promise is broken; the message says which.
+    """
+    check_facts(modality)
+    check_items(modality, processor, data.retain, max_length=max_length)
+    check_predictions(modality, model, processor, data.forget, max_length=max_length)
+    check_losses(modality, model, processor, data, max_length=max_length)
+    check_folder(modality, model, processor, data.forget, max_length=max_length)
+
+
+def check_facts(modality: Modality) -> None:
+    """What the command line reads of it."""
+    assert MODELS[modality.offline_model].modality == modality.name, f"{modality.offline_model} is of another modality"
+    assert MODELS[modality.offline_model].hub_id is None, f"{modality.offline_model} needs a network"
+    assert DATASETS[modality.offline_dataset].modality == modality.name, f"{modality.offline_dataset} is of another one"
+    assert DATASETS[modality.offline_dataset].files is None, f"{modality.offline_dataset} needs files"
+    known = {field.name for field in fields(TrialSpec)}
+    assert set(modality.unused_fields) <= known, f"a trial has no fields {sorted(set(modality.unused_fields) - known)}"
+    assert set(modality.lacks) <= set(Reference), "only what objectives may need can be lacking"
+    reasons = (modality.models, modality.unit, *modality.unused_fields.values(), *modality.lacks.values())
+    assert all(reasons), "each of them needs a word"
+    assert modality.with_template("{question}{answer}").name == modality.name, "a template makes another modality of it"
+
+
+def check_items(modality: Modality, processor: Any, examples: Any, *, max_length: int) -> None:
+    """Items have lengths, and are the same each time."""
+    items, again = (modality.encode(processor, examples, max_length=max_length) for _ in range(2))
+    lengths = list(modality.lengths(items))
+    assert len(lengths) == len(items) >= 1, f"{len(items)} items have {len(lengths)} lengths"
+    assert all(1 <= length <= max_length for length in lengths), f"a length is not from 1 to {max_length}"
+    assert list(modality.lengths(again)) == lengths, "encoding twice gives items of other lengths"
+
+
+def check_predictions(
+    modality: Modality, model: PreTrainedModel, processor: Any, examples: Any, *, max_length: int
+) -> None:
+    """Predictions have their shapes and types, their losses are those of their logits, and gradients flow."""
+    import torch
+
+    model.eval()
+    items = modality.encode(processor, examples, max_length=max_length)
+    indices = list(range(len(items)))[:5][::-1]
+    batch = modality.collate(items, indices, processor=processor, device="cpu")
+    found = modality.predict(model, batch)
+    rows, width, classes = found.logits.shape
+    assert rows == len(indices), f"a batch of {len(indices)} items has {rows} rows"
+    assert classes == modality.classes(model.config), f"logits of {classes} classes, the configuration says otherwise"
+    for name, tensor, kind in (
+        ("labels", found.labels, torch.int64),
+        ("nll", found.nll, torch.float32),
+        ("supervised", found.supervised, torch.bool),
+    ):
+        assert tuple(tensor.shape) == (rows, width), f"{name} has shape {tuple(tensor.shape)}, not {(rows, width)}"
+        assert tensor.dtype == kind, f"{name} is {tensor.dtype}, not {kind}"
+    assert found.supervised.any(dim=1).all(), "a row has no supervised position"
+    assert (found.labels[~found.supervised] == -100).all(), "a position that is not supervised has a label"
+    assert (found.nll[~found.supervised] == 0).all(), "a position that is not supervised has a loss"
+    log_p = torch.log_softmax(found.logits.detach().double(), dim=-1)
+    exact = -log_p.gather(2, found.labels.clamp(min=0)[..., None])[..., 0] * found.supervised
+    assert torch.allclose(found.nll.double(), exact, rtol=TOLERANCE, atol=1e-5), "nll is not -log p of the labels"
+    found.nll.sum().backward()
+    assert any(parameter.grad is not None for parameter in model.parameters()), "no gradient reaches the model"
+    model.zero_grad(set_to_none=True)
+
+
+def check_losses(
+    modality: Modality, model: PreTrainedModel, processor: Any, data: ProblemData, *, max_length: int
+) -> None:
+    """The losses of items do not depend on their batches, leave the model alone, and are what the evaluator reports."""
+    import torch
+
+    def nll(part: Any, batch_size: int) -> tuple[list[float], list[int]]:
+        items = modality.encode(processor, part, max_length=max_length)
+        return modality.nll(model, items, processor=processor, batch_size=batch_size, device="cpu")
+
+    state = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    for training in (True, False):
+        model.train(training)
+        totals, counts = nll(data.forget, 3)
+        assert model.training is training, "scoring leaves the model in another mode"
+    assert all(torch.equal(state[name], tensor) for name, tensor in model.state_dict().items()), "scoring changes it"
+    assert (totals, counts) == nll(data.forget, 3), "scoring twice gives other losses"
+    items = modality.encode(processor, data.forget, max_length=max_length)
+    assert len(totals) == len(counts) == len(items), "there is not one loss for each item"
+    with torch.no_grad():
+        for index in range(len(items)):
+            alone = modality.predict(model, modality.collate(items, [index], processor=processor, device="cpu"))
+            log_p = torch.log_softmax(alone.logits.double(), dim=-1)
+            exact = -log_p.gather(2, alone.labels.clamp(min=0)[..., None])[..., 0][alone.supervised].sum().item()
+            assert math.isclose(totals[index], exact, rel_tol=TOLERANCE, abs_tol=1e-4), f"item {index} has another loss"
+            assert counts[index] == int(alone.supervised.sum()), f"item {index} has another number of positions"
+    classes = modality.classes(model.config)
+    evaluator = modality.evaluator(data, processor, classes=classes, max_length=max_length, batch_size=4, device="cpu")
+    assert math.isclose(evaluator.random_guess, math.log(classes)), "a random guess is not ln V"
+    reported = evaluator.losses(model)
+    for name, part in (("forget_loss", data.forget), ("retain_loss", data.retain_eval)):
+        sums, numbers = nll(part, 4)
+        mean = math.fsum(sums) / sum(numbers)
+        assert math.isclose(reported[name], mean, rel_tol=TOLERANCE), (
+            f"{name} is {reported[name]}, the items say {mean}"
+        )
+    assert isinstance(modality.memorised(evaluator, model), bool), "memorised must say yes or no"
+
+
+def check_folder(modality: Modality, model: PreTrainedModel, processor: Any, examples: Any, *, max_length: int) -> None:
+    """A saved model and its processor load again to the same losses, and a folder without them is found wanting."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / "model"
+        save_model(model, processor, folder)
+        assert modality.folder_problems(folder) == [], "a folder that was just saved is found wanting"
+        losses = []
+        for network, prepared in (
+            (model, processor),
+            (modality.load_model(folder), modality.load_processor(folder)),
+        ):
+            items = modality.encode(prepared, examples, max_length=max_length)
+            losses.append(modality.nll(network, items, processor=prepared, batch_size=2, device="cpu"))
+        assert losses[0] == losses[1], "a model that was saved and loaded gives other losses"
+        (folder / "config.json").unlink()
+        assert modality.folder_problems(folder), "a folder without config.json passes for a model"
