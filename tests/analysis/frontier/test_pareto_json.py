@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from analysis.frontier.frontier import frontier
-from analysis.frontier.pareto_json import pareto_content, write_pareto_json
+from analysis.frontier.pareto_json import pareto_content, plain
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
+from search_spaces.durable import write_json
 
 MakeSweep = Callable[..., Path]
 MakeRow = Callable[..., dict[str, object]]
@@ -20,7 +21,7 @@ MakeRow = Callable[..., dict[str, object]]
 
 def _written(out: Path) -> dict[str, Any]:
     sweep, table = SweepFile.read(out), TrialTable.read(out)
-    write_pareto_json(out / "pareto.json", pareto_content(frontier(table, sweep.objectives), table, sweep))
+    write_json(out / "pareto.json", plain(pareto_content(frontier(table, sweep.objectives), table, sweep)))
 
     def refuse(constant: str) -> None:
         raise AssertionError(f"{constant} is not JSON")
