@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import MappingProxyType
 
-from search_spaces.builtin import unique
-from search_spaces.errors import SpaceError
-from search_spaces.parameters import Choice, Parameter
+from search_spaces.builtin import Given, Methods, checked, foreign_options, option_parameters, unique
+from search_spaces.fields import Field
+from search_spaces.parameters import Choice
 from search_spaces.space import Space
-from search_spaces.values import plain_name
+from search_spaces.values import Value
 
 AUTO_START = "auto_lr.lr"
 """The key of the rates AutoLR starts from, which also sets ``lr``."""
@@ -17,56 +17,35 @@ AUTO_START = "auto_lr.lr"
 
 def lr_study_space(
     *,
-    methods: Mapping[str, tuple[str, ...]],
+    methods: Methods,
     lr: Sequence[float],
-    smoothings: Sequence[str],
-    probes: Sequence[str],
-    probe_batches: Sequence[int] = (4,),
+    arms: Sequence[tuple[Field, Sequence[Value]]],
     start_lr: Sequence[float] = (),
-    options: Mapping[str, Sequence[float]] = MappingProxyType({}),
+    options: Given = MappingProxyType({}),
 ) -> Space:
     """A finite grid: methods x their options x ({fixed lr} and {AutoLR variant} x {start lr}).
 
     Args:
-        methods: each method's name with the keys of its options, as for
-            :func:`search_spaces.builtin.default_space`.
+        methods: the methods and their options, as for :func:`search_spaces.builtin.default_space`.
         lr: the fixed learning rates.
-        smoothings, probes: AutoLR's variants, each combination an arm of its own.
-        probe_batches: how many retain batches a fresh probe averages over, each an arm; other probes use one.
+        arms: AutoLR's settings with their values; each combination in which they have an effect is an arm of its own.
         start_lr: where AutoLR starts; by default at every fixed learning rate in turn.
         options: values of options by key; the others keep their defaults.
 
     Raises:
         SpaceError: an empty list, a value that is there twice, or an option that applies to none of the methods.
     """
-    keys = dict.fromkeys(key for applying in methods.values() for key in applying)
-    problems = [
-        f"option {key} applies to none of the methods {', '.join(methods)}" for key in options if key not in keys
-    ]
     automatic = {"auto_lr": ("on",)}
-    parameters: list[Parameter] = [
-        Choice("method", tuple(methods)),
-        Choice("auto_lr", ("off", "on")),
-        Choice("auto_lr_smoothing", tuple(dict.fromkeys(smoothings)), when=automatic),
-        Choice("auto_lr_probe", tuple(dict.fromkeys(probes)), when=automatic),
-        *_batches(probes, probe_batches),
+    values_of = {item.name: values for item, values in arms}
+    variants = [
+        Choice(item.name, unique(values), when=item.when)
+        for item, values in arms
+        if all(set(needed) & set(values_of.get(name, needed)) for name, needed in item.when.items())
+    ]
+    parameters = [
+        *(Choice("method", tuple(methods)), Choice("auto_lr", ("off", "on")), *variants),
         Choice("lr", unique(lr), when={"auto_lr": ("off",)}),
         Choice("lr", unique(start_lr or lr), when=automatic, key=AUTO_START),
+        *option_parameters(methods, options, ranges=False),
     ]
-    for key, values in options.items():
-        having = tuple(method for method, applying in methods.items() if key in applying)
-        when = {} if len(having) == len(methods) else {"method": having}
-        if having:
-            parameters.append(Choice(plain_name(key), unique(values), when=when, key=key))
-    space = Space.of(parameters)
-    problems += space.problems()
-    if problems:
-        raise SpaceError(problems)
-    return space
-
-
-def _batches(probes: Sequence[str], probe_batches: Sequence[int]) -> list[Parameter]:
-    if "fresh" not in probes:
-        return []
-    fresh = {"auto_lr": ("on",), "auto_lr_probe": ("fresh",)}
-    return [Choice("auto_lr_probe_batches", tuple(dict.fromkeys(probe_batches)), when=fresh)]
+    return checked(parameters, foreign_options(methods, options))

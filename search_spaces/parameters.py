@@ -8,7 +8,7 @@ different ranges.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from search_spaces.values import Value, is_number, is_value, same
@@ -51,11 +51,6 @@ class Float:
             return False
         return not self.log_to_one or round(value, _DECIMALS) == value
 
-    @property
-    def optuna_name(self) -> str:
-        """What Optuna knows it by."""
-        return f"1-{self.key}" if self.log_to_one else self.key
-
     def stored(self, value: Any) -> Value:
         """An accepted value as Optuna stores it."""
         return _from_one(value) if self.log_to_one else float(value)
@@ -70,7 +65,7 @@ class Float:
     def suggest(self, trial: optuna.trial.BaseTrial) -> Value:
         """Ask Optuna for a value."""
         low, high, log = self._searched()
-        value = float(trial.suggest_float(self.optuna_name, low, high, log=log))
+        value = float(trial.suggest_float(optuna_name(self), low, high, log=log))
         return _from_one(value) if self.log_to_one else value
 
     def points(self) -> tuple[Value, ...] | None:
@@ -87,11 +82,6 @@ class Float:
         if self.log_to_one and any(round(value, _DECIMALS) != value for value in (self.low, self.high, *self.grid)):
             found.append(f"{self.key}: numbers with log_to_one have at most {_DECIMALS} decimals")
         return found
-
-    def to_dict(self) -> dict[str, object]:
-        """A JSON-able mapping, read back by :func:`parameter_from_dict`."""
-        scale = {"log": self.log, "log_to_one": self.log_to_one}
-        return _with_common(self, "float", low=self.low, high=self.high, **scale, grid=list(self.grid))
 
     def _searched(self) -> tuple[float, float, bool]:
         if self.log_to_one:
@@ -122,11 +112,6 @@ class Int:
         """Whether the value is a whole number of the range."""
         return is_number(value) and self.low <= value <= self.high and value == int(value)
 
-    @property
-    def optuna_name(self) -> str:
-        """What Optuna knows it by."""
-        return self.key
-
     def stored(self, value: Any) -> Value:
         """An accepted value as Optuna stores it."""
         return int(value)
@@ -154,10 +139,6 @@ class Int:
             found.append(f"{self.key}: low, high and grid must be whole numbers")
         return found
 
-    def to_dict(self) -> dict[str, object]:
-        """A JSON-able mapping, read back by :func:`parameter_from_dict`."""
-        return _with_common(self, "int", low=self.low, high=self.high, log=self.log, grid=list(self.grid))
-
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -175,11 +156,6 @@ class Choice:
     def accepts(self, value: object) -> bool:
         """Whether the value is one of the choices."""
         return any(same(value, choice) for choice in self.values)
-
-    @property
-    def optuna_name(self) -> str:
-        """What Optuna knows it by."""
-        return self.key
 
     def stored(self, value: Any) -> Value:
         """An accepted value as Optuna stores it."""
@@ -217,12 +193,13 @@ class Choice:
                 found.append(f"{self.key}: the value {value!r} is there twice")
         return found
 
-    def to_dict(self) -> dict[str, object]:
-        """A JSON-able mapping, read back by :func:`parameter_from_dict`."""
-        return _with_common(self, "choice", values=list(self.values))
-
 
 Parameter = Float | Int | Choice
+
+
+def optuna_name(parameter: Parameter) -> str:
+    """What Optuna knows it by."""
+    return f"1-{parameter.key}" if isinstance(parameter, Float) and parameter.log_to_one else parameter.key
 
 
 def is_searched(parameter: Parameter) -> bool:
@@ -230,8 +207,13 @@ def is_searched(parameter: Parameter) -> bool:
     return not (isinstance(parameter, Choice) and len(parameter.values) == 1)
 
 
+def to_dict(parameter: Parameter) -> dict[str, object]:
+    """A JSON-able mapping, read back by :func:`parameter_from_dict`."""
+    return {"type": type(parameter).__name__.lower(), **asdict(parameter)}
+
+
 def parameter_from_dict(values: Mapping[str, object]) -> Parameter:
-    """The parameter whose ``to_dict`` made this mapping.
+    """The parameter :func:`to_dict` made this mapping of.
 
     Raises:
         ValueError: the mapping is not of that form.
@@ -254,11 +236,6 @@ def _from_one(value: float) -> float:
 def _normalise(parameter: Parameter) -> None:
     object.__setattr__(parameter, "key", parameter.key or parameter.name)
     object.__setattr__(parameter, "when", {key: tuple(values) for key, values in parameter.when.items()})
-
-
-def _with_common(parameter: Parameter, kind: str, **own: object) -> dict[str, object]:
-    when = {key: list(values) for key, values in parameter.when.items()}
-    return {"type": kind, "name": parameter.name, "key": parameter.key, **own, "when": when}
 
 
 def _range_problems(parameter: Float | Int) -> list[str]:

@@ -14,11 +14,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from search_spaces.consistency import relation_problems
-from search_spaces.parameters import Choice, Parameter, is_searched, parameter_from_dict
+from search_spaces.parameters import Choice, Parameter, is_searched, optuna_name, parameter_from_dict, to_dict
 from search_spaces.values import Value, same
 
 if TYPE_CHECKING:
     import optuna
+
+
+class SpaceError(ValueError):
+    """A search space that cannot be used; ``problems`` has one plain sentence per mistake, the message has them all."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,21 +96,17 @@ class Space:
 
     def distributions(self) -> dict[str, optuna.distributions.BaseDistribution]:
         """Optuna's distribution of every parameter that is searched, by Optuna's names."""
-        return {item.optuna_name: item.distribution() for item in self.parameters if is_searched(item)}
+        return {optuna_name(item): item.distribution() for item in self.parameters if is_searched(item)}
 
     def problems(self) -> list[str]:
         """Everything wrong with the space, in plain sentences; empty when it can be searched."""
-        return [sentence for _, sentence in self.located_problems()]
-
-    def located_problems(self) -> list[tuple[str, str]]:
-        """:meth:`problems`, each with the key of the parameter or constant it is about."""
-        own = [(parameter.key, sentence) for parameter in self.parameters for sentence in parameter.problems()]
-        return [*own, *relation_problems(self.parameters, self.constants)]
+        own = [sentence for parameter in self.parameters for sentence in parameter.problems()]
+        return [*own, *(sentence for _, sentence in relation_problems(self.parameters, self.constants))]
 
     def to_dict(self) -> dict[str, object]:
         """A JSON-able mapping, read back by :meth:`from_dict`."""
         return {
-            "parameters": [parameter.to_dict() for parameter in self.parameters],
+            "parameters": [to_dict(parameter) for parameter in self.parameters],
             "constants": dict(self.constants),
         }
 
@@ -140,7 +144,7 @@ class Space:
             else:
                 value = seen[parameter.key] = config[parameter.name]
                 if is_searched(parameter):
-                    params[parameter.optuna_name] = parameter.stored(value)
+                    params[optuna_name(parameter)] = parameter.stored(value)
         own = dict.fromkeys(parameter.name for parameter in self.parameters)
         misfits += [f"{name} does not apply here" for name in own if name in config and name not in expected]
         return params, misfits

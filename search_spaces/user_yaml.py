@@ -14,79 +14,82 @@ grid search visits, and ``log_to_one: true`` searches uniformly in the logarithm
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
-from types import MappingProxyType, NoneType
+from types import MappingProxyType
 
 import yaml
 
 from search_spaces.consistency import relation_problems
-from search_spaces.errors import SpaceError
+from search_spaces.fields import Field, shown
 from search_spaces.parameters import Choice, Float, Int, Parameter
 from search_spaces.space import Space
 from search_spaces.values import Value, is_number, plain_name
 from search_spaces.yaml_nodes import YamlError, compose, line_of, scalar
 
-Kinds = Mapping[str, tuple[type, ...]]
-
 _PARTS = ("low", "high", "log", "log_to_one", "grid", "values", "when")
 _ON_OFF = MappingProxyType({"on": True, "yes": True, "true": True, "off": False, "no": False, "false": False})
-_KIND_NAMES = {float: "a number", int: "a whole number", str: "a text", bool: "true or false", NoneType: "null"}
-_ANYTHING: Kinds = MappingProxyType({})
 
 
-def load_space(path: Path, *, known: Collection[str], kinds: Kinds = _ANYTHING) -> Space:
-    """The space a YAML file describes.
+@dataclass(frozen=True, slots=True)
+class SpaceFile:
+    """What a file says: the space as far as it can be read, and what is wrong with it, each with file and line."""
+
+    source: str
+    space: Space = field(default_factory=Space)
+    lines: Mapping[str, int] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+    def at(self, key: str, sentence: str) -> str:
+        """The sentence with the place where the file speaks of a parameter or constant."""
+        return f"{self.source}:{self.lines[key]}: {sentence}"
+
+
+def load_space(path: Path, fields: Mapping[str, Field]) -> SpaceFile:
+    """The space a YAML file in UTF-8 describes.
 
     Args:
-        path: the file, in UTF-8.
-        known: the names a file may use: fields of a run (``lr``, ``epochs``) and option keys (``npo.beta``), or plain
-            option names (``c``). What follows the last dot is the name in a configuration.
-        kinds: the types a name's values may have, of ``float``, ``int``, ``str``, ``bool`` and ``NoneType``. A range of
-            a name with ``int`` and without ``float`` has whole numbers only. A name that is not listed may hold
-            anything, its ranges are of real numbers.
-
-    Raises:
-        SpaceError: with one sentence per mistake, each beginning with file and line.
+        path: the file.
+        fields: what a file may name and what values it may have: fields of a trial (``lr``, ``epochs``), options by
+            their key (``npo.beta``) or by their plain name (``c``). What follows the last dot is the name in a
+            configuration. A field that cannot vary within a sweep is refused with its reason.
     """
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        return parse_space(path.read_text(encoding="utf-8-sig"), str(path), fields)
     except UnicodeDecodeError:
-        raise SpaceError([f"{path}: not a text file in UTF-8"]) from None
+        return SpaceFile(str(path), problems=(f"{path}: not a text file in UTF-8",))
     except OSError as error:
-        raise SpaceError([f"{path}: cannot be read: {error.strerror or error}"]) from None
-    return parse_space(text, source=str(path), known=known, kinds=kinds)
+        return SpaceFile(str(path), problems=(f"{path}: cannot be read: {error.strerror or error}",))
 
 
-def parse_space(text: str, *, source: str, known: Collection[str], kinds: Kinds = _ANYTHING) -> Space:
+def parse_space(text: str, source: str, fields: Mapping[str, Field]) -> SpaceFile:
     """:func:`load_space` of a text; ``source`` is its name in messages."""
     try:
         root = compose(text)
     except YamlError as error:
-        raise SpaceError([f"{source}:{error.line}: not valid YAML: {error}"]) from None
+        return SpaceFile(source, problems=(f"{source}:{error.line}: not valid YAML: {error}",))
     if root is None:
-        raise SpaceError([f"{source}: the file is empty; expected parameters, one a line, such as lr: [1e-5, 1e-4]"])
+        expected = "expected parameters, one a line, such as lr: [1e-5, 1e-4]"
+        return SpaceFile(source, problems=(f"{source}: the file is empty; {expected}",))
     if not isinstance(root, yaml.MappingNode):
         expected = "expected a mapping of parameters, such as lr: [1e-5, 1e-4]"
-        raise SpaceError([f"{source}:{line_of(root)}: {expected}, got {_describe(root)}"])
-    reader = _Reader(known, kinds)
+        return SpaceFile(source, problems=(f"{source}:{line_of(root)}: {expected}, got {_describe(root)}",))
+    reader = _Reader(fields)
     space = reader.space(root)
-    if reader.problems:
-        told = [f"{source}:{line}: {text}" for line, text in sorted(reader.problems, key=itemgetter(0))]
-        raise SpaceError(told, space)
-    return space
+    told = tuple(f"{source}:{line}: {text}" for line, text in sorted(reader.problems, key=itemgetter(0)))
+    return SpaceFile(source, space, reader.lines, told)
 
 
 class _Reader:
     """Reads the nodes of one file and collects ``(line, sentence)`` for what is wrong."""
 
-    def __init__(self, known: Collection[str], kinds: Kinds) -> None:
-        self._known = known
-        self._kinds = kinds
-        self._lines: dict[str, int] = {}
+    def __init__(self, fields: Mapping[str, Field]) -> None:
+        self._fields = fields
         self._current = ""
         self._unclear: set[str] = set()
+        self.lines: dict[str, int] = {}
         self.problems: list[tuple[int, str]] = []
 
     def space(self, root: yaml.MappingNode) -> Space:
@@ -97,13 +100,13 @@ class _Reader:
             parameter = self._parameter(key, node) if key is not None else None
             if parameter is not None:
                 parameters.append(parameter)
-                self.problems += [(self._lines[parameter.key], sentence) for sentence in parameter.problems()]
+                self.problems += [(self.lines[parameter.key], sentence) for sentence in parameter.problems()]
         # What waits for a parameter whose values could not be read is not at fault itself.
         for parameter in parameters:
             if not self._unclear.isdisjoint(parameter.when):
                 self._unclear.add(parameter.key)
         clear = [parameter for parameter in parameters if parameter.key not in self._unclear]
-        self.problems += [(self._lines[key], sentence) for key, sentence in relation_problems(clear, {})]
+        self.problems += [(self.lines[key], sentence) for key, sentence in relation_problems(clear, {})]
         return Space.of(parameters)
 
     def _add(self, node: yaml.Node, sentence: str, *, lost: bool = False) -> None:
@@ -117,15 +120,21 @@ class _Reader:
             self._add(node, f"expected the name of a parameter, got {_describe(node)}")
             return None
         key = str(node.value)
-        if key in self._lines:
-            self._add(node, f"{key}: is there already, in line {self._lines[key]}")
+        if key in self.lines:
+            self._add(node, f"{key}: is there already, in line {self.lines[key]}")
             return None
-        self._lines[key] = line_of(node)
+        self.lines[key] = line_of(node)
         self._current = key
-        if key in self._known:
+        known = self._fields.get(key)
+        if known is not None and not known.fixed:
             return key
-        near = difflib.get_close_matches(key, self._known, n=1)
-        expected = f"did you mean '{near[0]}'?" if near else f"expected one of {', '.join(sorted(self._known))}"
+        if known is not None:
+            instead = f"; give it with {known.flag}" if known.flag else ""
+            self._add(node, f"{key}: cannot vary within a sweep: {known.fixed}{instead}", lost=True)
+            return None
+        names = sorted(name for name, item in self._fields.items() if not item.fixed)
+        near = difflib.get_close_matches(key, names, n=1)
+        expected = f"did you mean '{near[0]}'?" if near else f"expected one of {', '.join(names)}"
         self._add(node, f"unknown parameter '{key}': {expected}", lost=True)
         return None
 
@@ -141,26 +150,24 @@ class _Reader:
         if missing := [part for part in ("low", "high") if part not in parts]:
             self._add(node, f"{key}: needs low and high, or values; {' and '.join(missing)} missing", lost=True)
             return None
-        kinds = self._kinds.get(key, (float,))
-        if float not in kinds and int not in kinds:
-            self._add(node, f"{key}: takes {_kind_names(kinds)}; a range is between numbers", lost=True)
+        kind = self._fields[key].kind
+        if kind not in (int, float):
+            self._add(node, f"{key}: takes {self._fields[key].kind_name}; a range is between numbers", lost=True)
             return None
         low, high = self._number(key, parts["low"]), self._number(key, parts["high"])
         log, log_to_one = (
             part in parts and self._flag(f"{key}: {part}", parts[part]) for part in ("log", "log_to_one")
         )
-        grid = [self._number(key, item) for item in _items(parts["grid"])] if "grid" in parts else []
+        points = [self._number(key, item) for item in _items(parts["grid"])] if "grid" in parts else []
         if low is None or high is None:
             return None
-        points = [point for point in grid if point is not None]
-        if float not in kinds:
+        grid = tuple(point for point in points if point is not None)
+        if kind is int:
             if log_to_one:
                 self._add(node, f"{key}: log_to_one is for shares between 0 and 1, not for whole numbers")
-            whole = tuple(int(point) for point in points)
+            whole = tuple(map(int, grid))
             return Int(plain_name(key), int(low), int(high), log=log, when=when, key=key, grid=whole)
-        real = tuple(float(point) for point in points)
-        scale = {"log": log, "log_to_one": log_to_one}
-        return Float(plain_name(key), float(low), float(high), **scale, when=when, key=key, grid=real)
+        return Float(plain_name(key), low, high, log=log, log_to_one=log_to_one, when=when, key=key, grid=grid)
 
     def _choice(self, key: str, node: yaml.Node, when: Mapping[str, tuple[Value, ...]]) -> Choice | None:
         values = self._values(key, node)
@@ -207,30 +214,25 @@ class _Reader:
         except YamlError as error:
             self._add(node, f"{key}: {error}", lost=True)
             return ()
-        kinds = self._kinds.get(key)
-        switch = _ON_OFF.get(str(node.value).lower())
-        if key == "auto_lr":
-            if switch is not None:
-                return ("on" if switch else "off",)
-            self._add(node, f"{key}: expected on or off, got {value!r}", lost=True)
-            return ()
-        if kinds is None or (value is None and NoneType in kinds) or (isinstance(value, str) and str in kinds):
+        known = self._fields.get(key)
+        if known is None:  # a condition on what is not there, which is told as such
             return (value,)
-        if bool in kinds and switch is not None:
-            return (switch,)
-        if is_number(value):
-            if int in kinds and value == int(value):
-                return (int(value),)
-            if float in kinds:
-                return (float(value),)
-        self._add(node, f"{key}: expected {_kind_names(kinds)}, got {value!r}", lost=True)
-        return ()
+        switch = _ON_OFF.get(str(node.value).lower())
+        if switch is not None and known.kind is bool:
+            value = switch
+        elif switch is not None and "on" in known.allowed:
+            value = "on" if switch else "off"
+        if problem := known.problem(value):
+            self._add(node, problem, lost=True)
+            return ()
+        typed: Value = known.typed(value)
+        return (typed,)
 
     def _number(self, key: str, node: yaml.Node) -> float | None:
         for value in self._value(key, node):
             if is_number(value):
                 return value
-            self._add(node, f"{key}: a range is between numbers, got {value!r}", lost=True)
+            self._add(node, f"{key}: a range is between numbers, got {shown(value)}", lost=True)
         return None
 
     def _flag(self, what: str, node: yaml.Node) -> bool:
@@ -238,10 +240,6 @@ class _Reader:
         if switch is None:
             self._add(node, f"{what} must be true or false, got {_describe(node)}")
         return bool(switch)
-
-
-def _kind_names(kinds: tuple[type, ...]) -> str:
-    return " or ".join(_KIND_NAMES[kind] for kind in kinds)
 
 
 def _items(node: yaml.Node) -> list[yaml.Node]:

@@ -1,72 +1,139 @@
-"""The columns of trials.csv, history.csv, auto_lr.csv and landscape.csv, and which of them MLflow gets as what."""
+"""The columns of the tables in a sweep's folder, in their order, and what each of them is.
+
+What a trial was asked to do is described where its spec and its methods declare it, a metric by its record; the rest
+here.
+"""
 
 from __future__ import annotations
 
-from trainables.auto_lr.step import UPDATE_COLUMNS
-from trainables.methods import option_names
-from trainables.scoring.evaluator import FINAL_METRICS, FURTHER_METRICS, LOSSES
-from trainables.spec import SPEC_FIELDS
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-_LEADING = ("trial_id", "spec_hash", "model", "dataset", "method", *option_names(), "lr", "auto_lr", "seed")
-_OUTCOME = (
-    "status",
-    "steps",
-    "epochs_done",
-    *LOSSES,
-    *FINAL_METRICS,
-    "padding",
-    "train_seconds",
-    "eval_seconds",
-    "wall_seconds",
-    "checkpoint",
-    "error",
-    "started_at",
-    "first_step_at",
-    "ended_at",
-    "worker",
-    *FURTHER_METRICS,
-    "generation_seconds",
+from search_spaces.fields import Field
+from trainables.auto_lr.step import UPDATE_COLUMNS
+from trainables.methods import OPTIONS, option_names
+from trainables.metrics.registry import DEFAULT_SET, LOSS_METRICS, METRICS
+from trainables.spec import FIELDS
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column of the sweep's own. ``unit`` has the place ``{item}`` for what a loss is a mean over."""
+
+    name: str
+    role: str
+    label: str
+    unit: str = ""
+
+
+_NAMED = (_Column("trial_id", "record", "trial"), _Column("spec_hash", "record", "hash of the settings"))
+_PADDING = _Column("padding", "cost", "share of padding in the training batches")
+_ENDED = (
+    _Column("status", "record", "status"),
+    _Column("steps", "progress", "optimizer steps"),
+    _Column("epochs_done", "progress", "epochs"),
 )
-TRIAL_COLUMNS = (*_LEADING, *(name for name in SPEC_FIELDS if name not in _LEADING), *_OUTCOME)
-METRIC_COLUMNS = (*LOSSES, *FINAL_METRICS, *FURTHER_METRICS)
+_COSTS = (
+    _PADDING,
+    _Column("train_seconds", "cost", "training", "s"),
+    _Column("eval_seconds", "cost", "evaluation", "s"),
+    _Column("wall_seconds", "cost", "wall clock", "s"),
+    _Column("checkpoint", "record", "checkpoint"),
+    _Column("error", "record", "error"),
+    _Column("started_at", "record", "start", "s since 1970"),
+    _Column("first_step_at", "record", "first step", "s since 1970"),
+    _Column("ended_at", "record", "end", "s since 1970"),
+    _Column("worker", "record", "worker"),
+)
+_GENERATION = _Column("generation_seconds", "cost", "generation of answers", "s")
+_REPORTED = _Column("reported_at", "record", "report", "s since 1970")
+_PASSED = (_Column("step", "progress", "optimizer steps"), _Column("epoch", "progress", "epochs"))
+_COURSE = (
+    _Column("c_t", "course", "c_t, weight of the retain gradient"),
+    _Column("grad_norm_retain", "course", "norm of the retain gradient"),
+    _Column("grad_norm_forget", "course", "norm of the forget gradient"),
+    _Column("grad_norm", "course", "norm of the combined gradient"),
+    _Column("grad_cosine", "course", "cosine of the two gradients"),
+    _Column("train_retain_loss", "course", "retain loss of the training batches", "nats per {item}"),
+    _Column("train_forget_loss", "course", "forget loss of the training batches", "nats per {item}"),
+)
+_RULES = (
+    _Column("violations", "course", "steps that could raise a loss they should lower"),
+    _Column("distance", "course", "estimated distance to the solution"),
+    _Column("effective_lr", "course", "effective learning rate"),
+    _Column("auto_lr_eta_star", "course", "AutoLR's eta*"),
+    _Column("auto_lr_slope", "course", "AutoLR's slope G"),
+    _Column("auto_lr_curvature", "course", "AutoLR's curvature H"),
+    _Column("auto_lr_updates", "course", "AutoLR's updates"),
+    _Column("auto_lr_not_finite", "course", "AutoLR's rates kept: a probe not finite"),
+    _Column("auto_lr_no_descent", "course", "AutoLR's rates kept: no descent"),
+    _Column("auto_lr_no_curvature", "course", "AutoLR's rates kept: no curvature"),
+    _Column("auto_lr_clipped", "course", "AutoLR's rates held back"),
+    _PADDING,
+    _Column("seconds", "cost", "training and evaluation", "s"),
+)
+_OWN = (*_NAMED, *_ENDED, *_COSTS, _GENERATION, *_PASSED, *_COURSE, *_RULES, _REPORTED)
+
+
+def _names(columns: Iterable[_Column]) -> tuple[str, ...]:
+    return tuple(column.name for column in columns)
+
+
+_LEADING = ("model", "dataset", "method", *option_names(), "lr", "auto_lr", "seed")
+_FURTHER = tuple(name for name in METRICS if name not in (*LOSS_METRICS, *DEFAULT_SET))
+"""The metrics that are measured only when they are asked for."""
+
+PARAMETERS = tuple(dict.fromkeys((*_LEADING, *FIELDS)))
+"""The columns that say what a trial was asked to do."""
+METRIC_COLUMNS = (*LOSS_METRICS, *DEFAULT_SET, *_FURTHER)
+TRIAL_COLUMNS = (
+    *(*_names(_NAMED), *PARAMETERS, *_names(_ENDED), *LOSS_METRICS, *DEFAULT_SET, *_names(_COSTS)),
+    *(*_FURTHER, _GENERATION.name),
+)
 HISTORY_COLUMNS = (
-    "trial_id",
-    "step",
-    "epoch",
-    "lr",
-    "c_t",
-    "grad_norm_retain",
-    "grad_norm_forget",
-    "grad_norm",
-    "grad_cosine",
-    "train_retain_loss",
-    "train_forget_loss",
-    *LOSSES,
-    *FINAL_METRICS,
-    "violations",
-    "distance",
-    "effective_lr",
-    "auto_lr_eta_star",
-    "auto_lr_slope",
-    "auto_lr_curvature",
-    "auto_lr_updates",
-    "auto_lr_not_finite",
-    "auto_lr_no_descent",
-    "auto_lr_no_curvature",
-    "auto_lr_clipped",
-    "padding",
-    "seconds",
-    *FURTHER_METRICS,
+    *("trial_id", *_names(_PASSED), "lr", *_names(_COURSE), *LOSS_METRICS, *DEFAULT_SET, *_names(_RULES), *_FURTHER),
+    _REPORTED.name,
 )
+OUTCOME_METRICS = tuple(
+    name
+    for name in TRIAL_COLUMNS
+    if name in METRIC_COLUMNS or any(name == item.name and item.role in ("progress", "cost") for item in _OWN)
+)
+"""The numeric columns that say how a trial ended."""
+HISTORY_METRICS = tuple(name for name in HISTORY_COLUMNS if name not in ("trial_id", "step", _REPORTED.name))
 AUTO_LR_COLUMNS = ("trial_id", "step", *UPDATE_COLUMNS)
 LANDSCAPE_COLUMNS = (
     *("trial_id", "step", "eta", "x", "retain_loss", "forget_loss", "slope", "curvature", "loss_zero", "eta_star"),
 )
-PARAMETERS = (*_LEADING[2:], *(name for name in SPEC_FIELDS if name not in _LEADING))
-"""The columns that say what a trial was asked to do."""
-OUTCOME_METRICS = (
-    *("steps", "epochs_done", *LOSSES, *FINAL_METRICS, "padding"),
-    *("train_seconds", "eval_seconds", "wall_seconds", *FURTHER_METRICS, "generation_seconds"),
-)
-"""The numeric columns that say how a trial ended."""
-HISTORY_METRICS = tuple(name for name in HISTORY_COLUMNS if name not in ("trial_id", "step"))
+
+
+def column_dictionary(*, random_guess: float | None = None, unit: str = "token") -> dict[str, dict[str, object]]:
+    """What each column of trials.csv and history.csv is, as sweep.json says it, without what is empty or false.
+
+    ``random_guess`` bounds the losses, ``ln|V|`` once the target is known; ``unit`` is what they are means over, token
+    or image.
+    """
+    settings: tuple[_Column | Field, ...] = (*_OWN, *OPTIONS.values(), *FIELDS.values())
+    found: dict[str, dict[str, object]] = {
+        item.name: {"role": item.role, "label": item.label, "unit": item.unit.format(item=unit) or None}
+        for item in settings
+    }
+    for name, metric in METRICS.items():
+        known = metric.high is not None or random_guess is not None
+        bounds = metric.bounds(random_guess or 0.0)
+        found[name] = {
+            "role": "loss" if metric.loss else "metric",
+            "label": metric.label,
+            "unit": metric.unit and metric.unit.format(item=unit),
+            "direction": metric.direction,
+            "bounds": [bound if math.isfinite(bound) else None for bound in bounds] if known else None,
+            "ideal": metric.ideal,
+            "of": metric.of,
+            "primary": metric.primary or None,
+            "threshold": metric.threshold,
+        }
+    return {
+        name: {key: value for key, value in found[name].items() if value is not None}
+        for name in dict.fromkeys((*TRIAL_COLUMNS, *HISTORY_COLUMNS))
+    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from rich.console import Console, Group
@@ -20,16 +20,15 @@ from rich.progress import (
 from rich.table import Table
 
 _ROWS = 12
-_SCORES = (("verbmem", "utility"), ("forget_accuracy", "retain_accuracy"))
-"""The metrics shown beside the losses: of a language model, of an image classifier."""
 _HERTZ = 4.0
 
 
 class Display:
-    """Progress on stderr; ``close`` leaves the last state standing."""
+    """Progress on stderr; ``close`` leaves the last state standing. ``scores`` are the metrics beside the losses."""
 
-    def __init__(self, console: Console, *, trials: int, done: int) -> None:
+    def __init__(self, console: Console, *, trials: int, done: int, scores: Sequence[str] = ()) -> None:
         self._console = console
+        self._scores = tuple(scores)
         self._running: dict[str, dict[str, Any]] = {}
         self._ended: list[dict[str, Any]] = []
         self._progress = Progress(
@@ -62,7 +61,7 @@ class Display:
             self._console.print(
                 f"{trial_id} {row['status']:<8} {describe(row):<32} forget {_number(row.get('forget_loss'))} "
                 f"retain {_number(row.get('retain_loss'))} "
-                + " ".join(f"{name} {_number(row.get(name))}" for name in _scores([row]))
+                + " ".join(f"{name} {_number(row.get(name))}" for name in self._scores)
                 + f" {_number(row.get('wall_seconds'))} s{error}",
                 highlight=False,
                 markup=False,
@@ -85,8 +84,7 @@ class Display:
 
     def _render(self) -> Group:
         table = Table(box=None, pad_edge=False)
-        scores = _scores(self._ended)
-        for name in ("trial", "method", "status", "epoch", "forget_loss", "retain_loss", *scores):
+        for name in ("trial", "method", "status", "epoch", "forget_loss", "retain_loss", *self._scores):
             justify: Literal["left", "right"] = "left" if name in ("trial", "method", "status") else "right"
             table.add_column(name.replace("_", " "), justify=justify, no_wrap=True)
         running = list(self._running.values())
@@ -96,15 +94,9 @@ class Display:
                 describe(row),
                 str(row["status"]),
                 _number(row.get("epochs_done", row.get("epoch"))),
-                *(_number(row.get(name)) for name in ("forget_loss", "retain_loss", *scores)),
+                *(_number(row.get(name)) for name in ("forget_loss", "retain_loss", *self._scores)),
             )
         return Group(table, self._progress)
-
-
-def _scores(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Which of :data:`_SCORES` the rows have."""
-    accuracies = any(row.get(name) is not None for row in rows for name in _SCORES[1])
-    return _SCORES[1] if accuracies else _SCORES[0]
 
 
 def describe(row: Mapping[str, Any]) -> str:

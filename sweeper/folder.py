@@ -1,24 +1,23 @@
-"""The folder of a sweep: begun with its settings in sweep.json, read again to go on, held by one driver at a time."""
+"""The folder of a sweep: begun with its settings in sweep.json, and read again to go on."""
 
 from __future__ import annotations
 
 import datetime
-import fcntl
 import importlib.metadata
 import json
 import math
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+import uuid
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from sweeper.ledger import write_json
+from search_spaces.durable import write_json
+from sweeper.columns import column_dictionary
 from sweeper.settings import SweepSettings
 from trainables.modality import dataset_modality
 from trainables.target.target import Target
 
-FORMAT = 1
+FORMAT = 2
 _VERSIONS = ("unlearning-sweeper", "torch", "ray", "transformers", "optuna", "mlflow", "peft", "datasets", "moocore")
 
 
@@ -30,13 +29,24 @@ class UsageError(SweepError):
     """The folder given is not what the command needs."""
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What stays of a sweep's beginning: the id MLflow knows it by, the time, the target (None before it is there)."""
+
+    sweep_id: str
+    created: str
+    target_key: str | None = None
+    target_path: str | None = None
+
+
 def begin(settings: SweepSettings, out: Path) -> None:
     """Make the folder of a new sweep, with the settings in it, so that it can be resumed from its first moment."""
     if (out / "sweep.json").exists():
         raise UsageError(f"{out} holds another sweep")
     out.mkdir(parents=True, exist_ok=True)
     (out / "checkpoints").mkdir(exist_ok=True)
-    describe(out, settings, created=_now())
+    created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    describe(out, settings, Origin(uuid.uuid4().hex, created))
 
 
 def discard(out: Path) -> None:
@@ -57,58 +67,42 @@ def read_settings(out: Path) -> SweepSettings:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["format"] != FORMAT:
-            raise UsageError(f"{path} has format {content['format']}, this version reads format {FORMAT}")
+            raise UsageError(
+                f"{path} has format {content['format']}, this version reads format {FORMAT}: begin a new sweep"
+            )
         settings = SweepSettings.from_dict(content["settings"])
-        objectives = settings.parsed_objectives
+        _ = settings.parsed_objectives
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(f"cannot read {path}: {error}") from None
-    # Sweeps from before there were distances have optimised such a metric itself.
-    if old := [item.name for item in objectives if item.metric not in (item.name, *settings.base.metrics)]:
-        raise UsageError(
-            f"the sweep in {out} optimises {', '.join(old)} itself and not its distance from the ideal: new trials "
-            "could not be compared with the old ones; begin a new sweep"
-        )
     return settings
 
 
-def described(out: Path) -> dict[str, Any]:
-    """The content of sweep.json."""
-    content: dict[str, Any] = json.loads((out / "sweep.json").read_text(encoding="utf-8"))
-    return content
+def read_origin(out: Path) -> Origin:
+    """How the sweep in a folder began."""
+    content = json.loads((out / "sweep.json").read_text(encoding="utf-8"))
+    target = content["target"] or {}
+    return Origin(content["sweep_id"], content["created"], target.get("key"), target.get("path"))
 
 
-def describe(out: Path, settings: SweepSettings, *, created: str, target: Target | None = None) -> None:
+def describe(out: Path, settings: SweepSettings, origin: Origin, *, target: Target | None = None) -> None:
     """Write sweep.json; what only the target knows is filled in once it is there."""
     guess = math.log(target.vocabulary_size) if target is not None else None
     unit = dataset_modality(settings.base.dataset).unit
     content = {
         "format": FORMAT,
+        "sweep_id": origin.sweep_id,
         "name": settings.name,
-        "created": created,
+        "created": origin.created,
         "command": settings.command,
         "versions": {name: importlib.metadata.version(name) for name in _VERSIONS},
         "settings": settings.to_dict(),
         "objectives": [item.to_dict(guess, unit=unit) for item in settings.parsed_objectives]
         if guess is not None
         else None,
+        "columns": column_dictionary(random_guess=guess, unit=unit),
         "random_guess_loss": guess,
         "vocabulary_size": target.vocabulary_size if target is not None else None,
         "baseline": target.baseline if target is not None else None,
         "target": {"key": target.key, "path": target.path} if target is not None else None,
     }
     write_json(out / "sweep.json", content)
-
-
-@contextmanager
-def exclusive(out: Path) -> Iterator[None]:
-    """Hold the folder: two drivers on one sweep would run every trial twice. A killed driver lets go by itself."""
-    with (out / ".lock").open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise UsageError(f"the sweep in {out} is running in another process; wait for it or stop it") from None
-        yield
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from trainables.metrics.registry import primary_metrics
 from trainables.spec import TrialSpec
 from trainables.target.finetune import Progress as TargetProgress
 from trainables.target.prepare import make_retain_model, prepare_target
@@ -27,7 +28,7 @@ def prepare_with_progress(spec: TrialSpec, *, console: Console) -> Target:
         target = prepare_target(spec, on_progress=show)
     say_what_is_left_out(target.left_out, console)
     if progress := seen.get("target"):
-        names = ("forget_loss", "retain_loss", "verbmem", "forget_accuracy", "retain_accuracy")
+        names = ("forget_loss", "retain_loss", *primary_metrics(target.data.modality))
         scores = ", ".join(f"{name} {target.baseline[name]:.3f}" for name in names if name in target.baseline)
         console.print(f"target {spec.model}: {progress.text}; {scores}; cached", highlight=False)
     return target

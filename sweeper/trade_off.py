@@ -1,11 +1,11 @@
-"""The objectives of a sweep: which reported metric, which way, and within which bounds fixed beforehand."""
+"""The objectives of a sweep: which metric, which way, and within which bounds fixed beforehand."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trainables.metrics.registry import ACCURACIES, DEFAULT_SET, LOSS_METRICS, METRICS, distance_name
+from trainables.metrics.registry import DEFAULT_SET, LOSS_METRICS, METRICS
 from trainables.modality import dataset_modality
 
 DEFAULT_OBJECTIVES = "forget_loss:max,retain_loss:min"
@@ -17,38 +17,31 @@ class ObjectiveError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """One axis of the search: ``name`` as it was given, ``direction`` max or min.
-
-    ``column`` is what is optimised: the capped forget loss for ``forget_loss``, and of a metric whose best value lies
-    between its bounds (``privleak``, the membership inference AUCs) its distance from there.
-    """
+    """One axis of the search as it was asked for: a metric's ``name``, and the ``direction``, max or min."""
 
     name: str
     direction: str
 
     @property
     def column(self) -> str:
-        """The column of trials.csv."""
-        return "forget_loss_capped" if self.name == "forget_loss" else self.metric
-
-    @property
-    def metric(self) -> str:
-        """The metric that is measured for it."""
-        return distance_name(self.name) if METRICS[self.name].ideal is not None else self.name
+        """The metric that is optimised, a column of trials.csv: the capped forget loss for ``forget_loss``, and of a
+        metric whose best value lies between its bounds its distance from there."""
+        return METRICS[self.name].optimised
 
     def to_dict(self, random_guess: float, *, unit: str = "token") -> dict[str, object]:
-        """As sweep.json has it; losses are bounded by the random guess ``ln|V|``, other metrics by their table.
+        """As sweep.json has it; the analysis reads it with its bounds.
 
         ``unit`` is what a loss is a mean over: token or image.
         """
-        metric = METRICS[self.metric]
+        metric = METRICS[self.column]
+        low, high = metric.bounds(random_guess)
         return {
             "name": self.name,
             "column": self.column,
             "direction": self.direction,
-            "low": metric.low,
-            "high": random_guess if metric.high is None else metric.high,
-            "label": metric.label.format(unit=unit),
+            "low": low,
+            "high": high,
+            "label": metric.axis(unit),
         }
 
 
@@ -81,19 +74,18 @@ def parse_objectives(text: str) -> tuple[Objective, ...]:
 def unmeasured(objectives: Sequence[Objective], dataset: str) -> list[str]:
     """A plain sentence for each objective that no model of this data set is ever scored by."""
     modality = dataset_modality(dataset)
-    images = modality.unit == "image"
-    wrong = [item.name for item in objectives if item.name not in LOSS_METRICS and (item.name in ACCURACIES) != images]
-    measured = [name for name in METRICS if name in LOSS_METRICS or (name in ACCURACIES) == images]
+    measured = [name for name, metric in METRICS.items() if modality.name in metric.modalities]
     return [
-        f"objective {name} is not measured for {modality.models}: expected one of {', '.join(measured)}"
-        for name in wrong
+        f"objective {item.name} is not measured for {modality.models}: expected one of {', '.join(measured)}"
+        for item in objectives
+        if item.name not in measured
     ]
 
 
 def with_objectives(metrics: tuple[str, ...], objectives: tuple[Objective, ...]) -> tuple[str, ...]:
     """The chosen ``metrics`` and those the objectives need beside them; () stays () where the default set has all."""
     # A distance is told beside the value it is of.
-    names = [name for item in objectives if item.name not in LOSS_METRICS for name in (item.name, item.metric)]
+    names = [name for item in objectives if item.name not in LOSS_METRICS for name in (item.name, item.column)]
     if not metrics:
         further = dict.fromkeys(name for name in names if name not in DEFAULT_SET)
         return ("default", *further) if further else ()

@@ -6,11 +6,12 @@ objective under NGDiff's weights; ``rmu`` is (rmu, gdiff), since nothing but its
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
+from search_spaces.fields import Field, defaults
 from trainables.objectives import ALIASES, OBJECTIVES, ForgetObjective, Reference
-from trainables.options import Option, defaults
 from trainables.weightings import WEIGHTINGS, Needs, Weighting
 
 
@@ -27,14 +28,14 @@ class Method:
     weighting: Weighting
 
     @property
-    def options(self) -> Mapping[str, Option]:
+    def options(self) -> Mapping[str, Field]:
         """The options that apply, by name, those of the objective first."""
-        return {option.name: option for _, option in self.owned_options()}
+        return {option.name: option for option in self.owned_options.values()}
 
-    def owned_options(self) -> tuple[tuple[str, Option], ...]:
-        """``(owner, option)`` pairs: ``("npo", beta)``, ``("gdiff", c)``; the owner tells equal names apart."""
-        objective = tuple((self.objective.name, option) for option in self.objective.options)
-        return objective + tuple((self.weighting.name, option) for option in self.weighting.options)
+    @property
+    def owned_options(self) -> dict[str, Field]:
+        """The same by key, ``npo.beta``, ``gdiff.c``; the owner tells equal names apart."""
+        return _by_key(self.objective, self.weighting)
 
     def resolve(self, given: Mapping[str, float]) -> dict[str, float]:
         """A value for every option of the method: the given one or its default."""
@@ -48,9 +49,12 @@ def method_names() -> tuple[str, ...]:
 
 def option_names() -> tuple[str, ...]:
     """Every option any method has, ``c`` first: the option columns of a table of trials."""
-    options = [option for weighting in WEIGHTINGS.values() for option in weighting.options]
-    options += [option for objective in OBJECTIVES.values() for option in objective.options]
-    return tuple(sorted({option.name for option in options}, key=lambda name: (name != "c", name)))
+    return tuple(sorted({option.name for option in OPTIONS.values()}, key=lambda name: (name != "c", name)))
+
+
+def options_by_method(names: Iterable[str]) -> dict[str, dict[str, Field]]:
+    """The options of these methods by method and key."""
+    return {name: parse_method(name).owned_options for name in names}
 
 
 def parse_method(name: str) -> Method:
@@ -113,3 +117,11 @@ def weight_scale_problem(method: Method, weight_scale: str) -> str | None:
     if method.weighting.needs is Needs.GRADIENTS and weight_scale != "raw":
         return f"weight_scale {weight_scale} does not go with {method.weighting.name}: it has no weights"
     return None
+
+
+def _by_key(*owners: ForgetObjective | Weighting) -> dict[str, Field]:
+    return {f"{owner.name}.{option.name}": option for owner in owners for option in owner.options}
+
+
+OPTIONS: Mapping[str, Field] = MappingProxyType(_by_key(*WEIGHTINGS.values(), *OBJECTIVES.values()))
+"""Every option any method has, by key."""

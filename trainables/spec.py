@@ -1,45 +1,49 @@
-"""Everything that decides a trial's result, and the hash that names it."""
+"""What a trial is asked to do, each setting described once, and the hash that names its content.
+
+``--help`` reads this module; what takes long to import is imported where a trial is looked at.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType, NoneType
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 
+from search_spaces.fields import Field, Role
 from trainables.auto_lr.rules import PROBES, RULES
-from trainables.data import DATASETS
-from trainables.methods import (
-    Method,
-    MethodError,
-    option_names,
-    parse_method,
-    retain_objective_problem,
-    weight_scale_problem,
-)
-from trainables.metrics.registry import unknown_names
-from trainables.modality import dataset_modality
-from trainables.models.registry import MODELS
-from trainables.objectives import RETAIN_OBJECTIVES
 from trainables.run.optimizers import LR_FREE, OPTIMIZERS
 
+if TYPE_CHECKING:
+    from trainables.methods import Method
+
 AUTO_LR_SMOOTHINGS, AUTO_LR_PROBES = tuple(RULES), tuple(PROBES)
-WEIGHT_SCALES = ("raw", "unit")
-DTYPES = ("fp32", "bf16")
 
-_NOT_HASHED = (
-    *("model_path", "target_path", "retain_path", "data_dir", "target_epochs", "target_lr", "target_batch_size"),
-    "target_lora_rank",
-    "auto_lr_log_forget",
-)
-"""Where things lie on this machine; how the target was made (``target_key`` hashes what came of it); what is logged."""
+_AUTO = MappingProxyType({"auto_lr": ("on",)})
+_SHARED = "all its trials share one target and its data"
+_RANK = MappingProxyType({"none": 0})
 
-_HASHED_UNLESS_DEFAULT = ("d_growth", "retain_objective", "forget_class", "metrics", "metrics_every")
-"""Fields younger than the first sweeps: at their default they leave the hash as it was."""
+T = TypeVar("T")
 
-_REAL = ("lr", "weight_decay", "momentum", "max_grad_norm", "d_growth")
-"""Fields that a whole number may stand in for: a file says ``lr: 1`` where a search says 1.0."""
+
+def setting(role: Role, default: T, help: str = "", otherwise: str = "", **described: Any) -> T:
+    """A field of :class:`TrialSpec`, described as :class:`search_spaces.fields.Field` says."""
+    found: T = field(default=default, metadata={"role": role, "help": help, "otherwise": otherwise, **described})
+    return found
+
+
+def _datasets() -> Collection[str]:
+    from trainables.data import DATASETS
+
+    return DATASETS
+
+
+def _retain_objectives() -> Collection[str]:
+    from trainables.objectives import RETAIN_OBJECTIVES
+
+    return RETAIN_OBJECTIVES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,54 +60,125 @@ class TrialSpec:
     is the default set. ``retain_path`` is the folder of a model trained without the forget set.
     ``target_key`` is the content hash of the target model and its data (and of the retain model, where a metric needs
     one), empty until the target is known.
+
+    A field declared here is an option of the command line (in this order), checked, known to space files, and a column.
     """
 
-    model: str = "tiny-phi"
-    model_path: str | None = None
-    target_path: str | None = None
-    dataset: str = "authors"
-    data_dir: str | None = None
-    forget_split: str | None = None
-    forget_class: str | None = None
-    limit: int | None = None
-    target_epochs: int | None = None
-    target_lr: float | None = None
-    target_batch_size: int | None = None
-    target_lora_rank: int | None = None
-    method: str = "gdiff"
+    method: str = setting("method", "gdiff", "Method by name (see 'list methods').")
     options: tuple[tuple[str, float], ...] = ()
-    weight_scale: str = "raw"
-    retain_objective: str = "ce"
-    lr: float = 1e-4
-    auto_lr: str = "off"
-    auto_lr_smoothing: str = "search"
-    auto_lr_probe: str = "fresh"
-    auto_lr_every: int = 10
-    auto_lr_start: int = 1
-    auto_lr_probe_batches: int = 4
-    auto_lr_log_forget: bool = True
-    optimizer: str = "adamw"
-    weight_decay: float = 0.0
-    momentum: float = 0.0
-    d_growth: float | None = None
-    max_grad_norm: float | None = None
-    epochs: int = 15
-    max_steps: int | None = None
-    batch_size: int = 8
-    eval_batch_size: int = 32
-    max_length: int = 512
-    lora_rank: int | None = None
-    dtype: str = "fp32"
-    gradient_checkpointing: bool = False
-    seed: int = 0
-    metrics: tuple[str, ...] = ()
-    metrics_every: int | None = None
-    retain_path: str | None = None
-    target_key: str = ""
+    model: str = setting("data", "tiny-phi", "Model by name, or its hub id ORG/NAME.")
+    model_path: str | None = setting("placement", None, "Folder of a causal LM to fine-tune the target from.")
+    target_path: str | None = setting("placement", None, "Folder of a causal LM that already is the target.")
+    dataset: str = setting(
+        "data", "authors", "Data set by name (see 'list datasets').", "the model's", choices=_datasets
+    )
+    data_dir: str | None = setting("placement", None, "Folder with the data set's files, instead of the hub.")
+    forget_split: str | None = setting(
+        "data", None, "What to forget of the data set (see 'list datasets').", "TOFU forget10, MUSE forget"
+    )
+    forget_class: str | None = setting(
+        "data", None, "Images: class to forget, by name or number.", "dog, bed, or digit 3"
+    )
+    limit: int | None = setting(
+        "data", None, "Keep at most this many retain examples (authors, tofu: whole authors).", low=1
+    )
+    target_epochs: int | None = setting(
+        "data", None, "Epochs of the target's fine-tuning.", "the model's", low=1, decides=False
+    )
+    target_lr: float | None = setting(
+        "data", None, "Learning rate of the target's fine-tuning.", above=0.0, decides=False
+    )
+    target_batch_size: int | None = setting(
+        "data", None, "Batch size of the target's fine-tuning.", low=1, decides=False
+    )
+    target_lora_rank: int | None = setting(
+        "data",
+        None,
+        "Fine-tune the target through LoRA, merged afterwards; 0 or none trains all weights.",
+        low=0,
+        words=_RANK,
+        decides=False,
+    )
+    lr: float = setting(
+        "training", 1e-4, "Learning rate, or where AutoLR starts.", "the model's", label="learning rate", above=0.0
+    )
+    auto_lr: str = setting("auto_lr", "off", "on or off.", choices=("on", "off"))
+    seed: int = setting(
+        "training",
+        0,
+        "Order of batches, random weights.",
+        low=0,
+        high=2**32 - 1,
+        fixed="--seeds says how many there are",
+    )
+    epochs: int = setting("training", 15, "Passes over the forget set.", low=1)
+    max_steps: int | None = setting("training", None, "Stop after this many optimizer steps.", low=1)
+    batch_size: int = setting("training", 8, "Forget and retain examples per step.", "the model's", low=1)
+    eval_batch_size: int = setting("scoring", 32, "Sequences per evaluation batch.", "the model's", low=1)
+    max_length: int = setting(
+        "data", 512, "Cut sequences after this many tokens.", "512; MUSE 2048", low=8, unit="tokens"
+    )
+    optimizer: str = setting("training", "adamw", "By name (see 'list optimizers').", choices=OPTIMIZERS)
+    d_growth: float | None = setting(
+        "training",
+        None,
+        "Learning-rate-free: growth cap.",
+        "1.2",
+        flag="--growth-rate",
+        low=1.0,
+        when={"optimizer": LR_FREE},
+    )
+    weight_decay: float = setting("training", 0.0, "Decoupled for adamw.", low=0.0)
+    momentum: float = setting("training", 0.0, "For sgd.", low=0.0, when={"optimizer": ("sgd",)})
+    max_grad_norm: float | None = setting("training", None, "Clip the combined gradient.", "off", above=0.0)
+    weight_scale: str = setting(
+        "method", "raw", "Weights raw as published, or unit, summing to 1.", choices=("raw", "unit")
+    )
+    retain_objective: str = setting(
+        "method", "ce", "ce, or kl: KL to the target model, on the retain set.", choices=_retain_objectives
+    )
+    lora_rank: int | None = setting(
+        "training",
+        None,
+        "Train a LoRA adapter of this rank; 0 or none trains all weights.",
+        "the model's",
+        low=1,
+        words=_RANK,
+    )
+    dtype: str = setting("training", "fp32", "fp32, or bf16 autocast over fp32 weights.", choices=("fp32", "bf16"))
+    gradient_checkpointing: bool = setting("training", False, "Trade time for memory.")
+    auto_lr_smoothing: str = setting(
+        "auto_lr", "search", "paper, clip, official, search or trust.", choices=AUTO_LR_SMOOTHINGS
+    )
+    auto_lr_probe: str = setting("auto_lr", "fresh", "same or fresh retain batch.", choices=AUTO_LR_PROBES)
+    auto_lr_every: int = setting("auto_lr", 10, "Steps between AutoLR updates.", low=1)
+    auto_lr_start: int = setting("auto_lr", 1, "First step AutoLR updates at.", low=1)
+    auto_lr_probe_batches: int = setting(
+        "auto_lr", 4, "Fresh retain batches AutoLR probes on.", low=1, when={**_AUTO, "auto_lr_probe": ("fresh",)}
+    )
+    auto_lr_log_forget: bool = setting(
+        "auto_lr", True, "Log the forget loss at AutoLR's probes, too.", "yes", decides=False
+    )
+    metrics: tuple[str, ...] = setting(
+        "scoring", (), "NAME,... or all, tofu, muse, mia, ... (see 'list metrics').", "default"
+    )
+    metrics_every: int | None = setting(
+        "scoring", None, "Measure them every so many epochs, too.", "at the end", low=1, fixed=""
+    )
+    retain_path: str | None = setting(
+        "placement",
+        None,
+        "Folder of a model trained without the forget set, for metrics that need one.",
+        "trained",
+        flag="--retain-model",
+    )
+    target_key: str = setting("data", "")
 
     @property
     def parsed_method(self) -> Method:
         """The (objective, weighting) pair the method names."""
+        from trainables.methods import parse_method
+
         return parse_method(self.method)
 
     @property
@@ -118,157 +193,71 @@ class TrialSpec:
 
     @property
     def spec_hash(self) -> str:
-        """16 hex digits naming the content: whatever may change the result changes them; 1 and 1.0 do not differ."""
-        content = {key: value for key, value in asdict(self).items() if key not in _NOT_HASHED}
-        defaults = {field.name: field.default for field in fields(self)}
-        for name in _HASHED_UNLESS_DEFAULT:
-            if content[name] == defaults[name]:
-                del content[name]
-        content |= {key: float(content[key]) for key in _REAL if content.get(key) is not None}
+        """16 hex digits naming the content: whatever may change the result changes them; 1 and 1.0 do not differ.
+
+        A field without effect, such as a rule of AutoLR's where AutoLR is off, does not change them.
+        """
+        values = self.values()
+        content = {
+            name: item.typed(values[name]) for name, item in FIELDS.items() if item.decides and item.has_effect(values)
+        }
         content["method"] = self.parsed_method.name
         content["options"] = sorted((name, float(value)) for name, value in self.option_values.items())
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
+    def values(self) -> dict[str, object]:
+        """Every described field by name."""
+        return {name: getattr(self, name) for name in FIELDS}
+
     def row(self) -> dict[str, object]:
         """Every field as columns of a table of trials; one column per method option, None where it does not apply."""
-        values = asdict(self)
+        from trainables.methods import option_names
+
         given = self.option_values
-        del values["options"]
-        values["metrics"] = ",".join(self.metrics) or None
-        return values | {name: given.get(name) for name in option_names()}
+        joined = {name: ",".join(getattr(self, name)) or None for name, item in FIELDS.items() if item.many}
+        return self.values() | joined | {name: given.get(name) for name in option_names()}
 
     def to_dict(self) -> dict[str, object]:
         """A JSON-able mapping, read back by :meth:`from_dict`."""
-        return asdict(self) | {"options": dict(self.options)}
+        return self.values() | {"options": dict(self.options)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, object]) -> TrialSpec:
         """The spec :meth:`to_dict` made."""
-        given = dict(values)
-        given["options"] = tuple(sorted(dict(given.get("options") or {}).items()))  # type: ignore[call-overload]
-        given["metrics"] = tuple(given.get("metrics") or ())  # type: ignore[arg-type]
-        return cls(**given)  # type: ignore[arg-type]
+        given: dict[str, Any] = dict(values)
+        lists = {name: tuple(given[name]) for name, item in FIELDS.items() if item.many}
+        return cls(**given | lists | {"options": tuple(sorted(given["options"].items()))})
 
     def problems(self) -> list[str]:
         """Everything wrong with this spec, in plain sentences; empty when it can run."""
-        found = unknown_names(self.metrics) + _choice_problems(self) + _modality_problems(self) + _number_problems(self)
-        try:
-            method = self.parsed_method
-        except MethodError as error:
-            return [str(error), *found]
-        if (problem := weight_scale_problem(method, self.weight_scale)) is not None:
-            found.append(problem)
-        if self.retain_objective in RETAIN_OBJECTIVES and (
-            problem := retain_objective_problem(method, self.retain_objective)
-        ):
-            found.append(problem)
-        if problem := modality_problem(method, self.dataset):
-            found.append(problem)
-        for name, value in self.options:
-            option = method.options.get(name)
-            if option is None:
-                applies = ", ".join(method.options) or "none"
-                found.append(f"option {name} does not apply to method '{self.method}' (its options: {applies})")
-            elif problem := option.problem(value):
-                found.append(problem)
-        return found
+        from trainables.spec_checks import problems
+
+        return problems(self)
 
 
-def modality_problem(method: Method, dataset: str) -> str | None:
-    """Why a method cannot unlearn the models of a data set; None where it can."""
-    modality = dataset_modality(dataset)
-    lacking = modality.lacks.get(method.objective.reference)
-    if lacking is None:
-        return None
-    return f"method '{method.name}' does not apply to data set {dataset}: {modality.models} have no {lacking}"
-
-
-def _choice_problems(spec: TrialSpec) -> list[str]:
-    choices = {
-        "dataset": tuple(DATASETS),
-        "optimizer": OPTIMIZERS,
-        "auto_lr": ("on", "off"),
-        "auto_lr_smoothing": AUTO_LR_SMOOTHINGS,
-        "auto_lr_probe": AUTO_LR_PROBES,
-        "weight_scale": WEIGHT_SCALES,
-        "retain_objective": tuple(RETAIN_OBJECTIVES),
-        "dtype": DTYPES,
-    }
-    found = [
-        f"unknown {name} '{getattr(spec, name)}': expected one of {', '.join(allowed)}"
-        for name, allowed in choices.items()
-        if getattr(spec, name) not in allowed
-    ]
-    if spec.dataset in DATASETS:
-        found += DATASETS[spec.dataset].choice_problems(spec.forget_split, spec.forget_class)
+def _described() -> dict[str, Field]:
+    """The description of every field, completed by what its type and its role say."""
+    hints = get_type_hints(TrialSpec)
+    found = {}
+    for item in fields(TrialSpec):
+        if not item.metadata:
+            continue
+        kinds = get_args(hints[item.name]) or (hints[item.name],)
+        role = item.metadata["role"]
+        derived = {
+            "kind": kinds[0],
+            "many": Ellipsis in kinds,
+            "optional": NoneType in kinds,
+            "label": item.name.replace("auto_lr", "AutoLR").replace("_", " "),
+            "when": _AUTO if role == "auto_lr" and item.name != "auto_lr" else {},
+            "flag": f"--{item.name.replace('_', '-')}" if item.metadata["help"] else "",
+            "decides": role != "placement",
+            "fixed": _SHARED if role in ("data", "placement", "scoring") else "",
+        }
+        found[item.name] = Field(name=item.name, default=item.default, **{**derived, **item.metadata})
     return found
 
 
-def _modality_problems(spec: TrialSpec) -> list[str]:
-    """What does not go together: a model and data of another kind, and options only one kind of model has."""
-    if spec.dataset not in DATASETS:
-        return []
-    found = []
-    modality = dataset_modality(spec.dataset)
-    expected = MODELS[spec.model].modality if spec.model in MODELS else None
-    if expected not in (None, modality.name):
-        fitting = ", ".join(name for name, item in DATASETS.items() if item.modality == expected)
-        found.append(
-            f"model {spec.model} and data set {spec.dataset} do not go together: a {expected} model takes one of "
-            f"{fitting}"
-        )
-    for name, reason in modality.unused_fields.items():
-        if (value := getattr(spec, name)) and value != _DEFAULTS[name]:
-            found.append(f"{name} does not apply to {modality.models}, got {value}: {reason}")
-    return found
-
-
-def _number_problems(spec: TrialSpec) -> list[str]:
-    found = []
-    for name in ("lr", "target_lr"):
-        value = getattr(spec, name)
-        if value is not None and not (math.isfinite(value) and value > 0):
-            found.append(f"{name} must be a finite number greater than 0, got {value:g}")
-    for name in ("weight_decay", "momentum"):
-        if not (math.isfinite(getattr(spec, name)) and getattr(spec, name) >= 0):
-            found.append(f"{name} must be a finite number, at least 0, got {getattr(spec, name):g}")
-    if spec.momentum and spec.optimizer != "sgd":
-        found.append(f"momentum applies to optimizer sgd only, got {spec.optimizer}")
-    if spec.d_growth is not None and spec.optimizer not in LR_FREE:
-        found.append(f"d_growth (--growth-rate) applies to {', '.join(LR_FREE)} only, got optimizer {spec.optimizer}")
-    if spec.d_growth is not None and not (math.isfinite(spec.d_growth) and spec.d_growth >= 1):
-        found.append(f"d_growth (--growth-rate) must be a finite number, at least 1, got {spec.d_growth:g}")
-    if spec.auto_lr == "on" and spec.optimizer in LR_FREE:
-        found.append(
-            f"AutoLR does not go with optimizer {spec.optimizer}: it chooses its own step length, and its "
-            "update is not linear in lr; use adamw or sgd, or --auto-lr off"
-        )
-    if spec.max_grad_norm is not None and not spec.max_grad_norm > 0:
-        found.append(f"max_grad_norm must be greater than 0, got {spec.max_grad_norm:g}")
-    steps = (
-        "epochs",
-        "max_steps",
-        "batch_size",
-        "eval_batch_size",
-        "auto_lr_every",
-        "auto_lr_start",
-        "auto_lr_probe_batches",
-        "target_epochs",
-        "target_batch_size",
-        "metrics_every",
-    )
-    for name in (*steps, "limit", "lora_rank"):
-        value = getattr(spec, name)
-        if value is not None and value < 1:
-            found.append(f"{name} must be at least 1, got {value}")
-    if spec.target_lora_rank is not None and spec.target_lora_rank < 0:
-        found.append(f"target_lora_rank must be at least 0 (0 trains all weights), got {spec.target_lora_rank}")
-    if not 0 <= spec.seed < 2**32:
-        found.append(f"seed must be from 0 to {2**32 - 1}, got {spec.seed}")
-    if spec.max_length < 8:
-        found.append(f"max_length must be at least 8 tokens, got {spec.max_length}")
-    return found
-
-
-_DEFAULTS = {field.name: field.default for field in fields(TrialSpec)}
-SPEC_FIELDS = tuple(field.name for field in fields(TrialSpec) if field.name != "options")
+FIELDS: Mapping[str, Field] = MappingProxyType(_described())
+"""Every field by name, ``options`` apart, which hold those of the method: :func:`trainables.methods.option_names`."""
+SPEC_FIELDS = tuple(FIELDS)

@@ -12,26 +12,20 @@ from typing import Any
 import click
 
 from sweeper.commands.errors import resume_command
-from sweeper.commands.options import PROBLEMS, SPEC_OPTIONS
+from sweeper.commands.options import asked
 from trainables.data import DATASETS, DataError
-from trainables.methods import MethodError, method_names, parse_method, retain_objective_problem, weight_scale_problem
-from trainables.metrics.registry import split_names
+from trainables.methods import OPTIONS, MethodError, parse_method
 from trainables.modality import Modality, dataset_modality
 from trainables.models.registry import MODELS, ModelInfo, find_model, is_hub_id, local_model
-from trainables.objectives import RETAIN_OBJECTIVES
 from trainables.objectives.rmu import layer_problem
-from trainables.spec import TrialSpec, modality_problem
+from trainables.spec import FIELDS, TrialSpec
+from trainables.spec_checks import method_problems
 from trainables.target.problem import problem_of
 
 GOES_ON = "sweeper.goes_on"
 """Set in the context's meta by a command that goes on with an unfinished run in its --out."""
 
-_FOLDERS = {"model_path": "--model-path", "target_path": "--target-path", "retain_path": "--retain-model"}
-
-
-def given_problems() -> list[str]:
-    """What could not be read as a number on the command line."""
-    return list(click.get_current_context().meta.get(PROBLEMS, []))
+_MODEL_FOLDERS = ("model_path", "target_path", "retain_path")
 
 
 def base_spec(given: Mapping[str, Any], problems: list[str]) -> TrialSpec:
@@ -54,26 +48,23 @@ def base_spec(given: Mapping[str, Any], problems: list[str]) -> TrialSpec:
         info = local_model(Path(path).name) if path else MODELS[offline]
     if given.get("model_path") and given.get("target_path"):
         problems.append("--model-path and --target-path exclude each other: a target needs no base model")
-    for name, flag in _FOLDERS.items():
+    for name in _MODEL_FOLDERS:
         if given.get(name):
             problems += model_folder_problems(
                 Path(given[name]),
-                flag=flag,
+                flag=FIELDS[name].flag,
                 modality=dataset_modality(given.get("dataset") or info.dataset),
                 processor=name != "model_path",
             )
-    values = {name: given[name] for name in SPEC_OPTIONS if given.get(name) is not None}
-    for name in (*_FOLDERS, "data_dir"):
-        if name in values:
-            values[name] = str(Path(values[name]).resolve())
-    if "metrics" in values:
-        values["metrics"] = split_names(values["metrics"])
-        if not values["metrics"]:
-            problems.append("--metrics needs at least one name; see 'python -m sweeper list metrics'")
+    values = {
+        name: str(Path(value).resolve()) if FIELDS[name].role == "placement" else value
+        for name, value in asked(given).items()
+        if name not in ("model", "dataset")
+    }
     spec = TrialSpec(model=info.name, dataset=given.get("dataset") or info.dataset)
     if spec.dataset in DATASETS:
         spec = replace(spec, max_length=DATASETS[spec.dataset].max_length or spec.max_length)
-    own = {"batch_size": info.batch_size, "eval_batch_size": info.eval_batch_size, "lora_rank": info.lora_rank}
+    own: dict[str, Any] = {name: getattr(info, name) for name in ("batch_size", "eval_batch_size", "lora_rank")}
     # "none" and 0 switch off the adapter a model is trained through by default.
     if values.get("lora_rank") == 0:
         values["lora_rank"] = None
@@ -93,22 +84,17 @@ def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str,
         except MethodError as error:
             found.append(str(error))
     for option, values in options.items():
-        owners = [method for method in known if option in method.options]
-        if known and not owners:
+        # With no method to ask, whoever has an option of this name knows which values make sense.
+        having = [method.options for method in known] or [{item.name: item} for item in OPTIONS.values()]
+        described = [own[option] for own in having if option in own]
+        if known and not described:
             found.append(f"option {option} does not apply to {', '.join(methods)}")
-        if not known:
-            # With no method to ask, whoever has an option of this name knows which values make sense.
-            owners = [method for method in map(parse_method, method_names()) if option in method.options]
-        found += [problem for owner in owners for value in values if (problem := owner.options[option].problem(value))]
+        found += [problem for item in described for value in values if (problem := item.problem(value))]
         if option == "layer" and not found and (depth := _depth(spec)) is not None:
             found += [problem for value in values if (problem := layer_problem(value, depth=depth))]
     # The method itself has been looked at above; gd has no options, always parses and takes any retain objective.
     found += replace(spec, method="gd", options=()).problems()
-    found += [text for method in known if (text := weight_scale_problem(method, spec.weight_scale))]
-    if spec.retain_objective in RETAIN_OBJECTIVES:
-        found += [text for method in known if (text := retain_objective_problem(method, spec.retain_objective))]
-    found += [text for method in known if (text := modality_problem(method, spec.dataset))]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(found + [text for method in known for text in method_problems(spec, method)]))
 
 
 def _depth(spec: TrialSpec) -> int | None:

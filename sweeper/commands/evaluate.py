@@ -5,26 +5,27 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from sweeper.commands import options
 from sweeper.commands.errors import Problems, plain_errors
-from sweeper.commands.pareto import pareto
+from trainables.spec import FIELDS, TrialSpec
 
-if TYPE_CHECKING:
-    from trainables.spec import TrialSpec
-
-_OF_A_MODEL = (
-    *("model", "dataset", "data_dir", "forget_split", "forget_class", "limit"),
-    *("metrics", "retain_path", "max_length", "eval_batch_size"),
+_NOT_HERE = ("model_path", "metrics_every", *(name for name in FIELDS if name.startswith("target_")))
+_OF_A_MODEL = tuple(
+    item.name
+    for item in FIELDS.values()
+    if item.role in ("data", "placement", "scoring") and item.name not in _NOT_HERE
 )
 
 
 @click.command()
 @click.option("--eval-log", type=click.Path(), help="Evaluation log in the TOFU authors' format.")
 @click.option("--retain-eval-log", type=click.Path(), help="Log of the model trained without the forget set.")
-@click.option("--model-path", type=click.Path(), help="Folder of the model to score, or of a PEFT adapter.")
+@options.field("model_path", help="Folder of the model to score, or of a PEFT adapter.")
+@options.fields("data", "placement", "scoring", but=_NOT_HERE)
 @click.option("--out", type=click.Path(), help="Write metrics.json and the per-item values, items.json, here.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON on stdout.")
 @plain_errors
@@ -42,7 +43,7 @@ def evaluate(**given: Any) -> None:
         raise Problems(["evaluate needs either --model-path DIR, a model to score, or --eval-log FILE, a log to read"])
     if given["eval_log"] is not None:
         if idle := [name for name in (*_OF_A_MODEL, "out") if given[name] is not None]:
-            flags = ", ".join(_flag(name) for name in idle)
+            flags = ", ".join(FIELDS[name].flag if name in FIELDS else f"--{name}" for name in idle)
             raise Problems([f"{flags}: of a model; an --eval-log has its own items and metrics"])
         _evaluate_log(given["eval_log"], given["retain_eval_log"], as_json=given["as_json"])
         return
@@ -50,7 +51,7 @@ def evaluate(**given: Any) -> None:
 
     from rich.console import Console
 
-    from sweeper.ledger import write_json
+    from search_spaces.durable import write_json
     from sweeper.progress import say_what_is_left_out, shown
     from trainables.scoring.checkpoint_scores import score_checkpoint
     from trainables.scoring.item_log import write_item_log
@@ -63,7 +64,7 @@ def evaluate(**given: Any) -> None:
     if given["out"]:
         out = Path(given["out"])
         out.mkdir(parents=True, exist_ok=True)
-        write_json(out / "metrics.json", scores.metrics | {"generation_seconds": scores.generation_seconds})
+        write_json(out / "metrics.json", {**scores.metrics, "generation_seconds": scores.generation_seconds})
         write_item_log(out / "items.json", scores.items)
     if given["as_json"]:
         click.echo(json.dumps(scores.metrics))
@@ -73,12 +74,12 @@ def evaluate(**given: Any) -> None:
 
 
 def _checked(given: dict[str, Any]) -> TrialSpec:
-    from sweeper.commands.checks import base_spec, given_problems, output_problems, source_problems, spec_problems
+    from sweeper.commands.checks import base_spec, output_problems, source_problems, spec_problems
     from sweeper.commands.checks import model_folder_problems as whole_model_problems
     from trainables.modality import dataset_modality
     from trainables.scoring.checkpoint_scores import checkpoint_problems
 
-    problems = given_problems() + output_problems(given["out"])
+    problems = options.given_problems() + output_problems(given["out"])
     if given["retain_eval_log"] is not None:
         problems.append("--retain-eval-log goes with --eval-log; beside --model-path it is --retain-model DIR")
     modality = dataset_modality(given["dataset"])
@@ -97,7 +98,7 @@ def _checked(given: dict[str, Any]) -> TrialSpec:
 
 
 def _evaluate_log(eval_log: str, retain_eval_log: str | None, *, as_json: bool) -> None:
-    from trainables.metrics.eval_log import EvalLogError, evaluate_log, read_eval_log
+    from trainables.scoring.eval_log import EvalLogError, evaluate_log, read_eval_log
 
     problems = []
     logs = []
@@ -128,11 +129,3 @@ def _table(scores: dict[str, Any]) -> str:
         f"{name:<14}" + "".join(f"{values[column]:>16.6f}" for column in columns) for name, values in sets.items()
     ]
     return "\n".join(lines)
-
-
-def _flag(name: str) -> str:
-    return "--retain-model" if name == "retain_path" else f"--{name.replace('_', '-')}"
-
-
-# These mean what they mean for pareto.
-evaluate.params[3:3] = [option for option in pareto.params if option.name in _OF_A_MODEL]

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from search_spaces.space import Space
-from sweeper.commands.checks import base_spec, given_problems, output_problems, source_problems, spec_problems
+from search_spaces.builtin import AUTO_LR
+from search_spaces.space import SpaceError
+from sweeper.commands.checks import base_spec, output_problems, source_problems, spec_problems
 from sweeper.commands.errors import Problems
-from sweeper.commands.options import read_method_options
-from sweeper.commands.spaces import grid_trials, is_space_file, sweep_space
+from sweeper.commands.options import given_problems, read_method_options
+from sweeper.commands.spaces import file_space, grid_trials, is_space_file, named_space
 from sweeper.placement import address_problem
 from sweeper.search import SAMPLERS
 from sweeper.settings import SweepSettings
@@ -22,7 +23,7 @@ from sweeper.trade_off import DEFAULT_OBJECTIVES, ObjectiveError, parse_objectiv
 from trainables.methods import parse_method
 from trainables.models.registry import find_model
 from trainables.run.optimizers import LR_FREE, LR_FREE_LR
-from trainables.spec import TrialSpec
+from trainables.spec import FIELDS, TrialSpec
 
 DEFAULT_METHODS = ("gdiff", "ngdiff")
 DEFAULT_TRIALS = 16
@@ -41,7 +42,7 @@ def single_spec(given: Mapping[str, Any]) -> TrialSpec:
             problems.append(f"--landscape must be at least 3 points, got {given['landscape']}")
         if given["auto_lr"] != "on" or given["out"] is None:
             problems.append("--landscape needs --auto-lr on, whose steps it follows, and --out DIR for landscape.csv")
-    options = _method_options(given, [] if given.get("c") is None else [given["c"]], problems)
+    options = read_method_options(given, problems)
     for name, values in options.items():
         if len(values) > 1:
             problems.append(f"option {name} is given {len(values)} times; one run takes one value")
@@ -49,9 +50,9 @@ def single_spec(given: Mapping[str, Any]) -> TrialSpec:
     info = find_model(spec.model)
     spec = replace(
         spec,
-        lr=given["lr"] if given.get("lr") is not None else LR_FREE_LR if spec.optimizer in LR_FREE else info.lr,
+        lr=given["lr"] if given["lr"] is not None else LR_FREE_LR if spec.optimizer in LR_FREE else info.lr,
         auto_lr=given["auto_lr"],
-        seed=given["seed"] if given.get("seed") is not None else 0,
+        seed=given["seed"] or 0,
     )
     method = given["method"]
     problems += spec_problems(spec, (method,), options)
@@ -70,13 +71,11 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
     """
     problems = given_problems() + output_problems(given["out"])
     methods = tuple(dict.fromkeys(given["method"])) or DEFAULT_METHODS
-    options = _method_options(given, [value for value in given["c"] if value is not None], problems)
+    options = read_method_options(given, problems)
     rates = [value for value in given["lr"] if value is not None]
     base = replace(base_spec(given, problems), seed=given["seed"] or 0)
-    problems += [
-        f"lr must be a finite number greater than 0, got {rate:g}" for rate in rates if not 0 < rate < math.inf
-    ]
-    if given["auto_lr"] not in ("off", "on", "both"):
+    problems += [problem for rate in rates if (problem := FIELDS["lr"].problem(rate))]
+    if given["auto_lr"] not in AUTO_LR:
         problems.append(f"unknown auto_lr '{given['auto_lr']}': expected off, on or both")
     if given["auto_lr"] in ("on", "both"):
         problems += replace(base, auto_lr="on", method="gd", options=()).problems()
@@ -95,24 +94,35 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
     uri = given["tracking_uri"] or os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING
     problems += [problem for problem in (tracking_problem(uri), address_problem(given["address"])) if problem]
     space = None
-    if from_file or not problems:
-        space = sweep_space(given, methods, base, options, rates, problems)
+    if from_file:
+        space, wrong = file_space(Path(given["space"]), given, base, rates)
+        problems += wrong
+    elif not problems:
+        try:
+            space = named_space(given, methods, base, options, rates)
+        except SpaceError as error:
+            problems += error.problems
     problems += source_problems(base, ask_hub=not problems)
     trials = given["trials"]
     if not problems and space is not None and given["sampler"] == "grid":
-        trials = grid_trials(space, trials, given["seeds"] or 1, problems)
+        trials = grid_trials(space, trials, given["seeds"], problems)
     if problems or space is None:
         raise Problems(problems)
     return SweepSettings(
         name="-".join(["pareto", *methods[:3], base.model, base.dataset]).replace("+", "_").replace("/", "_"),
-        base=_with_what_the_space_leaves_open(base, space, given, rates),
+        # What a space leaves open is the command line's.
+        base=replace(
+            base,
+            lr=rates[0] if rates else find_model(base.model).lr,
+            auto_lr="on" if given["auto_lr"] == "on" else "off",
+        ),
         space=space,
         trials=trials or DEFAULT_TRIALS,
         sampler=given["sampler"],
-        seeds=given["seeds"] or 1,
-        seed=given["seed"] or 0,
+        seeds=given["seeds"],
+        seed=given["seed"],
         objectives=given["objectives"] or DEFAULT_OBJECTIVES,
-        cpus_per_trial=given["cpus_per_trial"] if given["cpus_per_trial"] is not None else 1.0,
+        cpus_per_trial=given["cpus_per_trial"],
         gpus_per_trial=_gpus(given),
         max_concurrent=given["max_concurrent"],
         address=given["address"],
@@ -122,13 +132,6 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
         time_budget_seconds=given["time_budget"],
         command=command,
     )
-
-
-def _method_options(given: Mapping[str, Any], c: Sequence[float], problems: list[str]) -> dict[str, list[float]]:
-    options = read_method_options(given["option"], problems)
-    if c:
-        options.setdefault("c", []).extend(c)
-    return options
 
 
 def _number_problems(given: Mapping[str, Any]) -> list[str]:
@@ -155,14 +158,6 @@ def _number_problems(given: Mapping[str, Any]) -> list[str]:
     if given["storage"] and Path(given["storage"]).exists() and not Path(given["storage"]).is_dir():
         found.append(f"--storage {given['storage']}: this is a file, expected a folder")
     return found
-
-
-def _with_what_the_space_leaves_open(
-    base: TrialSpec, space: Space, given: Mapping[str, Any], rates: Sequence[float]
-) -> TrialSpec:
-    """The base spec with the learning rate and AutoLR of the command line; a space that has its own overrides them."""
-    lr = rates[0] if rates else find_model(base.model).lr
-    return replace(base, lr=lr, auto_lr="on" if given["auto_lr"] == "on" else "off")
 
 
 def _gpus(given: Mapping[str, Any]) -> float:

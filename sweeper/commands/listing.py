@@ -32,7 +32,6 @@ def listing(kind: str, as_json: bool) -> None:
 
 
 def _methods() -> list[dict[str, object]]:
-    from search_spaces.builtin import OPTION_RANGES
     from trainables.methods import method_names, parse_method
     from trainables.objectives import ALIASES, Reference
     from trainables.weightings import Needs
@@ -48,13 +47,11 @@ def _methods() -> list[dict[str, object]]:
         method = parse_method(name)
         passes = 2 if method.weighting.needs in (Needs.GRAMIAN, Needs.GRADIENTS) else 1
         options = []
-        for owner, option in method.owned_options():
-            searched = OPTION_RANGES.get(f"{owner}.{option.name}")
-            words = (
-                f"searched from {searched.low:g} to {searched.high:g}, {searched.scale}" if searched else "not searched"
-            )
-            inside = f"from {option.low:g} to {option.high:g}"
-            options.append(f"{option.name} (default {option.default:g}, {inside}, {words}: {option.description})")
+        for option in method.owned_options.values():
+            at = option.range
+            words = f"searched from {at.low:g} to {at.high:g}, {at.scale}" if at else "not searched"
+            inside = f"from {option.least:g} to {option.high:g}"
+            options.append(f"{option.name} (default {option.default:g}, {inside}, {words}: {option.help})")
         own = name == method.objective.name
         rows.append(
             {
@@ -107,24 +104,23 @@ def _models() -> list[dict[str, object]]:
 
 
 def _metrics() -> list[dict[str, object]]:
-    from trainables.metrics.registry import LOSS_METRICS, METRICS, SETS
-
-    def measured(name: str) -> str:
-        sets = [chosen for chosen, names in SETS.items() if name in names]
-        return "after every epoch, always" if name in LOSS_METRICS else f"by --metrics {', '.join((name, *sets))}"
+    from trainables.metrics.registry import METRICS, SETS
 
     return [
         {
-            "name": metric.name,
+            "name": name,
+            "label": metric.axis("token or image"),
             "better": metric.better,
             "bounds": f"{metric.low:g} to {'ln|V|' if metric.high is None else format(metric.high, 'g')}",
-            "measured": measured(metric.name),
-            "needs": ", ".join(map(str, metric.needs)),
+            "measured": "after every epoch, always"
+            if metric.loss
+            else f"by --metrics {', '.join((name, *(chosen for chosen, names in SETS.items() if name in names)))}",
+            "needs": ", ".join(filter(None, (metric.kind, *(need.words for need in metric.needs)))),
             "cost": str(metric.cost),
             "formula": metric.formula,
             "citation": metric.citation,
         }
-        for metric in METRICS.values()
+        for name, metric in METRICS.items()
     ]
 
 

@@ -15,10 +15,8 @@ _NOT_HERE = ("space", "trials", "sampler", "auto_lr")
 
 
 @click.command("lr-study")
-@click.option("--method", multiple=True, help="Method by name (see 'list methods'); repeats.  [default: gdiff, ngdiff]")
-@click.option(
-    "--lr", type=options.NUMBER, multiple=True, help="Learning rate; repeats.  [default: 5 over the model's range]"
-)
+@options.field("method", help="Method by name (see 'list methods'); repeats.", otherwise="gdiff, ngdiff", multiple=True)
+@options.field("lr", help="Learning rate; repeats.", otherwise="5 over the model's range", multiple=True)
 @click.option(
     "--c",
     type=options.NUMBER,
@@ -29,17 +27,10 @@ _NOT_HERE = ("space", "trials", "sampler", "auto_lr")
 @click.option(
     "--auto-lr-start-lr", type=options.NUMBER, multiple=True, help="Where AutoLR starts; repeats.  [default: every lr]"
 )
-@click.option(
-    "--auto-lr-smoothing",
-    multiple=True,
-    help="search, trust, paper, clip or official; each an arm; repeats.  [default: search]",
-)
-@click.option("--auto-lr-probe", multiple=True, help="same or fresh; each an arm; repeats.  [default: fresh]")
-@click.option(
-    "--auto-lr-probe-batches",
-    type=options.WHOLE,
-    multiple=True,
-    help="Retain batches a fresh probe averages over; each an arm; repeats.  [default: 4]",
+@options.field("auto_lr_smoothing", help="search, trust, paper, clip or official; each an arm; repeats.", multiple=True)
+@options.field("auto_lr_probe", help="same or fresh; each an arm; repeats.", multiple=True)
+@options.field(
+    "auto_lr_probe_batches", help="Retain batches a fresh probe averages over; each an arm; repeats.", multiple=True
 )
 @click.option(
     "--from", "folders", type=click.Path(), multiple=True, help="Judge finished sweeps in these folders; runs nothing."

@@ -1,166 +1,107 @@
-"""The options commands share, read leniently: a value that is no number becomes a problem, not the end of reading."""
+"""How options are declared and read: those that are fields of a trial from its description, numbers leniently.
+
+A value that is no number becomes a problem, not the end of reading, so that all problems are told at once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import click
 
+from search_spaces.fields import Field, Role
+from trainables.spec import FIELDS
+
 PROBLEMS = "sweeper.problems"
+
+Decorator = Callable[[Any], Any]
 
 
 class Lenient(click.ParamType[Any]):
-    """A number; anything else is noted in the context and read as missing, so that all problems are told at once."""
+    """A number, or a word for one; anything else is noted in the context and read as missing."""
 
-    def __init__(self, kind: type[int] | type[float], name: str) -> None:
-        self.name = name
+    def __init__(self, kind: type[int] | type[float], words: Mapping[str, float] | None = None) -> None:
+        self.name = "whole number" if kind is int else "number"
         self._kind = kind
+        self._words = words or {}
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number, or None and a problem in ``ctx.meta``."""
         try:
-            return self._kind(value)
+            return self._kind(self._words.get(value, value))
         except (TypeError, ValueError):
-            expected = "a whole number" if self._kind is int else "a number"
             flag = param.opts[-1] if param is not None else "value"
             if ctx is not None:
-                ctx.meta.setdefault(PROBLEMS, []).append(f"{flag} must be {expected}, got '{value}'")
+                ctx.meta.setdefault(PROBLEMS, []).append(f"{flag} must be a {self.name}, got '{value}'")
             return None
 
 
-NUMBER = Lenient(float, "number")
-WHOLE = Lenient(int, "whole number")
+NUMBER = Lenient(float)
+WHOLE = Lenient(int)
+METHOD_OPTION = click.option("--option", multiple=True, metavar="NAME=VALUE", help="A method's own option; repeats.")
+OWN = ("method", "lr", "auto_lr", "seed")
+"""Fields whose options commands declare one by one: of a sweep they take several values."""
 
 
-class Rank(Lenient):
-    """The rank of an adapter; ``none`` is 0."""
+class Names(click.ParamType[Any]):
+    """``NAME,...`` as a tuple of names."""
+
+    name = "text"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The rank, or None and a problem in ``ctx.meta``."""
-        return 0 if value == "none" else super().convert(value, param, ctx)
+        """The names, each once; none at all is a problem in ``ctx.meta``."""
+        names = tuple(dict.fromkeys(part.strip() for part in value.split(",") if part.strip()))
+        if not names and param is not None and ctx is not None:
+            ctx.meta.setdefault(PROBLEMS, []).append(
+                f"{param.opts[-1]} needs at least one name; see 'python -m sweeper list {param.name}'"
+            )
+        return names
 
 
-RANK = Rank(int, "rank")
+def field(
+    name: str, *, help: str | None = None, otherwise: str | None = None, multiple: bool = False, default: Any = None
+) -> Decorator:
+    """The option of one field of a trial; ``help`` and what it is ``otherwise`` replace the description's.
+
+    Without a ``default`` what is not given is None, and filled in where the spec is made.
+    """
+    item = FIELDS[name]
+    text = help or item.help
+    if shown := otherwise or item.otherwise or _plain(item.default):
+        text += f"  [default: {shown}]"
+    if item.kind is bool:
+        negated = f"/--no-{item.flag.removeprefix('--')}" if item.default else ""
+        return click.option(item.flag + negated, name, is_flag=True, default=None, help=text)
+    return click.option(item.flag, name, type=_type(item), multiple=multiple, default=default, help=text)
 
 
-def apply(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """One decorator from several, listed in the order of the help page."""
+def fields(*roles: Role, but: Collection[str] = ()) -> Decorator:
+    """The options of all fields of these roles, in their order, apart from those of :data:`OWN`."""
 
     def decorate(function: Any) -> Any:
-        for option in reversed(options):
-            function = option(function)
+        for item in reversed(list(FIELDS.values())):
+            if item.role in roles and item.flag and item.name not in (*OWN, *but):
+                function = field(item.name)(function)
         return function
 
     return decorate
 
 
-model_options = apply(
-    click.option("--model", default=None, help="Model by name, or its hub id ORG/NAME.  [default: tiny-phi]"),
-    click.option("--model-path", type=click.Path(), help="Folder of a causal LM to fine-tune the target from."),
-    click.option("--target-path", type=click.Path(), help="Folder of a causal LM that already is the target."),
-    click.option("--dataset", default=None, help="Data set by name (see 'list datasets').  [default: the model's]"),
-    click.option("--data-dir", type=click.Path(), help="Folder with the data set's files, instead of the hub."),
-    click.option(
-        "--forget-split",
-        help="What to forget of the data set (see 'list datasets').  [default: TOFU forget10, MUSE forget]",
-    ),
-    click.option("--forget-class", help="Images: class to forget, by name or number.  [default: dog, bed, or digit 3]"),
-    click.option("--limit", type=WHOLE, help="Keep at most this many retain examples (authors, tofu: whole authors)."),
-    click.option("--target-epochs", type=WHOLE, help="Epochs of the target's fine-tuning.  [default: the model's]"),
-    click.option("--target-lr", type=NUMBER, help="Learning rate of the target's fine-tuning."),
-    click.option("--target-batch-size", type=WHOLE, help="Batch size of the target's fine-tuning."),
-    click.option(
-        "--target-lora-rank",
-        type=RANK,
-        help="Fine-tune the target through LoRA, merged afterwards; 0 or none trains all weights.",
-    ),
-)
-
-training_options = apply(
-    click.option("--epochs", type=WHOLE, help="Passes over the forget set.  [default: 15]"),
-    click.option("--max-steps", type=WHOLE, help="Stop after this many optimizer steps."),
-    click.option("--batch-size", type=WHOLE, help="Forget and retain examples per step.  [default: the model's]"),
-    click.option("--eval-batch-size", type=WHOLE, help="Sequences per evaluation batch.  [default: the model's]"),
-    click.option("--max-length", type=WHOLE, help="Cut sequences after this many tokens.  [default: 512; MUSE 2048]"),
-    click.option("--optimizer", help="By name (see 'list optimizers').  [default: adamw]"),
-    click.option("--growth-rate", "d_growth", type=NUMBER, help="Learning-rate-free: growth cap.  [default: 1.2]"),
-    click.option("--weight-decay", type=NUMBER, help="Decoupled for adamw.  [default: 0]"),
-    click.option("--momentum", type=NUMBER, help="For sgd.  [default: 0]"),
-    click.option("--max-grad-norm", type=NUMBER, help="Clip the combined gradient.  [default: off]"),
-    click.option("--weight-scale", help="Weights raw as published, or unit, summing to 1.  [default: raw]"),
-    click.option("--retain-objective", help="ce, or kl: KL to the target model, on the retain set.  [default: ce]"),
-    click.option(
-        "--lora-rank",
-        type=RANK,
-        help="Train a LoRA adapter of this rank; 0 or none trains all weights.  [default: the model's]",
-    ),
-    click.option("--dtype", help="fp32, or bf16 autocast over fp32 weights.  [default: fp32]"),
-    click.option("--gradient-checkpointing", is_flag=True, default=None, help="Trade time for memory."),
-    click.option("--auto-lr-smoothing", help="paper, clip, official, search or trust.  [default: search]"),
-    click.option("--auto-lr-probe", help="same or fresh retain batch.  [default: fresh]"),
-    click.option("--auto-lr-every", type=WHOLE, help="Steps between AutoLR updates.  [default: 10]"),
-    click.option("--auto-lr-start", type=WHOLE, help="First step AutoLR updates at.  [default: 1]"),
-    click.option("--auto-lr-probe-batches", type=WHOLE, help="Fresh retain batches AutoLR probes on.  [default: 4]"),
-    click.option(
-        "--auto-lr-log-forget/--no-auto-lr-log-forget",
-        default=None,
-        help="Log the forget loss at AutoLR's probes, too.  [default: yes]",
-    ),
-    click.option("--metrics", help="NAME,... or all, tofu, muse, mia, ... (see 'list metrics').  [default: default]"),
-    click.option("--metrics-every", type=WHOLE, help="Measure them every so many epochs, too.  [default: at the end]"),
-    click.option(
-        "--retain-model",
-        "retain_path",
-        type=click.Path(),
-        help="Folder of a model trained without the forget set, for metrics that need one.  [default: trained]",
-    ),
-    click.option("--option", "option", multiple=True, metavar="NAME=VALUE", help="A method's own option; repeats."),
-)
-
-SPEC_OPTIONS = (
-    "model_path",
-    "target_path",
-    "data_dir",
-    "forget_split",
-    "forget_class",
-    "limit",
-    "target_epochs",
-    "target_lr",
-    "target_batch_size",
-    "target_lora_rank",
-    "epochs",
-    "max_steps",
-    "batch_size",
-    "eval_batch_size",
-    "max_length",
-    "optimizer",
-    "d_growth",
-    "weight_decay",
-    "momentum",
-    "max_grad_norm",
-    "weight_scale",
-    "retain_objective",
-    "lora_rank",
-    "dtype",
-    "gradient_checkpointing",
-    "auto_lr_smoothing",
-    "auto_lr_probe",
-    "auto_lr_every",
-    "auto_lr_start",
-    "auto_lr_probe_batches",
-    "auto_lr_log_forget",
-    "metrics",
-    "metrics_every",
-    "retain_path",
-)
-"""The options above that are fields of a trial's spec under the same name."""
+def asked(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a trial the command line says, but for those that commands read themselves."""
+    return {name: given[name] for name in FIELDS if name not in OWN and given.get(name) is not None}
 
 
-def read_method_options(pairs: Sequence[str], problems: list[str]) -> dict[str, list[float]]:
-    """``NAME=VALUE`` pairs by name, in order; what cannot be read is added to ``problems``."""
+def given_problems() -> list[str]:
+    """What could not be read as a number on the command line."""
+    return list(click.get_current_context().meta.get(PROBLEMS, []))
+
+
+def read_method_options(given: Mapping[str, Any], problems: list[str]) -> dict[str, list[float]]:
+    """The values of ``--option NAME=VALUE`` and ``--c`` by name, in order; what cannot be read becomes a problem."""
     found: dict[str, list[float]] = {}
-    for pair in pairs:
+    for pair in given["option"]:
         name, equals, text = pair.partition("=")
         try:
             value = float(text)
@@ -168,9 +109,25 @@ def read_method_options(pairs: Sequence[str], problems: list[str]) -> dict[str, 
             equals = ""
         if equals and not name.strip():
             problems.append(f"--option must be NAME=VALUE, got '{pair}', which has no name")
-            continue
-        if not equals:
+        elif not equals:
             problems.append(f"--option must be NAME=VALUE with a number, got '{pair}'")
-            continue
-        found.setdefault(name.strip(), []).append(value)
+        else:
+            found.setdefault(name.strip(), []).append(value)
+    several = given["c"] if isinstance(given["c"], tuple | list) else (given["c"],)
+    if c := [value for value in several if value is not None]:
+        found.setdefault("c", []).extend(c)
     return found
+
+
+def _type(item: Field) -> click.ParamType[Any] | None:
+    if item.many:
+        return Names()
+    if item.role == "placement":
+        return click.Path()
+    return Lenient(item.kind, item.words) if item.kind in (int, float) else None
+
+
+def _plain(default: object) -> str:
+    if isinstance(default, float):
+        return f"{default:g}"
+    return "" if default in (None, "", ()) or isinstance(default, bool) else str(default)

@@ -20,18 +20,19 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--method", multiple=True, help="Method by name (see 'list methods'); repeats.  [default: gdiff, ngdiff]")
-@options.model_options
+@options.field("method", help="Method by name (see 'list methods'); repeats.", otherwise="gdiff, ngdiff", multiple=True)
+@options.fields("data", "placement")
 @click.option("--c", type=options.NUMBER, multiple=True, help="gdiff's weight on the retain loss; repeats.")
-@click.option("--lr", type=options.NUMBER, multiple=True, help="Learning rate; repeats.  [default: the model's range]")
-@click.option("--auto-lr", default="off", show_default=True, help="off, on, or both, which makes it a searched choice.")
+@options.field("lr", help="Learning rate; repeats.", otherwise="the model's range", multiple=True)
+@options.field("auto_lr", help="off, on, or both, which makes it a searched choice.", default="off")
 @click.option("--space", help="'paper' for the paper's grid, or a FILE.yaml, instead of the built-in space.")
 @click.option("--trials", type=options.WHOLE, help="Trials in all.  [default: 16; with grid, the whole grid]")
 @click.option("--sampler", default="tpe", show_default=True, help="tpe, nsga2, random or grid.")
 @click.option("--seeds", type=options.WHOLE, default=1, show_default=True, help="Runs per configuration.")
-@click.option("--seed", type=options.WHOLE, default=0, show_default=True, help="First seed of runs and of the search.")
+@options.field("seed", help="First seed of runs and of the search.", default=0)
 @click.option("--objectives", help="NAME:max|min,...  [default: forget_loss:max,retain_loss:min]")
-@options.training_options
+@options.fields("training", "scoring", "method", "auto_lr")
+@options.METHOD_OPTION
 @click.option(
     "--gpus-per-trial",
     type=options.NUMBER,

@@ -1,87 +1,79 @@
-"""The search space of a sweep, from ``--space`` and the options that narrow it."""
+"""The search space of a sweep: one with a name, narrowed by options, or a file, checked against what trials accept."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
+from search_spaces.builtin import SPACES, Given, Methods
+from search_spaces.fields import Field
+from search_spaces.parameters import Choice, Parameter
 from search_spaces.space import Space
+from search_spaces.user_yaml import SpaceFile, load_space
+from search_spaces.values import Value, plain_name
 from sweeper.commands.checks import spec_problems
-from sweeper.commands.optimizer_choices import RELATED, optimizer_problems
-from sweeper.commands.options import SPEC_OPTIONS
-from trainables.methods import method_names, option_names, parse_method
+from sweeper.commands.options import asked
+from trainables.methods import OPTIONS, option_names, options_by_method
 from trainables.models.registry import find_model
-from trainables.run.optimizers import LR_FREE, LR_FREE_LR, LR_FREE_RANGE
-from trainables.spec import SPEC_FIELDS, TrialSpec
+from trainables.run.optimizers import LR_FREE, LR_FREE_LR, LR_FREE_RANGE, OPTIMIZERS
+from trainables.spec import FIELDS, TrialSpec
 
-_SHARED_FIELDS = (
-    *("model", "model_path", "target_path", "dataset", "data_dir", "forget_split", "limit", "max_length"),
-    *("target_epochs", "target_lr", "target_batch_size", "target_key", "seed"),
+_TOGETHER = (
+    tuple(item.name for item in FIELDS.values() if item.role == "method"),
+    ("optimizer", "auto_lr", "lr", *(item.name for item in FIELDS.values() if "optimizer" in item.when)),
 )
-"""Fields a space may not vary: all trials of a sweep share one target, and seeds have their own option."""
+"""Fields that are right or wrong together only; all others are looked at one by one."""
 
 
 def is_space_file(space: str | None) -> bool:
     """Whether ``--space`` names a file rather than a built-in space."""
-    from search_spaces.named import SPACES
-
     return space is not None and space not in SPACES
 
 
-def sweep_space(
+def methods_and_values(methods: Sequence[str], options: Mapping[str, Sequence[float]]) -> tuple[Methods, Given]:
+    """The methods with their options, and the values given for options by name under every key of that name."""
+    owned = options_by_method(methods)
+    keys = [key for applying in owned.values() for key in applying]
+    return owned, {key: options[plain_name(key)] for key in keys if plain_name(key) in options}
+
+
+def named_space(
     given: Mapping[str, Any],
     methods: Sequence[str],
     base: TrialSpec,
     options: Mapping[str, Sequence[float]],
     rates: Sequence[float],
-    problems: list[str],
-) -> Space | None:
-    """The space ``--space`` names or describes; None and problems where it cannot be used."""
-    from search_spaces.errors import SpaceError
-    from search_spaces.named import SPACES, named_space
+) -> Space:
+    """The built-in space the command line asks for; the values it gives replace the space's own.
 
+    Raises:
+        SpaceError: what is given does not fit the methods.
+    """
     chosen = given["space"] or "default"
-    try:
-        if chosen in SPACES:
-            info = find_model(base.model)
-            keys = {
-                name: tuple(f"{owner}.{option.name}" for owner, option in parse_method(name).owned_options())
-                for name in methods
-            }
-            values = {
-                key: tuple(options[key.rpartition(".")[2]]) for key in _all(keys) if key.rpartition(".")[2] in options
-            }
-            # The paper's rates are Adam's; a learning-rate-free optimizer has its own, published one.
-            own_rate = (LR_FREE_LR,) if chosen == "paper" and base.optimizer in LR_FREE else ()
-            space = named_space(
-                chosen,
-                methods=keys,
-                lr=tuple(rates) or own_rate,
-                auto_lr=given["auto_lr"],
-                options=values,
-                lr_range=LR_FREE_RANGE if base.optimizer in LR_FREE else info.lr_range,
-            )
-            # What was asked for on the command line wins over a named grid's own settings.
-            asked = {name for name in SPEC_OPTIONS if given.get(name) is not None}
-            kept = {name: value for name, value in space.constants.items() if name not in asked}
-            return replace(space, constants=kept)
-        return _user_space(given, base, rates, problems)
-    except SpaceError as error:
-        problems += error.problems
-        if is_space_file(given["space"]) and error.space is not None:
-            problems += _value_problems(Path(given["space"]), error.space, base)
-        return None
+    lr_free = base.optimizer in LR_FREE
+    owned, values = methods_and_values(methods, options)
+    # The paper's rates are Adam's; a learning-rate-free optimizer has its own, published one.
+    own_rate = (LR_FREE_LR,) if chosen == "paper" and lr_free else ()
+    space = SPACES[chosen](
+        methods=owned,
+        lr=rates or own_rate,
+        auto_lr=given["auto_lr"],
+        options=values,
+        lr_range=LR_FREE_RANGE if lr_free else find_model(base.model).lr_range,
+    )
+    kept = {name: value for name, value in space.constants.items() if name not in asked(given)}
+    return replace(space, constants=kept)
 
 
-def _user_space(given: Mapping[str, Any], base: TrialSpec, rates: Sequence[float], problems: list[str]) -> Space:
-    """A space file, checked against what a trial's spec accepts."""
-    from search_spaces.user_yaml import load_space
-
-    path = Path(given["space"])
-    space = load_space(path, known=_searchable_names(), kinds=_kinds())
-    names = {parameter.name for parameter in space.parameters} | set(space.constants)
+def file_space(
+    path: Path, given: Mapping[str, Any], base: TrialSpec, rates: Sequence[float]
+) -> tuple[Space, list[str]]:
+    """The space a file describes, as far as it can be read, and all that is wrong with it."""
+    file = load_space(path, space_fields())
+    problems = list(file.problems)
+    names = {plain_name(key) for key in file.lines}
     for name in ("method", "c", "option"):
         if given[name]:
             problems.append(f"--{name} and --space {path} exclude each other: put it into the file")
@@ -89,64 +81,21 @@ def _user_space(given: Mapping[str, Any], base: TrialSpec, rates: Sequence[float
         problems.append(f"--lr and --space {path} exclude each other: put lr into the file")
     if given["auto_lr"] == "both" or (given["auto_lr"] == "on" and "auto_lr" in names):
         problems.append(f"--auto-lr and --space {path} exclude each other: put auto_lr into the file")
-    if "method" not in names:
+    if "method" not in names and file.lines:
         problems.append(f"{path}: it must say which methods to search: method: [gdiff, ngdiff]")
-    problems += _value_problems(path, space, base)
-    problems += [f"{path}: {problem}" for problem in optimizer_problems(space, base, given["auto_lr"])]
-    problems[:] = list(dict.fromkeys(problems))
-    return space
+    if given["auto_lr"] == "on":
+        base = replace(base, auto_lr="on")
+    alone = [(name,) for name in FIELDS if not any(name in group for group in _TOGETHER)]
+    found = [problem for group in (*_TOGETHER, *alone) for problem in _group_problems(file, base, group)]
+    problems += [file.at(key, problem) for key, problem in (*_option_problems(file, base), *found)]
+    problems += [file.at("optimizer", problem) for problem in _rate_problems(file)]
+    return file.space, list(dict.fromkeys(problems))
 
 
-def _value_problems(path: Path, space: Space, base: TrialSpec) -> list[str]:
-    """What a trial's spec does not accept of the values and the ends of the ranges."""
-    from search_spaces.parameters import Choice
-    from search_spaces.values import plain_name
-
-    problems: list[str] = []
-    tried = [(key, value) for key, value in space.constants.items()]
-    for parameter in space.parameters:
-        ends = parameter.values if isinstance(parameter, Choice) else (parameter.low, parameter.high)
-        tried += [(parameter.key, value) for value in ends]
-    methods = [str(value) for key, value in tried if key == "method"]
-    known = set(base.problems())
-    for key, value in tried:
-        name = plain_name(key)
-        if name == "method":
-            found = spec_problems(base, (str(value),), {})
-            problems += [f"{path}: {problem}" for problem in found if problem not in known]
-        elif name in option_names():
-            found = spec_problems(base, methods, {name: [float(value)]})  # type: ignore[arg-type]
-            problems += [f"{path}: {problem}" for problem in found if problem not in known]
-        elif name not in RELATED:
-            change: dict[str, Any] = {name: value}
-            changed = replace(base, **change)
-            found = changed.problems()
-            if name == "retain_objective" and key in space.constants:
-                found += spec_problems(changed, methods, {})
-            problems += [f"{path}: {problem}" for problem in found if problem not in known]
-    return problems
-
-
-def _searchable_names() -> set[str]:
-    """Names a space file may use: spec fields in which trials of one target can differ; options by name and key."""
-    return {*SPEC_FIELDS, *option_names(), *_owned_option_keys()} - set(_SHARED_FIELDS)
-
-
-def _owned_option_keys() -> set[str]:
-    return {f"{owner}.{option.name}" for name in method_names() for owner, option in parse_method(name).owned_options()}
-
-
-def _kinds() -> dict[str, tuple[type, ...]]:
-    """The types of the spec's fields, for a space file's reader."""
-    kinds: dict[str, tuple[type, ...]] = {}
-    for name, hint in get_type_hints(TrialSpec).items():
-        kinds[name] = tuple(get_args(hint)) or (hint,)
-    del kinds["options"]
-    return kinds | dict.fromkeys((*option_names(), *_owned_option_keys()), (float,))
-
-
-def _all(keys: Mapping[str, Sequence[str]]) -> list[str]:
-    return list(dict.fromkeys(key for applying in keys.values() for key in applying))
+def space_fields() -> dict[str, Field]:
+    """What a space file may name: fields of a trial, options by key, and options by their plain name."""
+    plain = {item.name: Field(item.name, None, item.help, kind=item.kind) for item in OPTIONS.values()}
+    return {**plain, **OPTIONS, **FIELDS}
 
 
 def grid_trials(space: Space, trials: int | None, seeds: int, problems: list[str]) -> int | None:
@@ -159,3 +108,61 @@ def grid_trials(space: Space, trials: int | None, seeds: int, problems: list[str
     if trials is not None and trials > size:
         problems.append(f"--trials {trials} is more than the grid has: {size}")
     return trials if trials is not None else size
+
+
+def _option_problems(file: SpaceFile, base: TrialSpec) -> Iterator[tuple[str, str]]:
+    """What the file's methods do not accept of the values and the ends of ranges of their options, by key."""
+    ends: dict[str, tuple[Value, ...]] = {key: (value,) for key, value in file.space.constants.items()}
+    ends |= {parameter.key: _ends(parameter).values for parameter in file.space.parameters}
+    methods = [str(value) for value in ends.get("method", ())]
+    known = set(spec_problems(base, methods, {}))
+    for key, values in ends.items():
+        if key in OPTIONS or key in option_names():
+            found = spec_problems(base, methods, {plain_name(key): [float(str(value)) for value in values]})
+            yield from ((key, problem) for problem in found if problem not in known)
+
+
+def _group_problems(file: SpaceFile, base: TrialSpec, group: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """What is wrong with any combination of these fields, by the last in the file without which it were right."""
+    if not set(group) & set(file.lines):
+        return
+    alone = set(base.problems())
+    for config in _corners(file.space, group).grid():
+        change: dict[str, Any] = {name: config[name] for name in group if name in config}
+        for problem in replace(base, **change).problems():
+            if problem not in alone:
+                others = {name: {key: value for key, value in change.items() if key != name} for name in change}
+                causes = [name for name in others if problem not in replace(base, **others[name]).problems()]
+                yield max(causes or change, key=file.lines.__getitem__), problem
+
+
+def _rate_problems(file: SpaceFile) -> list[str]:
+    """Why optimizers with a learning rate of their own cannot have the file's."""
+    rates: dict[bool, set[object]] = {True: set(), False: set()}
+    for config in _corners(file.space, ("optimizer", "lr")).grid():
+        if (optimizer := config.get("optimizer")) in OPTIMIZERS:
+            rates[optimizer in LR_FREE].add(config.get("lr"))
+    if rates[True] & rates[False]:
+        return [
+            f"one learning rate cannot serve {' or '.join(LR_FREE)}, which multiply a step of their own length (1 as "
+            "published), and an optimizer whose step it is: search them in two sweeps, or give each an lr with when: "
+            "{optimizer: [...]}"
+        ]
+    if rates[True] == {None}:
+        return [f"{' or '.join(LR_FREE)} need lr: 1 here, the published multiplier of their step"]
+    return []
+
+
+def _corners(space: Space, names: Collection[str]) -> Space:
+    """The parameters of these names, and those their conditions refer to, with a range as its two ends."""
+    wanted = {parameter.key for parameter in space.parameters if parameter.name in names}
+    for parameter in reversed(space.parameters):  # a condition refers to what is above it
+        if parameter.key in wanted:
+            wanted |= set(parameter.when)
+    return Space(tuple(_ends(item) for item in space.parameters if item.key in wanted), space.constants)
+
+
+def _ends(parameter: Parameter) -> Choice:
+    if isinstance(parameter, Choice):
+        return parameter
+    return Choice(parameter.name, (parameter.low, parameter.high), when=parameter.when, key=parameter.key)

@@ -14,10 +14,7 @@ from sweeper.commands.errors import Problems, goes_on_with, plain_errors
 
 
 @click.command()
-@options.model_options
-@click.option(
-    "--max-length", type=options.WHOLE, help="Cut sequences after this many tokens.  [default: 512; MUSE 2048]"
-)
+@options.fields("data", "placement", but=("retain_path",))
 @click.option("--retain-only", is_flag=True, help="The retain model: the same recipe on the retain set alone.")
 @click.option("--out", type=click.Path(), help="Copy the model's folder here.")
 @click.option("--json", "as_json", is_flag=True, help="Print the target's folder and scores as JSON on stdout.")
@@ -28,10 +25,10 @@ def target(**given: Any) -> None:
     With --retain-only it is the model that never saw the forget set, which forget quality and privleak compare with.
     A killed training goes on where it was last saved. The folder loads with transformers' from_pretrained.
     """
-    from sweeper.commands.checks import base_spec, given_problems, output_problems, source_problems, spec_problems
+    from sweeper.commands.checks import base_spec, output_problems, source_problems, spec_problems
     from sweeper.commands.pareto import command_line
 
-    problems = given_problems()
+    problems = options.given_problems()
     spec = base_spec(given, problems)
     problems += spec_problems(spec, (), {})
     problems += output_problems(given["out"])

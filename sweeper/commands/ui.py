@@ -18,10 +18,9 @@ from sweeper.commands.errors import Problems, plain_errors
 @plain_errors
 def ui(tracking_uri: str | None, port: int) -> None:
     """Open the MLflow UI on http://127.0.0.1:PORT: sort trials by metric, download checkpoints; Ctrl-C ends it."""
-    from sweeper.commands.checks import given_problems
     from sweeper.commands.from_options import DEFAULT_TRACKING
 
-    if problems := given_problems():
+    if problems := options.given_problems():
         raise Problems(problems)
     uri = tracking_uri or os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING
     # One worker and no job execution: it answers in 6 s instead of 22 and takes a quarter of the memory.

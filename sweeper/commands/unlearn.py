@@ -14,13 +14,14 @@ from sweeper.commands.errors import FAILED, Problems, exit_with, goes_on_with, p
 
 
 @click.command()
-@click.option("--method", default="gdiff", show_default=True, help="Method by name (see 'list methods').")
-@options.model_options
+@options.field("method", default="gdiff")
+@options.fields("data", "placement")
 @click.option("--c", type=options.NUMBER, help="gdiff's weight on the retain loss.")
-@click.option("--lr", type=options.NUMBER, help="Learning rate, or where AutoLR starts.  [default: the model's]")
-@click.option("--auto-lr", default="off", show_default=True, help="on or off.")
-@options.training_options
-@click.option("--seed", type=options.WHOLE, default=0, show_default=True, help="Order of batches, random weights.")
+@options.field("lr")
+@options.field("auto_lr", default="off")
+@options.fields("training", "scoring", "method", "auto_lr")
+@options.METHOD_OPTION
+@options.field("seed", default=0)
 @click.option(
     "--landscape",
     type=options.WHOLE,

@@ -14,6 +14,7 @@ from hypothesis import settings
 from analysis.study.lr_grid import LrGrid, lr_grid
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
+from sweeper.columns import column_dictionary
 
 # On a busy machine one slow example is not a failure.
 settings.register_profile("no-deadline", deadline=None)
@@ -114,7 +115,8 @@ def _sweep_maker(tmp_path: Path) -> MakeSweep:
         out = tmp_path / name
         out.mkdir()
         content = {
-            "format": 1,
+            "format": 2,
+            "columns": column_dictionary(random_guess=GUESS, unit="token"),
             "name": "a-sweep",
             "created": "2026-01-02T03:04:05+00:00",
             "command": "python -m sweeper pareto --method ngdiff",

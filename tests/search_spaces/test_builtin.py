@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from search_spaces import Choice, Float, Space, SpaceError, default_space, named_space, paper_space
-from search_spaces.builtin import OPTION_RANGES
-from search_spaces.named import SPACES
-from trainables.objectives import OBJECTIVES
-from trainables.weightings import WEIGHTINGS
+from search_spaces.builtin import SPACES, Methods, default_space, paper_space
+from search_spaces.fields import LINEAR, LOG, LOG_TO_ONE, Field, Range
+from search_spaces.parameters import Choice, Float
+from search_spaces.space import Space, SpaceError
+from trainables.methods import OPTIONS
 
-METHODS: dict[str, tuple[str, ...]] = {
-    "gdiff": ("gdiff.c",),
-    "npo": ("npo.beta",),
-    "npo+gdiff": ("npo.beta", "gdiff.c"),
-    "ngdiff": (),
+
+def option(name: str, *searched: float | str) -> Field:
+    return Field(name, 0.5, "an option", low=0.0, range=Range(*searched, "a paper") if searched else None)  # type: ignore[arg-type]
+
+
+C, BETA = option("c", 0.1, 0.995, LOG_TO_ONE), option("beta", 0.01, 1.0, LOG)
+METHODS: Methods = {
+    "gdiff": {"gdiff.c": C},
+    "npo": {"npo.beta": BETA},
+    "npo+gdiff": {"npo.beta": BETA, "gdiff.c": C},
+    "ngdiff": {},
 }
 
 
@@ -35,7 +41,9 @@ def test_every_option_is_searched_where_it_applies() -> None:
 
 
 def test_one_method_needs_no_conditions() -> None:
-    space = default_space(methods={"cagrad": ("cagrad.alpha",)}, lr_range=(1e-6, 1e-4))
+    space = default_space(
+        methods={"cagrad": {"cagrad.alpha": option("alpha", 0.1, 0.9, LINEAR)}}, lr_range=(1e-6, 1e-4)
+    )
     assert space.constants == {"method": "cagrad", "auto_lr": "off"}
     assert parameters(space) == {
         "lr": Float("lr", 1e-6, 1e-4, log=True),
@@ -44,13 +52,16 @@ def test_one_method_needs_no_conditions() -> None:
 
 
 def test_an_option_without_a_known_range_keeps_its_default() -> None:
-    space = default_space(methods={"gradvac": ("gradvac.ema_beta", "gradvac.target")})
+    space = default_space(methods={"gradvac": {"gradvac.ema_beta": BETA, "gradvac.target": option("target")}})
     assert list(parameters(space)) == ["lr", "gradvac.ema_beta"]
 
 
 def test_given_values_replace_ranges_and_one_value_is_never_searched() -> None:
     space = default_space(
-        methods=METHODS, c=(0.1, 0.9, 0.1), lr=(1e-4,), auto_lr="both", options={"npo.beta": (0.1, 0.5)}
+        methods=METHODS,
+        lr=(1e-4,),
+        auto_lr="both",
+        options={"npo.beta": (0.1, 0.5), "gdiff.c": (0.1, 0.9, 0.1)},
     )
     assert space.constants == {"lr": 1e-4}
     found = parameters(space)
@@ -61,7 +72,7 @@ def test_given_values_replace_ranges_and_one_value_is_never_searched() -> None:
 
 
 def test_a_single_c_stays_with_its_methods() -> None:
-    grid = default_space(methods=METHODS, c=(0.5,), lr=(1e-4,), options={"npo.beta": (0.1,)}).grid()
+    grid = default_space(methods=METHODS, lr=(1e-4,), options={"gdiff.c": (0.5,), "npo.beta": (0.1,)}).grid()
     common = {"auto_lr": "off", "lr": 1e-4}
     assert grid == [
         common | {"method": "gdiff", "c": 0.5},
@@ -74,15 +85,14 @@ def test_a_single_c_stays_with_its_methods() -> None:
 def test_everything_that_does_not_fit_the_methods_is_said_at_once() -> None:
     with pytest.raises(SpaceError) as caught:
         default_space(
-            methods={"ngdiff": (), "mgda": ()},
-            c=(0.5,),
+            methods={"ngdiff": {}, "mgda": {}},
             auto_lr="maybe",
-            options={"npo.beta": (0.1,)},
+            options={"gdiff.c": (0.5,), "npo.beta": (0.1,)},
             lr_range=(1.0, 0.1),
         )
     assert caught.value.problems == (
         "auto_lr must be one of off, on, both, got 'maybe'",
-        "c applies to none of the methods ngdiff, mgda",
+        "option gdiff.c applies to none of the methods ngdiff, mgda",
         "option npo.beta applies to none of the methods ngdiff, mgda",
         "lr: low must be less than high, got 1 and 0.1",
     )
@@ -95,22 +105,21 @@ def test_a_space_without_methods_is_refused() -> None:
 
 def test_options_of_one_method_must_not_share_a_plain_name() -> None:
     with pytest.raises(SpaceError, match=r"wga\.beta and undial\.beta both set 'beta'"):
-        default_space(methods={"wga+undial": ("wga.beta", "undial.beta")})
+        default_space(methods={"wga+undial": {"wga.beta": BETA, "undial.beta": BETA}})
 
 
-def test_every_range_lies_within_what_the_option_allows() -> None:
-    owners = {name: item.options for name, item in OBJECTIVES.items()}
-    owners |= {name: item.options for name, item in WEIGHTINGS.items()}
-    options = {f"{name}.{option.name}": option for name, owned in owners.items() for option in owned}
-    searched = {key: at for key, at in OPTION_RANGES.items() if key.partition(".")[0] in owners}
+def test_every_range_lies_within_what_the_option_allows_and_around_its_default() -> None:
+    searched = {key: (item, item.range) for key, item in OPTIONS.items() if item.range is not None}
     assert {"gdiff.c", "npo.beta", "cagrad.alpha", "gradnorm.alpha", "gradvac.ema_beta"} <= set(searched)
-    assert [key for key in searched if key not in options] == []
-    assert [key for key, at in searched.items() if options[key].problem(at.low) or options[key].problem(at.high)] == []
-    assert [key for key, at in searched.items() if not at.low <= options[key].default <= at.high] == []
+    for key, (item, at) in searched.items():
+        assert (item.problem(at.low), item.problem(at.high)) == (None, None), key
+        assert at.low <= item.default <= at.high, key
+        assert at.scale in (LINEAR, LOG, LOG_TO_ONE), key
+        assert at.source, key
 
 
 def test_the_papers_grid_is_three_learning_rates_times_three_values_of_c_where_c_applies() -> None:
-    grid = paper_space({"gdiff": ("gdiff.c",), "ngdiff": (), "npo": ("npo.beta",)}).grid()
+    grid = paper_space(methods={name: METHODS[name] for name in ("gdiff", "ngdiff", "npo")}).grid()
     assert len(grid) == 9 + 3 + 3
     assert {(point["lr"], point.get("c")) for point in grid if point["method"] == "gdiff"} == {
         (lr, c) for lr in (1e-5, 5e-5, 1e-4) for c in (0.9, 0.5, 0.1)
@@ -121,7 +130,7 @@ def test_the_papers_grid_is_three_learning_rates_times_three_values_of_c_where_c
 
 
 def test_given_values_replace_the_papers() -> None:
-    space = named_space("paper", methods=METHODS, c=(0.7,), lr=(2e-5,), auto_lr="on", options={"npo.beta": (0.05, 0.2)})
+    space = paper_space(methods=METHODS, lr=(2e-5,), auto_lr="on", options={"gdiff.c": (0.7,), "npo.beta": (0.05, 0.2)})
     grid = space.grid()
     assert [(point["method"], point.get("c"), point.get("beta")) for point in grid] == [
         ("gdiff", 0.7, None),
@@ -134,11 +143,6 @@ def test_given_values_replace_the_papers() -> None:
     assert {(point["lr"], point["auto_lr"], point["epochs"]) for point in grid} == {(2e-5, "on", 15)}
 
 
-def test_spaces_are_found_by_name() -> None:
-    assert named_space("default", methods=METHODS, lr_range=(1e-6, 1e-4)) == default_space(
-        methods=METHODS, lr_range=(1e-6, 1e-4)
-    )
-    assert named_space("paper", methods=METHODS) == paper_space(METHODS)
-    assert [name for name in SPACES if named_space(name, methods=METHODS).problems()] == []
-    with pytest.raises(SpaceError, match="unknown search space 'papers': expected one of default, paper"):
-        named_space("papers", methods=METHODS)
+@pytest.mark.parametrize("name", SPACES)
+def test_every_named_space_can_be_searched(name: str) -> None:
+    assert SPACES[name](methods=METHODS, lr_range=(1e-6, 1e-4)).problems() == []

@@ -5,17 +5,25 @@ from __future__ import annotations
 import optuna
 import pytest
 
-from search_spaces.errors import SpaceError
+from search_spaces.fields import Field
 from search_spaces.lr_study import lr_study_space
-from search_spaces.space import Space
+from search_spaces.space import Space, SpaceError
 
-METHODS = {"gdiff": ("gdiff.c",), "ngdiff": ()}
+METHODS = {"gdiff": {"gdiff.c": Field("c", 0.5, "share")}, "ngdiff": {}}
+AUTOMATIC = {"auto_lr": ("on",)}
+ARMS = {
+    "smoothings": Field("auto_lr_smoothing", "search", "rule", kind=str, when=AUTOMATIC),
+    "probes": Field("auto_lr_probe", "fresh", "batch", kind=str, when=AUTOMATIC),
+    "probe_batches": Field("auto_lr_probe_batches", 4, "count", when={**AUTOMATIC, "auto_lr_probe": ("fresh",)}),
+}
 
 
 def make(**changes: object) -> Space:
-    given: dict[str, object] = {"lr": (1e-4, 1e-3), "smoothings": ("clip",), "probes": ("fresh",)}
-    given |= {"methods": METHODS, "options": {"gdiff.c": (0.5, 0.9)}}
-    return lr_study_space(**(given | changes))  # type: ignore[arg-type]
+    """The study's space; arms by the names above."""
+    values: dict[str, object] = {"smoothings": ("clip",), "probes": ("fresh",), "probe_batches": (4,)}
+    arms = [(ARMS[name], changes.pop(name, default)) for name, default in values.items()]
+    given: dict[str, object] = {"methods": METHODS, "lr": (1e-4, 1e-3), "options": {"gdiff.c": (0.5, 0.9)}}
+    return lr_study_space(arms=arms, **(given | changes))  # type: ignore[arg-type]
 
 
 def test_every_method_meets_every_rate_fixed_and_as_autolrs_start() -> None:
@@ -39,6 +47,11 @@ def test_every_combination_of_smoothing_and_probe_is_an_arm() -> None:
         for probe, batches in (("same", None), ("fresh", 1), ("fresh", 4))
     }
     assert {point["lr"] for point in grid if point["auto_lr"] == "off"} == {1e-4, 1e-3}
+
+
+def test_a_setting_that_no_arm_uses_is_left_out() -> None:
+    grid = make(probes=("same",), probe_batches=(1, 4)).grid()
+    assert not any("auto_lr_probe_batches" in point for point in grid)
 
 
 def test_optuna_proposes_exactly_the_enqueued_points() -> None:

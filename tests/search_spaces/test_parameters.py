@@ -11,8 +11,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from search_spaces import Choice, Float, Int
-from search_spaces.parameters import Parameter, parameter_from_dict
+from search_spaces.parameters import Choice, Float, Int, Parameter, parameter_from_dict
 from search_spaces.values import plain_name
 
 

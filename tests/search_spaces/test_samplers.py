@@ -8,7 +8,8 @@ from pathlib import Path
 import optuna
 import pytest
 
-from search_spaces import Choice, Float, Int, Space
+from search_spaces.parameters import Choice, Float, Int
+from search_spaces.space import Space
 
 SPACE = Space(
     (

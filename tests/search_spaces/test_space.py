@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from search_spaces import Choice, Float, Int, Space
-from search_spaces.parameters import Parameter
+from search_spaces.parameters import Choice, Float, Int, Parameter
+from search_spaces.space import Space
 from search_spaces.values import Value
 
 SPACE = Space(

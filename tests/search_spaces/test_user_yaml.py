@@ -3,49 +3,45 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import NoneType
+from typing import Any
 
 import pytest
 
-from search_spaces import Choice, Float, Int, Space, SpaceError
+from search_spaces.fields import Field
+from search_spaces.parameters import Choice, Float, Int
+from search_spaces.space import Space
 from search_spaces.user_yaml import load_space, parse_space
 
-KNOWN = (
-    "method",
-    "lr",
-    "c",
-    "npo.beta",
-    "simnpo.beta",
-    "auto_lr",
-    "epochs",
-    "batch_size",
-    "lora_rank",
-    "lora",
-    "model",
-)
-KINDS: dict[str, tuple[type, ...]] = {
-    "method": (str,),
-    "model": (str,),
-    "lr": (float,),
-    "c": (float,),
-    "npo.beta": (float,),
-    "simnpo.beta": (float,),
-    "auto_lr": (str,),
-    "epochs": (int,),
-    "batch_size": (int,),
-    "lora_rank": (int, NoneType),
-    "lora": (bool,),
+
+def described(name: str, kind: type = float, **more: Any) -> Field:
+    return Field(name, None, "a setting", kind=kind, **more)
+
+
+FIELDS = {
+    "method": described("method", str),
+    "lr": described("lr"),
+    "c": described("c"),
+    "npo.beta": described("beta", low=0.0, high=100.0),
+    "simnpo.beta": described("beta"),
+    "auto_lr": described("auto_lr", str, choices=("on", "off")),
+    "epochs": described("epochs", int),
+    "batch_size": described("batch_size", int, low=1),
+    "lora_rank": described("lora_rank", int, optional=True),
+    "lora": described("lora", bool),
+    "template": described("template", str),
+    "model": described("model", str, fixed="all trials share one", flag="--model"),
+    "target_key": described("target_key", str, fixed="all trials share one"),
 }
 
 
 def read(text: str) -> Space:
-    return parse_space(text, source="s.yaml", known=KNOWN, kinds=KINDS)
+    file = parse_space(text, "s.yaml", FIELDS)
+    assert file.problems == ()
+    return file.space
 
 
 def problems(text: str) -> list[str]:
-    with pytest.raises(SpaceError) as caught:
-        read(text)
-    return list(caught.value.problems)
+    return list(parse_space(text, "s.yaml", FIELDS).problems)
 
 
 def test_a_file_is_read_as_its_author_means_it(tmp_path: Path) -> None:
@@ -61,7 +57,7 @@ epochs: 10
 """,
         encoding="utf-8",
     )
-    assert load_space(path, known=KNOWN, kinds=KINDS) == Space(
+    assert load_space(path, FIELDS).space == Space(
         (
             Choice("method", ("gdiff", "npo+ngdiff")),
             Float("lr", 1e-5, 1e-3, log=True),
@@ -84,7 +80,7 @@ epochs: 10
         ("lora: [on, false]", "lora", (True, False)),
         ("lora_rank: [null, 8, ~]", "lora_rank", (None, 8, None)),
         ("epochs: [010, 1e1, 5.0]", "epochs", (10, 10, 5)),
-        ("model: ['5', \"null\", no, 1:30]", "model", ("5", "null", "no", "1:30")),
+        ("template: ['5', \"null\", no, 1:30]", "template", ("5", "null", "no", "1:30")),
     ],
     ids=["numbers", "off and on", "capitals", "booleans", "quoted", "true booleans", "null", "whole", "texts"],
 )
@@ -94,13 +90,6 @@ def test_scalars_mean_what_they_look_like(text: str, name: str, values: tuple[ob
     for item in line.partition("[")[2].rstrip("]").split(","):
         read_values.append(read(f"{name}: {item.strip()}").constants[name])
     assert [(value, type(value)) for value in read_values] == [(value, type(value)) for value in values]
-
-
-@pytest.mark.parametrize("value", ["1e-5", "off", "3", "0.5", "true", "null"])
-def test_without_declared_kinds_a_value_keeps_the_type_it_looks_like(value: str) -> None:
-    expected = {"1e-5": 1e-5, "off": "off", "3": 3, "0.5": 0.5, "true": True, "null": None}[value]
-    found = parse_space(f"x: {value}", source="s.yaml", known=["x"]).constants["x"]
-    assert (found, type(found)) == (expected, type(expected))
 
 
 def test_a_range_of_a_whole_number_is_a_range_of_whole_numbers() -> None:
@@ -143,29 +132,32 @@ def test_conditions_read_off_and_on_like_values_do() -> None:
         ("lr: 1\nc: \x07\n", "s.yaml:2: not valid YAML: a control character is not allowed"),
         ("lr: " + "[" * 5000, "s.yaml:1: not valid YAML: nested too deeply"),
         ("lr: 1\nlrr: 2", "s.yaml:2: unknown parameter 'lrr': did you mean 'lr'?"),
-        ("zzz: 2", "s.yaml:1: unknown parameter 'zzz': expected one of auto_lr, batch_size, c, epochs"),
+        (
+            "zzz: 2",
+            "s.yaml:1: unknown parameter 'zzz': expected one of auto_lr, batch_size, c, epochs, lora, lora_rank, lr,",
+        ),
         ("[lr]: 2", "s.yaml:1: expected the name of a parameter, got a list"),
         ("lr: 1\nc: 1\nlr: 2", "s.yaml:3: lr: is there already, in line 1"),
-        ("lr: fast", "s.yaml:1: lr: expected a number, got 'fast'"),
-        ("lr: '1e-5'", "s.yaml:1: lr: expected a number, got '1e-5'"),
-        ("lr: true", "s.yaml:1: lr: expected a number, got True"),
-        ("lr: .inf", "s.yaml:1: lr: expected a number, got '.inf'"),
-        ("lr: 1e999", "s.yaml:1: lr: expected a number, got inf"),
-        ("lr:", "s.yaml:1: lr: expected a number, got None"),
+        ("lr: fast", "s.yaml:1: lr must be a number, got 'fast'"),
+        ("lr: '1e-5'", "s.yaml:1: lr must be a number, got '1e-5'"),
+        ("lr: true", "s.yaml:1: lr must be a number, got True"),
+        ("lr: .inf", "s.yaml:1: lr must be a number, got '.inf'"),
+        ("lr: 1e999", "s.yaml:1: lr must be a finite number, got inf"),
+        ("lr:", "s.yaml:1: lr must be a number, got null"),
         ("lr: !!binary aGk=", "s.yaml:1: lr: tags such as tag:yaml.org,2002:binary are not read"),
         ("lr: []", "s.yaml:1: lr: needs at least one value"),
         ("lr: {}", "s.yaml:1: lr: needs low and high, or values; low and high missing"),
         ("lr: {values: []}", "s.yaml:1: lr: needs at least one value"),
         ("lr:\n- 0.1\n- [0.2]", "s.yaml:3: lr: expected a value, got a list"),
         ("lr:\n- 0.1\n- 0.1", "s.yaml:1: lr: the value 0.1 is there twice"),
-        ("epochs: 1.5", "s.yaml:1: epochs: expected a whole number, got 1.5"),
-        ("epochs: {low: 1, high: 2.5}", "s.yaml:1: epochs: expected a whole number, got 2.5"),
-        ("lora_rank: big", "s.yaml:1: lora_rank: expected a whole number or null, got 'big'"),
-        ("lora: 3", "s.yaml:1: lora: expected true or false, got 3"),
-        ("auto_lr: sometimes", "s.yaml:1: auto_lr: expected on or off, got 'sometimes'"),
-        ("method: 5", "s.yaml:1: method: expected a text, got 5"),
+        ("epochs: 1.5", "s.yaml:1: epochs must be a whole number, got 1.5"),
+        ("epochs: {low: 1, high: 2.5}", "s.yaml:1: epochs must be a whole number, got 2.5"),
+        ("lora_rank: big", "s.yaml:1: lora_rank must be a whole number or null, got 'big'"),
+        ("lora: 3", "s.yaml:1: lora must be true or false, got 3"),
+        ("auto_lr: sometimes", "s.yaml:1: unknown auto_lr 'sometimes': expected one of on, off"),
+        ("method: 5", "s.yaml:1: method must be a text, got 5"),
         ("method: {low: 1, high: 2}", "s.yaml:1: method: takes a text; a range is between numbers"),
-        ("lora_rank: {low: null, high: 8}", "s.yaml:1: lora_rank: a range is between numbers, got None"),
+        ("lora_rank: {low: null, high: 8}", "s.yaml:1: lora_rank: a range is between numbers, got null"),
         ("lr: {low: 1e-5}", "s.yaml:1: lr: needs low and high, or values; high missing"),
         ("lr:\n  low: 0.1\n  high: 1\n  lgo: true", "s.yaml:4: lr: unknown key 'lgo': expected one of low, high, log"),
         ("lr:\n  low: 0.1\n  high: 1\n  low: 0.2", "s.yaml:4: lr: low is there twice"),
@@ -222,27 +214,51 @@ epochs: 1.5
 batch: 3
 """
     assert problems(text) == [
-        "s.yaml:2: method: expected a text, got 5",
+        "s.yaml:2: method must be a text, got 5",
         "s.yaml:3: lr: unknown key 'lgo': expected one of low, high, log, log_to_one, grid, values, when",
         "s.yaml:3: lr: low must be less than high, got 1 and 0.1",
         "s.yaml:4: c: the value 0.1 is there twice",
         "s.yaml:4: c: its condition is on methd, which is not in the space",
         "s.yaml:5: c: is there already, in line 4",
-        "s.yaml:7: epochs: expected a whole number, got 1.5",
+        "s.yaml:7: epochs must be a whole number, got 1.5",
         "s.yaml:8: unknown parameter 'batch': did you mean 'batch_size'?",
     ]
 
 
+def test_what_all_trials_share_is_refused_with_the_reason_and_the_option() -> None:
+    assert problems("model: [a, b]\ntarget_key: x\nlr: {values: [1], when: {epochs: 3}}") == [
+        "s.yaml:1: model: cannot vary within a sweep: all trials share one; give it with --model",
+        "s.yaml:2: target_key: cannot vary within a sweep: all trials share one",
+        "s.yaml:3: lr: its condition is on epochs, which is not in the space",
+    ]
+
+
+def test_a_value_out_of_bounds_is_refused_at_its_line() -> None:
+    text = "batch_size:\n- 4\n- 0\nnpo.beta: {low: -1, high: 2}"
+    assert problems(text) == [
+        "s.yaml:3: batch_size must be at least 1, got 0",
+        "s.yaml:4: beta must be in [0, 100], got -1",
+    ]
+
+
+def test_of_a_file_with_mistakes_the_rest_is_read() -> None:
+    file = parse_space("lr: fast\nepochs: [1, 2]\nc: 0.5", "s.yaml", FIELDS)
+    assert file.space == Space((Choice("epochs", (1, 2)),), {"c": 0.5})
+    assert file.lines == {"lr": 1, "epochs": 2, "c": 3}
+    assert file.at("c", "too small") == "s.yaml:3: too small"
+
+
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SpaceError, match=r"none\.yaml: cannot be read: No such file or directory"):
-        load_space(tmp_path / "none.yaml", known=KNOWN)
-    with pytest.raises(SpaceError, match="cannot be read: Is a directory"):
-        load_space(tmp_path, known=KNOWN)
     (tmp_path / "latin.yaml").write_bytes(b"lr: \xff\n")
-    with pytest.raises(SpaceError, match=r"latin\.yaml: not a text file in UTF-8"):
-        load_space(tmp_path / "latin.yaml", known=KNOWN)
+    expected = {
+        "none.yaml": "cannot be read: No such file or directory",
+        "": "cannot be read: Is a directory",
+        "latin.yaml": "not a text file in UTF-8",
+    }
+    for name, said in expected.items():
+        assert load_space(tmp_path / name, FIELDS).problems == (f"{tmp_path / name}: {said}",)
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path: Path) -> None:
     (tmp_path / "windows.yaml").write_bytes(b"\xef\xbb\xbflr: 1e-5\r\n")
-    assert load_space(tmp_path / "windows.yaml", known=KNOWN, kinds=KINDS) == Space((), {"lr": 1e-5})
+    assert load_space(tmp_path / "windows.yaml", FIELDS).space == Space((), {"lr": 1e-5})

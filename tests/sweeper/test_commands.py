@@ -19,7 +19,7 @@ from sweeper.folder import SweepError, UsageError, read_settings
 from sweeper.interruption import Interrupted
 from sweeper.sweep import Summary
 from trainables.metrics.registry import SETS
-from trainables.scoring.checkpoint_scores import CheckpointScores
+from trainables.scoring.measured import Measured
 from trainables.spec import TrialSpec
 
 ROOT = Path(__file__).parents[2]
@@ -136,7 +136,7 @@ WRONG_SPEC: dict[str, tuple[list[str], list[str]]] = {
     "optimizer": (["--optimizer", "lion"], ["unknown optimizer 'lion'", "adamw, sgd"]),
     "momentum with adamw": (["--momentum", "0.9"], ["momentum applies to optimizer sgd only"]),
     "weight decay": (["--weight-decay", "-1"], ["weight_decay must be", "at least 0, got -1"]),
-    "clipping": (["--max-grad-norm", "0"], ["max_grad_norm must be greater than 0, got 0"]),
+    "clipping": (["--max-grad-norm", "0"], ["max_grad_norm must be a finite number greater than 0, got 0"]),
     "dtype": (["--dtype", "fp16"], ["unknown dtype 'fp16'", "fp32, bf16"]),
     "weight scale": (["--weight-scale", "big"], ["unknown weight_scale 'big'"]),
     "retain objective": (["--retain-objective", "mse"], ["unknown retain_objective 'mse'", "ce, kl"]),
@@ -294,7 +294,7 @@ def test_a_space_file_whose_methods_do_not_go_with_its_retain_objective_is_refus
     path = tmp_path / "space.yaml"
     path.write_text("method: [ngdiff, rmu]\nlr: {low: 1e-5, high: 1e-4, log: true}\nretain_objective: kl\n")
     (problem,) = problems_of(pareto("--space", path))
-    assert problem.startswith(f"{path}: retain_objective kl does not go with method 'rmu'")
+    assert problem.startswith(f"{path}:3: retain_objective kl does not go with method 'rmu'")
 
 
 # Data files ---------------------------------------------------------------------------------------------------------
@@ -454,7 +454,10 @@ SPACE_FILES: dict[str, tuple[str, list[str]]] = {
     "a range upside down": ("method: gdiff\nlr: {low: 1e-3, high: 1e-4}\n", [":2", "low must be less than high"]),
     "text for a number": ("method: gdiff\nepochs: many\n", [":2", "epochs", "'many'"]),
     "an option that does not apply": ("method: ngdiff\nc: [0.5]\n", ["option c does not apply to ngdiff"]),
-    "what all trials share": ("method: gdiff\nmodel: [phi-1.5]\n", [":2", "unknown parameter 'model'"]),
+    "what all trials share": (
+        "method: gdiff\nmodel: [phi-1.5]\n",
+        [":2", "model: cannot vary within a sweep", "--model"],
+    ),
     "no YAML": ("method: [gdiff\n", ["not valid YAML"]),
     "empty": ("", ["the file is empty"]),
 }
@@ -476,11 +479,14 @@ def test_values_are_looked_at_in_a_space_file_with_other_mistakes(
 ) -> None:
     path = tmp_path / "space.yaml"
     path.write_text("method: [gdiff, nonsense]\nlr: {low: 1e-3}\nc: {low: 0.5, high: 1.95}\nepochs: [0, 5]\n")
-    form, *values = problems_of(pareto("--space", path))
-    assert form == f"{path}:2: lr: needs low and high, or values; high missing"
-    expected = ("unknown method 'nonsense'", "c must be in [0, 1], got 1.95", "epochs must be at least 1")
-    for text, problem in zip(expected, values, strict=True):
-        assert problem.startswith(f"{path}: {text}")
+    expected = (
+        "2: lr: needs low and high, or values; high missing",
+        "4: epochs must be at least 1, got 0",
+        "3: c must be in [0, 1], got 1.95",
+        "1: unknown method 'nonsense'",
+    )
+    for text, problem in zip(expected, problems_of(pareto("--space", path)), strict=True):
+        assert problem.startswith(f"{path}:{text}")
 
 
 def test_a_space_file_that_is_not_there_is_named(pareto: Callable[..., Result]) -> None:
@@ -838,21 +844,6 @@ def test_a_listed_metric_says_which_way_is_better_or_what_is_ideal() -> None:
     assert "0 is ideal" in invoke("list", "metrics").stdout
 
 
-def test_a_sweep_that_optimised_privleak_itself_is_not_resumed(
-    accepted: Callable[..., object], data: Path, out: Path
-) -> None:
-    """As such sweeps were before there was a distance from the ideal."""
-    (data / "holdout01.jsonl").write_text('{"question": "Who?", "answer": "Nobody."}\n')
-    accepted("--objectives", "privleak:min,utility:max")
-    content = json.loads((out / "sweep.json").read_text())
-    assert content["settings"]["base"]["metrics"] == ["default", "privleak", "privleak_distance"]
-    read_settings(out)
-    content["settings"]["base"]["metrics"].remove("privleak_distance")
-    (out / "sweep.json").write_text(json.dumps(content))
-    (problem,) = problems_of(invoke("resume", out))
-    assert "optimises privleak itself" in problem
-
-
 def test_a_listed_option_says_its_default_and_range() -> None:
     (gdiff,) = [row for row in json.loads(invoke("list", "methods", "--json").stdout) if row["name"] == "gdiff"]
     assert "c (default 0.5, from 0 to 1" in gdiff["options"]
@@ -873,7 +864,7 @@ def test_a_listed_objective_says_its_other_name_and_what_it_needs_of_the_target(
 @pytest.fixture
 def evaluate(model_folder: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """``evaluate`` of a folder on TOFU's files, with no model loaded: a score is what it gives."""
-    scores = CheckpointScores({"forget_loss": 1.0}, {}, 0.0)
+    scores = Measured({"forget_loss": 1.0}, {}, 0.0)
     monkeypatch.setattr("trainables.scoring.checkpoint_scores.score_checkpoint", lambda spec, **named: scores)
     problem = ("--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01")
     return lambda *arguments: invoke("evaluate", "--model-path", model_folder, *problem, *arguments)

@@ -96,7 +96,7 @@ def test_auto_lr_is_refused(name: str, auto_lr: str, pareto: Pareto, out: Path) 
             ["--optimizer", "dog", "--growth-rate", "0.9"],
             "(--growth-rate) must be a finite number, at least 1, got 0.9",
         ),
-        (["--growth-rate", "1.5"], "(--growth-rate) applies to prodigy"),
+        (["--growth-rate", "1.5"], "(--growth-rate) applies to optimizer prodigy"),
     ],
     ids=["below 1", "adamw"],
 )
@@ -110,7 +110,7 @@ REFUSED = {
     "one range": ("lr: {low: 1.0e-5, high: 1.0e-3, log: true}\n", "one learning rate cannot serve prodigy"),
     "no rate": ("", "one learning rate cannot serve prodigy"),
     "auto lr": ("lr: [1]\nauto_lr: [off, on]\n", "AutoLR does not go with optimizer prodigy"),
-    "cap": ("lr: [1]\nd_growth: [1.1, 1.2]\n", "d_growth (--growth-rate) applies to prodigy"),
+    "cap": ("lr: [1]\nd_growth: [1.1, 1.2]\n", "d_growth (--growth-rate) applies to optimizer prodigy"),
 }
 
 

@@ -8,9 +8,11 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from sweeper.cli import main
+from sweeper.columns import column_dictionary
 
 HEADER = "trial_id,spec_hash,model,dataset,method,lr,seed,status,forget_loss_capped,retain_loss,checkpoint,error\n"
 BOUNDS = {"low": 0.0, "high": 8.0}
+COLUMNS = column_dictionary(random_guess=8.0, unit="token")
 
 
 def _sweep(folder: Path, forget: float) -> Path:
@@ -19,7 +21,7 @@ def _sweep(folder: Path, forget: float) -> Path:
         {"name": "forget_loss", "column": "forget_loss_capped", "direction": "max", **BOUNDS},
         {"name": "retain_loss", "direction": "min", **BOUNDS},
     ]
-    (folder / "sweep.json").write_text(json.dumps({"format": 1, "objectives": objectives}))
+    (folder / "sweep.json").write_text(json.dumps({"format": 2, "objectives": objectives, "columns": COLUMNS}))
     (folder / "trials.csv").write_text(f"{HEADER}00000,ab,tiny-phi,authors,ga,1e-4,0,finished,{forget},1.0,,\n")
     return folder
 

@@ -21,12 +21,13 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 
-from search_spaces import default_space
+from search_spaces.builtin import default_space
 from search_spaces.space import Space
 from sweeper.search import SAMPLERS, STUDY_NAME, Proposal, SweepStudy, format_id
 from sweeper.trade_off import DEFAULT_OBJECTIVES, parse_objectives
+from trainables.methods import options_by_method
 
-METHODS = {"gdiff": ("gdiff.c",), "ngdiff": ()}
+METHODS = options_by_method(("gdiff", "ngdiff"))
 SPACE = default_space(methods=METHODS)
 GRID = default_space(methods=METHODS, options={"gdiff.c": (0.1, 0.9)}, lr=(1e-4, 1e-5))
 SMALL_GRID = default_space(methods=METHODS, options={"gdiff.c": (0.1, 0.9)}, lr=(1e-4,))
@@ -219,7 +220,7 @@ def test_a_grid_may_be_cut_short(tmp_path: Path) -> None:
 
 
 def test_a_space_with_nothing_to_search_is_a_grid_of_one_point(tmp_path: Path) -> None:
-    space = default_space(methods={"ngdiff": ()}, lr=(1e-4,))
+    space = default_space(methods=options_by_method(("ngdiff",)), lr=(1e-4,))
     proposed = drive(open_study(tmp_path, space=space, sampler="grid", trials=2, seeds=(0, 1)), {})
     assert [(p.config["method"], p.config["lr"], p.config["seed"]) for p in proposed] == [
         ("ngdiff", 1e-4, 0),

@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
-from search_spaces import Choice, Float, Int, Space, default_space, paper_space
+from search_spaces.builtin import default_space, paper_space
+from search_spaces.parameters import Choice, Float, Int
+from search_spaces.space import Space
 from sweeper.settings import SweepSettings
+from trainables.methods import options_by_method
 from trainables.spec import TrialSpec
 
-SPACE = default_space(methods={"gdiff": ("gdiff.c",), "npo+ngdiff": ("npo.beta",)}, auto_lr="both", lr=(1e-4, 3e-4))
+SPACE = default_space(methods=options_by_method(("gdiff", "npo+ngdiff")), auto_lr="both", lr=(1e-4, 3e-4))
 CONDITIONAL = Space(
     (
         Choice("method", ("gdiff", "ngdiff")),
@@ -57,7 +60,7 @@ EXAMPLES = {
         command="python -m sweeper pareto",
     ),
     "conditional space": make_settings(space=CONDITIONAL),
-    "the paper's space": make_settings(space=paper_space({"gdiff": ("gdiff.c",)})),
+    "the paper's space": make_settings(space=paper_space(methods=options_by_method(("gdiff",)))),
     "nothing to search": make_settings(space=Space((), {"method": "gd"})),
 }
 

@@ -21,21 +21,22 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from search_spaces import default_space
-from sweeper.folder import SweepError, UsageError, begin, describe, discard, read_settings
+from search_spaces.builtin import default_space
+from sweeper.folder import Origin, SweepError, UsageError, begin, describe, discard, read_settings
 from sweeper.interruption import Interrupted
 from sweeper.placement import PlacementError
 from sweeper.search import Proposal
 from sweeper.settings import SweepSettings
 from sweeper.sweep import _joined, _restorable, run
 from trainables.data import UnlearningData
+from trainables.methods import options_by_method
 from trainables.spec import TrialSpec
 from trainables.target.target import Target
 
 SETTINGS = SweepSettings(
     name="sweep",
     base=TrialSpec(dataset="tofu", epochs=2),
-    space=default_space(methods={"gdiff": ("gdiff.c",)}),
+    space=default_space(methods=options_by_method(("gdiff",))),
     trials=2,
     tracking_uri="sqlite:////nowhere/mlflow.db",
     command="python -m sweeper pareto",
@@ -91,7 +92,7 @@ def description(out: Path) -> dict[str, Any]:
 def test_a_sweep_can_be_resumed_from_its_first_moment(out: Path) -> None:
     assert read_settings(out) == SETTINGS
     content = description(out)
-    assert content["format"] == 1
+    assert content["format"] == 2
     assert content["command"] == "python -m sweeper pareto"
     assert {"torch", "ray", "optuna", "mlflow"} <= set(content["versions"])
     assert content["baseline"] is None
@@ -150,10 +151,11 @@ def test_a_damaged_sweep_file_is_named(out: Path, damage: Any) -> None:
     assert str(path) in str(caught.value)
 
 
-def test_a_sweep_of_another_format_is_not_resumed(out: Path) -> None:
+@pytest.mark.parametrize("other", [1, 999])
+def test_a_sweep_of_another_format_is_not_resumed(out: Path, other: int) -> None:
     path = out / "sweep.json"
-    path.write_text(path.read_text().replace('"format": 1', '"format": 999'))
-    with pytest.raises(UsageError, match="999"):
+    path.write_text(path.read_text().replace('"format": 2', f'"format": {other}'))
+    with pytest.raises(UsageError, match=f"has format {other}, .* begin a new sweep"):
         read_settings(out)
 
 
@@ -292,7 +294,7 @@ def test_a_resumed_sweep_asks_for_its_cluster_only_when_trials_are_left(
     """The cluster of a sweep that is done may be gone; its report can still be written anew."""
     begun = out.parent / "begun"
     begin(replace(SETTINGS, address="127.0.0.1:9"), begun)
-    describe(begun, read_settings(begun), created="2026-01-01", target=TARGET)
+    describe(begun, read_settings(begun), Origin("0", "2026-01-01"), target=TARGET)
     stop_before_ray(monkeypatch, SweepError("went on"))
     with pytest.raises(SweepError, match="went on"):
         run(begun, console=CONSOLE)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from trainables.methods import option_names
-from trainables.spec import SPEC_FIELDS, TrialSpec
+from trainables.spec import FIELDS, TrialSpec
 
 BASE = TrialSpec(method="gdiff")
 
@@ -65,13 +65,45 @@ NOT_DECIDING: dict[str, Any] = {
 }
 
 
+def where_it_has_an_effect(name: str) -> TrialSpec:
+    """The base with the values a field waits for."""
+    waited = {key: values[0] for key, values in FIELDS[name].when.items()} if name in FIELDS else {}
+    return replace(BASE, **waited)  # type: ignore[arg-type]
+
+
 def test_every_field_either_decides_the_result_or_is_covered_by_the_target_key() -> None:
     assert {field.name for field in fields(TrialSpec)} == set(OTHER_VALUES) | set(NOT_DECIDING)
+    assert {name for name, item in FIELDS.items() if not item.decides} == set(NOT_DECIDING)
+    assert {field.name for field in fields(TrialSpec)} == {*FIELDS, "options"}
 
 
 @pytest.mark.parametrize("name", OTHER_VALUES)
-def test_a_field_that_decides_the_result_changes_the_hash(name: str) -> None:
-    assert replace(BASE, **{name: OTHER_VALUES[name]}).spec_hash != BASE.spec_hash
+def test_a_field_that_decides_the_result_changes_the_hash_where_it_has_an_effect(name: str) -> None:
+    base = where_it_has_an_effect(name)
+    assert replace(base, **{name: OTHER_VALUES[name]}).spec_hash != base.spec_hash
+
+
+@pytest.mark.parametrize("name", [name for name, item in FIELDS.items() if item.when])
+def test_a_field_without_effect_does_not(name: str) -> None:
+    for waited in FIELDS[name].when:
+        base = replace(where_it_has_an_effect(name), **{waited: FIELDS[waited].default})
+        if not FIELDS[name].has_effect(base.values()):
+            change = {name: (OTHER_VALUES | NOT_DECIDING)[name]}
+            assert replace(base, **change).spec_hash == base.spec_hash
+
+
+@pytest.mark.parametrize("name", ["auto_lr_smoothing", "auto_lr_probe", "auto_lr_every", "auto_lr_start"])
+def test_autolrs_settings_decide_nothing_where_it_is_off(name: str) -> None:
+    assert replace(BASE, **{name: OTHER_VALUES[name]}).spec_hash == BASE.spec_hash
+
+
+def test_how_many_batches_a_fresh_probe_has_decides_nothing_of_another() -> None:
+    hashes = {
+        probe: [TrialSpec(auto_lr="on", auto_lr_probe=probe, auto_lr_probe_batches=n).spec_hash for n in (1, 4)]
+        for probe in ("same", "fresh")
+    }
+    assert hashes["same"][0] == hashes["same"][1]
+    assert hashes["fresh"][0] != hashes["fresh"][1]
 
 
 @pytest.mark.parametrize("name", NOT_DECIDING)
@@ -80,8 +112,9 @@ def test_where_things_lie_and_how_the_target_was_made_do_not(name: str) -> None:
 
 
 def test_no_two_changes_share_a_hash() -> None:
-    hashes = {replace(BASE, **{name: value}).spec_hash for name, value in OTHER_VALUES.items()}
-    assert len(hashes) == len(OTHER_VALUES)
+    alone = [name for name in OTHER_VALUES if not (name in FIELDS and FIELDS[name].when)]
+    hashes = {replace(BASE, **{name: OTHER_VALUES[name]}).spec_hash for name in alone}
+    assert len(hashes) == len(alone)
     assert all(len(digest) == 16 and set(digest) <= set("0123456789abcdef") for digest in hashes)
 
 
@@ -100,13 +133,6 @@ def test_an_alias_names_the_same_trial() -> None:
     assert TrialSpec(method="idk-dpo+ngdiff").spec_hash == TrialSpec(method="dpo+ngdiff").spec_hash
 
 
-def test_a_spec_older_than_retain_objectives_reads_as_cross_entropy_and_keeps_its_hash() -> None:
-    old = {name: value for name, value in TrialSpec(method="npo+gdiff").to_dict().items() if name != "retain_objective"}
-    read = TrialSpec.from_dict(old)
-    assert read.retain_objective == "ce"
-    assert read.spec_hash == TrialSpec(method="npo+gdiff").spec_hash
-
-
 @pytest.mark.parametrize(
     ("method", "retain_objective", "needed"),
     [("npo", "ce", False), ("dpo+gdiff", "ce", False), ("undial", "ce", True), ("rmu", "ce", True), ("gd", "kl", True)],
@@ -119,8 +145,9 @@ def test_only_what_cannot_be_precomputed_needs_the_frozen_target(
 
 def test_a_whole_number_names_the_same_trial_as_its_float() -> None:
     """A file says ``lr: 1`` or ``c: 1`` where a search says 1.0."""
-    whole = TrialSpec(lr=1, weight_decay=0, max_grad_norm=2, options=(("c", 1),))
-    assert whole.spec_hash == TrialSpec(lr=1.0, weight_decay=0.0, max_grad_norm=2.0, options=(("c", 1.0),)).spec_hash
+    whole = TrialSpec(options=(("c", 1),), **{name: 1 for name, item in FIELDS.items() if item.kind in (int, float)})
+    real = TrialSpec(options=(("c", 1.0),), **{name: 1.0 for name, item in FIELDS.items() if item.kind in (int, float)})  # type: ignore[arg-type]
+    assert whole.spec_hash == real.spec_hash
 
 
 def test_the_hash_is_the_same_in_every_process() -> None:
@@ -141,7 +168,7 @@ def test_a_spec_comes_back_from_json(spec: TrialSpec) -> None:
 
 def test_a_row_has_every_field_and_one_column_per_option_empty_where_it_does_not_apply() -> None:
     row = TrialSpec(method="npo+gdiff", options=(("c", 0.3),), seed=4).row()
-    assert set(row) == {*SPEC_FIELDS, *option_names()}
+    assert set(row) == {*FIELDS, *option_names()}
     assert (row["c"], row["beta"], row["seed"]) == (0.3, 0.1, 4)
     assert {name for name in option_names() if row[name] is not None} == {"c", "beta"}
 
@@ -173,8 +200,8 @@ def test_the_defaults_have_no_problem() -> None:
         ({"lr": math.inf}, "lr must be a finite number greater than 0, got inf"),
         ({"weight_decay": -0.1}, "weight_decay must be a finite number, at least 0, got -0.1"),
         ({"momentum": 0.9}, "momentum applies to optimizer sgd only, got adamw"),
-        ({"max_grad_norm": 0.0}, "max_grad_norm must be greater than 0, got 0"),
-        ({"max_grad_norm": math.nan}, "max_grad_norm must be greater than 0, got nan"),
+        ({"max_grad_norm": 0.0}, "max_grad_norm must be a finite number greater than 0, got 0"),
+        ({"max_grad_norm": math.nan}, "max_grad_norm must be a finite number greater than 0, got nan"),
         ({"max_length": 4}, "max_length must be at least 8 tokens, got 4"),
         ({"method": "nonsense"}, "unknown method 'nonsense': expected one of gd, ga"),
         ({"options": (("c", 2.0),)}, "c must be in"),

@@ -1,1 +1,1 @@
-"""Metrics of an unlearned model, computed from per-item values: losses, token ids, log-probabilities, texts."""
+"""Metrics of an unlearned model, a module per formula: the formula on per-item values, and its metrics' records."""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from typing import NamedTuple
-
-from numpy.typing import ArrayLike
+from typing import TYPE_CHECKING, NamedTuple
 
 from trainables.metrics.items import column
+from trainables.metrics.metric import FORGET_CHOICES, RETAIN_MODEL, TOFU, Cost, Metric
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from trainables.scoring.model_scores import ModelScores
 
 
 class ForgetQuality(NamedTuple):
@@ -33,3 +37,25 @@ def forget_quality(unlearned: ArrayLike, retained: ArrayLike) -> ForgetQuality:
         warnings.filterwarnings("ignore", message="ks_2samp: Exact calculation unsuccessful", category=RuntimeWarning)
         result = ks_2samp(first, second)
     return ForgetQuality(float(result.pvalue), float(result.statistic))
+
+
+def _measured(scores: ModelScores) -> float:
+    assert scores.retain is not None
+    return forget_quality(scores.choices["forget"].log_truth_ratios, scores.retain.log_truth_ratios).p_value
+
+
+METRICS = (
+    Metric(
+        name="forget_quality",
+        label="forget quality",
+        unit="p-value",
+        direction="max",
+        of="forget",
+        sets=("tofu",),
+        needs=(FORGET_CHOICES, RETAIN_MODEL),
+        cost=Cost.CHOICES,
+        formula="p-value of a two-sample Kolmogorov-Smirnov test: forget truth ratios against the retain model's",
+        citation=TOFU,
+        measure=_measured,
+    ),
+)

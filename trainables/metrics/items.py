@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
 
-Array: TypeAlias = NDArray[np.float64]
+Array: TypeAlias = "NDArray[np.float64]"
 
 
 def column(values: ArrayLike, what: str) -> Array:
     """One number per item: float64 ``(n,)``, n >= 1. ``what`` names the values in the ValueError."""
+    import numpy as np
+
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"{what}: expected one number for each of at least one item, got shape {array.shape}")
@@ -24,6 +27,8 @@ def rows(values: Sequence[ArrayLike] | NDArray[np.floating], what: str, *, items
 
     Raises ValueError for an empty row, no items, or a number of items other than ``items``.
     """
+    import numpy as np
+
     found = [np.asarray(row, dtype=np.float64) for row in values]
     if not found or (items is not None and len(found) != items):
         raise ValueError(f"{what}: expected {'at least 1' if items is None else items} items, got {len(found)}")

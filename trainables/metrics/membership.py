@@ -8,12 +8,16 @@ raise ValueError where shapes do not fit or a text has no tokens.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
-
-import numpy as np
-from numpy.typing import ArrayLike
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from trainables.metrics.items import Array, column, rows
+from trainables.metrics.metric import CARLINI, HOLDOUT, RETAIN_MODEL, Cost, Metric, Need
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from trainables.scoring.model_scores import ModelScores
 
 MIN_K = 0.4  # the share of MUSE's PrivLeak and of OpenUnlearning
 SMALLEST_STD = 1e-3  # OpenUnlearning's floor (a variance of 1e-6): a sure position would divide by zero
@@ -21,6 +25,8 @@ SMALLEST_STD = 1e-3  # OpenUnlearning's floor (a variance of 1e-6): a sure posit
 
 def loss_scores(log_probs: Sequence[ArrayLike]) -> Array:
     """``mean_t log p_t``, minus the loss. Yeom et al., Privacy Risk in Machine Learning, 2018 (arXiv:1709.01604)."""
+    import numpy as np
+
     return np.array([row.mean() for row in rows(log_probs, "log-probabilities")])
 
 
@@ -29,6 +35,8 @@ def zlib_scores(log_probs: Sequence[ArrayLike], texts: Sequence[str]) -> Array:
 
     As in MUSE and OpenUnlearning, per token over compressed UTF-8 bytes at zlib's default level.
     """
+    import numpy as np
+
     if len(texts) != len(log_probs):
         raise ValueError(f"expected one text for each of {len(log_probs)} items, got {len(texts)}")
     sizes = [len(zlib.compress(text.encode())) for text in texts]
@@ -56,6 +64,8 @@ def min_k_plus_plus_scores(
     from p itself: ``mu = sum_v p log p``, ``sigma^2 = sum_v p (log p)^2 - mu^2``; sigma counts as ``SMALLEST_STD``
     where smaller. Zhang et al., Min-K%++, ICLR 2025 (arXiv:2404.02936).
     """
+    import numpy as np
+
     tokens = rows(log_probs, "log-probabilities")
     centres = rows(means, "means over the vocabulary", items=len(tokens))
     spreads = rows(stds, "standard deviations over the vocabulary", items=len(tokens))
@@ -85,6 +95,8 @@ def membership_auc(members: ArrayLike, others: ArrayLike) -> float:
 
     The area under the ROC curve, from ranks. NaN where a score is NaN. Raises ValueError where a side is empty.
     """
+    import numpy as np
+
     inside, outside = column(members, "scores of the members"), column(others, "scores of the others")
     if np.isnan(inside).any() or np.isnan(outside).any():
         return float("nan")
@@ -95,9 +107,87 @@ def membership_auc(members: ArrayLike, others: ArrayLike) -> float:
 
 
 def _mean_of_lowest(values: Sequence[Array], fraction: float) -> Array:
+    import numpy as np
+
     if not 0.0 < fraction <= 1.0:
         raise ValueError(f"fraction must be in (0, 1], got {fraction}")
     # NaN sorts last, out of the lowest: without this, a token that could not be scored would go unnoticed.
     return np.array(
         [np.nan if np.isnan(row).any() else np.sort(row)[: max(1, int(fraction * row.size))].mean() for row in values]
     )
+
+
+def _attack(
+    name: str, label: str, score: str, citation: str, per_text: Callable[[ModelScores, str], Array], *more: Need
+) -> Metric:
+    """The AUC of one attack; ``per_text`` scores the texts of an evaluation set."""
+    return Metric(
+        name=name,
+        label=f"membership inference by {label}",
+        unit="AUC",
+        ideal=0.5,
+        of="forget",
+        sets=("mia",),
+        needs=(HOLDOUT, *more),
+        cost=Cost.FORWARD,
+        formula=f"AUC of telling the forget set (members) from the holdout set by {score}; 0.5 tells nothing apart",
+        citation=citation,
+        measure=lambda scores: membership_auc(*scores.attack(name, per_text)),
+    )
+
+
+def _log_probs(scores: ModelScores, part: str) -> list[Array]:
+    return [item.log_probs for item in scores.tokens[part]]
+
+
+def _min_k_plus_plus(scores: ModelScores, part: str) -> Array:
+    items = scores.tokens[part]
+    means, stds = [item.means for item in items], [item.stds for item in items]
+    return min_k_plus_plus_scores(_log_probs(scores, part), means, stds)
+
+
+def _reference(scores: ModelScores, part: str) -> Array:
+    assert scores.retain is not None
+    known = scores.retain.holdout_log_probs if part == "holdout" else scores.retain.forget_log_probs
+    return reference_scores(_log_probs(scores, part), [[value] for value in known])
+
+
+MIN_K_ATTACK = _attack(
+    "mia_min_k",
+    "min-k%",
+    "the mean of the lowest 40% of log p",
+    "Shi et al., Detecting Pretraining Data, ICLR 2024 (arXiv:2310.16789)",
+    lambda scores, part: min_k_scores(_log_probs(scores, part)),
+)
+METRICS = (
+    _attack(
+        "mia_loss",
+        "loss",
+        "mean log p",
+        "Yeom et al., Privacy Risk in Machine Learning, 2018 (arXiv:1709.01604)",
+        lambda scores, part: loss_scores(_log_probs(scores, part)),
+    ),
+    _attack(
+        "mia_zlib",
+        "zlib",
+        "mean log p / bytes of the zlib-compressed text",
+        CARLINI,
+        lambda scores, part: zlib_scores(_log_probs(scores, part), scores.answer_texts(part)),
+    ),
+    MIN_K_ATTACK,
+    _attack(
+        "mia_min_k_plus_plus",
+        "min-k%++",
+        "the mean of the lowest 40% of (log p - mu) / sigma",
+        "Zhang et al., Min-K%++, ICLR 2025 (arXiv:2404.02936)",
+        _min_k_plus_plus,
+    ),
+    _attack(
+        "mia_reference",
+        "reference",
+        "mean log p - mean log p of the retain model",
+        CARLINI,
+        _reference,
+        RETAIN_MODEL,
+    ),
+)

@@ -7,12 +7,18 @@ arXiv:2506.12618, leaves it out).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from trainables.metrics.metric import CARLINI, Cost, Metric
 
-from trainables.metrics.items import Array
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+    from trainables.metrics.items import Array
+    from trainables.scoring.model_scores import ModelScores
 
 
 def exact_memorization(predicted: Sequence[ArrayLike], labels: Sequence[ArrayLike]) -> Array:
@@ -21,6 +27,8 @@ def exact_memorization(predicted: Sequence[ArrayLike], labels: Sequence[ArrayLik
     Tirumala et al., Memorization Without Overfitting, NeurIPS 2022 (arXiv:2205.10770). Raises ValueError where the
     shapes do not fit or an item has no tokens.
     """
+    import numpy as np
+
     return np.array([hits.mean() for hits in _hits(predicted, labels)])
 
 
@@ -33,6 +41,8 @@ def extraction_strength(predicted: Sequence[ArrayLike], labels: Sequence[ArrayLi
 
     Raises ValueError where the shapes do not fit or an item has no tokens.
     """
+    import numpy as np
+
     strengths = []
     for hits in _hits(predicted, labels):
         misses = np.flatnonzero(~hits)
@@ -42,6 +52,8 @@ def extraction_strength(predicted: Sequence[ArrayLike], labels: Sequence[ArrayLi
 
 
 def _hits(predicted: Sequence[ArrayLike], labels: Sequence[ArrayLike]) -> list[NDArray[np.bool_]]:
+    import numpy as np
+
     if len(predicted) != len(labels):
         raise ValueError(f"expected predictions for each of {len(labels)} items, got {len(predicted)}")
     hits = []
@@ -54,3 +66,27 @@ def _hits(predicted: Sequence[ArrayLike], labels: Sequence[ArrayLike]) -> list[N
             )
         hits.append(guesses == truths)
     return hits
+
+
+def _mean(measure: Callable[..., Array], scores: ModelScores) -> float:
+    items = scores.tokens["forget"]
+    return float(measure([item.predicted for item in items], [item.labels for item in items]).mean())
+
+
+_memorised = partial(Metric, direction="min", of="forget", cost=Cost.FORWARD)
+METRICS = (
+    _memorised(
+        name="extraction_strength",
+        label="extraction strength on the forget set",
+        formula="mean 1 - k/T, k the shortest prefix of the T answer tokens from which greedy decoding gives the rest",
+        citation=CARLINI,
+        measure=lambda scores: _mean(extraction_strength, scores),
+    ),
+    _memorised(
+        name="exact_memorization",
+        label="exact memorization of the forget set",
+        formula="mean share of answer tokens that are the likeliest after the true ones before them",
+        citation="Tirumala et al., Memorization Without Overfitting, NeurIPS 2022 (arXiv:2205.10770)",
+        measure=lambda scores: _mean(exact_memorization, scores),
+    ),
+)

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from trainables.metrics.metric import EXTRA_SETS, FURTHER_CHOICES, RETAIN_CHOICES, TOFU, Cost, Metric
+from trainables.metrics.probability import normalised_probability, probability
+from trainables.metrics.truth_ratio import retain_truth_ratio
+
+if TYPE_CHECKING:
+    from trainables.metrics.items import Array
+    from trainables.scoring.model_scores import ModelScores
 
 
 class Scores(NamedTuple):
@@ -29,3 +37,32 @@ def model_utility(*, retain: Scores, real_authors: Scores, world_facts: Scores) 
     # Dividing by the smallest keeps every reciprocal finite, for a diverged model's 1e-310 too.
     smallest = min(nine)
     return smallest * len(nine) / math.fsum(smallest / score for score in nine)
+
+
+def _measured(scores: ModelScores) -> float:
+    def aggregated(part: str, chance: Array) -> Scores:
+        ratio = retain_truth_ratio(scores.choices[part].truth_ratios)
+        return Scores(float(chance.mean()), float(scores.recalls(part).mean()), ratio)
+
+    def among_choices(part: str) -> Scores:
+        right = scores.losses(part)[scores.sets.choices[part].items]
+        return aggregated(part, normalised_probability(right, scores.choices[part].perturbed))
+
+    retain = aggregated("retain", probability(scores.losses("retain")))
+    return model_utility(retain=retain, **{part: among_choices(part) for part in EXTRA_SETS})
+
+
+METRICS = (
+    Metric(
+        name="model_utility",
+        label="model utility",
+        direction="max",
+        of="retain",
+        sets=("tofu",),
+        needs=(RETAIN_CHOICES, FURTHER_CHOICES),
+        cost=Cost.ALL,
+        formula="harmonic mean of 9: {retain, real authors, world facts} x {probability, ROUGE-L recall, truth ratio}",
+        citation=TOFU,
+        measure=_measured,
+    ),
+)

@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from typing import TYPE_CHECKING
+
+from trainables.metrics.membership import MIN_K_ATTACK
+from trainables.metrics.metric import HOLDOUT, MUSE, RETAIN_MODEL, Cost, Metric
+
+if TYPE_CHECKING:
+    from trainables.scoring.model_scores import ModelScores
+
 
 def privleak(*, unlearned_auc: float, retrained_auc: float) -> float:
     """``100 (A_unlearned - A_retrained) / A_retrained`` with ``A = 1 - auc``, in percent.
@@ -24,3 +33,30 @@ def privleak(*, unlearned_auc: float, retrained_auc: float) -> float:
         raise ValueError("retrained_auc must be below 1, got 1: PrivLeak is relative to 1 - retrained_auc")
     reference = 1.0 - retrained_auc
     return 100.0 * ((1.0 - unlearned_auc) - reference) / reference
+
+
+def _measured(scores: ModelScores) -> float:
+    assert scores.retain is not None
+    retrained = scores.retain.min_k_auc
+    assert retrained is not None
+    # Relative to 1 - AUC of the retain model, which at 1 is nothing to be relative to.
+    return privleak(unlearned_auc=MIN_K_ATTACK.measure(scores), retrained_auc=retrained) if retrained < 1 else math.nan
+
+
+METRICS = (
+    Metric(
+        name="privleak",
+        label="privacy leakage",
+        unit="percent",
+        ideal=0.0,
+        low=-100.0,
+        high=math.inf,
+        of="forget",
+        sets=("muse",),
+        needs=(HOLDOUT, RETAIN_MODEL),
+        cost=Cost.FORWARD,
+        formula="100 (A - A_retrained) / A_retrained, A = 1 - AUC of min-k%",
+        citation=MUSE,
+        measure=_measured,
+    ),
+)

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from functools import partial
+from typing import TYPE_CHECKING
 
 from trainables.metrics.items import Array, column, rows
+from trainables.metrics.metric import TOFU, Cost, Metric
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
 
 
 def probability(losses: ArrayLike) -> Array:
     """``exp(-loss)`` per item, float64 ``(n,)``; losses in nats per token (TOFU's retain and forget sets)."""
+    import numpy as np
+
     return np.exp(-column(losses, "losses of the answers"))
 
 
@@ -24,8 +30,31 @@ def normalised_probability(losses: ArrayLike, perturbed: Sequence[ArrayLike] | N
 
     Raises ValueError where the shapes do not fit.
     """
+    import numpy as np
+
     right = column(losses, "losses of the answers")
     wrong = rows(perturbed, "losses of the perturbed answers", items=len(right))
     with np.errstate(over="ignore", invalid="ignore"):
         odds = [np.exp(loss - others).sum() for loss, others in zip(right, wrong, strict=True)]
     return 1.0 / (1.0 + np.array(odds))
+
+
+_probability = partial(Metric, sets=("probability", "tofu"), cost=Cost.FORWARD, citation=TOFU)
+METRICS = (
+    _probability(
+        name="forget_probability",
+        label="probability of the forget set's answers",
+        direction="min",
+        of="forget",
+        formula="mean exp(-loss per token) on the forget set",
+        measure=lambda scores: probability(scores.losses("forget")).mean(),
+    ),
+    _probability(
+        name="retain_probability",
+        label="probability of the retain set's answers",
+        direction="max",
+        of="retain",
+        formula="mean exp(-loss per token) on the sample of the retain set",
+        measure=lambda scores: probability(scores.losses("retain")).mean(),
+    ),
+)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from trainables.metrics.items import Array
+from trainables.metrics.metric import KNOWMEM, MUSE, Cost, Metric
 
 if TYPE_CHECKING:
     from rouge_score.rouge_scorer import RougeScorer
+
+    from trainables.metrics.items import Array
 
 
 def rouge_l_recall(references: Sequence[str], predictions: Sequence[str]) -> Array:
@@ -23,6 +23,8 @@ def rouge_l_recall(references: Sequence[str], predictions: Sequence[str]) -> Arr
 
     Raises ValueError where the two differ in length.
     """
+    import numpy as np
+
     if len(references) != len(predictions):
         raise ValueError(f"expected one prediction per reference, got {len(predictions)} for {len(references)}")
     scorer = _scorer()
@@ -36,3 +38,40 @@ def _scorer() -> RougeScorer:
     from rouge_score.rouge_scorer import RougeScorer
 
     return RougeScorer(["rougeL"], use_stemmer=True)
+
+
+_recall = partial(Metric, unit="ROUGE-L recall", cost=Cost.GENERATION, citation=MUSE)
+METRICS = (
+    _recall(
+        name="verbmem",
+        label="verbatim memorisation of the forget set",
+        direction="min",
+        of="forget",
+        primary=True,
+        threshold={"below": 0.1},
+        sets=("default", "tofu", "muse"),
+        formula="mean ROUGE-L recall of greedy continuations on the forget set",
+        measure=lambda scores: scores.recalls("forget", prompts="verbmem").mean(),
+    ),
+    _recall(
+        name="knowmem",
+        label="knowledge memorisation of the forget set",
+        direction="min",
+        of="forget",
+        sets=("default", "muse"),
+        needs=(KNOWMEM,),
+        formula="mean ROUGE-L recall of greedy answers to questions about the forget set",
+        measure=lambda scores: scores.recalls("forget", prompts="knowmem").mean(),
+    ),
+    _recall(
+        name="utility",
+        label="utility on the retain set",
+        direction="max",
+        of="retain",
+        primary=True,
+        threshold={"share": 0.7},
+        sets=("default", "tofu", "muse"),
+        formula="mean ROUGE-L recall of greedy answers on the sample of the retain set",
+        measure=lambda scores: scores.recalls("retain", prompts="utility").mean(),
+    ),
+)

@@ -7,11 +7,15 @@ geometric mean over the wrong answers. (Older TOFU code averages their probabili
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from functools import partial
+from typing import TYPE_CHECKING
 
 from trainables.metrics.items import Array, column, rows
+from trainables.metrics.metric import FORGET_CHOICES, RETAIN_CHOICES, TOFU, Cost, Metric
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
 
 
 def log_truth_ratio(paraphrased: ArrayLike, perturbed: Sequence[ArrayLike] | NDArray[np.floating]) -> Array:
@@ -20,6 +24,8 @@ def log_truth_ratio(paraphrased: ArrayLike, perturbed: Sequence[ArrayLike] | NDA
     ``paraphrased`` ``(n,)`` and ``perturbed`` n rows of k_i losses, all in nats per token. NaN where losses of both
     kinds are infinite. Raises ValueError where the shapes do not fit.
     """
+    import numpy as np
+
     right = column(paraphrased, "losses of the paraphrased answers")
     wrong = rows(perturbed, "losses of the perturbed answers", items=len(right))
     with np.errstate(over="ignore", invalid="ignore"):  # inf - inf: NaN is the answer, not an accident
@@ -28,6 +34,8 @@ def log_truth_ratio(paraphrased: ArrayLike, perturbed: Sequence[ArrayLike] | NDA
 
 def truth_ratio(paraphrased: ArrayLike, perturbed: Sequence[ArrayLike] | NDArray[np.floating]) -> Array:
     """``exp`` of :func:`log_truth_ratio`, float64 ``(n,)`` in [0, inf]: 0 knows the answer, 1 cannot tell it apart."""
+    import numpy as np
+
     with np.errstate(over="ignore"):  # a diverged model's ratio is inf, and the aggregates below know its limit
         return np.exp(log_truth_ratio(paraphrased, perturbed))
 
@@ -37,6 +45,8 @@ def forget_truth_ratio(ratios: ArrayLike) -> float:
 
     Ratios of 0 and inf count 0, their limit. NaN where an item is NaN.
     """
+    import numpy as np
+
     found = column(ratios, "truth ratios")
     with np.errstate(divide="ignore", over="ignore"):
         return float(np.minimum(found, 1.0 / found).mean())
@@ -47,4 +57,28 @@ def retain_truth_ratio(ratios: ArrayLike) -> float:
 
     For every set but the forget set. A ratio of inf counts 0. NaN where an item is NaN.
     """
+    import numpy as np
+
     return float(np.maximum(0.0, 1.0 - column(ratios, "truth ratios")).mean())
+
+
+_ratio = partial(Metric, direction="max", sets=("default", "tofu"), cost=Cost.CHOICES, citation=TOFU)
+METRICS = (
+    _ratio(
+        name="truth_ratio",
+        label="truth ratio on the retain set",
+        of="retain",
+        threshold={"share": 0.7},
+        needs=(RETAIN_CHOICES,),
+        formula="mean max(0, 1 - R), R = exp(loss_paraphrased - mean_k loss_perturbed_k), retain sample",
+        measure=lambda scores: retain_truth_ratio(scores.choices["retain"].truth_ratios),
+    ),
+    _ratio(
+        name="forget_truth_ratio",
+        label="truth ratio on the forget set",
+        of="forget",
+        needs=(FORGET_CHOICES,),
+        formula="mean min(R, 1/R) on the forget set",
+        measure=lambda scores: forget_truth_ratio(scores.choices["forget"].truth_ratios),
+    ),
+)

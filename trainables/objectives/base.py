@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from trainables.options import Option
+from search_spaces.fields import Field
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -87,7 +87,7 @@ class ForgetObjective:
     loss: Callable[[ForgetBatch, Mapping[str, float]], Tensor] | None = None
     hidden_loss: Callable[[HiddenBatch, Mapping[str, float]], Tensor] | None = None
     reference: Reference = Reference.NONE
-    options: tuple[Option, ...] = ()
+    options: tuple[Field, ...] = ()
     weighting: str = "ga"
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from search_spaces.fields import LOG, Field
 from trainables.objectives.base import ForgetBatch, ForgetObjective, Reference
-from trainables.options import Option
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,5 +40,9 @@ OBJECTIVE = ForgetObjective(
     citation="Rafailov et al., Direct Preference Optimization, NeurIPS 2023 (arXiv:2305.18290); refusals as in Maini "
     "et al., TOFU, COLM 2024 (arXiv:2401.06121)",
     reference=Reference.PAIR_NLL,
-    options=(Option("beta", 0.1, 0.0, 100.0, "inverse temperature of the preference", low_open=True),),
+    options=(
+        Field("beta", 0.1, "inverse temperature of the preference", above=0.0, high=100.0).searched(
+            0.01, 1.0, LOG, "as npo.beta, the same loss with a preferred answer"
+        ),
+    ),
 )

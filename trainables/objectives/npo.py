@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from search_spaces.fields import LOG, Field
 from trainables.objectives.base import ForgetBatch, ForgetObjective, Reference
-from trainables.options import Option
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,5 +34,9 @@ OBJECTIVE = ForgetObjective(
     citation="Zhang et al., Negative Preference Optimization: From Catastrophic Collapse to Effective Unlearning, "
     "COLM 2024 (arXiv:2404.05868)",
     reference=Reference.SEQUENCE_NLL,
-    options=(Option("beta", 0.1, 0.0, 100.0, "inverse temperature of the preference", low_open=True),),
+    options=(
+        Field("beta", 0.1, "inverse temperature of the preference", above=0.0, high=100.0).searched(
+            0.01, 1.0, LOG, "NPO (arXiv:2404.05868): 0.1 throughout; a decade to either side"
+        ),
+    ),
 )

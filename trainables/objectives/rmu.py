@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from search_spaces.fields import LOG, Field
 from trainables.objectives.base import ForgetObjective, HiddenBatch, Reference, full_precision
-from trainables.options import Option
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -54,14 +54,16 @@ OBJECTIVE = ForgetObjective(
     "(arXiv:2403.03218)",
     reference=Reference.HIDDEN,
     options=(
-        Option("scale", 20.0, 0.0, 1e4, "s, the length hidden states of forget sequences are pushed to", low_open=True),
-        Option(
+        Field(
+            "scale", 20.0, "s, the length hidden states of forget sequences are pushed to", above=0.0, high=1e4
+        ).searched(1.0, 300.0, LOG, "RMU (arXiv:2403.03218): 6.5 to 300, with the size of hidden states"),
+        Field(
             "layer",
             AUTOMATIC,
-            AUTOMATIC,
-            1000.0,
             "decoder block, from 0; -1 is block 7, or a third of the depth in shallower models",
-            whole=True,
+            low=AUTOMATIC,
+            high=1000.0,
+            kind=int,
         ),
     ),
     weighting="gdiff",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from search_spaces.fields import LOG, Field
 from trainables.objectives.base import ForgetBatch, ForgetObjective
-from trainables.options import Option
 from trainables.predictions import mean_loss
 
 if TYPE_CHECKING:
@@ -28,7 +28,11 @@ OBJECTIVE = ForgetObjective(
     citation="Yang et al., Exploring Criteria of Loss Reweighting to Enhance LLM Unlearning, ICML 2025 "
     "(arXiv:2505.11953)",
     options=(
-        Option("beta1", 5.0, 0.0, 100.0, "power of p: how fast forgotten tokens stop pulling"),
-        Option("beta2", 1.0, 0.0, 100.0, "power of 1 - p: how little certain tokens pull"),
+        Field("beta1", 5.0, "power of p: how fast forgotten tokens stop pulling", low=0.0, high=100.0).searched(
+            0.3, 10.0, LOG, "SatImp (arXiv:2505.11953), released settings: 0.3 and 5"
+        ),
+        Field("beta2", 1.0, "power of 1 - p: how little certain tokens pull", low=0.0, high=100.0).searched(
+            0.1, 3.0, LOG, "SatImp (arXiv:2505.11953), released settings: 0.3 and 1"
+        ),
     ),
 )

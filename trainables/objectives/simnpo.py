@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from search_spaces.fields import LINEAR, Field
 from trainables.objectives.base import ForgetBatch, ForgetObjective
-from trainables.options import Option
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -28,7 +28,11 @@ OBJECTIVE = ForgetObjective(
     citation="Fan et al., Simplicity Prevails: Rethinking Negative Preference Optimization for LLM Unlearning, 2024 "
     "(arXiv:2410.07163)",
     options=(
-        Option("beta", 4.5, 0.0, 1000.0, "inverse temperature of the preference", low_open=True),
-        Option("delta", 0.0, 0.0, 100.0, "forget loss per token at which the pull is halved"),
+        Field("beta", 4.5, "inverse temperature of the preference", above=0.0, high=1000.0).searched(
+            2.5, 5.5, LINEAR, "SimNPO (arXiv:2410.07163): 2.5 and 4.5 for TOFU, 5.5 for WMDP"
+        ),
+        Field("delta", 0.0, "forget loss per token at which the pull is halved", low=0.0, high=100.0).searched(
+            0.0, 2.0, LINEAR, "SimNPO's gamma/beta, in nats per token; 0 in its released models"
+        ),
     ),
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from search_spaces.fields import LOG, Field
 from trainables.objectives.base import ForgetBatch, ForgetObjective, Reference, full_precision
-from trainables.options import Option
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -39,5 +39,9 @@ OBJECTIVE = ForgetObjective(
     citation="Dong et al., UNDIAL: Self-Distillation with Adjusted Logits for Robust Unlearning in Large Language "
     "Models, NAACL 2025 (arXiv:2402.10052)",
     reference=Reference.LOGITS,
-    options=(Option("beta", 10.0, 0.0, 1000.0, "how far the true token's logit is lowered", low_open=True),),
+    options=(
+        Field("beta", 10.0, "how far the true token's logit is lowered", above=0.0, high=1000.0).searched(
+            1.0, 30.0, LOG, "UNDIAL (arXiv:2402.10052): 3, 10 and 30"
+        ),
+    ),
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from search_spaces.fields import LOG, Field
 from trainables.objectives.base import ForgetBatch, ForgetObjective
-from trainables.options import Option
 from trainables.predictions import mean_loss
 
 if TYPE_CHECKING:
@@ -25,5 +25,9 @@ OBJECTIVE = ForgetObjective(
     loss=wga_loss,
     citation="Wang et al., Rethinking LLM Unlearning Objectives: A Gradient Perspective and Go Beyond, ICLR 2025 "
     "(arXiv:2502.19301)",
-    options=(Option("beta", 1.0, 0.0, 100.0, "power of the token's probability"),),
+    options=(
+        Field("beta", 1.0, "power of the token's probability", low=0.0, high=100.0).searched(
+            0.1, 5.0, LOG, "OpenUnlearning's default 1; 0 would be gradient ascent"
+        ),
+    ),
 )

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainables.scoring.measured import ItemLog
+from trainables.scoring.measured import Measured
 from trainables.spec import TrialSpec
 from trainables.target.cache import FORMAT, cache_folder, digest, folder_digest, stored
 from trainables.target.finetune import Progress
@@ -27,22 +27,13 @@ ADAPTER = "adapter_config.json"
 """What makes a folder a PEFT adapter rather than a whole model."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointScores:
-    """Losses and metrics by name, the items behind them, and seconds of generation when they were computed."""
-
-    metrics: dict[str, float]
-    items: ItemLog
-    generation_seconds: float
-
-
 def score_checkpoint(
     spec: TrialSpec,
     *,
     cache: Path | None = None,
     device: torch.device | str | None = None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
-) -> CheckpointScores:
+) -> Measured:
     """Losses and ``spec.metrics`` of the model in ``spec.target_path`` on the spec's data.
 
     The template is that of ``spec.model``; the retain model, where a metric needs one, is in ``spec.retain_path``.
@@ -60,11 +51,11 @@ def score_checkpoint(
         evaluator = problem.evaluator(model, problem.modality.load_processor(folder), device=device)
         losses = evaluator.losses(model)
         found = evaluator.measure(model, problem.measured(), retain=retain, unchanged=True)
-        return asdict(CheckpointScores(losses | dict(found.metrics), found.items, found.generation_seconds))
+        return asdict(replace(found, metrics={**losses, **found.metrics}))
 
     asked = (problem.measured(), retain.key if retain else None, problem.max_length, problem.info.template)
     name = digest(FORMAT, "scores", _content(folder), problem.data, *asked)
-    return CheckpointScores(**stored(cache / "scores" / f"{name}.json", compute))
+    return Measured(**stored(cache / "scores" / f"{name}.json", compute))
 
 
 def checkpoint_problems(folder: Path, other: Callable[[Path], Sequence[str]]) -> list[str]:

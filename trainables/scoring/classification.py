@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 from trainables.data.images import ImageData, ImageSet
-from trainables.metrics.registry import ACCURACIES
-from trainables.scoring.evaluation_sets import metrics_of
-from trainables.scoring.measured import ItemLog, Measured, loss_columns
+from trainables.metrics.losses import SetLosses
+from trainables.metrics.registry import LOSS_METRICS
+from trainables.scoring.choice import metrics_of
+from trainables.scoring.measured import ItemLog, Measured, values_of
+from trainables.scoring.once import Once
 from trainables.vision.losses import score
 from trainables.vision.processing import ImageProcessor
 
@@ -19,32 +22,53 @@ if TYPE_CHECKING:
 
     from trainables.scoring.model_scores import RetainValues
 
+    Scored: TypeAlias = tuple[torch.Tensor, torch.Tensor]
+
+
+class ImageScores:
+    """Per-image values of one model by evaluation set: forget, retain, test.
+
+    ``images`` has each image's loss (nats) and its most probable label, each ``(n,)``.
+    """
+
+    def __init__(self, sets: Mapping[str, ImageSet], score: Callable[[ImageSet], Scored], known: Mapping[str, Scored]):
+        self.images = Once(lambda part: known[part] if part in known else score(sets[part]))
+        self._sets = sets
+
+    def accuracy(self, part: str) -> float:
+        """The share of images whose most probable label is theirs."""
+        return float((self.images[part][1].numpy() == self._sets[part].labels).mean())
+
+    def items(self) -> ItemLog:
+        """Loss, most probable label and label of each image that was asked for."""
+        log: ItemLog = {}
+        for part, (nll, guesses) in self.images.items():
+            labels = self._sets[part].labels
+            columns = {"loss": nll.tolist(), "predicted": guesses.tolist(), "label": labels.tolist()}
+            log[part] = {
+                name: {str(place): value for place, value in enumerate(values)} for name, values in columns.items()
+            }
+        return log
+
 
 class ClassificationEvaluator:
     """Scores classifiers on one unlearning problem; ``random_guess`` is ``ln K``, the loss of a uniform guess."""
 
     def __init__(
-        self,
-        data: ImageData,
-        processor: ImageProcessor,
-        *,
-        classes: int,
-        batch_size: int,
-        device: torch.device | str,
+        self, data: ImageData, processor: ImageProcessor, *, classes: int, batch_size: int, device: torch.device | str
     ) -> None:
         self.random_guess = math.log(classes)
         self._data = data
-        self._sets = dict(zip(ACCURACIES, (data.forget_eval, data.retain_eval, data.holdout), strict=True))
-        self._last: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
-        self._processor = processor
-        self._batch_size = batch_size
-        self._device = device
+        self._sets = {"forget": data.forget_eval, "retain": data.retain_eval, "test": data.holdout}
+        self._last: dict[str, Scored] = {}
+        self._score = partial(score, processor=processor, batch_size=batch_size, device=device)
 
     def losses(self, model: PreTrainedModel) -> dict[str, float]:
         """Mean cross-entropy on the whole forget set and on the retain sample, and the capped forget loss."""
-        self._last = {name: self._score(model, self._sets[name]) for name in ("forget_accuracy", "retain_accuracy")}
+        scores = self._scores(model, {})
+        self._last = {part: scores.images[part] for part in ("forget", "retain")}
         forget, retain = ((nll.tolist(), [1] * len(nll)) for nll, _ in self._last.values())
-        return loss_columns(forget, retain, self.random_guess)
+        return values_of(LOSS_METRICS, SetLosses(forget, retain, self.random_guess))
 
     def final(self, model: PreTrainedModel) -> dict[str, float]:
         """Accuracies on the forget set, the retain sample, and held-out images of the retained classes if any."""
@@ -61,27 +85,15 @@ class ClassificationEvaluator:
         """The metrics called ``names`` (none: all accuracies), with each image's loss, label and most probable label.
 
         ``unchanged``: :meth:`losses` was asked about this model last and it is the same still; what it has scored is
-        not scored again.
-
-        Raises:
-            MetricError: one of them is not measured for image classifiers, or there are no held-out images.
+        not scored again. Raises MetricError where one of them is not of images, or there are no held-out ones.
         """
-        known = self._last if unchanged else {}
-        metrics: dict[str, float] = {}
-        items: ItemLog = {}
-        for name in metrics_of(names, self._data):
-            nll, guesses = known[name] if name in known else self._score(model, self._sets[name])
-            labels = self._sets[name].labels
-            metrics[name] = float((guesses.numpy() == labels).mean())
-            columns = {"loss": nll.tolist(), "predicted": guesses.tolist(), "label": labels.tolist()}
-            items[name.removesuffix("_accuracy")] = {
-                column: {str(place): value for place, value in enumerate(values)} for column, values in columns.items()
-            }
-        return Measured(metrics, items, 0.0)
+        scores = self._scores(model, self._last if unchanged else {})
+        metrics = values_of(metrics_of(names, self._data), scores)
+        return Measured(metrics, scores.items(), 0.0)
 
     def reference(self, model: PreTrainedModel, *, key: str, path: str) -> RetainValues:
         """Never asked for: no metric of images compares with a retain model."""
         raise NotImplementedError
 
-    def _score(self, model: PreTrainedModel, items: ImageSet) -> tuple[torch.Tensor, torch.Tensor]:
-        return score(model, items, processor=self._processor, batch_size=self._batch_size, device=self._device)
+    def _scores(self, model: PreTrainedModel, known: Mapping[str, Scored]) -> ImageScores:
+        return ImageScores(self._sets, partial(self._score, model), known)

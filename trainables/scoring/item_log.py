@@ -6,19 +6,16 @@ index; a column that no chosen metric needed is not there.
 
 from __future__ import annotations
 
-import json
-import math
-import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from trainables.metrics.eval_log import PARTS
-from trainables.metrics.truth_ratio import truth_ratio
+from search_spaces.durable import write_json
+from trainables.metrics.items import Array
+from trainables.scoring.eval_log import PARTS
 from trainables.scoring.measured import ItemLog
 from trainables.scoring.model_scores import ModelScores
-from trainables.text.tokens import prompt_text
 
 
 def item_log(scores: ModelScores) -> ItemLog:
@@ -31,56 +28,46 @@ def item_log(scores: ModelScores) -> ItemLog:
         columns = _answer_columns(scores, part) | _choice_columns(scores, part)
         if columns:
             log[key] = columns
-    if scores.known_prompted:
+    if scores.said_to_prompts:
         log["prompted"] = {
-            metric: {
-                "generated_text": _column(list(map(list, zip(prompts, said, references, strict=True)))),
-                "rougeL_recall": _column(recalls),
-            }
-            for metric, (prompts, said, recalls) in scores.known_prompted.items()
-            for references in [scores.prompted[metric].references]
+            metric: _said(scores.scorer.decode(asked.prompts), asked.references, *scores.said_to_prompts[metric])
+            for metric, asked in scores.sets.prompted.items()
+            if metric in scores.said_to_prompts
         }
-    if scores.known_attacks:
+    if scores.attacks:
         log["membership"] = {
             name: {"forget": _column(inside), "holdout": _column(outside)}
-            for name, (inside, outside) in scores.known_attacks.items()
+            for name, (inside, outside) in scores.attacks.items()
         }
     return log
 
 
 def write_item_log(path: Path, log: Mapping[str, object]) -> None:
     """Write the log, all at once; values that are not finite become null."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    staging = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
-    try:
-        staging.write_text(json.dumps(_finite(log)) + "\n", encoding="utf-8")
-        staging.replace(path)
-    finally:
-        staging.unlink(missing_ok=True)
+    write_json(path, log, indent=None)
 
 
 def _answer_columns(scores: ModelScores, part: str) -> dict[str, object]:
     columns: dict[str, object] = {}
-    if part in scores.known_answers:
-        totals, counts = scores.known_answers[part]
+    if part in scores.answers:
+        totals, counts = scores.answers[part]
         columns |= {"avg_gt_loss": _column(totals / counts), "gt_loss": _column(totals)}
         columns["num_token_gt"] = _column(counts.astype(int))
-    if part in scores.known_texts:
-        questions = scores.questions[part]
-        texts, recalls = scores.known_texts[part]
-        rows = zip(questions.questions, texts, questions.references, strict=True)
-        columns["generated_text"] = _column(
-            [[prompt_text(asked, template=scores.template), said, right] for asked, said, right in rows]
-        )
-        columns["rougeL_recall"] = _column(recalls)
+    if part in scores.said:
+        asked = scores.sets.questions[part]
+        columns |= _said([*map(scores.scorer.asked, asked.questions)], asked.references, *scores.said[part])
     return columns
 
 
+def _said(prompts: Sequence[str], references: Sequence[str], texts: Sequence[str], recalls: Array) -> dict[str, object]:
+    rows = zip(prompts, texts, references, strict=True)
+    return {"generated_text": _column([*map(list, rows)]), "rougeL_recall": _column(recalls)}
+
+
 def _choice_columns(scores: ModelScores, part: str) -> dict[str, object]:
-    if part not in scores.known_choices:
+    if part not in scores.choices:
         return {}
-    found, items = scores.known_choices[part], scores.choice_sets[part].items
-    ratios = truth_ratio(found.paraphrased, found.perturbed)
+    found, items = scores.choices[part], scores.sets.choices[part].items
     return {
         "avg_paraphrased_loss": _column(found.paraphrased, items),
         "paraphrased_loss": _column([row[0] for row in found.totals], items),
@@ -88,7 +75,7 @@ def _choice_columns(scores: ModelScores, part: str) -> dict[str, object]:
         "average_perturb_loss": _column([row.tolist() for row in found.perturbed], items),
         "perturb_loss": _column([row[1:].tolist() for row in found.totals], items),
         "num_token_perturb": _column([row[1:].astype(int).tolist() for row in found.counts], items),
-        "truth_ratio": _column(ratios, items),
+        "truth_ratio": _column(found.truth_ratios, items),
     }
 
 
@@ -96,13 +83,3 @@ def _column(values: Sequence[object] | np.ndarray, items: Sequence[int] | None =
     plain = values.tolist() if isinstance(values, np.ndarray) else list(values)
     places = range(len(plain)) if items is None else items
     return {str(place): value for place, value in zip(places, plain, strict=True)}
-
-
-def _finite(value: object) -> object:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): _finite(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_finite(item) for item in value]
-    return value

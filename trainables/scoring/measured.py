@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-ItemLosses: TypeAlias = tuple[Sequence[float], Sequence[float]]
-"""Per item its summed loss (nats) and over how many supervised positions."""
+from trainables.metrics.registry import METRICS
 
 ItemLog: TypeAlias = dict[str, dict[str, object]]
 """Per-item values by evaluation set and column, as plain JSON values; see :mod:`trainables.scoring.item_log`."""
@@ -23,16 +21,6 @@ class Measured:
     generation_seconds: float
 
 
-def loss_columns(forget: ItemLosses, retain: ItemLosses, random_guess: float) -> dict[str, float]:
-    """The losses reported after every epoch, means over all supervised positions of a set; NaN where one is not finite.
-
-    ``forget_loss_capped`` is at most ``random_guess``: a loss of 40 or 500 is not "more forgotten" than a guess.
-    """
-    forget_loss, retain_loss = _mean(forget), _mean(retain)
-    capped = min(forget_loss, random_guess) if math.isfinite(forget_loss) else forget_loss
-    return {"forget_loss": forget_loss, "retain_loss": retain_loss, "forget_loss_capped": capped}
-
-
-def _mean(losses: ItemLosses) -> float:
-    totals, counts = losses
-    return math.fsum(totals) / sum(counts) if all(map(math.isfinite, totals)) else math.nan
+def values_of(names: Iterable[str], scores: object) -> dict[str, float]:
+    """The metrics called ``names``, in that order, of the per-item values each of them is computed from."""
+    return {name: float(METRICS[name].measure(scores)) for name in names}

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trainables.data.examples import Example, Prompted, UnlearningData
-from trainables.text.generation import generate_greedy
+from trainables.scoring.text_scorer import TextScorer
 
 if TYPE_CHECKING:
-    import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 PREFIX_TOKENS, CONTINUATION_TOKENS = 50, 128
@@ -31,29 +30,15 @@ class PromptedSet:
     max_new_tokens: int
     stop: tuple[tuple[str, ...], ...]
 
-    def answers(
-        self,
-        model: PreTrainedModel,
-        tokenizer: PreTrainedTokenizerBase,
-        *,
-        batch_size: int,
-        device: torch.device | str,
-    ) -> list[str]:
+    def answers(self, model: PreTrainedModel, scorer: TextScorer) -> list[str]:
         """The greedy continuation of each prompt up to its first stop string.
 
         A prompt that would not fit the model's context with its continuation loses its beginning.
         """
         context = getattr(model.config.get_text_config(), "max_position_embeddings", None)
         room = max(1, context - self.max_new_tokens) if context is not None else None
-        said = generate_greedy(
-            model,
-            tokenizer,
-            [prompt if room is None else prompt[-room:] for prompt in self.prompts],
-            max_new_tokens=self.max_new_tokens,
-            batch_size=batch_size,
-            device=device,
-            strip=False,
-        )
+        prompts = [prompt if room is None else prompt[-room:] for prompt in self.prompts]
+        said = scorer.continuations(model, prompts, max_new_tokens=self.max_new_tokens, strip=False)
         return [until(text, stop).strip() for text, stop in zip(said, self.stop, strict=True)]
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import uuid
 from collections.abc import Callable
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from search_spaces.durable import write_whole
 from trainables.target.finetune import TargetError
 
 FORMAT = 2
@@ -56,9 +56,5 @@ def folder_digest(folder: Path) -> str:
 def stored(path: Path, compute: Callable[[], object]) -> Any:
     """The JSON in ``path``; computed, and written all at once, where it is not there: others may do so meanwhile."""
     if not path.is_file():
-        content = json.dumps(compute())
-        path.parent.mkdir(parents=True, exist_ok=True)
-        staging = path.with_suffix(f".{uuid.uuid4().hex[:8]}")
-        staging.write_text(content)
-        staging.rename(path)
+        write_whole(path, json.dumps(compute()))  # with NaN, which reads back as such
     return json.loads(path.read_text())

@@ -11,7 +11,7 @@ from trainables.data import ProblemData, load_data
 from trainables.modality import Modality, ModelEvaluator, modality_of
 from trainables.models.hub_cache import hub_commit
 from trainables.models.registry import ModelInfo, TargetRecipe, find_model
-from trainables.scoring.evaluation_sets import metrics_of
+from trainables.scoring.choice import metrics_of
 from trainables.spec import TrialSpec
 from trainables.target.cache import FORMAT, digest, folder_digest
 

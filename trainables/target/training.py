@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import shutil
-import uuid
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from search_spaces.durable import staged
 from trainables.data import ProblemData
 from trainables.models.adapters import add_adapter
-from trainables.models.checkpoints import save_model
+from trainables.models.checkpoints import write_model
 from trainables.models.hub_cache import fetch_model
 from trainables.models.registry import MODELS, is_hub_id
 from trainables.target.finetune import Progress, TargetError, finetune
@@ -62,19 +61,11 @@ def trained(
     if recipe.lora_rank is not None:
         model = model.merge_and_unload()
     made_from = {"model": problem.info.name, "base": problem.base, "data": data.name, "recipe": asdict(recipe)}
-    staging = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:8]}")
-    try:
-        save_model(model, processor, staging)
+    # Where another process finished the same target first, its content is the same.
+    with staged(folder, keep_existing=True) as staging:
+        write_model(model, processor, staging)
         (staging / "target.json").write_text(json.dumps({**made_from, "epochs": epochs}, indent=2))
-        try:
-            staging.rename(folder)
-        except OSError:
-            # Another process finished the same target first: its content is the same.
-            if not (folder / "target.json").is_file():
-                raise
-        state.discard()
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
+    state.discard()
     return folder
 
 

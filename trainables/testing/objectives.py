@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from search_spaces.fields import defaults
 from trainables.objectives import ForgetBatch, ForgetObjective, HiddenBatch, Reference
-from trainables.options import defaults
 from trainables.testing.options import check_options, option_values
 from trainables.weightings import WEIGHTINGS
 

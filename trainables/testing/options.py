@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from trainables.options import Option, defaults
+from search_spaces.fields import Field, defaults
 
 
-def check_options(options: Sequence[Option]) -> None:
+def check_options(options: Sequence[Field]) -> None:
     """Each accepts its default and its bounds, and nothing below.
 
     Raises:
@@ -16,16 +16,16 @@ def check_options(options: Sequence[Option]) -> None:
     for option in options:
         for value in (option.default, *_bounds(option)):
             assert option.problem(value) is None, f"its own value is refused: {option.problem(value)}"
-        assert option.problem(option.low - 1.0), f"{option.name} accepts {option.low - 1.0:g}, below its lowest value"
+        assert option.problem(option.least - 1.0), f"{option.name} accepts {option.least - 1.0:g}, which is too low"
 
 
-def option_values(options: Sequence[Option]) -> Iterator[dict[str, float]]:
+def option_values(options: Sequence[Field]) -> Iterator[dict[str, float]]:
     """The defaults, and then the bounds of each option in turn beside the others' defaults."""
     usual = defaults(options)
     yield usual
     yield from (usual | {option.name: value} for option in options for value in _bounds(option))
 
 
-def _bounds(option: Option) -> tuple[float, float]:
+def _bounds(option: Field) -> tuple[float, float]:
     """The lowest value and the highest one, or 1000 where there is no such."""
-    return option.low + 1e-9 if option.low_open else option.low, min(option.high, 1e3)
+    return option.above + 1e-9 if option.above > option.low else option.low, min(option.high, 1e3)

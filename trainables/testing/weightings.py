@@ -12,7 +12,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from trainables.options import defaults
+from search_spaces.fields import defaults
 from trainables.testing.options import check_options, option_values
 from trainables.weightings import Gramian, Losses, Needs, State, Weighting, Weights
 

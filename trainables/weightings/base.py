@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from trainables.options import Option
+from search_spaces.fields import Field
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -126,7 +126,7 @@ class Weighting:
     needs: Needs
     weigh: WeighFunction
     citation: str
-    options: tuple[Option, ...] = ()
+    options: tuple[Field, ...] = ()
     init: Callable[[int], State] = field(default=lambda seed: {})
     combine: CombineFunction | None = None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from trainables.options import Option
+from search_spaces.fields import LINEAR, Field
 from trainables.weightings.base import Gramian, Losses, Needs, State, Weighting, Weights, require_gramian
 
 
@@ -65,12 +65,11 @@ WEIGHTING = Weighting(
     weigh=weigh,
     citation="Liu et al., Conflict-Averse Gradient Descent for Multi-task Learning, NeurIPS 2021 (arXiv:2110.14048)",
     options=(
-        Option(
+        Field(
             "alpha",
             0.4,
-            0.0,
-            math.inf,
             "radius of the ball, in |g0|: 0 is the mean gradient; convergence is proven below 1; large tends to MGDA",
-        ),
+            low=0.0,
+        ).searched(0.1, 0.9, LINEAR, "CAGrad (arXiv:2110.14048): 0.1 to 0.9; converges below 1"),
     ),
 )

@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from trainables.options import Option
+from search_spaces.fields import LINEAR, Field
 from trainables.weightings.base import Gradient, Needs, State, Weighting, no_weights
 
 if TYPE_CHECKING:
@@ -67,6 +67,10 @@ WEIGHTING = Weighting(
     combine=combine,
     citation="Chen et al., Just Pick a Sign: Optimizing Deep Multitask Models with Gradient Sign Dropout, "
     "NeurIPS 2020 (arXiv:2010.06808)",
-    options=(Option("leak", 0.0, 0.0, 1.0, "share of a dropped element that passes; 1 is the plain sum"),),
+    options=(
+        Field("leak", 0.0, "share of a dropped element that passes; 1 is the plain sum", low=0.0, high=1.0).searched(
+            0.0, 0.9, LINEAR, "GradDrop (arXiv:2010.06808): a leak from 0 to 1; 1 is the sum"
+        ),
+    ),
     init=_init,
 )

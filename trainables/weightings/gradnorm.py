@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from trainables.options import Option
+from search_spaces.fields import LINEAR, Field
 from trainables.weightings.base import Gramian, Losses, Needs, State, Weighting, Weights, require_gramian
 
 _RATIO_LOW, _RATIO_HIGH = 1e-6, 1e6
@@ -88,8 +88,10 @@ WEIGHTING = Weighting(
     citation="Chen et al., GradNorm: Gradient Normalization for Adaptive Loss Balancing in Deep Multitask Networks, "
     "ICML 2018 (arXiv:1711.02257)",
     options=(
-        Option("alpha", 1.5, 0.0, 10.0, "how hard the slower task is favoured; 0 asks for equal gradient norms"),
-        Option("weight_lr", 0.025, 0.0, 1.0, "largest change of a weight in one step, before rescaling", low_open=True),
+        Field(
+            "alpha", 1.5, "how hard the slower task is favoured; 0 asks for equal gradient norms", low=0.0, high=10.0
+        ).searched(0.5, 3.0, LINEAR, "GradNorm (arXiv:1711.02257): 1.5; gains for every value in (0, 3)"),
+        Field("weight_lr", 0.025, "largest change of a weight in one step, before rescaling", above=0.0, high=1.0),
     ),
     init=_init,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from trainables.options import Option
+from search_spaces.fields import LOG, Field
 from trainables.weightings.base import Gramian, Losses, Needs, State, Weighting, Weights, require_gramian
 
 _MOST_SIMILAR = 1.0 - 1e-12
@@ -46,7 +46,9 @@ WEIGHTING = Weighting(
     citation="Wang et al., Gradient Vaccine: Investigating and Improving Multi-task Optimization in Massively "
     "Multilingual Models, ICLR 2021 (arXiv:2010.05874)",
     options=(
-        Option("ema_beta", 1e-2, 0.0, 1.0, "how fast the target similarity follows the observed one; 0 fixes it"),
-        Option("target", 0.0, -1.0, 1.0, "the target similarity of the first step"),
+        Field(
+            "ema_beta", 1e-2, "how fast the target similarity follows the observed one; 0 fixes it", low=0.0, high=1.0
+        ).searched(0.001, 0.5, LOG, "GradVac (arXiv:2010.05874): 0.01"),
+        Field("target", 0.0, "the target similarity of the first step", low=-1.0, high=1.0),
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from trainables.options import Option
+from search_spaces.fields import LOG, Field
 from trainables.weightings import rotograd_scale
 from trainables.weightings.base import Gramian, Losses, Needs, State, Weighting, Weights, require_gramian
 
@@ -54,5 +54,9 @@ WEIGHTING = Weighting(
     weigh=weigh,
     citation="Javaloy & Valera, RotoGrad: Gradient Homogenization in Multitask Learning, ICLR 2022 (arXiv:2103.02631), "
     "adapted",
-    options=(Option("rate", 0.1, 0.0, 1.0, "learning rate of the angle; 0 is rotograd-scale"),),
+    options=(
+        Field("rate", 0.1, "learning rate of the angle; 0 is rotograd-scale", low=0.0, high=1.0).searched(
+            0.01, 1.0, LOG, "RotoGrad (arXiv:2103.02631): rotations learn slower than the model"
+        ),
+    ),
 )

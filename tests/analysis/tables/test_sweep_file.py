@@ -38,12 +38,12 @@ def test_a_metric_that_is_no_number_is_not_in_the_baseline(make_sweep: MakeSweep
     ("text", "message"),
     [
         (None, "holds no sweep: there is no sweep.json in it"),
-        ('{"format": 1,', "is not JSON"),
-        ('{"format": 2}', "has format 2, expected 1"),
-        ("{}", "has format None, expected 1"),
-        ("[1]", "has format list, expected 1"),
-        ('{"format": 1, "settings": [1]}', "'settings' is list, expected an object"),
-        ('{"format": 1, "objectives": [{"name": "x"}]}', "has no 'low'"),
+        ('{"format": 2,', "is not JSON"),
+        ('{"format": 1}', "has format 1, expected 2: it is from another version"),
+        ("{}", "has format None, expected 2"),
+        ("[1]", "has format list, expected 2"),
+        ('{"format": 2, "settings": [1]}', "'settings' is list, expected an object"),
+        ('{"format": 2, "objectives": [{"name": "x"}]}', "has no 'low'"),
     ],
 )
 def test_what_is_no_sweep_is_refused_in_a_sentence(tmp_path: Path, text: str | None, message: str) -> None:

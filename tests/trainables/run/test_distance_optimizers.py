@@ -175,7 +175,7 @@ def test_auto_lr_and_growth_are_refused_where_they_mean_nothing() -> None:
     for name in LR_FREE:
         (problem,) = TrialSpec(optimizer=name, auto_lr="on").problems()
         assert "not linear in lr" in problem
-    assert "applies to prodigy" in TrialSpec(d_growth=1.5).problems()[0]
+    assert "applies to optimizer prodigy" in TrialSpec(d_growth=1.5).problems()[0]
     for growth in (0.5, math.inf, math.nan):
         assert "at least 1" in TrialSpec(optimizer="dog", d_growth=growth).problems()[0]
     assert TrialSpec(optimizer="dog", lr=1.0, d_growth=1.5).problems() == []

@@ -14,8 +14,8 @@ from rouge_score.rouge_scorer import RougeScorer
 from transformers import PhiForCausalLM
 
 from trainables.data.examples import Example, UnlearningData
-from trainables.metrics.registry import ACCURACIES
-from trainables.scoring.evaluator import FINAL_METRICS, LOSSES, Evaluator
+from trainables.metrics.registry import DEFAULT_SET, LOSS_METRICS, SETS
+from trainables.scoring.evaluator import Evaluator
 from trainables.text.generation import generate_greedy
 from trainables.text.tokens import encode, encode_examples
 
@@ -34,7 +34,7 @@ def test_losses_are_means_over_tokens_in_float64(
         return float(torch.cat(parts).mean())
 
     found = _evaluator(tiny_data, tokenizer).losses(half_known)
-    assert tuple(found) == LOSSES
+    assert tuple(found) == LOSS_METRICS
     assert found["forget_loss"] == pytest.approx(mean(tiny_data.forget), rel=1e-5)
     assert found["retain_loss"] == pytest.approx(mean(tiny_data.retain), rel=1e-5)
     assert found["forget_loss_capped"] == found["forget_loss"]
@@ -110,7 +110,7 @@ def test_truth_ratios_compare_the_paraphrase_with_the_wrong_answers(
         ]
 
     found = _evaluator(tiny_data, tokenizer).final(half_known)
-    assert set(found) == set(FINAL_METRICS) - {"knowmem", *ACCURACIES}
+    assert set(found) == set(DEFAULT_SET) - {"knowmem", *SETS["accuracy"]}
     on_retain, on_forget = ratios(tiny_data.retain_eval), ratios(tiny_data.forget_eval)
     assert found["truth_ratio"] == pytest.approx(sum(max(0.0, 1 - r) for r in on_retain) / 8, rel=1e-4)
     assert found["forget_truth_ratio"] == pytest.approx(sum(min(r, 1 / r) for r in on_forget) / 8, rel=1e-4)

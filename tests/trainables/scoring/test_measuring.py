@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
+import weakref
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,8 +19,8 @@ from transformers import PhiForCausalLM
 
 from trainables.data.examples import Example, UnlearningData
 from trainables.data.jsonl import load_jsonl
-from trainables.metrics.eval_log import evaluate_log, read_eval_log
-from trainables.scoring.evaluation_sets import MetricError
+from trainables.scoring.choice import MetricError
+from trainables.scoring.eval_log import evaluate_log, read_eval_log
 from trainables.scoring.evaluator import Evaluator
 from trainables.scoring.item_log import write_item_log
 from trainables.text.tokens import encode_examples
@@ -135,3 +137,19 @@ def test_the_pass_behind_the_losses_serves_the_probabilities_where_both_are_of_t
     handle.remove()
     assert len(seen) == passes
     assert -math.log(found.metrics["forget_probability"]) == pytest.approx(losses["forget_loss"], abs=0.01)
+
+
+def test_a_model_that_was_scored_is_let_go_at_once(
+    make_network: Any, tokenizer: Any, tiny_data: UnlearningData
+) -> None:
+    """Not when the collector comes round: the next model needs its memory."""
+    evaluator, model = _evaluator(tiny_data, tokenizer), make_network(seed=4)
+    gone = weakref.ref(model)
+    gc.disable()
+    try:
+        retain = evaluator.reference(model, key="own", path="")
+        evaluator.measure(model, ("tofu",), retain=retain)
+        del model
+        assert gone() is None
+    finally:
+        gc.enable()

@@ -18,15 +18,18 @@ from sklearn.metrics import roc_auc_score
 from transformers import PhiForCausalLM
 
 from trainables.data.examples import Example, UnlearningData
-from trainables.metrics.eval_log import evaluate_log, read_eval_log
 from trainables.metrics.registry import METRICS, SETS
-from trainables.scoring.evaluation_sets import MetricError
+from trainables.scoring.choice import MetricError
+from trainables.scoring.eval_log import evaluate_log, read_eval_log
 from trainables.scoring.evaluator import Evaluator
 from trainables.scoring.item_log import write_item_log
-from trainables.scoring.model_scores import COMPUTED
 from trainables.text.tokens import encode
 
-NAMES = tuple(name for name in METRICS if name in COMPUTED and name != "knowmem")
+NAMES = tuple(
+    name
+    for name, metric in METRICS.items()
+    if "language" in metric.modalities and not metric.loss and name != "knowmem"
+)
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from trainables.data.muse import load_muse
 from trainables.metrics.rouge import rouge_l_recall
 from trainables.scoring.evaluator import Evaluator
 from trainables.scoring.prompted import PromptedSet, from_prompts, from_texts, prompted_sets, until
+from trainables.scoring.text_scorer import TextScorer
 
 STOP = ("\n\n", "\nQuestion", "Question:")
 
@@ -36,6 +37,10 @@ def test_it_is_the_cut_of_muses_code(said: str) -> None:
     for word in STOP:
         cut = cut.split(word)[0]
     assert until(said, STOP) == cut
+
+
+def _scorer(tokenizer: Any, batch_size: int = 1) -> TextScorer:
+    return TextScorer(tokenizer=tokenizer, max_length=64, batch_size=batch_size, device="cpu")
 
 
 def _one_at_a_time(model: Any, tokenizer: Any, prompt: str, tokens: int) -> str:
@@ -60,7 +65,7 @@ def test_scores_are_the_recall_of_what_is_said_before_the_stop(known_network: Ph
         expected.append(scorer.score(item.reference, said)["rougeL"].recall)
     asked = from_prompts(tokenizer, items)
     for batch_size in (1, 8):
-        said = asked.answers(known_network, tokenizer, batch_size=batch_size, device="cpu")
+        said = asked.answers(known_network, _scorer(tokenizer, batch_size))
         assert rouge_l_recall(asked.references, said).tolist() == expected
     assert expected[1] == 0.25
 
@@ -94,7 +99,7 @@ def test_a_prompt_beyond_the_context_loses_its_beginning(make_network: Any, toke
     prompt = tuple(tokenizer("Where does Ada live? Where does Bo live? Where does Cleo live?").input_ids)
     whole, cut = (PromptedSet((ids,), ("",), 6, ((),)) for ids in (prompt, prompt[-10:]))
     assert len(prompt) > 10
-    answers = [asked.answers(short, tokenizer, batch_size=1, device="cpu") for asked in (whole, cut)]
+    answers = [asked.answers(short, _scorer(tokenizer)) for asked in (whole, cut)]
     assert answers[0] == answers[1]
 
 
@@ -117,7 +122,7 @@ def test_texts_are_continued_and_questions_answered(
     sets = prompted_sets(texts, tokenizer)
     assert set(scores) == {"verbmem", "utility"} == set(sets)
     for name in scores:
-        said = sets[name].answers(known_network, tokenizer, batch_size=1, device="cpu")
+        said = sets[name].answers(known_network, _scorer(tokenizer))
         assert scores[name] == pytest.approx(float(rouge_l_recall(sets[name].references, said).mean()))
     assert evaluator.verbmem(known_network) == scores["verbmem"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from scipy.stats import ks_2samp
 from transformers import PhiForCausalLM
 
 import trainables.target.training_state
+from search_spaces.durable import Throttle
 from trainables.data.errors import DataError
 from trainables.data.examples import UnlearningData
 from trainables.models.checkpoints import load_model, load_tokenizer, save_model
@@ -93,7 +95,7 @@ def test_forget_quality_of_the_target_is_scipys_test_against_it(prepare: Prepare
         evaluator = Evaluator(
             tiny_data, load_tokenizer(folder), vocabulary_size=9, max_length=64, batch_size=3, device="cpu"
         )
-        ratios.append(evaluator.scores(load_model(folder)).truth_ratios("forget"))
+        ratios.append(evaluator.scores(load_model(folder)).choices["forget"].truth_ratios)
     assert target.baseline["forget_quality"] == pytest.approx(ks_2samp(*ratios).pvalue, rel=1e-9)
 
 
@@ -102,7 +104,7 @@ def test_a_killed_training_goes_on_to_the_same_weights(prepare: Prepare, monkeyp
     save = trainables.target.training_state.TrainingState.save
 
     def at_once(state: Any, *arguments: Any, **named: Any) -> None:
-        state.pause = state._cost = 0.0
+        state.throttle = Throttle(share=math.inf)
         save(state, *arguments, **named)
 
     monkeypatch.setattr(trainables.target.training_state.TrainingState, "save", at_once)

@@ -188,7 +188,7 @@ def test_an_interrupted_save_leaves_no_folder(prepare: Preparation, monkeypatch:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(trainables.target.training, "save_model", half_a_save)
+        patched.setattr(trainables.target.training, "write_model", half_a_save)
         with pytest.raises(KeyboardInterrupt):
             prepare()
     assert prepare.folders == []

@@ -12,7 +12,7 @@ from sklearn.metrics import accuracy_score
 from torch.nn.functional import cross_entropy
 
 from trainables.data.images import ImageData, ImageSet
-from trainables.metrics.registry import ACCURACIES
+from trainables.metrics.registry import SETS
 from trainables.modality import modality_of
 from trainables.modality.vision import Vision
 from trainables.predictions import mean_loss
@@ -94,10 +94,10 @@ def test_accuracies_are_scikit_learns(
     evaluator: ClassificationEvaluator, network: Any, data: ImageData, plain_input: Any
 ) -> None:
     final = evaluator.final(network)
-    for name, items in zip(ACCURACIES, (data.forget, data.retain, data.holdout), strict=True):
+    for name, items in zip(SETS["accuracy"], (data.forget, data.retain, data.holdout), strict=True):
         logits, labels = logits_of(network, plain_input, data, items)
         assert final[name] == accuracy_score(labels.numpy(), logits.argmax(dim=1).numpy())
-    assert set(final) == set(ACCURACIES)
+    assert set(final) == set(SETS["accuracy"])
     assert 0.0 < final["test_accuracy"] < 1.0, "an accuracy of 0 or 1 would tell little"
 
 

@@ -20,7 +20,7 @@ from scipy.optimize import nnls
 from torch import Tensor
 from torchjd.linalg import DualConeProjector
 
-from trainables.options import defaults
+from search_spaces.fields import defaults
 from trainables.weightings import WEIGHTINGS, Gramian, Losses, Weights
 
 SAMPLES = 300

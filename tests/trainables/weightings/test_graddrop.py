@@ -6,7 +6,7 @@ import pytest
 import torch
 import torchjd.aggregation as torchjd
 
-from trainables.options import defaults
+from search_spaces.fields import defaults
 from trainables.weightings import WEIGHTINGS, Losses
 from trainables.weightings.graddrop import drop_signs
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from trainables.options import defaults
+from search_spaces.fields import defaults
 from trainables.weightings import WEIGHTINGS, Gramian, Losses, Weights
 
 Vector = NDArray[np.float64]

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.linalg import expm
 
-from trainables.options import defaults
+from search_spaces.fields import defaults
 from trainables.weightings import WEIGHTINGS, Gramian, Losses, State
 
 ROTOGRAD, SCALE = WEIGHTINGS["rotograd"], WEIGHTINGS["rotograd-scale"]

@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy.stats import kstest
 
-from trainables.options import defaults
+from search_spaces.fields import defaults
 from trainables.weightings import WEIGHTINGS, Gramian, Losses, State, Weights
 from trainables.weightings.gradnorm import loss_ratio, slopes
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from trainables.options import defaults
+from search_spaces.fields import defaults
 from trainables.testing.weightings import check_weighting
 from trainables.weightings import WEIGHTINGS, Gramian, Losses, Needs, Weighting, Weights
 

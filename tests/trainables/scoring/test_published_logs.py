@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from trainables.metrics.eval_log import PARTS, EvalLog, evaluate_log, read_eval_log
 from trainables.metrics.rouge import rouge_l_recall
+from trainables.scoring.eval_log import PARTS, EvalLog, evaluate_log, read_eval_log
 
 REPOSITORY = Path(__file__).parents[3]
 DIRECTORY = Path(os.environ.get("TOFU_EVAL_LOGS_DIR") or REPOSITORY / "../shared/data/tofu_eval_logs")

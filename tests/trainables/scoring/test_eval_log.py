@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from trainables.metrics.eval_log import EvalLogError, evaluate_log, read_eval_log
+from trainables.scoring.eval_log import EvalLogError, evaluate_log, read_eval_log
 
 Log = dict[str, Any]
 

@@ -95,15 +95,12 @@ def evaluate_log(log: EvalLog, retain_log: EvalLog | None = None) -> dict[str, A
 
     Raises EvalLogError where the two logs score different forget items: the test would then compare sets, not models.
     """
-    scores = {
+    outside = {
         "retain": _scores(log.retain, probability(log.retain.answer_loss), retain_truth_ratio),
         "real_authors": _scores(log.real_authors, _among_choices(log.real_authors), retain_truth_ratio),
         "world_facts": _scores(log.world_facts, _among_choices(log.world_facts), retain_truth_ratio),
-        "forget": _scores(log.forget, probability(log.forget.answer_loss), forget_truth_ratio),
     }
-    utility = model_utility(
-        retain=scores["retain"], real_authors=scores["real_authors"], world_facts=scores["world_facts"]
-    )
+    forget = _scores(log.forget, probability(log.forget.answer_loss), forget_truth_ratio)
     p_value = statistic = None
     if retain_log is not None:
         if log.forget.indices != retain_log.forget.indices:
@@ -114,10 +111,10 @@ def evaluate_log(log: EvalLog, retain_log: EvalLog | None = None) -> dict[str, A
             )
         p_value, statistic = forget_quality(_log_ratios(log.forget), _log_ratios(retain_log.forget))
     return {
-        "model_utility": utility,
+        "model_utility": model_utility(**outside),
         "forget_quality": p_value,
         "forget_quality_statistic": statistic,
-        **{name: part._asdict() for name, part in scores.items()},
+        **{name: part._asdict() for name, part in (outside | {"forget": forget}).items()},
     }
 
 

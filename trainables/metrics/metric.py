@@ -1,0 +1,164 @@
+"""What a metric is: one record says what it is called, which way is better, what it needs and costs, and computes it.
+
+A module of this package with ``METRICS = (Metric(...),)`` adds its metrics: columns, ``--metrics``, ``--objectives``,
+``list metrics`` and sweep.json derive from the record, so nothing else is edited. No numpy at import: ``--help`` waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from trainables.data import ProblemData
+    from trainables.data.examples import Example
+
+LANGUAGE, VISION = "language", "vision"
+_KINDS = {LANGUAGE: "a language model", VISION: "images"}
+"""The modalities a metric can be of, and what it is measured on then."""
+
+TOFU = "Maini et al., TOFU, COLM 2024 (arXiv:2401.06121)"
+MUSE = "Shi et al., MUSE, ICLR 2025 (arXiv:2407.06460)"
+CARLINI = "Carlini et al., Extracting Training Data from Large Language Models, USENIX Security 2021 (arXiv:2012.07805)"
+
+
+class Cost(StrEnum):
+    """What measuring takes, in passes over an evaluation set."""
+
+    FORWARD = "one forward pass"
+    CHOICES = "one forward pass per paraphrased or perturbed answer"
+    GENERATION = "greedy generation"
+    ALL = "forward passes, choices and generation on all four sets"
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a metric needs of the data, or beside the model, in words; ``met`` of ``(data, whether a retain model)``."""
+
+    words: str
+    met: Callable[[Any, bool], bool]
+
+
+def has_choices(example: Example) -> bool:
+    """Whether a truth ratio can be had of the example."""
+    return bool(example.paraphrased_answer and example.perturbed_answers)
+
+
+EXTRA_SETS = ("real_authors", "world_facts")
+FORGET_CHOICES = Need(
+    "paraphrased and perturbed answers of the forget set",
+    lambda data, retain_model: any(map(has_choices, data.forget_eval)),
+)
+RETAIN_CHOICES = Need(
+    "paraphrased and perturbed answers of the retain set",
+    lambda data, retain_model: any(map(has_choices, data.retain_eval)),
+)
+FURTHER_CHOICES = Need(
+    f"the sets {' and '.join(EXTRA_SETS)}",
+    lambda data, retain_model: all(any(map(has_choices, data.extra_eval.get(part, ()))) for part in EXTRA_SETS),
+)
+HOLDOUT = Need("a holdout set", lambda data, retain_model: len(data.holdout) > 0)
+KNOWMEM = Need(
+    "questions about what the forget set says (MUSE)", lambda data, retain_model: "knowmem_forget" in data.prompted
+)
+RETAIN_MODEL = Need(
+    "a retain model (--retain-model DIR where none can be trained)", lambda data, retain_model: retain_model
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """One metric.
+
+    Attributes:
+        label: its name on an axis, without the unit.
+        unit: of a loss with the place ``{item}`` for what it is a mean over, token or image.
+        direction: max or min is better; None where there is an ``ideal`` value between the bounds. The distance from
+            that is then a metric of its own, ``NAME_distance``, and what a search optimises.
+        low, high: the bounds; ``high`` is None for the loss of a random guess, ``ln|V|``.
+        of: the set it speaks about.
+        primary: of the pair that is shown first, beside the losses.
+        threshold: when forgetting, or keeping, counts as a success: ``below`` a value, or at least a ``share`` of the
+            No-unlearn model's.
+        loss: measured after every epoch whatever is chosen, from :class:`~trainables.metrics.losses.SetLosses`.
+        sets: the names of sets of metrics it is in, beside ``all``.
+        measure: from :class:`~trainables.scoring.model_scores.ModelScores` of a language model, or
+            :class:`~trainables.scoring.classification.ImageScores` of a classifier.
+        optimised_as: the metric that a search optimises in its place, if that is another.
+    """
+
+    name: str
+    label: str
+    unit: str | None = None
+    direction: Literal["max", "min"] | None = None
+    ideal: float | None = None
+    low: float = 0.0
+    high: float | None = 1.0
+    of: Literal["forget", "retain"] | None = None
+    primary: bool = False
+    threshold: Mapping[Literal["below", "share"], float] | None = None
+    loss: bool = False
+    sets: tuple[str, ...] = ()
+    modalities: tuple[str, ...] = (LANGUAGE,)
+    needs: tuple[Need, ...] = ()
+    cost: Cost
+    formula: str
+    citation: str
+    measure: Callable[[Any], float]
+    optimised_as: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.direction is None) == (self.ideal is None):
+            raise ValueError(f"metric {self.name}: give either a direction, max or min, or the value that is ideal")
+
+    @property
+    def better(self) -> str:
+        """``higher`` or ``lower``, or which value is ideal."""
+        if self.direction is None:
+            return f"{self.ideal:g} is ideal"
+        return {"max": "higher", "min": "lower"}[self.direction]
+
+    @property
+    def optimised(self) -> str:
+        """The name of the metric that a search optimises for this one."""
+        return self.optimised_as or (self.name if self.ideal is None else f"{self.name}_distance")
+
+    @property
+    def kind(self) -> str:
+        """What it is measured on; empty where that does not matter."""
+        return "" if len(self.modalities) == len(_KINDS) else _KINDS[self.modalities[0]]
+
+    def lacks(self, data: ProblemData, *, retain_model: bool) -> str:
+        """What the metric needs and the data, or the want of a retain model, cannot give, in words; nothing: empty."""
+        if data.modality not in self.modalities:
+            return self.kind
+        return " and ".join(need.words for need in self.needs if not need.met(data, retain_model))
+
+    def distance(self) -> Metric:
+        """How far the metric is from its ideal, either way; as far as to the nearer bound: beyond is no better."""
+        ideal = self.ideal
+        assert ideal is not None
+        return replace(
+            self,
+            name=self.optimised,
+            label=f"{self.label}, distance from {ideal:g}",
+            direction="min",
+            ideal=None,
+            low=0.0,
+            high=ideal - self.low,
+            primary=False,
+            threshold=None,
+            sets=(),
+            formula=f"|{self.name} - {ideal:g}|" if ideal else f"|{self.name}|",
+            measure=lambda scores: abs(self.measure(scores) - ideal),
+        )
+
+    def bounds(self, random_guess: float) -> tuple[float, float]:
+        """The bounds, where ``random_guess`` is the loss of a uniform guess."""
+        return self.low, random_guess if self.high is None else self.high
+
+    def axis(self, item: str) -> str:
+        """The label with its unit; ``item`` is what a loss is a mean over: token or image."""
+        return self.label if self.unit is None else f"{self.label} ({self.unit.format(item=item)})"

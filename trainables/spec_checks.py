@@ -1,0 +1,95 @@
+"""Everything that can be wrong with a trial's spec: a setting by itself, and what does not go together."""
+
+from __future__ import annotations
+
+from trainables.data import DATASETS
+from trainables.methods import Method, MethodError, retain_objective_problem, weight_scale_problem
+from trainables.metrics.registry import unknown_names
+from trainables.modality import dataset_modality
+from trainables.models.registry import MODELS
+from trainables.objectives import RETAIN_OBJECTIVES
+from trainables.run.optimizers import LR_FREE
+from trainables.spec import FIELDS, TrialSpec
+
+
+def problems(spec: TrialSpec) -> list[str]:
+    """One plain sentence for each, empty when the spec can run; see :meth:`TrialSpec.problems`."""
+    found = [text for name, item in FIELDS.items() if (text := item.problem(getattr(spec, name)))]
+    if not all(item.fits(getattr(spec, name)) for name, item in FIELDS.items()):
+        return found  # what is of another kind cannot be looked at together with the rest
+    found += unknown_names(spec.metrics) + _misfits(spec) + _modality_problems(spec)
+    try:
+        method = spec.parsed_method
+    except MethodError as error:
+        return [*found, str(error)]
+    return (
+        found
+        + method_problems(spec, method)
+        + [problem for name, value in spec.options if (problem := _option_problem(method, name, value))]
+    )
+
+
+def method_problems(spec: TrialSpec, method: Method) -> list[str]:
+    """Why the spec's other settings do not go with the method."""
+    of_method = (
+        weight_scale_problem(method, spec.weight_scale),
+        retain_objective_problem(method, spec.retain_objective) if spec.retain_objective in RETAIN_OBJECTIVES else None,
+        modality_problem(method, spec.dataset),
+    )
+    return [text for text in of_method if text]
+
+
+def _option_problem(method: Method, name: str, value: float) -> str | None:
+    option = method.options.get(name)
+    if option is not None:
+        return option.problem(value)
+    applies = ", ".join(method.options) or "none"
+    return f"option {name} does not apply to method '{method.name}' (its options: {applies})"
+
+
+def modality_problem(method: Method, dataset: str) -> str | None:
+    """Why a method cannot unlearn the models of a data set; None where it can."""
+    modality = dataset_modality(dataset)
+    lacking = modality.lacks.get(method.objective.reference)
+    if lacking is None:
+        return None
+    return f"method '{method.name}' does not apply to data set {dataset}: {modality.models} have no {lacking}"
+
+
+def _misfits(spec: TrialSpec) -> list[str]:
+    """What is right alone and wrong beside the rest."""
+    values = spec.values()
+    found = [
+        f"{item.title} applies to {name} {', '.join(expected)} only, got {values[name]}"
+        for item in FIELDS.values()
+        if item.role != "auto_lr" and values[item.name] not in (None, item.default)  # AutoLR's may stand beside off
+        for name, expected in item.when.items()
+        if values[name] not in expected
+    ]
+    if spec.auto_lr == "on" and spec.optimizer in LR_FREE:
+        found.append(
+            f"AutoLR does not go with optimizer {spec.optimizer}: it chooses its own step length, and its "
+            "update is not linear in lr; use adamw or sgd, or --auto-lr off"
+        )
+    if spec.dataset in DATASETS:
+        found += DATASETS[spec.dataset].choice_problems(spec.forget_split, spec.forget_class)
+    return found
+
+
+def _modality_problems(spec: TrialSpec) -> list[str]:
+    """What does not go together: a model and data of another kind, and options only one kind of model has."""
+    if spec.dataset not in DATASETS:
+        return []
+    found = []
+    modality = dataset_modality(spec.dataset)
+    expected = MODELS[spec.model].modality if spec.model in MODELS else None
+    if expected not in (None, modality.name):
+        fitting = ", ".join(name for name, item in DATASETS.items() if item.modality == expected)
+        found.append(
+            f"model {spec.model} and data set {spec.dataset} do not go together: a {expected} model takes one of "
+            f"{fitting}"
+        )
+    for name, reason in modality.unused_fields.items():
+        if (value := getattr(spec, name)) and value != FIELDS[name].default:
+            found.append(f"{name} does not apply to {modality.models}, got {value}: {reason}")
+    return found
