@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from search_spaces.fields import Field
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    import torch
+
+Tensor: TypeAlias = "torch.Tensor"
+Options: TypeAlias = Mapping[str, float]
+"""A value for every option that an objective declares."""
 
 
 class Reference(StrEnum):
@@ -84,8 +88,8 @@ class ForgetObjective:
     name: str
     formula: str
     citation: str
-    loss: Callable[[ForgetBatch, Mapping[str, float]], Tensor] | None = None
-    hidden_loss: Callable[[HiddenBatch, Mapping[str, float]], Tensor] | None = None
+    loss: Callable[[ForgetBatch, Options], Tensor] | None = None
+    hidden_loss: Callable[[HiddenBatch, Options], Tensor] | None = None
     reference: Reference = Reference.NONE
     options: tuple[Field, ...] = ()
     weighting: str = "ga"

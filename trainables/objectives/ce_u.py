@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
-
-from trainables.objectives.base import ForgetBatch, ForgetObjective, full_precision
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from trainables.objectives.base import ForgetBatch, ForgetObjective, Options, Tensor, full_precision
 
 
-def ce_u_loss(batch: ForgetBatch, options: Mapping[str, float]) -> Tensor:
+def ce_u_loss(batch: ForgetBatch, options: Options) -> Tensor:
     """``mean_tokens CE(softmax(z with the true logit at -inf), z)``, detached on the left; never below 0.
 
     Over all answer tokens. The authors' code leaves each answer's first token out by default (a footnote of theirs).

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
 
 from trainables.run.divergence import finite
 from trainables.run.gradients import combine_, gramian, norm, take_gradient
 from trainables.weightings import Gramian, Losses, Needs, State, Weighting, Weights
 
-if TYPE_CHECKING:
-    from torch import Tensor
-    from torch.nn import Parameter
-
-Loss = Callable[[], "Tensor"]
+Loss = Callable[[], Tensor]
 """A forward pass: a scalar to minimise, with its graph."""
 
 Columns = dict[str, float]
@@ -33,17 +32,11 @@ def combined_gradient(
 ) -> tuple[Columns, State]:
     """Leave ``d = w_r g_r + w_f g_f``, or what the method makes of the two gradients, in ``p.grad``.
 
-    Args:
-        state: the weighting's; the new one is returned.
-        options: a value for every option of the weighting.
-        unit: scale the weights to sum to 1.
-        when: ends the sentence where a number is not finite, such as ``at step 3``.
-
-    Returns:
-        what was measured, as columns of history.csv, and the weighting's new state.
+    ``unit`` scales the weights to sum to 1. Returned are what was measured, as columns of history.csv, and the
+    weighting's new state.
 
     Raises:
-        Diverged: a loss or a gradient is not finite.
+        Diverged: a loss or a gradient is not finite; its message ends in ``when``, such as ``at step 3``.
     """
 
     def weigh(losses: Losses, inner: Gramian | None) -> tuple[Weights, State]:
@@ -51,8 +44,10 @@ def combined_gradient(
         return (weights.unit() if unit else weights), new
 
     if weighting.needs in (Needs.RETAIN_ONLY, Needs.FORGET_ONLY):
-        side, loss = ("retain", retain_loss) if weighting.needs is Needs.RETAIN_ONLY else ("forget", forget_loss)
-        columns = _one_loss(side, loss(), when)
+        side, one = ("retain", retain_loss) if weighting.needs is Needs.RETAIN_ONLY else ("forget", forget_loss)
+        (loss := one()).backward()
+        # The weights are 1 for this loss and 0 for the other, and so is their share, whatever their scale.
+        columns = {f"train_{side}_loss": finite(loss.item(), f"the {side} loss", when), "c_t": float(side == "retain")}
     elif weighting.needs is Needs.LOSSES:
         retain, forget = retain_loss(), forget_loss()
         losses, columns = _finite_losses(retain, forget, when)
@@ -81,18 +76,7 @@ def combined_gradient(
     return columns | {"grad_norm": finite(length, "the norm of the step's gradient", when)}, state
 
 
-def _one_loss(side: str, loss: Tensor, when: str) -> Columns:
-    """The gradient of one loss, under a weighting that is 1 for it and 0 for the other; the weights' sum is 1."""
-    loss.backward()
-    return {
-        f"train_{side}_loss": finite(loss.item(), f"the {side} loss", when),
-        "c_t": 1.0 if side == "retain" else 0.0,
-    }
-
-
 def _finite_losses(retain: Tensor, forget: Tensor, when: str) -> tuple[Losses, Columns]:
-    import torch
-
     losses = Losses(*torch.stack((retain.detach(), forget.detach())).tolist())  # one transfer to the host
     finite(losses.retain, "the retain loss", when)
     finite(losses.forget, "the forget loss", when)

@@ -132,15 +132,15 @@ class UnlearningRun:
         try:
             with self._tally.timed("train_seconds"):
                 measured: list[dict[str, float]] = []
-                batches = self._epoch()
-                for forget, retain in batches:  # the numbers of B forget and of B retain examples
-                    # Two losses to minimise, l_f (-L_F under ascent) and l_r (L_R), scalars; their gradients g_f and
-                    # g_r; the weights w_f and w_r of the method; and d = w_r g_r + w_f g_f, shaped as the parameters
-                    # are, left in p.grad.
+                for forget, retain in (batches := self._batches()):  # numbers of B forget and of B retain examples
+                    l_r = partial(self.losses.retain, retain)  # () -> scalar to minimise: L_R, KL to the target, ...
+                    l_f = partial(self.losses.forget, forget)  # () -> scalar to minimise: -L_F under ascent, NPO, ...
+                    # Their gradients g_r and g_f, the method's weights w_r and w_f of the two, and in every p.grad,
+                    # shaped as p, the direction d = w_r g_r + w_f g_f.
                     columns, self._weighting_state = combined_gradient(
                         self.parameters,
-                        partial(self.losses.retain, retain),
-                        partial(self.losses.forget, forget),
+                        l_r,
+                        l_f,
                         self._weighting,
                         self._weighting_state,
                         options=self._options,
@@ -150,13 +150,13 @@ class UnlearningRun:
                     clip_([p.grad for p in self.parameters], spec.max_grad_norm, columns["grad_norm"])
                     self.step += 1
                     if self.auto_lr.schedule.is_due(self.step):
-                        # The same step at the rate that lowers L_R most along it, by a rule of trainables/auto_lr.
+                        # The same step, at the rate that AutoLR's rule finds in L_R, probed along the step.
                         self.auto_lr.take_step(self.step, forget, retain, columns.get("train_retain_loss"))
                     else:
-                        self.optimizer.step()  # theta <- theta - lr d, as the optimizer scales d
+                        self.optimizer.step()  # theta <- theta - lr d, preconditioned as the optimizer does
                     check_distance(self.optimizer, f"at step {self.step}")
-                    for parameter in self.parameters:
-                        parameter.grad = None
+                    for p in self.parameters:
+                        p.grad = None
                     self._count_padding(forget, retain)
                     measured.append(columns)
                 self.epoch = _whole(self.epoch + sum(len(forget) for forget, _ in batches) / len(self._forget_lengths))
@@ -172,7 +172,7 @@ class UnlearningRun:
         final = self._measure() if due else {}
         return self._report(training, final=final, status=Status.FINISHED if self._done else None)
 
-    def _epoch(self) -> list[tuple[Sequence[int], Sequence[int]]]:
+    def _batches(self) -> list[tuple[Sequence[int], Sequence[int]]]:
         """The batches of the next epoch: one pass over the forget set, beside endless ones over the retain set."""
         spec = self.spec
         forget = epoch_batches(self._forget_lengths, spec.batch_size, f"forget:{spec.seed}:{self.epoch}")

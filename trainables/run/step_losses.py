@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import torch
+from torch import Tensor
+
 from trainables.objectives import ForgetBatch, ForgetObjective, HiddenBatch, Reference
 from trainables.objectives.retain import hidden_distance, kl_to_target
 from trainables.objectives.rmu import layer_index
@@ -13,7 +16,6 @@ from trainables.run.workspace import Workspace
 from trainables.text.hidden import block_output, decoder_blocks, unit_direction
 
 if TYPE_CHECKING:
-    from torch import Tensor
     from transformers import PreTrainedModel
 
 
@@ -145,6 +147,4 @@ class StepLosses:
             return self._predictions(target, batch).logits
 
     def _autocast(self) -> Any:
-        import torch
-
         return torch.autocast(torch.device(self._workspace.device).type, dtype=torch.bfloat16, enabled=self._bf16)

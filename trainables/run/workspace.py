@@ -10,6 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+from torch import Tensor
+
 from trainables.data.refusals import refusal
 from trainables.modality import ModelEvaluator, modality_of
 from trainables.models.adapters import add_adapter
@@ -17,8 +20,6 @@ from trainables.predictions import Predictions
 from trainables.target.target import Target
 
 if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
     from transformers import PreTrainedModel
 
 
@@ -68,8 +69,6 @@ class Workspace:
 
     def _reset(self) -> PreTrainedModel:
         """The model as it was loaded: no adapter, no checkpointing, the target's weights, all of them trainable."""
-        import torch
-
         if self._adapted is not None:
             self._model = self._adapted.unload()
             self._adapted = None
@@ -109,8 +108,6 @@ class Workspace:
         Under LoRA it is the same model with its adapter switched off, at no cost in memory. Else it is a second model
         of the target's size, made at the first call and freed by the next trial that does not need it.
         """
-        import torch
-
         if self._adapted is not None:
             training = self._adapted.training
             self._adapted.eval()
@@ -180,8 +177,6 @@ class Workspace:
     @cached_property
     def train_mode_is_eval_mode(self) -> bool:
         """Whether the model computes the same in both modes: no active dropout, no batch statistics."""
-        import torch
-
         dropouts = [
             value for key, value in self._model.config.to_dict().items() if "drop" in key or key.endswith("_pdrop")
         ]
