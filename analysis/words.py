@@ -7,8 +7,6 @@ from collections.abc import Hashable, Sequence
 
 import pandas as pd
 
-_AUTO_LR = ("auto_lr", "auto_lr_smoothing", "auto_lr_probe")
-
 
 def number(value: object) -> str:
     """Three significant digits (0.0413, 7.60, 1.6e-4), fewer for an exact 0.5; an en dash for nothing; text stays."""
@@ -36,9 +34,7 @@ def duration(seconds: float) -> str:
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest:02d} s"
-    return f"{minutes // 60} h {minutes % 60:02d} min"
+    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 def counted(count: int, noun: str) -> str:
@@ -46,43 +42,51 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def varying_columns(trials: pd.DataFrame, columns: Sequence[str]) -> tuple[str, ...]:
-    """Those of ``columns`` in which the trials differ, in their order; a missing value differs from a given one."""
-    if "elsewhere" in trials.columns:
-        # A table from elsewhere says little of its settings; that is no variation.
-        trials = trials[~trials["elsewhere"].astype(bool)]
-    return tuple(name for name in columns if trials[name].nunique(dropna=False) > 1)
-
-
 def settings_in_words(row: pd.Series, varying: Sequence[str]) -> str:
     """``gdiff, c 0.44, lr 2e-4``: the method, the settings that vary in the sweep, and the learning rate policy."""
+    told = {"method", "lr", "auto_lr", *_variant_columns(row)}
     parts = [str(row["method"])]
-    parts += [
-        f"{name} {number(_python(row[name]))}"
-        for name in varying
-        if name not in ("method", "lr", *_AUTO_LR) and _given(row[name])
-    ]
-    if _given(row["lr"]):
-        parts.append(learning_rate_in_words(row))
-    return ", ".join(parts)
+    parts += [f"{name} {number(known(row[name]))}" for name in varying if name not in told and _given(row[name])]
+    return ", ".join([*parts, learning_rate_in_words(row)] if _given(row["lr"]) else parts)
+
+
+def trial_name(row: pd.Series) -> str:
+    """``gdiff c 0.5, lr 1e-4 (00003)``: one trial in a legend."""
+    c = row.get("c")
+    setting = f" c {number(float(c))}" if isinstance(c, float) and math.isfinite(c) else ""
+    return f"{row['method']}{setting}, {learning_rate_in_words(row)} ({row['trial_id']})"
 
 
 def learning_rate_in_words(row: pd.Series) -> str:
     """``lr 1e-4``, or with AutoLR its variant and its start: ``AutoLR clip/fresh from lr 1e-4``."""
-    rate = f"lr {number(_python(row['lr']))}"
     policy = str(row.get("auto_lr", "off"))
     if policy in ("off", ""):
-        return rate
-    if policy == "on":
-        policy = "/".join(str(row[name]) for name in _AUTO_LR[1:] if _given(row.get(name)))
-    return f"AutoLR {policy} from {rate}".replace("  ", " ")
+        return f"lr {number(known(row['lr']))}"
+    return policy_in_words(auto_lr_variant(row) if policy == "on" else policy, known(row["lr"]))
+
+
+def policy_in_words(variant: str, rate: object) -> str:
+    """AutoLR in a variant (``clip/fresh``, or "") from its start; the start is left out where it is not known."""
+    start = "" if rate is None else f"from lr {number(rate)}"
+    return " ".join(word for word in ("AutoLR", variant, start) if word)
+
+
+def auto_lr_variant(row: pd.Series, further: Sequence[str] = ()) -> str:
+    """``clip/fresh``: AutoLR's options that are words, and the values of ``further`` columns."""
+    values = [row.get(name) for name in (*_variant_columns(row), *further)]
+    return "/".join(str(known(value)) for value in values if _given(value))
+
+
+def known(value: object) -> Hashable:
+    """A cell as Python's own value; None for a missing one, so that equal cells are equal."""
+    item = getattr(value, "item", None)
+    plain: Hashable = item() if callable(item) else value
+    return plain if _given(plain) else None
+
+
+def _variant_columns(row: pd.Series) -> list[str]:
+    return [name for name in row.index if str(name).startswith("auto_lr_") and isinstance(row[name], str)]
 
 
 def _given(value: object) -> bool:
     return value is not None and value != "" and not (isinstance(value, float) and math.isnan(value))
-
-
-def _python(value: object) -> Hashable:
-    """A numpy scalar as Python's own."""
-    item = getattr(value, "item", None)
-    return item() if callable(item) else value

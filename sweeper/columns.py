@@ -47,6 +47,7 @@ _COSTS = (
     _Column("worker", "record", "worker"),
 )
 _GENERATION = _Column("generation_seconds", "cost", "generation of answers", "s")
+_REPORTED = _Column("reported_at", "record", "report", "s since 1970")
 _PASSED = (_Column("step", "progress", "optimizer steps"), _Column("epoch", "progress", "epochs"))
 _COURSE = (
     _Column("c_t", "course", "c_t, weight of the retain gradient"),
@@ -72,7 +73,7 @@ _RULES = (
     _PADDING,
     _Column("seconds", "cost", "training and evaluation", "s"),
 )
-_OWN = (*_NAMED, *_ENDED, *_COSTS, _GENERATION, *_PASSED, *_COURSE, *_RULES)
+_OWN = (*_NAMED, *_ENDED, *_COSTS, _GENERATION, *_PASSED, *_COURSE, *_RULES, _REPORTED)
 
 
 def _names(columns: Iterable[_Column]) -> tuple[str, ...]:
@@ -80,19 +81,10 @@ def _names(columns: Iterable[_Column]) -> tuple[str, ...]:
 
 
 _LEADING = ("model", "dataset", "method", *option_names(), "lr", "auto_lr", "seed")
-_THEN = (
-    *("model_path", "target_path", "data_dir", "forget_split", "forget_class", "limit", "target_epochs", "target_lr"),
-    *("target_batch_size", "target_lora_rank", "weight_scale", "retain_objective", "auto_lr_smoothing"),
-    *("auto_lr_probe", "auto_lr_every", "auto_lr_start", "auto_lr_probe_batches", "auto_lr_log_forget", "optimizer"),
-    *("weight_decay", "momentum", "d_growth", "max_grad_norm", "epochs", "max_steps", "batch_size", "eval_batch_size"),
-    *("max_length", "lora_rank", "dtype", "gradient_checkpointing", "metrics", "metrics_every", "retain_path"),
-    "target_key",
-)
-"""The order in which the settings have always stood; one that is not here follows."""
 _FURTHER = tuple(name for name in METRICS if name not in (*LOSS_METRICS, *DEFAULT_SET))
 """The metrics that are measured only when they are asked for."""
 
-PARAMETERS = tuple(dict.fromkeys((*_LEADING, *_THEN, *FIELDS)))
+PARAMETERS = tuple(dict.fromkeys((*_LEADING, *FIELDS)))
 """The columns that say what a trial was asked to do."""
 METRIC_COLUMNS = (*LOSS_METRICS, *DEFAULT_SET, *_FURTHER)
 TRIAL_COLUMNS = (
@@ -101,6 +93,7 @@ TRIAL_COLUMNS = (
 )
 HISTORY_COLUMNS = (
     *("trial_id", *_names(_PASSED), "lr", *_names(_COURSE), *LOSS_METRICS, *DEFAULT_SET, *_names(_RULES), *_FURTHER),
+    _REPORTED.name,
 )
 if taken := {*METRICS} & {*_names(_OWN), *PARAMETERS}:
     raise ValueError(f"a metric has the name of another column: {', '.join(sorted(taken))}; rename the metric")
@@ -110,7 +103,7 @@ OUTCOME_METRICS = tuple(
     if name in METRIC_COLUMNS or any(name == item.name and item.role in ("progress", "cost") for item in _OWN)
 )
 """The numeric columns that say how a trial ended."""
-HISTORY_METRICS = tuple(name for name in HISTORY_COLUMNS if name not in ("trial_id", "step"))
+HISTORY_METRICS = tuple(name for name in HISTORY_COLUMNS if name not in ("trial_id", "step", _REPORTED.name))
 AUTO_LR_COLUMNS = ("trial_id", "step", *UPDATE_COLUMNS)
 LANDSCAPE_COLUMNS = (
     *("trial_id", "step", "eta", "x", "retain_loss", "forget_loss", "slope", "curvature", "loss_zero", "eta_star"),

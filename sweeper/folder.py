@@ -1,20 +1,18 @@
-"""The folder of a sweep: begun with its settings in sweep.json, read again to go on, held by one driver at a time."""
+"""The folder of a sweep: begun with its settings in sweep.json, and read again to go on."""
 
 from __future__ import annotations
 
 import datetime
-import fcntl
 import importlib.metadata
 import json
 import math
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+import uuid
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from search_spaces.durable import write_json
 from sweeper.columns import column_dictionary
-from sweeper.ledger import write_json
 from sweeper.settings import SweepSettings
 from trainables.modality import dataset_modality
 from trainables.target.target import Target
@@ -31,13 +29,24 @@ class UsageError(SweepError):
     """The folder given is not what the command needs."""
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What stays of a sweep's beginning: the id MLflow knows it by, the time, the target (None before it is there)."""
+
+    sweep_id: str
+    created: str
+    target_key: str | None = None
+    target_path: str | None = None
+
+
 def begin(settings: SweepSettings, out: Path) -> None:
     """Make the folder of a new sweep, with the settings in it, so that it can be resumed from its first moment."""
     if (out / "sweep.json").exists():
         raise UsageError(f"{out} holds another sweep")
     out.mkdir(parents=True, exist_ok=True)
     (out / "checkpoints").mkdir(exist_ok=True)
-    describe(out, settings, created=_now())
+    created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    describe(out, settings, Origin(uuid.uuid4().hex, created))
 
 
 def discard(out: Path) -> None:
@@ -68,20 +77,22 @@ def read_settings(out: Path) -> SweepSettings:
     return settings
 
 
-def described(out: Path) -> dict[str, Any]:
-    """The content of sweep.json."""
-    content: dict[str, Any] = json.loads((out / "sweep.json").read_text(encoding="utf-8"))
-    return content
+def read_origin(out: Path) -> Origin:
+    """How the sweep in a folder began."""
+    content = json.loads((out / "sweep.json").read_text(encoding="utf-8"))
+    target = content["target"] or {}
+    return Origin(content["sweep_id"], content["created"], target.get("key"), target.get("path"))
 
 
-def describe(out: Path, settings: SweepSettings, *, created: str, target: Target | None = None) -> None:
+def describe(out: Path, settings: SweepSettings, origin: Origin, *, target: Target | None = None) -> None:
     """Write sweep.json; what only the target knows is filled in once it is there."""
     guess = math.log(target.vocabulary_size) if target is not None else None
     unit = dataset_modality(settings.base.dataset).unit
     content = {
         "format": FORMAT,
+        "sweep_id": origin.sweep_id,
         "name": settings.name,
-        "created": created,
+        "created": origin.created,
         "command": settings.command,
         "versions": {name: importlib.metadata.version(name) for name in _VERSIONS},
         "settings": settings.to_dict(),
@@ -95,18 +106,3 @@ def describe(out: Path, settings: SweepSettings, *, created: str, target: Target
         "target": {"key": target.key, "path": target.path} if target is not None else None,
     }
     write_json(out / "sweep.json", content)
-
-
-@contextmanager
-def exclusive(out: Path) -> Iterator[None]:
-    """Hold the folder: two drivers on one sweep would run every trial twice. A killed driver lets go by itself."""
-    with (out / ".lock").open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise UsageError(f"the sweep in {out} is running in another process; wait for it or stop it") from None
-        yield
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

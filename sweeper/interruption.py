@@ -57,6 +57,11 @@ def held_back() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
+def forget_tune() -> None:
+    """Tune's loop is over: a signal ends what goes on now, and is not passed on to the loop."""
+    signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+
+
 def _listen() -> None:
     """Take SIGINT and SIGTERM: while Tune's loop runs it is told to end by the SIGUSR1 it listens to; else, or at the
     second signal, KeyboardInterrupt ends whatever goes on."""

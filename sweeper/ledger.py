@@ -1,4 +1,4 @@
-"""The record of a sweep on disk: trials.csv, history.csv and auto_lr.csv, appended as things happen, and sweep.json.
+"""The record of a sweep on disk: trials.csv, history.csv and auto_lr.csv, appended as things happen.
 
 trials.csv is the truth about which trials are done: a row is written and synced before anyone is told, so that after
 ``kill -9`` a resumed sweep keeps exactly the trials that have a row. A line torn by the kill is dropped.
@@ -8,20 +8,30 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import os
-import uuid
+import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from search_spaces.durable import append, whole_lines, write_whole
 from sweeper.columns import AUTO_LR_COLUMNS, HISTORY_COLUMNS, TRIAL_COLUMNS
 
 Row = dict[str, object]
 
 
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A place in a log: which file it was, and the byte behind the last row read."""
+
+    inode: int = 0
+    offset: int = 0
+
+
 class CsvLog:
-    """A CSV file that only grows, whole lines at a time."""
+    """A CSV file that only grows, whole rows at a time, or is replaced whole."""
 
     def __init__(self, path: Path, columns: Sequence[str], *, sync: bool) -> None:
         self.path = path
@@ -29,58 +39,81 @@ class CsvLog:
         self._sync = sync
 
     def read(self) -> list[dict[str, str]]:
-        """The complete rows; a last line without its newline was torn and is left out."""
+        """The complete rows; a last one that was torn is left out."""
+        return self.read_on(Mark())[0]
+
+    def read_on(self, mark: Mark, *, limit: int = -1) -> tuple[list[dict[str, str]], Mark]:
+        """The complete rows behind ``mark``, of about ``limit`` bytes, and the mark behind them.
+
+        All rows where the file was replaced since.
+        """
         if not self.path.is_file():
-            return []
-        with self.path.open(newline="", encoding="utf-8") as file:
-            text = file.read()
-        return list(csv.DictReader(io.StringIO(text[: text.rfind("\n") + 1], newline="")))
+            return [], Mark()
+        with self.path.open("rb") as file:
+            inode = os.fstat(file.fileno()).st_ino
+            start = mark.offset if mark.inode == inode else 0
+            file.seek(start)
+            content = _whole_rows(file.read(limit))
+        names = None if start == 0 else self.columns
+        rows = csv.DictReader(io.StringIO(content.decode(), newline=""), fieldnames=names)
+        return list(rows), Mark(inode, start + len(content))
 
     def append(self, rows: Iterable[Mapping[str, object]]) -> None:
         """Add rows, after a header in a new file; on disk when this returns if the log is a synced one.
 
         Raises:
-            OSError: the disk is full or the folder is gone; nothing of the rows is to be relied on then.
+            OSError: the disk is full or the folder is gone; none of the rows is in the file then.
         """
-        buffer = io.StringIO(newline="")
-        writer = csv.writer(buffer, lineterminator="\n")
-        new = not self.path.is_file() or self.path.stat().st_size == 0
-        if new:
-            writer.writerow(self.columns)
-        for row in rows:
-            writer.writerow([_cell(row.get(column)) for column in self.columns])
-        # Unbuffered: a buffer that could not be written would be tried again when the file is closed.
-        with self.path.open("ab", buffering=0) as file:
-            size = file.tell()
-            left = memoryview(buffer.getvalue().encode())
-            try:
-                while left:
-                    left = left[file.write(left) :]
-                if self._sync:
-                    os.fsync(file.fileno())
-            except OSError:
-                # Half a line on a full disk would swallow the next one.
-                os.truncate(self.path, size)
-                raise
+        append(self.path, self._lines(rows), header=self._lines([], header=True), sync=self._sync)
 
     def rewrite(self, rows: Iterable[Mapping[str, object]]) -> None:
         """Replace the whole file, all at once."""
-        staging = CsvLog(self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex[:8]}"), self.columns, sync=True)
-        try:
-            staging.append(rows)
-            staging.path.replace(self.path)
-        finally:
-            staging.path.unlink(missing_ok=True)
+        write_whole(self.path, self._lines(rows, header=True), sync=True)
+
+    def _lines(self, rows: Iterable[Mapping[str, object]], *, header: bool = False) -> bytes:
+        buffer = io.StringIO(newline="")
+        writer = csv.writer(buffer, lineterminator="\n")
+        if header:
+            writer.writerow(self.columns)
+        writer.writerows([_cell(row.get(column)) for column in self.columns] for row in rows)
+        return buffer.getvalue().encode()
 
 
 class Ledger:
-    """The CSV files of one sweep folder."""
+    """The CSV files of one sweep folder, and the rows that wait for a disk that refuses them."""
 
     def __init__(self, out: Path) -> None:
         self.out = out
         self.trials = CsvLog(out / "trials.csv", TRIAL_COLUMNS, sync=True)
         self.history = CsvLog(out / "history.csv", HISTORY_COLUMNS, sync=False)
         self.auto_lr = CsvLog(out / "auto_lr.csv", AUTO_LR_COLUMNS, sync=False)
+        # In this order: a kill in between must not leave a finished trial without its last report for ever.
+        self._waiting: dict[CsvLog, list[Row]] = {self.history: [], self.auto_lr: [], self.trials: []}
+
+    @property
+    def unwritten(self) -> int:
+        """How many rows of finished trials are not on disk."""
+        return len(self._waiting[self.trials])
+
+    def add_report(self, trial_id: str, report: Mapping[str, Any]) -> None:
+        """Put down a report of a trial, with the AutoLR updates in it, for :meth:`write`."""
+        self._waiting[self.history].append({"trial_id": trial_id, "reported_at": time.time(), **report})
+        self._waiting[self.auto_lr] += [{"trial_id": trial_id, **update} for update in report.get("auto_lr", ())]
+
+    def add_trial(self, row: Row) -> None:
+        """Put down the row of a trial that is over, for :meth:`write`."""
+        self._waiting[self.trials].append(row)
+
+    def write(self) -> None:
+        """Write what was put down.
+
+        Raises:
+            OSError: the disk refuses; what is not written waits for the next call.
+        """
+        for log, rows in self._waiting.items():
+            if rows:
+                log.append(rows)
+                rows.clear()
 
     def finished_ids(self) -> set[str]:
         """The trials that have a row, however they ended."""
@@ -108,34 +141,19 @@ class Ledger:
 
     def sort(self) -> None:
         """Put trials.csv in the order of trial ids and the logs in that of (trial id, step)."""
-        trials = self.trials.read()
-        trials.sort(key=lambda row: row["trial_id"])
-        self.trials.rewrite(trials)
-        for log in (self.history, self.auto_lr):
-            if log.path.is_file():
+        for log in (self.trials, self.history, self.auto_lr):
+            if log is self.trials or log.path.is_file():
                 rows = log.read()
-                rows.sort(key=lambda row: (row["trial_id"], int(row["step"])))
+                rows.sort(key=lambda row: (row["trial_id"], int(row.get("step", 0))))
                 log.rewrite(rows)
 
 
-def write_json(path: Path, content: object) -> None:
-    """Write JSON all at once; NaN and infinities become null, as JSON has none."""
-    staging = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
-    try:
-        staging.write_text(json.dumps(_finite(content), indent=2) + "\n", encoding="utf-8")
-        staging.replace(path)
-    finally:
-        staging.unlink(missing_ok=True)
-
-
-def _finite(value: object) -> object:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): _finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    return value
+def _whole_rows(content: bytes) -> bytes:
+    """The part of a growing CSV file without a torn last row, which may end at a line break inside its quotes."""
+    content = whole_lines(content)
+    while content.count(b'"') % 2:
+        content = whole_lines(content[:-1])
+    return content
 
 
 def _cell(value: object) -> object:

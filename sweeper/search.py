@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from search_spaces.durable import cut_torn_line
 from search_spaces.space import Space
 from sweeper.trade_off import Objective
 from trainables.run.reports import Status
@@ -59,7 +60,8 @@ class SweepStudy:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         logging.getLogger("optuna").setLevel(logging.ERROR)
         log = out / "optuna.log"
-        _mend_journal(log)
+        cut_torn_line(log)
+        log.with_name(f"{log.name}.lock").unlink(missing_ok=True)  # a killed driver's: the caller holds the folder
         storage = JournalStorage(JournalFileBackend(str(log)))
         self._space = space
         self._objectives = tuple(objectives)
@@ -194,14 +196,3 @@ def _number(value: object) -> float:
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return math.nan
-
-
-def _mend_journal(log: Path) -> None:
-    """Cut a line torn by a kill and take away a lock nobody holds; the caller holds the sweep folder."""
-    log.with_name(f"{log.name}.lock").unlink(missing_ok=True)
-    if log.is_file():
-        content = log.read_bytes()
-        whole = content.rfind(b"\n") + 1
-        if whole < len(content):
-            with log.open("r+b") as file:
-                file.truncate(whole)

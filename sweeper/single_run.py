@@ -9,8 +9,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from search_spaces.durable import write_json
 from sweeper.columns import LANDSCAPE_COLUMNS, TRIAL_COLUMNS
-from sweeper.ledger import CsvLog, Ledger, Row, write_json
+from sweeper.ledger import CsvLog, Ledger, Row
 from sweeper.progress import prepare_with_progress
 from sweeper.unfinished import UnfinishedRun
 from trainables.models.checkpoints import save_model
@@ -73,9 +74,8 @@ def _run(
             losses = {name: round(value, 4) for name, value in report.losses.items()}
             bar.update(task, completed=report.epoch, description=f"{spec.method} {losses}")
             if ledger is not None:
-                ledger.history.append([{"trial_id": spec.spec_hash, **report.row()}])
-                if report.auto_lr:
-                    ledger.auto_lr.append({"trial_id": spec.spec_hash, **update} for update in report.auto_lr)
+                ledger.add_report(spec.spec_hash, report.row() | {"auto_lr": report.auto_lr})
+                ledger.write()
             if unfinished is not None and report.status is None:
                 unfinished.save(run)
     if out is not None and run.auto_lr.landscape:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import signal
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -19,9 +18,10 @@ from typing import Any
 
 from rich.console import Console
 
+from search_spaces.durable import exclusive
 from sweeper.display import Display
-from sweeper.folder import SweepError, UsageError, describe, described, exclusive, read_settings
-from sweeper.interruption import Interrupted, held_back, interruptible, is_interrupted
+from sweeper.folder import SweepError, UsageError, describe, read_origin, read_settings
+from sweeper.interruption import Interrupted, forget_tune, held_back, interruptible, is_interrupted
 from sweeper.ledger import Ledger
 from sweeper.placement import PlacementError, address_problem, ray_cluster
 from sweeper.progress import prepare_with_progress
@@ -71,10 +71,10 @@ def run(out: Path, *, console: Console) -> Summary:
         Interrupted: stopped by Ctrl-C or SIGTERM; ``run`` again goes on.
     """
     settings = read_settings(out)
-    with exclusive(out), interruptible():
-        content = described(out)
-        begun_with = content.get("target")
-        if begun_with is None and settings.address is not None:
+    in_use = UsageError(f"the sweep in {out} is running in another process; wait for it or stop it")
+    with exclusive(out, in_use), interruptible():  # two drivers would run every trial twice
+        origin = read_origin(out)
+        if origin.target_path is None and settings.address is not None:
             # What the cluster cannot do is to be said before a target is fine-tuned for hours.
             with _joined(settings, (out.resolve(),)):
                 pass
@@ -82,13 +82,13 @@ def run(out: Path, *, console: Console) -> Summary:
             f"the model or the data of the sweep in {out} have changed since it began: new trials could not be "
             "compared with the old ones; begin a new sweep"
         )
-        if begun_with and _trains_another(settings.base, Path(begun_with["path"])):
+        if origin.target_path and _trains_another(settings.base, Path(origin.target_path)):
             raise changed
         target = prepare_with_progress(settings.base, console=console)
-        if begun_with and begun_with["key"] != target.key:
+        if origin.target_key not in (None, target.key):
             raise changed
-        describe(out, settings, created=content["created"], target=target)
-        return _run(settings, out, target, console)
+        describe(out, settings, origin, target=target)
+        return _run(settings, out, origin.sweep_id, target, console)
 
 
 def _trains_another(base: TrialSpec, begun_with: Path) -> bool:
@@ -108,7 +108,7 @@ def _joined(settings: SweepSettings, shared: tuple[Path, ...]) -> Iterator[int]:
         yield slots
 
 
-def _run(settings: SweepSettings, out: Path, target: Target, console: Console) -> Summary:
+def _run(settings: SweepSettings, out: Path, sweep_id: str, target: Target, console: Console) -> Summary:
     ledger = Ledger(out)
     study = SweepStudy(
         out,
@@ -125,10 +125,11 @@ def _run(settings: SweepSettings, out: Path, target: Target, console: Console) -
     restore = _restorable(storage, again)
     ledger.mend({trial_id: step for trial_id, (_, step) in restore.items()})
     tracker = Tracker(
+        ledger=ledger,
+        sweep_id=sweep_id,
         uri=settings.tracking_uri,
         experiment=settings.experiment,
         sweep_name=settings.name,
-        spool=out / "mlflow-spool",
         parent_params={"trials": settings.trials, "sampler": settings.sampler, **settings.base.row()},
         parent_tags={"sweep": settings.name, "out": str(out.resolve()), "objectives": settings.objectives},
         artifact_root=(sqlite_path(settings.tracking_uri) or Path.cwd() / "mlflow.db").parent / "mlartifacts",
@@ -141,7 +142,6 @@ def _run(settings: SweepSettings, out: Path, target: Target, console: Console) -
         display=Display(console, trials=settings.trials, done=len(rows), scores=primary_metrics(target.data.modality)),
         make_spec=lambda config: settings.make_spec(config, target_key=target.key),
     )
-    session.send_missing(rows)
     try:
         left = settings.trials - len(rows)
         if left > 0:
@@ -204,7 +204,7 @@ def _tune(
         try:
             tuner.fit()
         finally:
-            signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+            forget_tune()
 
 
 def _trial_name(trial: Any) -> str:
@@ -234,8 +234,8 @@ def _conclude(settings: SweepSettings, out: Path, session: SweepSession, console
     )
     with console.status("sending what is left to MLflow") if console.is_terminal else _nothing():
         delivered = session.tracker.close(timeout=60.0)
-    if session.unwritten:
-        raise SweepError(f"{session.unwritten} finished trials could not be written to {out}: is the disk full?")
+    if session.ledger.unwritten:
+        raise SweepError(f"{session.ledger.unwritten} finished trials could not be written to {out}: is the disk full?")
     if interrupted:
         raise Interrupted
     return Summary(

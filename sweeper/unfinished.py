@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
-import time
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO
 
-from sweeper.ledger import Ledger, write_json
+from search_spaces.durable import Throttle, exclusive, remove_leftovers, write_json
+from sweeper.ledger import Ledger
 from trainables.run.run import UnlearningRun
 from trainables.spec import TrialSpec
 from trainables.target.training_state import load_state_file, save_state_file
@@ -42,29 +39,20 @@ class RunFile:
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def write(self, out: Path) -> None:
-        """Write the file whole."""
-        content = {"spec": self.spec.to_dict(), "landscape_points": self.landscape_points, "command": self.command}
-        write_json(out / RUN_FILE, content)
-
-    def difference(self, spec: TrialSpec, *, landscape_points: int) -> str | None:
-        """In which settings ``spec`` is another run, in words; None where it is this one.
-
-        A ``spec`` without a target key is taken to be of the same target.
-        """
-        spec = spec if spec.target_key else replace(spec, target_key=self.spec.target_key)
-        if spec.spec_hash == self.spec.spec_hash and landscape_points == self.landscape_points:
-            return None
-        mine, given = _settings(self.spec, self.landscape_points), _settings(spec, landscape_points)
-        return ", ".join(name for name in given if given[name] != mine[name])
-
 
 def other_run_problem(out: Path, spec: TrialSpec, *, landscape_points: int) -> str | None:
-    """Why ``spec`` cannot go on in ``out``, where an unfinished run lies; None where it can or there is none."""
+    """Why ``spec`` cannot go on in ``out``, where an unfinished run lies; None where it can or there is none.
+
+    A ``spec`` without a target key is taken to be of the same target.
+    """
     found = RunFile.read(out)
-    names = found.difference(spec, landscape_points=landscape_points) if found is not None else None
-    if found is None or names is None:
+    if found is None:
         return None
+    spec = spec if spec.target_key else replace(spec, target_key=found.spec.target_key)
+    if (spec.spec_hash, landscape_points) == (found.spec.spec_hash, found.landscape_points):
+        return None
+    theirs, given = _settings(found.spec, found.landscape_points), _settings(spec, landscape_points)
+    names = ", ".join(name for name in given if given[name] != theirs[name])
     return (
         f"--out {out}: it holds an unfinished run with another {names}; go on with that by "
         f"'{found.command}', or name another folder"
@@ -77,24 +65,16 @@ class UnfinishedRun:
     def __init__(self, out: Path) -> None:
         self.out = out
         self._state = out / STATE_FILE
-        self._saved_at = time.monotonic()
-        self._cost = 0.0
+        self._throttle = Throttle(share=SAVE_SHARE)
 
-    @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
+    def held(self) -> AbstractContextManager[None]:
         """Keep other processes away from the folder.
 
         Raises:
             OtherRun: another one is at it.
         """
         self.out.mkdir(parents=True, exist_ok=True)
-        lock = self.out / ".lock"
-        with lock.open("a+") as file:
-            _lock(file, self.out)
-            try:
-                yield
-            finally:
-                lock.unlink(missing_ok=True)
+        return exclusive(self.out, OtherRun(f"--out {self.out}: this run is going on in another process"))
 
     def begin(self, run: UnlearningRun, *, landscape_points: int, command: str) -> float:
         """Take up the saved state, and cut the logs to it; returns the epochs done, 0 where there is no whole state.
@@ -104,9 +84,9 @@ class UnfinishedRun:
         """
         if problem := other_run_problem(self.out, run.spec, landscape_points=landscape_points):
             raise OtherRun(problem)
-        RunFile(run.spec, landscape_points, command).write(self.out)
-        for torn in self.out.glob(f".{STATE_FILE}.*"):  # a kill in the middle of saving
-            torn.unlink()
+        content = {"spec": run.spec.to_dict(), "landscape_points": landscape_points, "command": command}
+        write_json(self.out / RUN_FILE, content)
+        remove_leftovers(self._state)
         (self.out / "landscape.csv").unlink(missing_ok=True)  # written at the end of a run, and then whole
         if (state := load_state_file(self._state)) is not None:
             run.load_state_dict(state)
@@ -116,24 +96,14 @@ class UnfinishedRun:
 
     def save(self, run: UnlearningRun) -> None:
         """Write the state whole, if it is due. A disk that refuses costs the state, not the run."""
-        if time.monotonic() - self._saved_at < self._cost / SAVE_SHARE:
-            return
-        started = time.monotonic()
-        save_state_file({**run.state_dict(), "landscape": run.auto_lr.landscape}, self._state)
-        self._saved_at = time.monotonic()
-        self._cost = self._saved_at - started
+        if self._throttle.is_due():
+            with self._throttle.saving():
+                save_state_file({**run.state_dict(), "landscape": run.auto_lr.landscape}, self._state)
 
     def discard(self) -> None:
         """The run is over."""
         for path in (self._state, self.out / RUN_FILE):
             path.unlink(missing_ok=True)
-
-
-def _lock(file: IO[str], out: Path) -> None:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise OtherRun(f"--out {out}: this run is going on in another process") from None
 
 
 def _settings(spec: TrialSpec, landscape_points: int) -> dict[str, object]:

@@ -18,6 +18,7 @@ from typing import Any
 from ray import tune
 from ray.tune.result import SHOULD_CHECKPOINT
 
+from search_spaces.durable import Throttle, write_whole
 from trainables.models.checkpoints import save_model
 from trainables.run.reports import Status
 from trainables.run.run import UnlearningRun
@@ -28,8 +29,7 @@ from trainables.target.target import Target
 from trainables.target.training_state import load_state_file
 
 STATE_FILE = "state.pt"
-_SAVE_SHARE = 0.02
-_SAVE_EVERY_SECONDS = 15.0
+SAVE_EVERY_SECONDS = 15.0
 
 _workspaces: dict[tuple[str, str], Workspace] = {}
 
@@ -82,18 +82,16 @@ class UnlearningTrainable(tune.Trainable):
             result["outcome"] = self._outcome({"status": str(Status.FAILED), "error": self._explain(error)})
             self._run = None
         result[tune.result.DONE] = "outcome" in result
-        result[SHOULD_CHECKPOINT] = "outcome" not in result and self._save_is_due()
+        result[SHOULD_CHECKPOINT] = "outcome" not in result and self._throttle.is_due()
         return result
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         """The whole state of the run, so that it goes on bit for bit elsewhere."""
         import torch
 
-        started = time.monotonic()
-        if self._run is not None:
-            torch.save(self._run.state_dict(), Path(checkpoint_dir) / STATE_FILE)
-        self._saved_at = time.monotonic()
-        self._save_seconds = self._saved_at - started
+        with self._throttle.saving():
+            if self._run is not None:
+                torch.save(self._run.state_dict(), Path(checkpoint_dir) / STATE_FILE)
 
     def load_checkpoint(self, checkpoint: str) -> None:
         """Go on from a saved state at the next :meth:`step`."""
@@ -107,8 +105,8 @@ class UnlearningTrainable(tune.Trainable):
         self._run = None
         self._accepted = time.time()
         self._first_step: float | None = None
-        self._saved_at = time.monotonic()
-        self._save_seconds = 0.0
+        # A state of a large model takes long to write: it may cost 2% of the time.
+        self._throttle = Throttle(share=0.02, pause=SAVE_EVERY_SECONDS)
 
     def _start(self) -> UnlearningRun:
         run = UnlearningRun(self._spec, worker_workspace(self._target, self._device))
@@ -122,16 +120,10 @@ class UnlearningTrainable(tune.Trainable):
         reason = f"{type(error).__name__}: {error}".strip().splitlines()[0][:400]
         file = Path("ray") / f"{self._id}.traceback.txt"
         try:
-            (self._out / file).parent.mkdir(parents=True, exist_ok=True)
-            (self._out / file).write_text(traceback.format_exc(), encoding="utf-8")
+            write_whole(self._out / file, traceback.format_exc())
         except OSError:
             return reason
         return f"{reason} (see {file})"
-
-    def _save_is_due(self) -> bool:
-        # A state of a large model takes long to write: saving may cost 2% of the time, and never more often than 15 s.
-        pause = max(_SAVE_EVERY_SECONDS, self._save_seconds / _SAVE_SHARE)
-        return time.monotonic() - self._saved_at >= pause
 
     def _save_model(self) -> str:
         assert self._run is not None

@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from analysis.errors import AnalysisError
-from analysis.frontier.criteria import CRITERIA
 from analysis.frontier.frontier import hypervolume
-from analysis.frontier.trade_off import Objective
-from analysis.study.cells import Cell, Setting, group_cells
+from analysis.study.placed_trials import PlacedTrial, PlacedTrials, placed_trials
+from analysis.tables.columns import Columns, short
+from analysis.tables.problems import Problem, problems_of
+from analysis.tables.sources import Sources, read_source
 from analysis.tables.trial_table import TrialTable
-from analysis.words import number
-
-METRICS = ("verbmem", "utility", "truth_ratio", "forget_loss", "retain_loss")
-"""The columns every table has; others follow where they are filled."""
-_NO_METRIC = frozenset(
-    {"steps", "epochs_done", "forget_loss_capped", "train_seconds", "eval_seconds", "wall_seconds"}
-    | {"started_at", "first_step_at", "ended_at", "generation_seconds", "padding"}
-)
-RULE = (
-    "Each method is shown at one configuration (learning rate and options), without AutoLR and with it: the one with "
-    "the largest share of seeds that meet the paper's thresholds (verbmem below 0.1; utility and truth ratio at least "
-    "70% of No-unlearn), of those the one whose mean objectives dominate the largest share of the box. Choice and "
-    "numbers are from the same seeds. Bold: the mean meets the metric's threshold. Means are over finished seeds; "
-    "a success of some seeds says of how many. ± is the standard deviation over seeds."
-)
+from analysis.words import number, policy_in_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +39,15 @@ class Entry:
         values: by metric; a metric that was not measured is missing.
         success: whether the means meet all thresholds; None where that cannot be judged, as with lost seeds: they have
             no metrics, and the means of the others speak for these only.
+        outcome: that in words: ``yes``, ``no``, ``yes (2 of 3 seeds)`` with lost ones, a dash where it is not known.
     """
 
     label: str
     seeds: int
     lost: int
     values: Mapping[str, Value]
-    success: bool | None
-
-    def success_in_words(self) -> str:
-        """``yes``, ``no``, an en dash where it is not known; ``yes (2 of 3 seeds)`` with lost seeds."""
-        if self.success is None and self.lost and meets_thresholds(self.values):
-            return f"yes ({self.seeds} of {self.seeds + self.lost} seeds)"
-        return {True: "yes", False: "no", None: "\u2013"}[self.success]
+    success: bool | None = None
+    outcome: str = "\u2013"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,143 +61,154 @@ class MethodRow:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonTable:
-    """One model and data set: the No-unlearn model and every method."""
+    """One model and data set: the No-unlearn model and every method; ``rule`` says how an entry was chosen."""
 
     model: str
     dataset: str
     metrics: tuple[str, ...]
     baseline: Entry | None
     rows: tuple[MethodRow, ...]
+    rule: str = ""
 
 
-def comparison_data(
-    parts: Sequence[tuple[TrialTable, Sequence[Objective], Mapping[str, float]]],
-) -> tuple[ComparisonTable, ...]:
-    """A table for every model and data set of the sweeps, each given with its objectives and No-unlearn metrics.
+def comparison_parts(paths: Sequence[Path], columns: Columns) -> list[Sources]:
+    """Every source with its objectives: sweep folders, and CSV files, whose ``columns`` the sweeps may add to.
+
+    A CSV needs a column ``method`` and one for each metric. Its configurations are ranked by the primary metrics, as
+    it has no losses' bounds; so are all where the sweeps have different objectives: those bounds are the same for all.
+
+    Raises:
+        AnalysisError: a source is neither, or cannot be read.
+    """
+    described = columns
+    for path in paths:
+        if (path / "sweep.json").is_file():
+            described = read_source(path, columns).sweep.columns | described
+    found = [read_source(path, described, sweep=f"{i + 1}: {path.name}") for i, path in enumerate(paths)]
+    found = [part if part.sweeps else _ranked_by_scores(part) for part in found]
+    if len({tuple(item.column for item in part.sweep.objectives) for part in found}) > 1:
+        return [_ranked_by_scores(part) for part in found]
+    return found
+
+
+def _ranked_by_scores(part: Sources) -> Sources:
+    objectives = part.table.columns.primary_objectives(part.table.trials.columns)
+    return replace(part, sweep=replace(part.sweep, objectives=objectives))
+
+
+def comparison_data(parts: Sequence[Sources]) -> tuple[ComparisonTable, ...]:
+    """A table for every model and data set.
 
     Raises:
         AnalysisError: no trial at all, or sweeps on one model and data set whose No-unlearn metrics differ: they had
             different targets.
     """
-    baselines: dict[tuple[str, str], Mapping[str, float]] = {}
-    for table, _, baseline in parts:
-        for pair in dict.fromkeys(zip(table.trials["model"], table.trials["dataset"], strict=True)):
-            known = baselines.setdefault(pair, baseline)
-            if known and baseline and not _same(known, baseline):
+    baselines: dict[Problem, Mapping[str, float]] = {}
+    for part in parts:
+        own = part.sweep.baseline
+        for problem in problems_of(part.table):
+            known = baselines.setdefault(problem, own)
+            if any(not math.isclose(known[name], own[name], rel_tol=1e-6) for name in known.keys() & own.keys()):
                 raise AnalysisError(
-                    f"the sweeps on {pair[0]}, {pair[1]} have different No-unlearn models: compare them one at a time"
+                    f"the sweeps on {problem} have different No-unlearn models: compare them one at a time"
                 )
-            baselines[pair] = known or baseline
-    columns, cells, _ = group_cells([(table, objectives) for table, objectives, _ in parts])
-    if not cells:
+            baselines[problem] = known or own
+    placed = placed_trials([(part.table, part.sweep.objectives) for part in parts])
+    if not placed.trials:
         raise AnalysisError("there is no trial to compare yet")
-    return tuple(
-        _table(pair, [cell for cell in cells if (cell.problem.model, cell.problem.dataset) == pair], columns, baseline)
-        for pair, baseline in baselines.items()
-    )
+    merged = TrialTable.merge([part.table for part in parts])
+    return tuple(_table(problem, placed, merged, baseline) for problem, baseline in baselines.items())
 
 
 def _table(
-    pair: tuple[str, str], cells: Sequence[Cell], columns: Sequence[str], baseline: Mapping[str, float]
+    problem: Problem, placed: PlacedTrials, merged: TrialTable, baseline: Mapping[str, float]
 ) -> ComparisonTable:
-    finished = [cell.row for cell in cells if cell.row["status"] == "finished"]
-    more = _other_metrics(finished, columns)
+    trials = [trial for trial in placed.trials if (trial.case.model, trial.case.dataset) == problem]
+    here = (merged.trials["model"] == problem.model) & (merged.trials["dataset"] == problem.dataset)
+    metrics = merged.of(merged.trials[here]).measured(_in_order(merged.columns))
     rows = []
-    for problem in dict.fromkeys(cell.problem for cell in cells):
-        own = [cell for cell in cells if cell.problem == problem]
-        rows.append(
-            MethodRow(
-                problem.method,
-                _chosen([cell for cell in own if not cell.variant], columns, more, baseline),
-                _chosen([cell for cell in own if cell.variant], columns, more, baseline),
-            )
-        )
-    top = None
-    if baseline:
-        values = {name: Value(baseline[name], None, None) for name in more if name in baseline}
-        top = Entry("No-unlearn", 1, 0, values, None)
-    return ComparisonTable(*pair, more, top, tuple(rows))
+    for case in dict.fromkeys(trial.case for trial in trials):
+        own = [trial for trial in trials if trial.case == case]
+        arms = [[trial for trial in own if bool(trial.variant) is on] for on in (False, True)]
+        rows.append(MethodRow(case.method, *(_chosen(arm, placed, metrics, baseline) for arm in arms)))
+    values = {name: Value(baseline[name], None, None) for name in metrics if name in baseline}
+    top = Entry("No-unlearn", 1, 0, values) if baseline else None
+    return ComparisonTable(*problem, metrics, top, tuple(rows), _rule(merged.columns))
 
 
-def _other_metrics(rows: Sequence[pd.Series], columns: Sequence[str]) -> tuple[str, ...]:
-    """The paper's metrics, then every other outcome of the trials that is a number."""
-    found = dict.fromkeys(METRICS)
-    for row in rows:
-        names = list(row.index)
-        outcome = names[names.index("status") + 1 :]
-        found |= dict.fromkeys(name for name in outcome if name not in _NO_METRIC and _number(row[name]) is not None)
-    filled = {name for row in rows for name in found if name in row.index and _number(row[name]) is not None}
-    return tuple(name for name in found if name in filled)
+def _in_order(columns: Columns) -> tuple[str, ...]:
+    """The paper's metrics, the losses, then every other metric."""
+    asked = [name for name in columns.metrics if columns[name].primary or name in columns.thresholds]
+    return tuple(dict.fromkeys([*asked, *columns.losses, *columns.metrics]))
 
 
 def _chosen(
-    cells: Sequence[Cell], columns: Sequence[str], metrics: Sequence[str], baseline: Mapping[str, float]
+    trials: Sequence[PlacedTrial], placed: PlacedTrials, metrics: Sequence[str], baseline: Mapping[str, float]
 ) -> Entry | None:
     """The entry of the configuration the rule picks."""
-    configurations: dict[tuple[str, float | None, Setting], list[Cell]] = {}
-    for cell in cells:
-        configurations.setdefault((cell.variant, cell.lr, cell.setting), []).append(cell)
+    configurations: dict[tuple[object, ...], list[PlacedTrial]] = {}
+    for trial in trials:
+        configurations.setdefault((trial.variant, trial.lr, trial.setting), []).append(trial)
     best: tuple[tuple[float, float], Entry] | None = None
-    for (variant, lr, setting), members in configurations.items():
-        done = [cell for cell in members if cell.row["status"] == "finished"]
+    for members in configurations.values():
+        done = [trial.row for trial in members if trial.row["status"] == "finished"]
         if not done:
             continue
-        values = _values([cell.row for cell in done], metrics, baseline)
-        rate = [] if lr is None else [f"lr {number(lr)}"]
-        if variant:
-            rate = [" from ".join([f"AutoLR {variant}", *rate])]
-        options = [
-            f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
-            for name, value in zip(columns, setting, strict=True)
-            if value is not None
-        ]
-        lost = len(members) - len(done)
-        success = meets_thresholds(values)
-        entry = Entry(", ".join([*rate, *options]), len(done), lost, values, None if success and lost else success)
-        successes = sum(_row_success(cell.row, baseline) for cell in done) / len(members)
+        successes = sum(placed.columns.success(_score(row), baseline) is True for row in done) / len(members)
         # A diverged seed attains the worst corner.
-        costs = [cell.costs for cell in members]
-        scored = [item for item in costs if item is not None]
-        share = 0.0
-        if scored:
-            worst = np.ones_like(scored[0])
-            share = hypervolume([np.mean([worst if item is None else item for item in costs], axis=0)])
+        size = next((len(trial.costs) for trial in members if trial.costs is not None), 0)
+        costs = [np.ones(size) if trial.costs is None else trial.costs for trial in members]
+        share = hypervolume([np.mean(costs, axis=0)]) if size else 0.0
         if best is None or (successes, share) > best[0]:
-            best = (successes, share), entry
+            best = (successes, share), _entry(members, done, placed, metrics, baseline)
     return None if best is None else best[1]
 
 
-def _values(rows: Sequence[pd.Series], metrics: Sequence[str], baseline: Mapping[str, float]) -> dict[str, Value]:
-    thresholds = {item.column: item for item in CRITERIA}
-    found = {}
+def _entry(
+    members: Sequence[PlacedTrial], done: Sequence[pd.Series], placed: PlacedTrials, metrics: Sequence[str],
+    baseline: Mapping[str, float],
+) -> Entry:  # fmt: skip
+    first, lost = members[0], len(members) - len(done)
+    rate = [] if first.lr is None else [f"lr {number(first.lr)}"]
+    options = [
+        f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in zip(placed.setting_columns, first.setting, strict=True)
+        if value is not None
+    ]
+    label = ", ".join([*([policy_in_words(first.variant, first.lr)] if first.variant else rate), *options])
+    values = {}
     for name in metrics:
-        numbers = [number for row in rows if (number := _number(row.get(name))) is not None]
-        if not numbers:
-            continue
-        mean = math.fsum(numbers) / len(numbers)
-        deviation = float(np.std(numbers, ddof=1)) if len(numbers) > 1 else None
-        met = thresholds[name].met(mean, baseline.get(name)) if name in thresholds else None
-        found[name] = Value(mean, deviation, met)
-    return found
+        scores = [score for row in done if (score := _score(row)(name)) is not None]
+        if scores:
+            mean, deviation = math.fsum(scores) / len(scores), float(np.std(scores, ddof=1)) if scores[1:] else None
+            threshold = placed.columns[name].threshold
+            values[name] = Value(mean, deviation, threshold.met(mean, baseline.get(name)) if threshold else None)
+    success = placed.columns.success(lambda name: values[name].mean if name in values else None, baseline)
+    if success and lost:
+        return Entry(label, len(done), lost, values, None, f"yes ({len(done)} of {len(members)} seeds)")
+    return Entry(label, len(done), lost, values, success, {True: "yes", False: "no", None: "\u2013"}[success])
 
 
-def meets_thresholds(values: Mapping[str, Value]) -> bool | None:
-    """Whether these means meet all of the paper's thresholds; None where one cannot be judged."""
-    verdicts = [values[item.column].met if item.column in values else None for item in CRITERIA]
-    if False in verdicts:
-        return False
-    return None if None in verdicts else True
+def _score(row: pd.Series) -> Callable[[str], float | None]:
+    """The finite numbers of a row, by column."""
+
+    def score(name: str) -> float | None:
+        value = row.get(name)
+        return float(value) if isinstance(value, (int, float, np.number)) and math.isfinite(float(value)) else None
+
+    return score
 
 
-def _row_success(row: pd.Series, baseline: Mapping[str, float]) -> bool:
-    return all(item.met(_number(row.get(item.column)), baseline.get(item.column)) for item in CRITERIA)
-
-
-def _number(value: object) -> float | None:
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.number)):
-        return None
-    return float(value) if math.isfinite(float(value)) else None
-
-
-def _same(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
-    return all(math.isclose(one[name], other[name], rel_tol=1e-6) for name in one.keys() & other.keys())
+def _rule(columns: Columns) -> str:
+    """How an entry was chosen, and what bold means."""
+    asked: dict[str, list[str]] = {}
+    for name, threshold in columns.thresholds.items():
+        asked.setdefault(threshold.words(), []).append(short(name))
+    said = "; ".join(f"{' and '.join(names)} {words}" for words, names in asked.items())
+    return (
+        "Each method is shown at one configuration (learning rate and options), without AutoLR and with it: the one "
+        f"with the largest share of seeds that meet the paper's thresholds ({said or 'none of them applies here'}), of "
+        "those the one whose mean objectives dominate the largest share of the box. Choice and numbers are from the "
+        "same seeds. Bold: the mean meets the metric's threshold. Means are over finished seeds; a success of some "
+        "seeds says of how many. ± is the standard deviation over seeds."
+    )

@@ -5,22 +5,13 @@ from __future__ import annotations
 import csv
 import html
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from analysis.comparison.comparison import RULE, ComparisonTable, Entry, Value
+from analysis.comparison.comparison import ComparisonTable, Entry, Value
+from analysis.tables.columns import short
 from analysis.words import counted, number
 
-_HEADERS = MappingProxyType(
-    {
-        "verbmem": "VerbMem",
-        "utility": "Utility",
-        "truth_ratio": "Truth ratio",
-        "forget_loss": "Forget loss",
-        "retain_loss": "Retain loss",
-        "forget_truth_ratio": "Forget truth ratio",
-    }
-)
 _LATEX = {
     **{character: f"\\{character}" for character in "&%$#_{}"},
     "\\": r"\textbackslash{}",
@@ -33,23 +24,27 @@ _LATEX = {
     "→": r"$\to$",
     "–": "--",
 }
-Bold = Callable[[str], str]
+_STYLE = (
+    "body{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:75rem;padding:0 1rem;color:#222}"
+    ".scroll{overflow-x:auto}table{border-collapse:collapse}th,td{padding:.35rem .7rem;text-align:left;"
+    "border-bottom:1px solid #ddd;vertical-align:top}td.n{text-align:right;white-space:nowrap}"
+    "th[scope=row]{white-space:nowrap}td:last-child{min-width:18rem}"
+)
+_NOTHING = "–"
+Words = Callable[[str], str]
+Sides = tuple[Entry | None, Entry | None]
 
 
 def markdown(tables: Sequence[ComparisonTable]) -> str:
     """A GitHub-flavoured table for every model and data set, the rule below."""
     blocks = []
     for table in tables:
-        header = ["Method", *map(_header, table.metrics), "Success", "Configuration"]
-        rows = [[_markdown(text) for text in header], ["---", *["---:"] * len(table.metrics), "---", "---"]]
-        for label, without, with_auto in _entries(table):
-            cells = [_cell(table, name, without, with_auto, _markdown, "**{}**".format) for name in table.metrics]
-            rows.append(
-                [_markdown(label), *cells, _success(without, with_auto), _markdown(_chosen(without, with_auto))]
-            )
+        rows = [[_markdown(text) for text in _header(table)], ["---", *["---:"] * len(table.metrics), "---", "---"]]
+        for label, sides, cells in _rows(table, _markdown, "**{}**".format):
+            rows.append([_markdown(label), *cells, _success(sides), _markdown(_chosen(sides))])
         lines = ["| " + " | ".join(row) + " |" for row in rows]
         blocks.append("\n".join([f"### {_markdown(_title(table))}", "", *lines]))
-    return "\n\n".join([*blocks, _note()]) + "\n"
+    return "\n\n".join([*blocks, _note(tables)]) + "\n"
 
 
 def latex(tables: Sequence[ComparisonTable]) -> str:
@@ -59,33 +54,27 @@ def latex(tables: Sequence[ComparisonTable]) -> str:
     """
     blocks = []
     for table in tables:
-        header = ["Method", *map(_header, table.metrics)]
         lines = []
-        for label, without, with_auto in _entries(table):
-            cells = [_cell(table, name, without, with_auto, _tex, r"\textbf{{{}}}".format) for name in table.metrics]
-            lines.append(" & ".join([_tex(label), *cells]) + r" \\")
-            if without is table.baseline and without is not None:
-                lines.append(r"\midrule")
-        chosen = "; ".join(f"{row.method}: {_chosen(row.without, row.with_auto)}" for row in table.rows)
-        caption = f"{_title(table)}. {_note()} Configurations: {chosen}."
-        blocks.append(
-            "\n".join(
-                [
-                    r"\begin{table}[t]",
-                    r"\centering\small",
-                    rf"\caption{{{_tex(caption)}}}",
-                    r"\resizebox{\textwidth}{!}{%",
-                    rf"\begin{{tabular}}{{l{'r' * len(table.metrics)}}}",
-                    r"\toprule",
-                    " & ".join(map(_tex, header)) + r" \\",
-                    r"\midrule",
-                    *lines,
-                    r"\bottomrule",
-                    r"\end{tabular}}",
-                    r"\end{table}",
-                ]
-            )
-        )
+        for label, sides, cells in _rows(table, _tex, r"\textbf{{{}}}".format):
+            rule = [r"\midrule"] if table.baseline is not None and sides[0] is table.baseline else []
+            lines += [" & ".join([_tex(label), *cells]) + r" \\", *rule]
+        chosen = "; ".join(f"{row.method}: {_chosen((row.without, row.with_auto))}" for row in table.rows)
+        caption = f"{_title(table)}. {_note(tables)} Configurations: {chosen}."
+        block = [
+            r"\begin{table}[t]",
+            r"\centering\small",
+            rf"\caption{{{_tex(caption)}}}",
+            r"\resizebox{\textwidth}{!}{%",
+            rf"\begin{{tabular}}{{l{'r' * len(table.metrics)}}}",
+            r"\toprule",
+            " & ".join(map(_tex, _header(table)[:-2])) + r" \\",
+            r"\midrule",
+            *lines,
+            r"\bottomrule",
+            r"\end{tabular}}",
+            r"\end{table}",
+        ]
+        blocks.append("\n".join(block))
     return "% needs \\usepackage{booktabs,graphicx}\n" + "\n\n".join(blocks) + "\n"
 
 
@@ -96,22 +85,13 @@ def comma_separated(tables: Sequence[ComparisonTable]) -> str:
     columns = ("model", "dataset", "method", "auto_lr", "configuration", "seeds", "lost", "success")
     writer.writerow((*columns, "metric", "mean", "deviation", "meets_threshold"))
     for table in tables:
-        for label, without, with_auto in _entries(table):
-            for policy, entry in (("off", without), ("on", with_auto)):
-                if entry is None:
-                    continue
-                shared = (
-                    table.model,
-                    table.dataset,
-                    label,
-                    policy,
-                    entry.label,
-                    entry.seeds,
-                    entry.lost,
-                    entry.success,
-                )
-                for name, value in entry.values.items():
-                    writer.writerow((*shared, name, value.mean, value.deviation, value.met))
+        for label, *sides in _entries(table):
+            for policy, entry in zip(("off", "on"), sides, strict=True):
+                if entry is not None:
+                    chosen = (entry.label, entry.seeds, entry.lost, entry.success)
+                    for name, value in entry.values.items():
+                        scores = (name, value.mean, value.deviation, value.met)
+                        writer.writerow((table.model, table.dataset, label, policy, *chosen, *scores))
     return buffer.getvalue()
 
 
@@ -119,30 +99,18 @@ def web_page(tables: Sequence[ComparisonTable]) -> str:
     """One self-contained page."""
     blocks = []
     for table in tables:
-        header = ["Method", *map(_header, table.metrics), "Success", "Configuration"]
-        rows = ["<tr>" + "".join(f"<th scope='col'>{html.escape(text)}</th>" for text in header) + "</tr>"]
-        for label, without, with_auto in _entries(table):
-            cells = [
-                _cell(table, name, without, with_auto, html.escape, "<strong>{}</strong>".format)
-                for name in table.metrics
-            ]
-            last = [_success(without, with_auto), html.escape(_chosen(without, with_auto))]
-            body = "".join(f"<td class='n'>{cell}</td>" for cell in cells) + "".join(
-                f"<td>{cell}</td>" for cell in last
-            )
-            rows.append(f"<tr><th scope='row'>{html.escape(label)}</th>{body}</tr>")
+        lines = ["".join(f"<th scope='col'>{html.escape(text)}</th>" for text in _header(table))]
+        for label, sides, cells in _rows(table, html.escape, "<strong>{}</strong>".format):
+            scores = "".join(f"<td class='n'>{cell}</td>" for cell in cells)
+            words = "".join(f"<td>{html.escape(text)}</td>" for text in (_success(sides), _chosen(sides)))
+            lines.append(f"<th scope='row'>{html.escape(label)}</th>{scores}{words}")
+        rows = "\n".join(f"<tr>{line}</tr>" for line in lines)
         title = html.escape(_title(table))
-        blocks.append(f"<h2>{title}</h2>\n<div class='scroll'><table>\n" + "\n".join(rows) + "\n</table></div>")
-    style = (
-        "body{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:75rem;padding:0 1rem;color:#222}"
-        ".scroll{overflow-x:auto}table{border-collapse:collapse}th,td{padding:.35rem .7rem;text-align:left;"
-        "border-bottom:1px solid #ddd;vertical-align:top}td.n{text-align:right;white-space:nowrap}"
-        "th[scope=row]{white-space:nowrap}td:last-child{min-width:18rem}"
-    )
+        blocks.append(f"<h2>{title}</h2>\n<div class='scroll'><table>\n{rows}\n</table></div>")
     return (
         "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'><title>Comparison of methods</title>"
-        f"<meta name='viewport' content='width=device-width'><style>{style}</style></head>\n<body>"
-        "<h1>Methods without and with AutoLR</h1>\n" + "\n".join(blocks) + f"\n<p>{html.escape(_note())}</p>"
+        f"<meta name='viewport' content='width=device-width'><style>{_STYLE}</style></head>\n<body>"
+        "<h1>Methods without and with AutoLR</h1>\n" + "\n".join(blocks) + f"\n<p>{html.escape(_note(tables))}</p>"
         "</body></html>\n"
     )
 
@@ -158,41 +126,49 @@ def _entries(table: ComparisonTable) -> list[tuple[str, Entry | None, Entry | No
     return [*top, *((row.method, row.without, row.with_auto) for row in table.rows)]
 
 
-def _cell(
-    table: ComparisonTable, name: str, without: Entry | None, with_auto: Entry | None, escape: Bold, bold: Bold
-) -> str:
-    """``without → with``, each in bold where it meets its threshold; the No-unlearn row has one side."""
-    sides = [without] if without is not None and without is table.baseline else [without, with_auto]
-    if with_auto is None and all(row.with_auto is None for row in table.rows):
-        sides = [without]
-    texts = []
-    for entry in sides:
-        value = entry.values.get(name) if entry is not None else None
-        text = escape(_shown(value))
-        texts.append(bold(text) if value is not None and value.met else text)
-    return escape(" → ").join(texts)
+def _rows(table: ComparisonTable, escape: Words, bold: Words) -> Iterator[tuple[str, Sides, list[str]]]:
+    """The label, the entries and the metrics' cells of every row, No-unlearn on top.
+
+    A cell is ``without → with``, each in bold where it meets its threshold; the No-unlearn row has one side.
+    """
+    both = any(row.with_auto is not None for row in table.rows)
+    for label, without, with_auto in _entries(table):
+        alone = not both or (without is not None and without is table.baseline)
+        cells = []
+        for name in table.metrics:
+            texts = []
+            for entry in (without,) if alone else (without, with_auto):
+                value = entry.values.get(name) if entry is not None else None
+                text = escape(_shown(value))
+                texts.append(bold(text) if value is not None and value.met else text)
+            cells.append(escape(" → ").join(texts))
+        yield label, (without, with_auto), cells
+
+
+def _header(table: ComparisonTable) -> list[str]:
+    names = [short(name) for name in table.metrics]
+    return ["Method", *(name[:1].upper() + name[1:] for name in names), "Success", "Configuration"]
 
 
 def _shown(value: Value | None) -> str:
     if value is None:
-        return "–"
+        return _NOTHING
     return number(value.mean) if value.deviation is None else f"{number(value.mean)} ± {number(value.deviation)}"
 
 
-def _success(without: Entry | None, with_auto: Entry | None) -> str:
-    sides = [entry.success_in_words() for entry in (without, with_auto) if entry is not None]
-    return " → ".join(sides) or "–"
+def _success(sides: Sides) -> str:
+    return " → ".join(entry.outcome for entry in sides if entry is not None) or _NOTHING
 
 
-def _chosen(without: Entry | None, with_auto: Entry | None) -> str:
+def _chosen(sides: Sides) -> str:
     """``lr 1e-4, c 0.9 (2 seeds) → AutoLR clip/fresh from lr 1e-4``."""
     texts = []
-    for entry in (without, with_auto):
+    for entry in sides:
         if entry is None or entry.label == "No-unlearn":
             continue
         seeds = counted(entry.seeds, "seed") + (f", {entry.lost} lost" if entry.lost else "")
         texts.append(f"{entry.label} ({seeds})" if entry.label else seeds)
-    return " → ".join(texts) or "–"
+    return " → ".join(texts) or _NOTHING
 
 
 def _title(table: ComparisonTable) -> str:
@@ -200,12 +176,8 @@ def _title(table: ComparisonTable) -> str:
     return " on ".join(name for name in (table.model, table.dataset) if name) or "All methods"
 
 
-def _note() -> str:
-    return f"Cells: without → with AutoLR. {RULE}"
-
-
-def _header(name: str) -> str:
-    return _HEADERS.get(name, name)
+def _note(tables: Sequence[ComparisonTable]) -> str:
+    return f"Cells: without → with AutoLR. {tables[0].rule if tables else ''}"
 
 
 def _markdown(text: str) -> str:

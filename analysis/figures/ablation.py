@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from analysis.figures.panels import scale_for
+from analysis.figures.panels import PanelFigure, figure_of, scale_for
 from analysis.figures.scales import apply_scale, limits_of
-from analysis.figures.selection import METRICS, auto_lr_on, label_of, numbers, selected, swept
-from analysis.figures.style import MUTED, OKABE_ITO, PAPER, house_style
-from analysis.tables.sweep_file import SweepFile
-from analysis.tables.trial_table import TrialTable
+from analysis.figures.selection import selected, shown_metrics
+from analysis.figures.style import MUTED, OKABE_ITO, PAPER, house_style, legend_of, plots
+from analysis.tables.columns import Columns, short
+from analysis.tables.sources import Sources
+from analysis.tables.trial_table import TrialTable, auto_lr_on, numbers
 from analysis.words import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-_POLICY = ("auto_lr", "auto_lr_smoothing", "auto_lr_probe", "auto_lr_every", "auto_lr_start", "auto_lr_probe_batches")
+    from pandas.core.groupby import SeriesGroupBy
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,39 +46,27 @@ class AblationPanel:
     changes: tuple[Change, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AblationData:
-    """``name`` is the stem of the figure's files, ``caption`` what a reader must know to read it."""
-
-    name: str
-    title: str
-    caption: str
-    panels: tuple[AblationPanel, ...]
-
-
-def ablation_data(table: TrialTable, sweep: SweepFile) -> AblationData | None:
+def ablation_data(sources: Sources) -> PanelFigure[AblationPanel] | None:
     """Per method and metric, without and with AutoLR; None where no method has finished trials of both kinds.
 
     Trials that agree in every setting but AutoLR's own are pairs, and a method's values are means over its pairs.
     A method without pairs is shown by the trial of each arm nearest to the ideal corner.
     """
-    finished = swept(table.finished)
+    table = sources.table
+    finished, columns = table.own.finished, table.columns
     on = auto_lr_on(finished)
     panels = []
-    for metric in METRICS:
+    for metric in shown_metrics(table):
         changes = []
         for method in sorted(set(finished.loc[on, "method"]) & set(finished.loc[~on, "method"])):
-            rows = finished[finished["method"] == method]
-            change = _paired(rows, table, metric, method) or _best(rows, table, sweep, metric, method)
+            rows = table.of(finished[finished["method"] == method])
+            change = _paired(rows, metric, method) or _best(replace(sources, table=rows), metric, method)
             changes += [change] if change else []
         if changes:
             values = [value for change in changes for value in (change.without, change.with_auto)]
-            scale = scale_for(values) if metric.endswith("loss") else "linear"
-            better = "higher" if metric in ("forget_loss", "utility") else "lower"
-            panels.append(AblationPanel(label_of(metric), better, scale, tuple(changes)))
-    if not panels:
-        return None
-    lost = sum(_unfinished_pairs(rows, table) for _, rows in swept(table.trials).groupby("method"))
+            scale = scale_for(values) if columns.is_loss(metric) else "linear"
+            panels.append(AblationPanel(_axis(columns, metric), columns.better(metric), scale, tuple(changes)))
+    lost = sum(_unfinished_pairs(table.of(rows)) for _, rows in table.own.trials.groupby("method"))
     paired = all(change.pairs for panel in panels for change in panel.changes)
     how = (
         "Means over pairs of trials that differ in the learning-rate policy alone (their number in brackets)."
@@ -88,26 +76,19 @@ def ablation_data(table: TrialTable, sweep: SweepFile) -> AblationData | None:
     )
     if lost:
         how += f" Left out: {counted(lost, 'pair')} of which a trial did not finish."
-    return AblationData("auto_lr_ablation", "Without and with AutoLR", how, tuple(panels))
+    return figure_of(panels, name="auto_lr_ablation", title="Without and with AutoLR", caption=how)
 
 
-def draw_ablation(data: AblationData) -> Figure:
+def draw_ablation(data: PanelFigure[AblationPanel]) -> Figure:
     """One panel per metric, a line from the value without to the value with AutoLR per method."""
     with house_style():
-        from matplotlib.figure import Figure
-
         columns = min(2, len(data.panels))
-        rows = -(-len(data.panels) // columns)
         height = max(1.9, 0.9 + 0.34 * max(len(panel.changes) for panel in data.panels))
-        figure = Figure(figsize=(9.2 if columns == 2 else 6.0, rows * height + 1.0), layout="constrained")
-        grid = figure.subplots(rows, columns, squeeze=False).flatten().tolist()
-        for axes, panel in zip(grid, data.panels, strict=False):
+        width = 9.2 if columns == 2 else 6.0
+        figure, grid = plots(data.title, len(data.panels), columns, width=width, height=height, more=1.0)
+        for axes, panel in zip(grid, data.panels, strict=True):
             _dumbbells(axes, panel)
-        for axes in grid[len(data.panels) :]:
-            axes.remove()
-        figure.suptitle(data.title, x=0.01, ha="left", fontsize=13, fontweight="bold")
-        handles, names = grid[0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside lower left", ncols=2)
+        legend_of(figure, grid[0])
         return figure
 
 
@@ -124,43 +105,46 @@ def _dumbbells(axes: Axes, panel: AblationPanel) -> None:
     axes.set_ylim(-0.6, len(places) - 0.4)
     apply_scale(axes, "x", panel.scale, *limits_of(panel.scale, [*before, *after]))
     axes.set_title(panel.label + (", log scale" if panel.scale == "log" else ""), loc="left", fontsize=10)
-    axes.set_xlabel("\u2190 better" if panel.better == "lower" else "better \u2192")
+    axes.set_xlabel({"lower": "\u2190 better", "higher": "better \u2192"}.get(panel.better, ""))
 
 
-def _paired(rows: pd.DataFrame, table: TrialTable, metric: str, method: str) -> Change | None:
+def _axis(columns: Columns, metric: str) -> str:
+    unit = columns[metric].unit
+    return f"{short(metric)} ({unit})" if unit else short(metric)
+
+
+def _paired(table: TrialTable, metric: str, method: str) -> Change | None:
     """The means over trials that agree in every other setting; of several alike in one arm their mean."""
-    values = numbers(rows, metric)
-    kept = rows[np.isfinite(values)]
-    if kept.empty:
-        return None
-    arms = pd.DataFrame({"on": auto_lr_on(kept), "value": values[np.isfinite(values)]})
-    means = arms.groupby([_settings(kept, table), "on"])["value"].mean().unstack("on")
-    if not {True, False} <= set(means.columns):
-        return None
-    pairs = means.dropna()
+    known = table.of(table.trials[np.isfinite(numbers(table.trials, metric))])
+    values = pd.DataFrame({"value": numbers(known.trials, metric)})
+    pairs = _by_policy(known, values).mean().unstack("on").reindex(columns=[False, True]).dropna()
     if pairs.empty:
         return None
     return Change(method, float(pairs[False].mean()), float(pairs[True].mean()), len(pairs))
 
 
-def _settings(rows: pd.DataFrame, table: TrialTable) -> pd.Series:
-    """What partners of a pair agree in, as text; a missing setting is one too: two trials without a c agree in it."""
-    same = [name for name in table.spec_columns if name in rows.columns and name not in _POLICY]
-    return rows[same].map(str).agg("|".join, axis=1) if same else pd.Series("", index=rows.index)
-
-
-def _unfinished_pairs(rows: pd.DataFrame, table: TrialTable) -> int:
+def _unfinished_pairs(table: TrialTable) -> int:
     """How many pairs have no finished trial in an arm."""
-    arms = pd.DataFrame({"on": auto_lr_on(rows), "finished": rows["status"] == "finished"})
-    pairs = arms.groupby([_settings(rows, table), "on"])["finished"].any().unstack("on")
-    if not {True, False} <= set(pairs.columns):
-        return 0
-    return int((~pairs.dropna().astype(bool)).any(axis=1).sum())
+    values = pd.DataFrame({"value": table.trials["status"] == "finished"})
+    pairs = _by_policy(table, values).any().unstack("on").reindex(columns=[False, True]).dropna()
+    return int((~pairs.astype(bool)).any(axis=1).sum())
 
 
-def _best(rows: pd.DataFrame, table: TrialTable, sweep: SweepFile, metric: str, method: str) -> Change | None:
-    labelled = rows.assign(_on=auto_lr_on(rows))
-    best = selected(TrialTable(labelled, table.history, table.spec_columns), sweep, by=("_on",))
+def _by_policy(table: TrialTable, values: pd.DataFrame) -> SeriesGroupBy[Any, Any]:
+    """The values of trials that agree in every setting but AutoLR's, with it ``on`` or not.
+
+    Settings are compared as text; a missing one is one too: two trials without a c agree in it.
+    """
+    rows = table.trials
+    same = [name for name in table.spec_columns if table.columns[name].role != "auto_lr"]
+    settings = rows[same].map(str).agg("|".join, axis=1) if len(rows) else pd.Series(dtype=object)
+    return values.groupby([settings, auto_lr_on(rows).rename("on")])["value"]
+
+
+def _best(sources: Sources, metric: str, method: str) -> Change | None:
+    trials = sources.table.trials
+    labelled = sources.table.of(trials.assign(_on=auto_lr_on(trials)))
+    best = selected(replace(sources, table=labelled), by=("_on",))
     found = dict(zip(best["_on"], numbers(best, metric), strict=True))
     without, with_auto = found.get(False), found.get(True)
     if without is None or with_auto is None or not np.isfinite([without, with_auto]).all():

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from analysis.figures.panels import Guide, Line, Panel, PanelFigure, finite_line, scale_for
-from analysis.figures.selection import auto_lr_on, numbers, selected, trial_name
+from analysis.figures.panels import Guide, Line, Panel, PanelFigure, figure_of, finite_lines, scale_for
+from analysis.figures.selection import selected
 from analysis.figures.style import INK, MUTED, OKABE_ITO
-from analysis.tables.sweep_file import SweepFile
-from analysis.tables.trial_table import TrialTable
-from analysis.words import number
+from analysis.tables.sources import Sources
+from analysis.tables.trial_table import auto_lr_on, numbers
+from analysis.words import number, trial_name
 
 _MOST_TRIALS = 6
 _MOST_STEPS = 3
@@ -20,93 +21,76 @@ _REASONS = ("no descent", "no curvature", "not finite")
 _MARKERS = ("x", "s", "^", "v", "P", "D")
 
 
-def auto_lr_data(updates: pd.DataFrame, table: TrialTable, sweep: SweepFile) -> PanelFigure | None:
+def auto_lr_data(sources: Sources) -> PanelFigure[Panel] | None:
     """The rate before each update, the fitted ``eta*``, and the updates that kept the rate, by reason.
 
-    ``updates`` are the rows of auto_lr.csv. One panel per method, of its AutoLR trial nearest to the ideal corner (of
-    the first trials, while none has finished), at most six.
+    From the rows of auto_lr.csv. One panel per method, of its AutoLR trial nearest to the ideal corner (of the first
+    trials, while none has finished), at most six.
     """
+    updates, table = sources.auto_lr, sources.table
     if updates.empty:
         return None
     trials = table.trials[auto_lr_on(table.trials) & table.trials["trial_id"].isin(set(updates["trial_id"]))]
-    chosen = selected(_only(table, trials), sweep)
+    chosen = selected(replace(sources, table=table.of(trials)))
     names = {str(row["trial_id"]): trial_name(row) for _, row in chosen.iterrows()}
-    if not names:
-        names = {str(trial_id): f"trial {trial_id}" for trial_id in dict.fromkeys(updates["trial_id"])}
-    panels = [
-        panel
-        for trial_id, name in list(names.items())[:_MOST_TRIALS]
-        if (panel := _rates(updates[updates["trial_id"] == trial_id], name))
-    ]
-    if not panels:
-        return None
-    return PanelFigure(
+    names = names or {str(trial_id): f"trial {trial_id}" for trial_id in dict.fromkeys(updates["trial_id"])}
+    shown = [_rates(updates[updates["trial_id"] == trial], name) for trial, name in list(names.items())[:_MOST_TRIALS]]
+    return figure_of(
+        (panel for panel in shown if panel),
         name="auto_lr_log",
         title="What AutoLR did at each update",
         caption="The learning rate in use, the minimiser eta* of the fitted parabola, and the updates that kept the "
         "rate because the parabola had no minimum ahead, by reason.",
-        panels=tuple(panels),
     )
 
 
-def landscape_data(landscape: pd.DataFrame) -> PanelFigure | None:
+def landscape_data(sources: Sources) -> PanelFigure[Panel] | None:
     """The retain and forget loss along the update direction at several steps of one trial, with the fitted parabola.
 
-    ``landscape`` are the rows of landscape.csv: several ``x`` (in units of the learning rate, the model at
-    ``theta - x d``) per step. The parabola is ``loss_zero - slope x + curvature x^2 / 2``; eta and eta* are marked.
-    Of several trials the first is drawn.
+    From the rows of landscape.csv: several ``x`` (in units of the learning rate, the model at ``theta - x d``) per
+    step. The parabola is ``loss_zero - slope x + curvature x^2 / 2``; eta and eta* are marked. Of several trials the
+    first is drawn.
     """
+    landscape, columns = sources.landscape, sources.table.columns
     if landscape.empty:
         return None
     rows = landscape[landscape["trial_id"] == landscape["trial_id"].iloc[0]]
     steps = sorted(step for step in set(numbers(rows, "step")) if np.isfinite(step))
     places = np.unique(np.linspace(0, len(steps) - 1, min(len(steps), _MOST_STEPS)).round().astype(int))
     at = [rows[numbers(rows, "step") == steps[place]] for place in places]
+    unit = next((columns[name].unit for name in columns.losses), "")
     # The forget loss rises so much faster that beside it the retain loss would be a flat line.
-    panels = [panel for loss in ("retain", "forget") for part in at if (panel := _landscape(part, loss))]
-    if not panels:
-        return None
-    return PanelFigure(
+    shown = [_landscape(part, loss, unit) for loss in ("retain", "forget") for part in at]
+    return figure_of(
+        (panel for panel in shown if panel),
         name="loss_landscape",
         title="Losses along the update direction",
         caption="Losses of the model theta - x d, with the parabola AutoLR fits to the retain loss (same batch), the "
         "learning rate eta of the probe, and the minimiser eta*; x is measured in learning rates.",
-        panels=tuple(panels),
         columns=3,
     )
-
-
-def _only(table: TrialTable, trials: pd.DataFrame) -> TrialTable:
-    return TrialTable(trials, table.history, table.spec_columns)
 
 
 def _rates(rows: pd.DataFrame, title: str) -> Panel | None:
     steps, eta, best = (numbers(rows, name) for name in ("step", "eta", "eta_star"))
     fallback = rows["fallback"].map(str) if "fallback" in rows.columns else pd.Series("", index=rows.index)
     scale = scale_for([value for value in [*eta, *best] if value > 0])
-    lines: list[Line] = []
-    for name, values, colour, look, marker in (
-        ("learning rate eta", eta, OKABE_ITO[0], "line", "o"),
-        ("eta* of the parabola", best, OKABE_ITO[1], "marks", "D"),
-    ):
-        line = finite_line(name, steps, values, colour, look=look, marker=marker, positive=scale == "log")
-        lines += [line] if line else []
+    log = scale == "log"
+    lines: list[Line] = [
+        *finite_lines("learning rate eta", steps, eta, OKABE_ITO[0], positive=log),
+        *finite_lines("eta* of the parabola", steps, best, OKABE_ITO[1], look="marks", marker="D", positive=log),
+    ]
     found = [reason for reason in dict.fromkeys([*_REASONS, *fallback]) if reason not in ("", "nan")]
     for i, reason in enumerate(found):
-        kept = fallback == reason
-        marker = _MARKERS[i % len(_MARKERS)]
-        line = finite_line(
-            f"kept: {reason}", steps[kept], eta[kept], INK, look="marks", marker=marker, filled=False,
-            positive=scale == "log",
-        )  # fmt: skip
-        lines += [line] if line else []
+        kept, look = fallback == reason, {"look": "marks", "marker": _MARKERS[i % len(_MARKERS)]}
+        lines += finite_lines(f"kept: {reason}", steps[kept], eta[kept], INK, **look, filled=False, positive=log)
     if not lines:
         return None
     label = "learning rate" + (", log scale" if scale == "log" else "")
     return Panel(title, "step", label, tuple(lines), y_scale=scale)
 
 
-def _landscape(rows: pd.DataFrame, loss: str) -> Panel | None:
+def _landscape(rows: pd.DataFrame, loss: str, unit: str) -> Panel | None:
     rows = rows.assign(x=numbers(rows, "x")).sort_values("x", kind="stable")
     x = rows["x"]
     lines = list(_curves(rows, loss))
@@ -119,23 +103,19 @@ def _landscape(rows: pd.DataFrame, loss: str) -> Panel | None:
         if np.isfinite(value) and x.min() <= value <= x.max():
             guides.append(Guide("x", value, label))
     title = f"{loss} loss, step {number(int(first['step']))}"
-    return Panel(title, "x (learning rate)", "nats per token", tuple(lines), guides=tuple(guides))
+    return Panel(title, "x (learning rate)", unit, tuple(lines), guides=tuple(guides))
 
 
 def _curves(rows: pd.DataFrame, loss: str) -> Iterator[Line]:
     x = rows["x"].to_numpy()
-    look = (OKABE_ITO[0], "o") if loss == "retain" else (OKABE_ITO[1], "s")
-    measured = finite_line(f"{loss} loss", x, numbers(rows, f"{loss}_loss"), look[0], look="dots", marker=look[1])
-    if measured is None:
-        return
-    yield measured
-    if loss != "retain":
+    colour, marker = (OKABE_ITO[0], "o") if loss == "retain" else (OKABE_ITO[1], "s")
+    measured = finite_lines(f"{loss} loss", x, numbers(rows, f"{loss}_loss"), colour, look="dots", marker=marker)
+    yield from measured
+    if not measured or loss != "retain":
         return
     zero, slope, curvature = (float(numbers(rows, name).iloc[0]) for name in ("loss_zero", "slope", "curvature"))
     known = x[np.isfinite(x)]
     if np.isfinite([zero, slope, curvature]).all() and len(known) > 1:
         grid = np.linspace(known.min(), known.max(), 60)
-        fitted = finite_line(
-            "fitted parabola", grid, zero - slope * grid + curvature * grid**2 / 2, MUTED, look="dashed"
-        )
-        yield from ([fitted] if fitted else [])
+        fitted = zero - slope * grid + curvature * grid**2 / 2
+        yield from finite_lines("fitted parabola", grid, fitted, MUTED, look="dashed")

@@ -2,109 +2,98 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-import pandas as pd
 
-from analysis.figures.panels import Guide, Line, Panel, PanelFigure, colours_of, finite_line, scale_for
-from analysis.figures.selection import METRICS, label_of, numbers, shown_trials, trial_name
-from analysis.tables.sweep_file import SweepFile
-from analysis.tables.trial_table import TrialTable
+from analysis.figures.panels import Guide, Line, Panel, PanelFigure, colours_of, figure_of, finite_lines, scale_for
+from analysis.figures.selection import panel_title, shown_metrics, shown_trials
+from analysis.tables.sources import Sources
+from analysis.tables.trial_table import numbers, thinned
+from analysis.words import trial_name
 
-_GRADIENTS = ("grad_norm_retain", "grad_norm_forget", "grad_cosine", "c_t", "lr")
+_GRADIENTS = {
+    "grad_norm_retain": "norm",
+    "grad_norm_forget": "norm",
+    "grad_cosine": "cosine",
+    "c_t": "c_t",
+    "lr": "learning rate",
+}
+"""Columns by what their axis says."""
+_SHARES = ("grad_cosine", "c_t")
 _MOST_POINTS = 400
 
 
-def metrics_data(table: TrialTable, sweep: SweepFile) -> PanelFigure | None:
+def metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
     """Losses, and scores where the history has them, over steps: per method the trial nearest to the ideal corner.
 
     Each course begins at step 0 with the No-unlearn model, where that was measured. None without a history.
     """
-    trials = shown_trials(table, sweep)
-    panels = tuple(_panels(table, trials, METRICS, baseline=dict(sweep.baseline), guess=sweep.random_guess_loss))
-    if not panels:
-        return None
-    return PanelFigure(
+    columns = sources.table.columns
+    units = {name: columns[name].unit or panel_title(columns, name) for name in shown_metrics(sources.table)}
+    return figure_of(
+        _panels(sources, units, baseline=sources.sweep.baseline),
         name="metrics_over_steps",
         title="Metrics over steps",
         caption="Per method the finished trial nearest to the ideal corner; step 0 is the No-unlearn model. "
-        "Losses and ROUGE are those of the fixed evaluation sets.",
-        panels=panels,
+        "Losses and scores are those of the fixed evaluation sets.",
     )
 
 
-def gradients_data(table: TrialTable, sweep: SweepFile) -> PanelFigure | None:
+def gradients_data(sources: Sources) -> PanelFigure[Panel] | None:
     """Gradient norms, their cosine, ``c_t`` and the learning rate over steps, of the same trials; None if unknown.
 
     Norms and cosine are only measured by methods that compute the two gradients apart.
     """
-    trials = shown_trials(table, sweep)
-    panels = tuple(_panels(table, trials, _GRADIENTS, baseline={}, guess=None))
-    if not panels:
-        return None
-    return PanelFigure(
+    return figure_of(
+        _panels(sources, _GRADIENTS, baseline={}),
         name="gradients_over_steps",
         title="Gradients and learning rate over steps",
         caption="Means over the steps since the report before. Methods that need one backward pass measure no norms. "
         "A cosine below 0 is a conflict of the two objectives, both minimised.",
-        panels=panels,
     )
 
 
-def _panels(
-    table: TrialTable, trials: pd.DataFrame, columns: Sequence[str], *, baseline: dict[str, float], guess: float | None
-) -> Iterator[Panel]:
+def _panels(sources: Sources, units: Mapping[str, str], *, baseline: Mapping[str, float]) -> Iterator[Panel]:
+    table = sources.table
     # By method in the order of the frontier figure, so that a method has one colour everywhere.
     colours = colours_of(sorted({str(method) for method in table.trials["method"]}))
-    for column in columns:
-        courses = [(row, _course(table, str(row["trial_id"]), column)) for _, row in trials.iterrows()]
-        courses = [(row, (steps, values)) for row, (steps, values) in courses if np.isfinite(values).any()]
-        if not courses:
-            continue
+    trials = shown_trials(sources)
+    for column, unit in units.items():
+        courses = []
+        for _, row in trials.iterrows():
+            reports = thinned(table.history_of(str(row["trial_id"])), _MOST_POINTS)
+            steps, values = numbers(reports, "step").to_numpy(), numbers(reports, column).to_numpy()
+            if np.isfinite(values).any():
+                courses.append((row, steps, values))
         start = baseline.get(column)
-        every = np.concatenate([values for _, (_, values) in courses] + ([np.array([start])] if start else []))
-        # Signed quantities and shares stay linear.
-        scale = "linear" if column in ("grad_cosine", "c_t", "verbmem", "utility") else scale_for(every.tolist())
-        lines = []
-        for row, (steps, values) in courses:
+        every = [value for _, _, values in courses for value in values] + ([start] if start else [])
+        score = table.columns[column].role == "metric" or column in _SHARES
+        scale = "linear" if score else scale_for(every)
+        lines: list[Line] = []
+        for row, steps, values in courses:
             if start is not None and steps[0] > 0:
                 steps, values = np.insert(steps, 0, 0.0), np.insert(values, 0, start)
             colour, marker = colours[str(row["method"])]
-            line = finite_line(
-                trial_name(row), steps, values, colour, look="dots", marker=marker, positive=scale == "log"
-            )
-            lines += [line] if line else []
+            name, log = trial_name(row), scale == "log"
+            lines += finite_lines(name, steps, values, colour, look="dots", marker=marker, positive=log)
         if lines:
             yield Panel(
-                title=label_of(column).partition(" (")[0],
+                title=panel_title(table.columns, column),
                 x_label="step",
-                y_label=_unit(column) + (", log scale" if scale == "log" else ""),
+                y_label=unit + (", log scale" if scale == "log" else ""),
                 lines=tuple(lines),
-                guides=_guides(column, lines, guess),
+                guides=_guides(
+                    column, lines, sources.sweep.random_guess_loss if table.columns[column].of == "forget" else None
+                ),
                 y_scale=scale,
-                y_limits=(-0.03, 1.03) if column in ("c_t", "verbmem", "utility") else None,
+                y_limits=(-0.03, 1.03) if column == "c_t" else table.columns.limits(column),
             )
 
 
 def _guides(column: str, lines: Sequence[Line], guess: float | None) -> tuple[Guide, ...]:
     if column == "grad_cosine":
         return (Guide("y", 0.0),)
-    if column == "forget_loss" and guess is not None and max(y for line in lines for y in line.ys) > guess / 4:
+    if guess is not None and max(y for line in lines for y in line.ys) > guess / 4:
         return (Guide("y", guess, "random guess"),)
     return ()
-
-
-def _unit(column: str) -> str:
-    label = label_of(column)
-    if "(" in label:
-        return label.partition("(")[2].rstrip(")")
-    return {"grad_cosine": "cosine", "c_t": "c_t"}.get(column, "norm" if column.startswith("grad") else label)
-
-
-def _course(table: TrialTable, trial_id: str, column: str) -> tuple[np.ndarray, np.ndarray]:
-    """Steps and values of one trial, each of shape (reports,), at most 400 of them evenly chosen."""
-    rows = table.history_of(trial_id)
-    if len(rows) > _MOST_POINTS:
-        rows = rows.iloc[np.linspace(0, len(rows) - 1, _MOST_POINTS).round().astype(int)]
-    return numbers(rows, "step").to_numpy(), numbers(rows, column).to_numpy()

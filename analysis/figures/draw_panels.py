@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis.figures.panels import ABSENT, GRADES, Gradation, Guide, Line, Panel, PanelFigure
 from analysis.figures.scales import apply_scale, limits_of
-from analysis.figures.style import INK, MUTED, PAPER, house_style, png_bytes, svg_text
-from analysis.files import write_whole
+from analysis.figures.style import INK, MUTED, PAPER, house_style, plots
 from analysis.words import number
 
 if TYPE_CHECKING:
@@ -18,44 +16,26 @@ if TYPE_CHECKING:
 
 _PANEL = (4.6, 3.0)
 _GRADES = 40
+_DASHES: dict[str, Any] = {"dashed": (0, (4, 2))}
 _MARKED = 60
 """A line with more points than this is drawn without a mark on each."""
 
 
-def draw_panels(data: PanelFigure) -> Figure:
+def draw_panels(data: PanelFigure[Panel]) -> Figure:
     """The figure; a panel is about 4.6 x 3 inches, fewer inches across where there are three columns or more."""
     with house_style():
-        from matplotlib.figure import Figure
-
         columns = min(data.columns, max(1, len(data.panels)))
-        rows = math.ceil(len(data.panels) / columns)
         across = min(columns * _PANEL[0], 10.0) if columns > 1 else 6.4
-        names = _names(data)
-        legend_rows = math.ceil(len(names) / (4 if columns > 1 else 2))
-        figure = Figure(figsize=(across, rows * _PANEL[1] + 0.7 + 0.25 * legend_rows), layout="constrained")
-        grid = figure.subplots(rows, columns, squeeze=False).flatten().tolist()
-        for axes, panel in zip(grid, data.panels, strict=False):
+        names, in_a_row = _names(data), 4 if columns > 1 else 2
+        more = 0.7 + 0.25 * math.ceil(len(names) / in_a_row)
+        figure, grid = plots(data.title, len(data.panels), columns, width=across, height=_PANEL[1], more=more)
+        for axes, panel in zip(grid, data.panels, strict=True):
             _panel(axes, panel)
-        for axes in grid[len(data.panels) :]:
-            axes.remove()
-        figure.suptitle(data.title, x=0.01, ha="left", fontsize=13, fontweight="bold")
         if data.gradation is not None:
-            _colour_bar(figure, [axes for axes, _ in zip(grid, data.panels, strict=False)], data.gradation)
+            _colour_bar(figure, grid, data.gradation)
         if names:
-            handles = list(names.values())
-            figure.legend(handles, list(names), loc="outside lower left", ncols=4 if columns > 1 else 2, fontsize=9)
+            figure.legend(list(names.values()), list(names), loc="outside lower left", ncols=in_a_row, fontsize=9)
         return figure
-
-
-def save_figure(figure: Figure, folder: Path, name: str) -> str:
-    """Write ``name``.png and ``name``.svg into ``folder``, which is made if it is not there; the SVG document."""
-    folder.mkdir(parents=True, exist_ok=True)
-    document = svg_text(figure)
-    # The layout, most of the work, is in shares of the figure: it holds for both files.
-    figure.set_layout_engine("none")
-    write_whole(folder / f"{name}.png", png_bytes(figure))
-    write_whole(folder / f"{name}.svg", document)
-    return document
 
 
 def _panel(axes: Axes, panel: Panel) -> None:
@@ -96,16 +76,14 @@ def _panel(axes: Axes, panel: Panel) -> None:
 def _line(axes: Axes, line: Line) -> None:
     face = line.colour if line.filled else PAPER
     if line.look == "marks":
-        edge: dict[str, Any] = {} if line.marker in "x+1" else {"facecolors": face, "edgecolors": line.colour}
-        plain: dict[str, Any] = {"color": line.colour} if line.marker in "x+1" else {}
-        axes.scatter(line.xs, line.ys, s=26, marker=line.marker, linewidths=1.2, zorder=3, **edge, **plain)
+        crossed = line.marker in "x+1"
+        colours: dict[str, Any] = {"color": line.colour} if crossed else {"facecolors": face, "edgecolors": line.colour}
+        axes.scatter(line.xs, line.ys, s=26, marker=line.marker, linewidths=1.2, zorder=3, **colours)
         return
-    marked = line.look == "dots" and len(line.xs) <= _MARKED
-    single = len(line.xs) == 1
+    marked = (line.look == "dots" and len(line.xs) <= _MARKED) or len(line.xs) == 1
     axes.plot(
-        line.xs, line.ys, color=line.colour, linewidth=1.6, zorder=2.5,
-        linestyle=(0, (4, 2)) if line.look == "dashed" else "-",
-        marker=line.marker if marked or single else None, markersize=4, markerfacecolor=face,
+        line.xs, line.ys, color=line.colour, linewidth=1.6, zorder=2.5, linestyle=_DASHES.get(line.look, "-"),
+        marker=line.marker if marked else None, markersize=4, markerfacecolor=face,
     )  # fmt: skip
 
 
@@ -142,7 +120,7 @@ def _colour_bar(figure: Figure, axes: list[Axes], gradation: Gradation) -> None:
     bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(float(value))))
 
 
-def _names(data: PanelFigure) -> dict[str, Any]:
+def _names(data: PanelFigure[Panel]) -> dict[str, Any]:
     """The legend: one handle a name, in the order in which the names first appear."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
@@ -152,10 +130,9 @@ def _names(data: PanelFigure) -> dict[str, Any]:
         for line in panel.lines:
             marked = line.look in ("marks", "dots")
             handle = Line2D(
-                [], [], color=line.colour, linewidth=0 if line.look == "marks" else 1.8,
-                linestyle=(0, (4, 2)) if line.look == "dashed" else "-",
-                marker=line.marker if marked else None, markerfacecolor=line.colour if line.filled else PAPER,
-                markersize=5.5,
+                [], [], color=line.colour, linewidth=0 if line.look == "marks" else 1.8, markersize=5.5,
+                linestyle=_DASHES.get(line.look, "-"), marker=line.marker if marked else None,
+                markerfacecolor=line.colour if line.filled else PAPER,
             )  # fmt: skip
             if line.name:
                 handles.setdefault(line.name, handle)

@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis.figures.callout import place_label
 from analysis.figures.pareto import AxisData, ParetoData, Point
 from analysis.figures.scales import apply_scale
-from analysis.figures.style import (
-    INK,
-    MARKERS,
-    MUTED,
-    OKABE_ITO,
-    PAPER,
-    SHADE,
-    WIDE,
-    house_style,
-    png_bytes,
-    svg_text,
-)
-from analysis.files import write_whole
+from analysis.figures.style import INK, MARKERS, MUTED, OKABE_ITO, PAPER, SHADE, WIDE, house_style
 from analysis.words import number
 
 if TYPE_CHECKING:
@@ -53,21 +39,6 @@ def draw_pareto(
         _guesses(axes, data)
         _words(figure, axes, data, narrow=narrow)
         return figure
-
-
-def save_pareto(data: ParetoData, out: Path, *, name: str = "pareto", links: Mapping[str, str] | None = None) -> str:
-    """Write ``name``.png (1600 x 1100 pixels) and ``name``.svg into ``out``; the SVG document with its ``links``.
-
-    The links lead to places of a page: the file, which stands alone, has none.
-    """
-    out.mkdir(parents=True, exist_ok=True)
-    figure = draw_pareto(data, links=links)
-    document = svg_text(figure)
-    # The layout, most of the work, is in shares of the figure: it holds for both files.
-    figure.set_layout_engine("none")
-    write_whole(out / f"{name}.png", png_bytes(figure))
-    write_whole(out / f"{name}.svg", re.sub(r"</?a\b[^>]*>\n?", "", document))
-    return document
 
 
 def _frontier(axes: Axes, data: ParetoData) -> None:
@@ -109,17 +80,9 @@ def _trials(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None:
         if series.elsewhere:
             xs, ys = _coordinates(series.points)
             drawn = axes.scatter(
-                xs,
-                ys,
-                marker=(4, 1, 0),
-                s=110,
-                color=colour,
-                edgecolors=INK,
-                linewidths=0.7,
-                zorder=4,
-                clip_on=False,
+                xs, ys, marker=(4, 1, 0), s=110, color=colour, edgecolors=INK, linewidths=0.7, zorder=4, clip_on=False,
                 label=series.name,
-            )
+            )  # fmt: skip
             _link(drawn, series.points, links)
             continue
         looks: tuple[tuple[Sequence[Point], dict[str, Any]], ...] = (
@@ -143,30 +106,24 @@ def _trials(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None:
         across, up = zip(*line, strict=True)
         place = next((k for k, series in enumerate(data.methods) if series.name == "gdiff"), 0)
         colour = OKABE_ITO[place % len(OKABE_ITO)]
-        axes.plot(
-            across, up, color=colour, linewidth=1.2, alpha=0.75, zorder=3, label="gdiff over c" if i == 0 else None
-        )
+        label = "gdiff over c" if i == 0 else None
+        axes.plot(across, up, color=colour, linewidth=1.2, alpha=0.75, zorder=3, label=label)
 
 
 def _landmarks(axes: Axes, data: ParetoData, *, narrow: bool) -> None:
     """The model before unlearning, and the trial to take."""
     if data.baseline is not None:
         x, y = data.baseline
-        axes.scatter(
-            [x], [y], marker="*", s=190, color=PAPER, edgecolors=INK, linewidths=1.2, zorder=5, label="No-unlearn"
-        )
+        star: dict[str, Any] = {"marker": "*", "s": 190, "color": PAPER, "edgecolors": INK, "linewidths": 1.2}
+        axes.scatter([x], [y], **star, zorder=5, label="No-unlearn")
     if data.chosen is None:
         return
     axes.scatter(
         [data.chosen.x], [data.chosen.y], s=260, facecolors="none", edgecolors=INK, linewidths=1.3, zorder=5,
         clip_on=False,
     )  # fmt: skip
-    _call_out(
-        axes,
-        data,
-        data.chosen,
-        data.chosen_label.partition("\n")[0].replace(": ", ":\n", 1) if narrow else data.chosen_label,
-    )
+    first = data.chosen_label.partition("\n")[0]
+    _call_out(axes, data, data.chosen, first.replace(": ", ":\n", 1) if narrow else data.chosen_label)
 
 
 def _call_out(axes: Axes, data: ParetoData, point: Point, label: str) -> None:
@@ -184,17 +141,11 @@ def _call_out(axes: Axes, data: ParetoData, point: Point, label: str) -> None:
     box = place_label(at, width, height, points=places(every), line=places(data.staircase))
     right = box.left >= at[0]
     note = axes.annotate(
-        label,
-        (point.x, point.y),
-        xytext=(box.left if right else box.right, (box.bottom + box.top) / 2),
-        textcoords="axes fraction",
-        ha="left" if right else "right",
-        va="center",
-        fontsize=9,
-        zorder=6,
+        label, (point.x, point.y), xytext=(box.left if right else box.right, (box.bottom + box.top) / 2),
+        textcoords="axes fraction", ha="left" if right else "right", va="center", fontsize=9, zorder=6,
         bbox={"boxstyle": "round,pad=0.35", "facecolor": PAPER, "edgecolor": MUTED, "linewidth": 0.7, "alpha": 0.92},
         arrowprops={"arrowstyle": "-", "color": INK, "linewidth": 0.8, "shrinkB": 8},
-    )
+    )  # fmt: skip
     # A long label must not squeeze the plot.
     note.set_in_layout(False)
 

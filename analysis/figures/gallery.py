@@ -4,93 +4,80 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from analysis.figures.ablation import ablation_data, draw_ablation
+from analysis.figures.attainment import AttainmentData, attainment_figures, draw_attainment
 from analysis.figures.auto_lr import auto_lr_data, landscape_data
+from analysis.figures.compute import anytime_panels, tuning_panels
 from analysis.figures.courses import gradients_data, metrics_data
 from analysis.figures.draw_panels import draw_panels
 from analysis.figures.gradient_plane import draw_gradient_plane, gradient_plane_data
+from analysis.figures.learning_rates import final_metrics_data, rate_courses_data
 from analysis.figures.panels import PanelFigure
-from analysis.figures.sensitivity import rate_courses_data, sensitivity_data
-from analysis.figures.study import draw_attainment
-from analysis.figures.study_data import anytime_panels, attainment_figures, tuning_panels
 from analysis.study.lr_study import LrStudy
-from analysis.tables.places import Place, place_stem
+from analysis.tables.problems import Problem, file_stem
 from analysis.tables.sources import Sources
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-
+FIGURES: tuple[tuple[str, Callable[[Sources], PanelFigure[Any] | None], Callable[[Any], Figure]], ...] = (
+    ("sensitivity", final_metrics_data, draw_panels),
+    ("sensitivity", rate_courses_data, draw_panels),
+    ("auto_lr", ablation_data, draw_ablation),
+    ("auto_lr", auto_lr_data, draw_panels),
+    ("auto_lr", landscape_data, draw_panels),
+    ("courses", metrics_data, draw_panels),
+    ("gradients", gradients_data, draw_panels),
+    ("gradients", gradient_plane_data, draw_gradient_plane),
+)
+"""The figures of one model and data set: the section of the page, the data and how to draw them."""
 _SECTIONS = ("sensitivity", "auto_lr", "compute", "courses", "gradients")
 
 
 @dataclass(frozen=True, slots=True)
 class GalleryFigure:
-    """A figure whose data are there: its section, the stem of its files, its words, and how to draw it."""
+    """A figure whose data are there, and how to draw it."""
 
     section: str
-    name: str
-    title: str
-    caption: str
-    draw: Callable[[], Figure]
+    data: PanelFigure[Any] | AttainmentData
+    draw: Callable[[Any], Figure]
 
 
 def gallery(
-    sources: Sources, study: LrStudy | None = None, parts: Mapping[Place, Sources] | None = None
-) -> Iterator[GalleryFigure]:
+    sources: Sources, study: LrStudy | None = None, parts: Mapping[Problem, Sources] | None = None
+) -> list[GalleryFigure]:
     """The figures that the tables, and the study made of them, allow; one whose data are absent is left out.
 
     With several ``parts`` each gets its own: a trial or a mean is never of two models or data sets.
     """
-    found: list[GalleryFigure] = []
-    parts = parts or {("", ""): sources}
-    for place, part in parts.items():
-        items = _of_place(part)
-        if len(parts) > 1:
-            items = (
-                replace(item, name=place_stem(item.name, place), caption=f"{', '.join(place)}. {item.caption}")
-                for item in items
-            )
-        found += items
-    over_all = (anytime_panels(sources), *(tuning_panels(study) if study else ()))
-    for section, data in zip(("compute", *["auto_lr"] * len(over_all)), over_all, strict=False):
-        if data is not None:
-            found.append(_panels(section, data))
-    labels = tuple(objective.name for objective in sources.sweep.objectives)
-    if study is not None and len(labels) == 2:
-        for attained in attainment_figures(study, (labels[0], labels[1])):
-            draw = partial(draw_attainment, attained)
-            found.append(GalleryFigure("auto_lr", attained.name, attained.title, attained.caption, draw))
+    parts = parts or {Problem("", ""): sources}
+    found = []
+    for problem, part in parts.items():
+        for section, data_of, draw in FIGURES:
+            data = data_of(part)
+            if data is not None and len(parts) > 1:
+                caption = f"{problem}. {data.caption}"
+                data = replace(data, name=file_stem(data.name, *problem), caption=caption)
+            found += [GalleryFigure(section, data, draw)] if data is not None else []
+    found += _of_all(sources, study)
     order = list(_SECTIONS)
     # The verdict before its details.
-    yield from sorted(found, key=lambda item: (order.index(item.section), not item.name.startswith("auto_lr_ablation")))
+    first = "auto_lr_ablation"
+    return sorted(found, key=lambda item: (order.index(item.section), not item.data.name.startswith(first)))
 
 
-def _of_place(sources: Sources) -> Iterator[GalleryFigure]:
-    """The figures of one model and data set."""
-    table, sweep = sources.table, sources.sweep
-    panels = (
-        ("sensitivity", sensitivity_data(table, sweep)),
-        ("sensitivity", rate_courses_data(table, sweep)),
-        ("auto_lr", auto_lr_data(sources.auto_lr, table, sweep)),
-        ("auto_lr", landscape_data(sources.landscape)),
-        ("courses", metrics_data(table, sweep)),
-        ("gradients", gradients_data(table, sweep)),
-    )
-    for section, data in panels:
-        if data is not None:
-            yield _panels(section, data)
-    ablation = ablation_data(table, sweep)
-    if ablation is not None:
-        draw = partial(draw_ablation, ablation)
-        yield GalleryFigure("auto_lr", ablation.name, ablation.title, ablation.caption, draw)
-    plane = gradient_plane_data(table, sweep)
-    if plane is not None:
-        yield GalleryFigure("gradients", plane.name, plane.title, plane.caption, partial(draw_gradient_plane, plane))
-
-
-def _panels(section: str, data: PanelFigure) -> GalleryFigure:
-    return GalleryFigure(section, data.name, data.title, data.caption, partial(draw_panels, data))
+def _of_all(sources: Sources, study: LrStudy | None) -> Iterator[GalleryFigure]:
+    """The figures that have a panel or a file for every model and data set."""
+    compute = anytime_panels(sources)
+    if compute is not None:
+        yield GalleryFigure("compute", compute, draw_panels)
+    if study is None:
+        return
+    for curve in tuning_panels(study):
+        yield GalleryFigure("auto_lr", curve, draw_panels)
+    labels = [objective.name for objective in sources.sweep.objectives]
+    if len(labels) == 2:
+        for attained in attainment_figures(study, (labels[0], labels[1])):
+            yield GalleryFigure("auto_lr", attained, draw_attainment)

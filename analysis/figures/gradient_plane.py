@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from analysis.figures.selection import numbers, shown_trials
-from analysis.figures.style import INK, MUTED, OKABE_ITO, house_style
-from analysis.tables.sweep_file import SweepFile
-from analysis.tables.trial_table import TrialTable
+from analysis.figures.panels import PanelFigure, figure_of
+from analysis.figures.selection import shown_trials
+from analysis.figures.style import INK, MUTED, OKABE_ITO, house_style, legend_of, plots
+from analysis.tables.sources import Sources
+from analysis.tables.trial_table import numbers
 from analysis.words import number
 
 if TYPE_CHECKING:
@@ -49,24 +50,14 @@ class Plane:
         return self.direction is not None and _dot(self.direction, self.forget) > 0
 
 
-@dataclass(frozen=True, slots=True)
-class GradientPlaneData:
-    """``name`` is the stem of the figure's files, ``caption`` what a reader must know to read it."""
-
-    name: str
-    title: str
-    caption: str
-    planes: tuple[Plane, ...]
-
-
-def gradient_plane_data(table: TrialTable, sweep: SweepFile, *, share: float = 0.5) -> GradientPlaneData | None:
+def gradient_plane_data(sources: Sources, *, share: float = 0.5) -> PanelFigure[Plane] | None:
     """Of each method's selected trial the measured gradients at the report nearest to ``share`` of its steps.
 
     None where no trial measured both norms, the cosine and ``c_t``.
     """
     planes = []
-    for _, row in shown_trials(table, sweep).iterrows():
-        history = table.history_of(str(row["trial_id"]))
+    for _, row in shown_trials(sources).iterrows():
+        history = sources.table.history_of(str(row["trial_id"]))
         columns = ("step", "grad_norm_retain", "grad_norm_forget", "grad_cosine", "c_t")
         values = np.column_stack([numbers(history, name).to_numpy() for name in columns])
         values = values[np.isfinite(values).all(axis=1) & (values[:, 1:3] >= 0).all(axis=1)]
@@ -80,17 +71,16 @@ def gradient_plane_data(table: TrialTable, sweep: SweepFile, *, share: float = 0
             # Its c_t is this of the norms at every step; the mean of the ratios is not the ratio of the means.
             c_t = forget / (retain + forget)
         planes.append(plane(f"{row['method']}, step {number(int(step))}", retain, forget, cosine, c_t))
-    if not planes:
-        return None
-    return GradientPlaneData(
-        "gradient_plane",
-        "The gradients and the direction of each method",
-        "Norms, cosine and c_t of each method's trial nearest to the ideal corner, at the report nearest to half of "
-        f"its steps ({'; '.join(item.title for item in planes[:_MOST_METHODS])}). All are means over the steps since "
-        "the report before, and d is drawn from these means: it need not be the direction of any one step. (The c_t of "
-        "ngdiff is that of the norms drawn.) A step goes against the direction d. In the region shaded along a "
-        "gradient, a small step against d lowers that objective; where both regions overlap it lowers both.",
-        tuple(planes[:_MOST_METHODS]),
+    planes = planes[:_MOST_METHODS]
+    return figure_of(
+        planes,
+        name="gradient_plane",
+        title="The gradients and the direction of each method",
+        caption="Norms, cosine and c_t of each method's trial nearest to the ideal corner, at the report nearest to "
+        f"half of its steps ({'; '.join(item.title for item in planes)}). All are means over the steps since the report "
+        "before, and d is drawn from these means: it need not be the direction of any one step. (The c_t of ngdiff is "
+        "that of the norms drawn.) A step goes against the direction d. In the region shaded along a gradient, a small "
+        "step against d lowers that objective; where both regions overlap it lowers both.",
     )
 
 
@@ -107,22 +97,15 @@ def plane(title: str, norm_retain: float, norm_forget: float, cosine: float, c_t
     return Plane(title, retain, forget, direction, cosine, c_t)
 
 
-def draw_gradient_plane(data: GradientPlaneData) -> Figure:
+def draw_gradient_plane(data: PanelFigure[Plane]) -> Figure:
     """A square panel per method, up to three in a row."""
     with house_style():
-        from matplotlib.figure import Figure
-
-        columns = min(3, len(data.planes))
-        rows = -(-len(data.planes) // columns)
-        figure = Figure(figsize=(max(3.3 * columns, 6.4), 3.7 * rows + 0.9), layout="constrained")
-        grid = figure.subplots(rows, columns, squeeze=False).flatten().tolist()
-        for axes, item in zip(grid, data.planes, strict=False):
+        columns = min(3, len(data.panels))
+        width = max(3.3 * columns, 6.4)
+        figure, grid = plots(data.title, len(data.panels), columns, width=width, height=3.7, more=0.9)
+        for axes, item in zip(grid, data.panels, strict=True):
             _plane(axes, item)
-        for axes in grid[len(data.planes) :]:
-            axes.remove()
-        figure.suptitle(data.title, x=0.01, ha="left", fontsize=13, fontweight="bold")
-        handles, names = grid[0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside lower left", ncols=2 if columns < 3 else 3, fontsize=9)
+        legend_of(figure, grid[0], columns=max(2, columns), size=9)
         return figure
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from analysis.figures.style import INK, MARKERS, OKABE_ITO
 
@@ -78,31 +79,42 @@ class Gradation:
     high: float
 
 
+P = TypeVar("P")
+
+
 @dataclass(frozen=True, slots=True)
-class PanelFigure:
-    """``name`` is the stem of its files, ``caption`` what a reader must know to read it."""
+class PanelFigure(Generic[P]):
+    """A figure of panels of one kind. ``name`` is the stem of its files, ``caption`` what a reader must know."""
 
     name: str
     title: str
     caption: str
-    panels: tuple[Panel, ...]
+    panels: tuple[P, ...]
     columns: int = 2
     gradation: Gradation | None = None
 
 
-def finite_line(
+def figure_of(
+    panels: Iterable[P], *, name: str, title: str, caption: str, columns: int = 2, gradation: Gradation | None = None
+) -> PanelFigure[P] | None:
+    """The figure; None without a panel."""
+    found = tuple(panels)
+    return PanelFigure(name, title, caption, found, columns, gradation) if found else None
+
+
+def finite_lines(
     name: str, xs: Iterable[float], ys: Iterable[float], colour: str, *, look: str = "line", marker: str = "o",
     filled: bool = True, positive: bool = False,
-) -> Line | None:  # fmt: skip
-    """The line through the points that are finite (and positive, where a log axis needs it); None if none is."""
+) -> tuple[Line, ...]:  # fmt: skip
+    """The line through the points that are finite (and positive, where a log axis needs it); () if none is."""
     pairs = [
         (float(x), float(y))
         for x, y in zip(xs, ys, strict=True)
         if math.isfinite(x) and math.isfinite(y) and (y > 0 or not positive)
     ]
     if not pairs:
-        return None
-    return Line(name, tuple(x for x, _ in pairs), tuple(y for _, y in pairs), colour, look, marker, filled)
+        return ()
+    return (Line(name, tuple(x for x, _ in pairs), tuple(y for _, y in pairs), colour, look, marker, filled),)
 
 
 def scale_for(values: Iterable[float]) -> str:

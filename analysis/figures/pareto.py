@@ -10,17 +10,14 @@ import numpy as np
 import pandas as pd
 
 from analysis.figures.scales import limits_of, scale_of
-from analysis.figures.selection import auto_lr_on, label_of, numbers, own_frontier, swept
-from analysis.frontier.frontier import Frontier, frontier
-from analysis.frontier.recommendation import recommend
-from analysis.frontier.trade_off import Floats, Objective, measured, values_of
+from analysis.frontier.frontier import Frontier, frontier, recommend
+from analysis.tables.objectives import Floats, Objective, measured, values_of
 from analysis.tables.sweep_file import SweepFile
-from analysis.tables.trial_table import STATUSES, TrialTable
-from analysis.words import counted, number, settings_in_words, varying_columns
+from analysis.tables.trial_table import STATUSES, TrialTable, auto_lr_on, numbers
+from analysis.words import counted, number, settings_in_words
 
 _NAMED_TRIALS = 6
 _LABEL_WIDTH = 52
-_LOSSES = ("forget_loss", "retain_loss", "forget_loss_capped")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +100,7 @@ def pareto_data(table: TrialTable, sweep: SweepFile) -> ParetoData:
     on_front = set(front.trial_ids)
     # A trial without all objectives cannot be on the frontier and is not drawn as if it could.
     finished = table.finished.loc[measured(values_of(table.finished, sweep.objectives))]
-    own, foreign = _by_origin(finished)
+    own, foreign = finished[~finished["elsewhere"]], finished[finished["elsewhere"]]
     both = auto_lr_on(own).nunique() == 2
     hollow = set(own.loc[~auto_lr_on(own), "trial_id"]) if both else set()
     methods = tuple(
@@ -117,17 +114,18 @@ def pareto_data(table: TrialTable, sweep: SweepFile) -> ParetoData:
         for status in STATUSES[1:]
         if (points := tuple(_points(table.with_status(status), pair, on_front)))
     )
-    baseline = _baseline(sweep, pair)
+    before = [sweep.baseline.get(item.column) for item in pair]
+    clipped = [float(item.clip(value)) for item, value in zip(pair, before, strict=True) if value is not None]
+    baseline = (clipped[0], clipped[1]) if len(clipped) == 2 else None
     drawn = [(point.x, point.y) for series in methods + unfinished for point in series.points]
     drawn += [baseline] if baseline else []
-    own_front = own_frontier(table, sweep.objectives)
+    own_front = frontier(table.own, sweep.objectives)
     recommended = recommend(own_front)
-    varying = varying_columns(table.trials, table.spec_columns)
     chosen, label = None, ""
     if recommended is not None:
         row = own_front.members.iloc[recommended.nearest]
         chosen = next(_points(own_front.members.iloc[[recommended.nearest]], pair, on_front))
-        words = textwrap.fill(settings_in_words(row, varying), _LABEL_WIDTH)
+        words = textwrap.fill(settings_in_words(row, table.varying), _LABEL_WIDTH)
         among = "" if foreign.empty else " among own trials"
         label = f"nearest to ideal{among}: trial {chosen.trial_id}\n{words}"
     return ParetoData(
@@ -148,42 +146,26 @@ def pareto_data(table: TrialTable, sweep: SweepFile) -> ParetoData:
     )
 
 
-def rouge_objectives() -> tuple[Objective, Objective]:
-    """Verbatim memorisation of the forget set against utility on the retain set, both ROUGE-L recall in [0, 1]."""
-    return (
-        Objective(name="verbmem", column="verbmem", direction="min", low=0.0, high=1.0, label=label_of("verbmem")),
-        Objective(name="utility", column="utility", direction="max", low=0.0, high=1.0, label=label_of("utility")),
-    )
-
-
-def rouge_data(table: TrialTable, sweep: SweepFile) -> ParetoData | None:
-    """The frontier over ROUGE; None where it is the sweep's own, or no finished trial has both scores."""
-    pair = rouge_objectives()
+def score_objectives(table: TrialTable, sweep: SweepFile) -> tuple[Objective, ...]:
+    """The primary metrics of the forget and the retain set; () where they were not measured, or are the sweep's own."""
+    pair = table.columns.primary_objectives(table.measured(table.columns.metrics))
     if {item.column for item in sweep.objectives[:2]} == {item.column for item in pair}:
-        return None
-    if not all(item.column in table.trials.columns for item in pair):
-        return None
-    if not measured(np.column_stack([numbers(table.finished, item.column) for item in pair])).any():
-        return None
-    return pareto_data(table, replace(sweep, objectives=pair))
+        return ()
+    return pair if pair and measured(values_of(table.finished, pair)).any() else ()
 
 
-def _by_origin(finished: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The trials of sweeps, and the rows of tables from elsewhere."""
-    if "elsewhere" not in finished.columns:
-        return finished, finished[:0]
-    foreign = finished["elsewhere"].astype(bool)
-    return finished[~foreign], finished[foreign]
+def scores_data(table: TrialTable, sweep: SweepFile) -> ParetoData | None:
+    """The frontier over :func:`score_objectives`; None where there are none."""
+    pair = score_objectives(table, sweep)
+    return pareto_data(table, replace(sweep, objectives=pair)) if pair else None
 
 
 def _sweeps_over_c(
     finished: pd.DataFrame, spec_columns: Sequence[str], pair: Sequence[Objective]
 ) -> Iterator[tuple[tuple[float, float], ...]]:
     """The paper's c-sweep line. Trials that differ in more than c are no sweep over c and are not joined."""
-    if "c" not in finished.columns:
-        return
     rows = finished[(finished["method"] == "gdiff") & np.isfinite(numbers(finished, "c"))]
-    others = [name for name in ("sweep", *spec_columns) if name != "c" and name in rows.columns]
+    others = ["sweep", *(name for name in spec_columns if name != "c")]
     for _, group in rows.groupby([rows[name].map(str) for name in others], sort=False):
         points = [(point.x, point.y) for point in _points(group.sort_values("c", kind="stable"), pair, set())]
         if len(points) > 1:
@@ -201,16 +183,10 @@ def _points(
             yield Point(str(trial_id), x, y, str(trial_id) in on_front, trial_id not in hollow)
 
 
-def _baseline(sweep: SweepFile, pair: Sequence[Objective]) -> tuple[float, float] | None:
-    x, y = (sweep.baseline.get(objective.column) for objective in pair)
-    if x is None or y is None:
-        return None
-    return float(pair[0].clip(x)), float(pair[1].clip(y))
-
-
 def _axis(objective: Objective, values: Sequence[float], sweep: SweepFile) -> AxisData:
-    guess = sweep.random_guess_loss if objective.column in _LOSSES else None
-    scale = scale_of(objective, values)
+    loss = sweep.columns.is_loss(objective.column)
+    guess = sweep.random_guess_loss if loss else None
+    scale = scale_of(objective, values, loss=loss)
     # How far from a guess the forgetting still is belongs in the picture; a retain loss far below it does not need it.
     shown = [*values, guess] if guess is not None and (objective.direction == "max" or not values) else values
     limits = limits_of(scale, shown)
@@ -244,7 +220,7 @@ def sweep_title(table: TrialTable, sweep: SweepFile) -> str:
 
 
 def _subtitle(table: TrialTable, sweep: SweepFile, front: Frontier) -> str:
-    ended, planned = len(swept(table.trials)), sweep.planned_trials
+    ended, planned = len(table.own.trials), sweep.planned_trials
     trials = counted(ended, "trial")
     if planned is not None and ended < planned:
         trials = f"{ended} of {counted(planned, 'trial')} so far"
@@ -255,9 +231,8 @@ def _subtitle(table: TrialTable, sweep: SweepFile, front: Frontier) -> str:
 
 def _notes(table: TrialTable, sweep: SweepFile, front: Frontier, finished: pd.DataFrame) -> Iterator[str]:
     if len(finished) == 0:
-        yield (
-            "No trial has ended yet." if len(table.trials) == 0 else "No trial finished with every objective measured."
-        )
+        ended = "finished with every objective measured" if len(table.trials) else "has ended yet"
+        yield f"No trial {ended}."
     for status in STATUSES[1:]:
         ids = list(table.with_status(status)["trial_id"])
         if ids:
@@ -266,12 +241,11 @@ def _notes(table: TrialTable, sweep: SweepFile, front: Frontier, finished: pd.Da
         yield f"{len(front.unscored)} finished without a value of every objective ({_named(front.unscored)})."
     pair = sweep.objectives[:2]
     values = values_of(finished, pair)
-    outside = np.zeros(len(finished), dtype=bool)
-    for i, objective in enumerate(pair):
-        outside |= objective.clip(values[:, i]) != values[:, i]
-    if outside.any():
+    clipped = np.column_stack([objective.clip(values[:, i]) for i, objective in enumerate(pair)])
+    outside = int((clipped != values).any(axis=1).sum())
+    if outside:
         bounds = " and ".join(f"{number(objective.low)} to {number(objective.high)}" for objective in pair)
-        yield f"{counted(int(outside.sum()), 'trial')} beyond the bounds ({bounds}) drawn on them."
+        yield f"{counted(outside, 'trial')} beyond the bounds ({bounds}) drawn on them."
     if len(sweep.objectives) > 2:
         names = ", ".join(objective.name for objective in sweep.objectives)
         yield f"Outlined: on the frontier of all {len(sweep.objectives)} objectives ({names}); two of them are drawn."

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
-from analysis.frontier.trade_off import Objective
+from analysis.tables.objectives import Objective
 from analysis.words import number
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ _DECADE = 10.0
 _SYMLOG_SPAN = 1e4
 
 
-def scale_of(objective: Objective, values: Iterable[float]) -> str:
+def scale_of(objective: Objective, values: Iterable[float], *, loss: bool) -> str:
     """``linear``, ``log`` or ``symlog``.
 
     A loss to be made small is read by factors: memorised data sit at 0.01, a broken model at 3, and on a linear axis
@@ -24,7 +24,7 @@ def scale_of(objective: Objective, values: Iterable[float]) -> str:
     """
     known = [value for value in values if math.isfinite(value)]
     positive = [value for value in known if value > 0]
-    if objective.direction != "min" or not objective.column.endswith("loss") or not positive:
+    if objective.direction != "min" or not loss or not positive:
         return "linear"
     if max(positive) < _DECADE * min(positive):
         return "linear"

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import io
+import math
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from search_spaces.durable import write_whole
+
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 OKABE_ITO = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#b8a800")
@@ -60,12 +66,44 @@ def house_style() -> Iterator[None]:
         yield
 
 
-def png_bytes(figure: Figure) -> bytes:
-    """The figure as PNG."""
-    buffer = io.BytesIO()
+def plots(
+    title: str, count: int, columns: int, *, width: float, height: float, more: float = 0.0
+) -> tuple[Figure, list[Axes]]:
+    """A titled figure with so many plots, at most ``columns`` in a row; ``width`` of all, ``height`` of a row, inches.
+
+    ``more`` is the height of what stands beside the plots.
+    """
+    from matplotlib.figure import Figure
+
+    rows = math.ceil(count / columns)
+    figure = Figure(figsize=(width, rows * height + more), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False).flatten().tolist()
+    for axes in grid[count:]:
+        axes.remove()
+    figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold")
+    return figure, grid[:count]
+
+
+def legend_of(figure: Figure, axes: Axes, *, columns: int = 2, size: float = 9.5) -> None:
+    """The entries of one of the plots, below all of them."""
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower left", ncols=columns, fontsize=size)
+
+
+def save_figure(figure: Figure, folder: Path, name: str) -> str:
+    """Write ``name``.png and ``name``.svg into ``folder``, which is made if it is not there; the SVG document.
+
+    Links of its points lead to places of a page: the file, which stands alone, has none.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    document = svg_text(figure)
+    # The layout, most of the work, is in shares of the figure: it holds for both files.
+    figure.set_layout_engine("none")
+    picture = io.BytesIO()
     with house_style():
-        figure.savefig(buffer, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
-    return buffer.getvalue()
+        figure.savefig(picture, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
+    write_whole(folder / f"{name}.png", picture.getvalue())
+    write_whole(folder / f"{name}.svg", re.sub(r"</?a\b[^>]*>\n?", "", document))
+    return document
 
 
 def svg_text(figure: Figure) -> str:

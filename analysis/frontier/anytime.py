@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from analysis.frontier.frontier import hypervolume, nondominated
-from analysis.frontier.trade_off import Floats, Objective, costs_of, measured, values_of
-from analysis.tables.trial_table import TrialTable
+from analysis.tables.objectives import Floats, Objective, scored
+from analysis.tables.trial_table import TrialTable, numbers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,17 +45,11 @@ def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> AnytimeC
     if "ended_at" in trials.columns:
         trials = trials.sort_values("ended_at", kind="stable")
     seconds = _seconds(trials)
-    usable = np.zeros(len(trials), dtype=bool)
-    costs = np.empty((len(trials), len(objectives)))
-    if objectives and len(trials):
-        finished = (trials["status"] == "finished").to_numpy()
-        values = values_of(trials, objectives)
-        usable = finished & measured(values)
-        costs[usable] = costs_of(values[usable], objectives)
+    usable, costs = scored(trials, objectives)
     volumes = np.zeros(len(trials))
     front, volume = np.empty((0, len(objectives))), 0.0
-    for index, scored in enumerate(usable):
-        if scored:
+    for index, counts in enumerate(usable):
+        if counts:
             front = np.vstack([front, costs[index]])
             front = front[nondominated(front)]
             volume = max(volume, hypervolume(front))
@@ -65,10 +59,6 @@ def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> AnytimeC
 
 
 def _seconds(trials: pd.DataFrame) -> Floats:
-    missing = np.full(len(trials), np.nan)
-    columns = {
-        name: trials[name].to_numpy(dtype=np.float64) if name in trials.columns else missing
-        for name in ("wall_seconds", "train_seconds", "eval_seconds")
-    }
-    own = columns["train_seconds"] + np.nan_to_num(columns["eval_seconds"])
-    return np.where(np.isnan(own), columns["wall_seconds"], own)
+    train, evaluation, wall = (numbers(trials, f"{part}_seconds").to_numpy() for part in ("train", "eval", "wall"))
+    own = train + np.nan_to_num(evaluation)
+    return np.where(np.isnan(own), wall, own)

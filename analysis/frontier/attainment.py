@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from analysis.errors import AnalysisError
 from analysis.frontier.frontier import checked_costs
-from analysis.frontier.trade_off import Floats
+from analysis.tables.objectives import Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,11 +31,6 @@ class AttainmentSurface:
     runs: int
     of: int
     points: Floats
-
-    @property
-    def share(self) -> float:
-        """``runs / of``."""
-        return self.runs / self.of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,16 +65,6 @@ def attainment_surfaces(runs: Sequence[npt.ArrayLike]) -> tuple[AttainmentSurfac
             surface = attained[levels == level, :2]
             found[level - 1] = surface[np.argsort(surface[:, 0], kind="stable")]
     return tuple(AttainmentSurface(index + 1, len(sets), surface) for index, surface in enumerate(found))
-
-
-def median_surface(runs: Sequence[npt.ArrayLike]) -> AttainmentSurface:
-    """What at least half of the runs attain.
-
-    Raises:
-        AnalysisError: as :func:`attainment_surfaces`.
-    """
-    surfaces = attainment_surfaces(runs)
-    return surfaces[(len(surfaces) + 1) // 2 - 1]
 
 
 def attainment_difference(first: Sequence[npt.ArrayLike], second: Sequence[npt.ArrayLike]) -> AttainmentDifference:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from analysis.errors import AnalysisError
-from analysis.frontier.trade_off import Floats, Mask, Objective, costs_of, measured, values_of
+from analysis.tables.objectives import Floats, Mask, Objective, costs_of, measured, values_of
 from analysis.tables.trial_table import TrialTable
 
 
@@ -73,6 +73,33 @@ def frontier(table: TrialTable, objectives: Sequence[Objective]) -> Frontier:
     rows, values = rows.iloc[order], values[order]
     costs = costs_of(values, objectives)
     return Frontier(tuple(objectives), rows, values, costs, contributions(costs), hypervolume(costs), unscored)
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """Two places on a frontier, as positions among its members.
+
+    Attributes:
+        nearest: the knee: smallest Euclidean distance of the costs from the ideal corner (0, ..., 0).
+        distance: that distance; at most sqrt(m), that of the worst corner.
+        largest: the member whose loss would shrink the hypervolume most.
+    """
+
+    nearest: int
+    distance: float
+    largest: int
+
+
+def recommend(front: Frontier) -> Recommendation | None:
+    """The knee and the largest contribution; of equals the first member. None for an empty frontier.
+
+    The knee is the answer to give: a contribution depends on the neighbours, and is tiny where many good trials crowd.
+    """
+    if len(front.members) == 0:
+        return None
+    distances = np.linalg.norm(front.costs, axis=1)
+    nearest = int(np.argmin(distances))
+    return Recommendation(nearest, float(distances[nearest]), int(np.argmax(front.contributions)))
 
 
 def nondominated(points: npt.ArrayLike) -> Mask:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
-from pathlib import Path
 
 import numpy as np
 
-from analysis.files import write_whole
 from analysis.frontier.frontier import Frontier
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
@@ -52,15 +49,10 @@ def pareto_content(front: Frontier, table: TrialTable, sweep: SweepFile) -> dict
     }
 
 
-def write_pareto_json(path: Path, content: dict[str, object]) -> None:
-    """Write ``content`` all at once; NaN and infinities become null, as JSON has none."""
-    write_whole(path, json.dumps(plain(content), indent=2, allow_nan=False) + "\n")
-
-
 def plain(value: object) -> object:
-    """``value`` as JSON can hold it: numpy scalars as Python's, what is not finite and empty text cells as null."""
-    if isinstance(value, np.generic):
-        value = value.item()
+    """``value`` as JSON can hold it: numpy's values as Python's, what is not finite and empty text cells as null."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        value = value.tolist()
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, str) and not value:

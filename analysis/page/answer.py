@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from analysis.figures.selection import own_frontier, swept
-from analysis.frontier.criteria import CRITERIA, meets_all
-from analysis.frontier.frontier import Frontier
-from analysis.frontier.recommendation import Recommendation, recommend
+from analysis.frontier.frontier import Frontier, Recommendation, frontier, recommend
+from analysis.tables.columns import Columns
 from analysis.tables.sweep_file import SweepFile
-from analysis.tables.trial_table import STATUSES, TrialTable
-from analysis.words import counted, number, settings_in_words, varying_columns
+from analysis.tables.trial_table import STATUSES, TrialTable, numbers
+from analysis.words import counted, number, settings_in_words
 
-_LABELS = {
-    "forget_loss": "forget loss, uncapped (nats)",
-    "retain_loss": "retain loss (nats)",
-    "verbmem": "verbatim memorisation of the forget set (ROUGE-L recall)",
-    "utility": "utility on the retain set (ROUGE-L recall)",
-    "truth_ratio": "truth ratio on the retain set",
-    "forget_truth_ratio": "truth ratio on the forget set",
-    "forget_accuracy": "accuracy on the forget set",
-    "retain_accuracy": "accuracy on the retain set",
-    "test_accuracy": "accuracy on held-out images of the retained classes",
-}
 _AGAINST = "Against the model before unlearning"
 
 
@@ -68,28 +56,27 @@ class Answer:
 
 def answer(table: TrialTable, sweep: SweepFile, front: Frontier) -> Answer:
     """What to take from the trials of a sweep; a row from elsewhere has no checkpoint here and is only mentioned."""
-    own = own_frontier(table, sweep.objectives) if "elsewhere" in table.trials.columns else front
+    own = frontier(table.own, sweep.objectives)
     recommended = recommend(own)
-    varying = varying_columns(table.trials, table.spec_columns)
     if recommended is None:
-        return Answer(_nothing(table, sweep), (), "", "", (), tuple(_members(front, {}, sweep, varying)))
+        return Answer(_nothing(table, sweep), (), "", "", (), tuple(_members(front, {}, sweep, table.varying)))
     row = own.members.iloc[recommended.nearest]
     return Answer(
-        headline=f"Take trial {row['trial_id']}: {settings_in_words(row, varying)}.",
+        headline=f"Take trial {row['trial_id']}: {settings_in_words(row, table.varying)}.",
         sentences=(*_reasons(own, recommended, sweep, table), *_elsewhere(front, recommended)),
         trial_id=str(row["trial_id"]),
         checkpoint=str(row["checkpoint"]),
-        metrics=tuple(_metric_lines(row, sweep)),
-        members=tuple(_members(front, _roles(own, recommended), sweep, varying)),
+        metrics=tuple(_metric_lines(own.members.iloc[[recommended.nearest]], sweep)),
+        members=tuple(_members(front, _roles(own, recommended), sweep, table.varying)),
     )
 
 
 def _nothing(table: TrialTable, sweep: SweepFile) -> str:
     if not sweep.objectives:
         return "Nothing to take yet: the sweep is still making its target model."
-    if len(swept(table.trials)) == 0:
+    statuses = table.own.trials["status"]
+    if statuses.empty:
         return "Nothing to take yet: no trial has ended."
-    statuses = swept(table.trials)["status"]
     counts = [(status, int((statuses == status).sum())) for status in STATUSES]
     ended = ", ".join(f"{count} {status}" for status, count in counts if count)
     return f"Nothing to take: no trial finished with a value of every objective ({ended})."
@@ -107,8 +94,8 @@ def _reasons(front: Frontier, recommended: Recommendation, sweep: SweepFile, tab
     against = "It scores" if all(before is None for before in baseline.values()) else _AGAINST
     yield f"{against}: {'; '.join(moves)}."
     count = len(front.members)
-    finished = counted(len(swept(table.finished)), "trial")
-    alone = " of these trials alone" if len(swept(table.trials)) < len(table.trials) else ""
+    finished = counted(len(table.own.finished), "trial")
+    alone = " of these trials alone" if len(table.own.trials) < len(table.trials) else ""
     if count == 1:
         yield f"{finished} finished; this one is at least as good as any other in every objective."
     else:
@@ -143,7 +130,7 @@ def _elsewhere(front: Frontier, recommended: Recommendation) -> Iterator[str]:
 
 def _thresholds(front: Frontier, recommended: Recommendation, sweep: SweepFile) -> Iterator[str]:
     """Who meets the paper's thresholds, where the recommended trial does not."""
-    verdicts = [meets_all(row, sweep.baseline) for _, row in front.members.iterrows()]
+    verdicts = [sweep.columns.success(row.get, sweep.baseline) for _, row in front.members.iterrows()]
     if verdicts[recommended.nearest] is not False:
         return
     passing = [i for i, verdict in enumerate(verdicts) if verdict]
@@ -164,29 +151,31 @@ def _dominated_by_baseline(front: Frontier, recommended: Recommendation, sweep: 
     )
 
 
-def _metric_lines(row: pd.Series, sweep: SweepFile) -> Iterator[MetricLine]:
+def _metric_lines(chosen: pd.DataFrame, sweep: SweepFile) -> Iterator[MetricLine]:
+    """The objectives, then what the model before unlearning was scored by or, beyond that, the one trial ``chosen``."""
     labels = {objective.column: objective.label for objective in sweep.objectives}
-    # What the model before unlearning was scored by; where that is not known, what the trial itself was.
-    others = dict.fromkeys([*sweep.baseline, *(name for name in _LABELS if _known(row, name))])
-    labels |= {name: _LABELS.get(name, name) for name in others if name not in labels}
-    criteria = {criterion.column: criterion for criterion in CRITERIA}
-    for column, label in labels.items():
-        before, after = sweep.baseline.get(column), row.get(column)
-        criterion = criteria.get(column)
-        if after is None:
+    for name in (*sweep.baseline, *sweep.columns.losses, *sweep.columns.metrics):
+        labels.setdefault(name, sweep.columns.axis(name))
+    for name, label in labels.items():
+        before, after = sweep.baseline.get(name), float(numbers(chosen, name).iloc[0])
+        threshold = sweep.columns[name].threshold
+        if name not in chosen or (before is None and not math.isfinite(after)):
             continue
         yield MetricLine(
-            label=f"{label}, at most a random guess" if column.endswith("_capped") else label,
+            label=label + _cap(sweep.columns, name),
             before=number(before),
-            after=number(float(after)),
-            criterion=criterion.words() if criterion else "",
-            met=criterion.met(float(after), before) if criterion else None,
+            after=number(after),
+            criterion=threshold.words() if threshold else "",
+            met=threshold.met(after, before) if threshold else None,
         )
 
 
-def _known(row: pd.Series, name: str) -> bool:
-    value = row.get(name)
-    return isinstance(value, (int, float)) and bool(np.isfinite(value))
+def _cap(columns: Columns, name: str) -> str:
+    """What tells a loss from another one on the same set."""
+    twins = [other for other in columns.entries if columns.is_loss(other) and columns[other].of == columns[name].of]
+    if not columns.is_loss(name) or len(twins) < 2:
+        return ""
+    return ", uncapped" if name == twins[0] else ", at most a random guess"
 
 
 def _roles(own: Frontier, recommended: Recommendation) -> dict[str, tuple[str, ...]]:
@@ -206,7 +195,7 @@ def _members(
             settings=settings_in_words(row, varying),
             values=tuple(number(value) for value in front.values[i].tolist()),
             contribution=number(float(front.contributions[i])),
-            meets_criteria=meets_all(row, sweep.baseline),
+            meets_criteria=sweep.columns.success(row.get, sweep.baseline),
             checkpoint=str(row["checkpoint"]),
             roles=roles.get(str(row["trial_id"]), ()),
         )

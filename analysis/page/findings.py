@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from analysis.figures.ablation import AblationData, ablation_data
-from analysis.figures.selection import auto_lr_on, swept
+from analysis.data_table import DataTable
+from analysis.figures.ablation import AblationPanel, ablation_data
+from analysis.figures.panels import PanelFigure
 from analysis.frontier.frontier import frontier
-from analysis.page.data_table import DataTable
-from analysis.page.study_part import fronts_part, sensitivity_part, verdict_part
+from analysis.study.fronts import arm_fronts
+from analysis.study.lr_grid import lr_grid
 from analysis.study.lr_study import LrStudy
+from analysis.study.study_tables import arms_table, differences_table, rates_table
+from analysis.study.verdict_words import words
 from analysis.tables.sources import Sources
-from analysis.tables.trial_table import TrialTable
+from analysis.tables.trial_table import auto_lr_on
 from analysis.words import counted, number
 
 HEADINGS = {
@@ -31,7 +34,6 @@ class PageFigure:
     """A drawn figure: ``svg`` to stand in the page, ``name`` the stem of its files in figures/."""
 
     name: str
-    title: str
     caption: str
     svg: str
 
@@ -59,45 +61,52 @@ def findings(
         sentences: tuple[str, ...] = ()
         tables: tuple[DataTable, ...] = ()
         if anchor == "sensitivity" and study is not None:
-            sentences, tables = sensitivity_part(study)
+            sentences = tuple(f"{item.words()}." for item in study.compared)
+            tables = tuple(rates_table(item, study.grid.columns) for item in study.compared)
+        elif anchor == "auto_lr" and study is not None and study.verdicts:
+            sentences = tuple(dict.fromkeys(f"{line}." for verdict in study.verdicts for line in words(verdict)))
+            tables = (differences_table(study),)
         elif anchor == "auto_lr":
-            sentences, tables = verdict_part(study) if study is not None and study.verdicts else _auto_lr(sources)
-        elif anchor == "fronts":
-            tables = fronts_part(sources)
+            sentences, tables = _auto_lr(sources)
+        elif anchor == "fronts" and sources.sweeps and sources.sweep.objectives:
+            # Of one arm alone there is nothing to compare.
+            found = arm_fronts(lr_grid([(sources.table.own, sources.sweep.objectives)]))
+            tables = tuple(arms_table(fronts) for fronts in found if len(fronts.indicators) > 1)
         if shown or tables:
             yield Finding(anchor, heading, sentences, tables, shown)
 
 
 def _auto_lr(sources: Sources) -> tuple[tuple[str, ...], tuple[DataTable, ...]]:
     """What both arms reached, with what forbids a verdict."""
-    data = ablation_data(sources.table, sources.sweep)
+    data = ablation_data(sources)
     if data is None:
         return (), ()
-    trials = swept(sources.table.trials)
-    on = auto_lr_on(trials)
+    own = sources.table.own
+    on = auto_lr_on(own.trials)
     arms = []
-    for name, rows in (("AutoLR", trials[on]), ("a fixed rate", trials[~on])):
-        part = TrialTable(rows, sources.table.history, sources.table.spec_columns)
+    for name, rows in (("AutoLR", own.trials[on]), ("a fixed rate", own.trials[~on])):
+        part = own.of(rows)
         count = counted(len(part.finished), "finished trial")
         arms.append(f"{frontier(part, sources.sweep.objectives).hypervolume:.4f} with {name} ({count})")
-    seeds = trials["seed"].nunique()
     sentences = (
         f"Hypervolume {' and '.join(arms)}.",
-        f"This is a description, not a test: it rests on {counted(seeds, 'seed')}, the arms may have had unequal "
-        "numbers of trials, and a learning rate picked and reported on the same trials looks better than it is. A "
-        "paired comparison over six fresh seeds or more, which lr-study with --seeds 8 runs, gives a verdict.",
+        f"This is a description, not a test: it rests on {counted(own.trials['seed'].nunique(), 'seed')}, the arms may "
+        "have had unequal numbers of trials, and a learning rate picked and reported on the same trials looks better "
+        "than it is. A paired comparison over six fresh seeds or more, which lr-study with --seeds 8 runs, gives a "
+        "verdict.",
     )
     return sentences, (_changes(data),)
 
 
-def _changes(data: AblationData) -> DataTable:
+def _changes(data: PanelFigure[AblationPanel]) -> DataTable:
     methods = list(dict.fromkeys(change.method for panel in data.panels for change in panel.changes))
     rows = []
     for method in methods:
-        cells = [method]
-        for panel in data.panels:
-            change = next((item for item in panel.changes if item.method == method), None)
-            cells.append(f"{number(change.without)} \u2192 {number(change.with_auto)}" if change else "\u2013")
-        rows.append(tuple(cells))
-    labels = [f"{panel.label.partition(' (')[0]} ({panel.better} is better)" for panel in data.panels]
+        found = [next((item for item in panel.changes if item.method == method), None) for panel in data.panels]
+        cells = (f"{number(item.without)} \u2192 {number(item.with_auto)}" if item else "\u2013" for item in found)
+        rows.append((method, *cells))
+    labels = [
+        panel.label.partition(" (")[0] + (f" ({panel.better} is better)" if panel.better else "")
+        for panel in data.panels
+    ]
     return DataTable(f"Fixed rate \u2192 AutoLR. {data.caption}", ("method", *labels), tuple(rows))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis.tables.trial_table import STATUSES, TrialTable
+from analysis.tables.trial_table import STATUSES, TrialTable, numbers
 from analysis.words import duration
 
 
@@ -70,11 +71,7 @@ def failures(table: TrialTable) -> tuple[Failure, ...]:
 def cost(table: TrialTable) -> Cost:
     """What the trials cost. A trial without ``wall_seconds`` counts its training and evaluation."""
     trials = table.trials
-    nothing = pd.Series(0.0, index=trials.index)
-    train, evaluation, wall = (
-        trials[name].astype(float) if name in trials.columns else nothing
-        for name in ("train_seconds", "eval_seconds", "wall_seconds")
-    )
+    train, evaluation, wall = (numbers(trials, f"{part}_seconds") for part in ("train", "eval", "wall"))
     busy = train.fillna(0.0) + evaluation.fillna(0.0)
     # A clock that was set back must not make the rest negative.
     held = wall.fillna(busy).where(lambda seconds: seconds >= busy, busy)
@@ -87,17 +84,16 @@ def cost(table: TrialTable) -> Cost:
 
     lost = float(held[trials["status"] != "finished"].sum())
     parts = (("training", train), ("evaluation", evaluation), ("loading, saving, waiting", held - busy))
-    statuses = [status for status in STATUSES if (trials["status"] == status).any()]
-    methods = sorted(set(trials["method"]))
+
+    def lines(column: str, names: Sequence[str]) -> tuple[CostLine, ...]:
+        groups = {name: held[trials[column] == name] for name in names}
+        return tuple(line(name, group, len(group)) for name, group in groups.items() if len(group))
+
     return Cost(
         total=duration(total),
         wasted=duration(lost),
         wasted_share=lost / total if total > 0 else 0.0,
         parts=tuple(line(name, seconds, len(trials)) for name, seconds in parts),
-        by_status=tuple(
-            line(name, held[trials["status"] == name], int((trials["status"] == name).sum())) for name in statuses
-        ),
-        by_method=tuple(
-            line(name, held[trials["method"] == name], int((trials["method"] == name).sum())) for name in methods
-        ),
+        by_status=lines("status", STATUSES),
+        by_method=lines("method", sorted(set(trials["method"]))),
     )

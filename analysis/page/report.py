@@ -6,32 +6,31 @@ import base64
 import datetime
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from importlib import resources
 from pathlib import Path
 from typing import cast
 
-from analysis.figures.draw_panels import save_figure
-from analysis.figures.draw_pareto import draw_pareto, save_pareto
+from analysis.figures.draw_pareto import draw_pareto
 from analysis.figures.gallery import gallery
 from analysis.figures.inline_svg import inline_svg
-from analysis.figures.pareto import ParetoData, pareto_data, rouge_data, sweep_title
-from analysis.figures.selection import swept
-from analysis.figures.style import NARROW
-from analysis.files import write_whole
+from analysis.figures.pareto import ParetoData, pareto_data, score_objectives, scores_data, sweep_title
+from analysis.figures.selection import shown_metrics
+from analysis.figures.style import NARROW, save_figure
 from analysis.frontier.frontier import Frontier, frontier
-from analysis.frontier.pareto_json import pareto_content, plain, write_pareto_json
+from analysis.frontier.pareto_json import pareto_content, plain
 from analysis.page.answer import Answer, answer
 from analysis.page.findings import PageFigure, findings
 from analysis.page.outcomes import cost, failures
-from analysis.page.study_part import study_data
-from analysis.page.trials import anchors, page_data, trials_section
-from analysis.study.lr_study import LrStudy
-from analysis.tables.places import Place, Places, place_stem, places
-from analysis.tables.sources import Sources, read_run, read_sources
+from analysis.page.trials import anchors, charts, page_data, trials_section
+from analysis.study.lr_study import LrStudy, study_in
+from analysis.tables.columns import Columns, short
+from analysis.tables.problems import Problem, ReportParts, by_problem, file_stem
+from analysis.tables.sources import Sources, read_source, read_sources
 from analysis.tables.trial_table import STATUSES
 from analysis.words import counted, number
+from search_spaces.durable import write_json, write_whole
 
 BIBTEX = """\
 @inproceedings{jin-etal-2025-unlearning,
@@ -66,42 +65,55 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
         OSError: the folder cannot be written.
     """
     read = read_sources(list(sources) or [out], out=out)
-    found = places(read)
-    study = study_data(read)
-    wanted = list(gallery(read, study, found.parts))
-    fronts = {place: frontier(part.table, part.sweep.objectives) for place, part in found.parts.items()}
+    found = by_problem(read)
+    study = study_in(read)
+    wanted = gallery(read, study, found.parts)
+    fronts = {problem: frontier(part.table, part.sweep.objectives) for problem, part in found.parts.items()}
     content = _content(found, fronts)
-    drawn = [(place, name, data) for place, part in found.parts.items() for name, data in _frontiers(part).items()]
+    drawn = [(problem, item) for problem, part in found.parts.items() for item in _frontiers(part)]
     out.mkdir(parents=True, exist_ok=True)
     figures = []
-    for item in wanted:
-        document = save_figure(item.draw(), out / "figures", item.name)
-        svg = inline_svg(document, prefix=item.name.replace("_", "-"), description=f"{item.title}. {item.caption}")
-        figures.append((item.section, PageFigure(item.name, item.title, item.caption, svg)))
+    for figure in wanted:
+        data = figure.data
+        document = save_figure(figure.draw(data), out / "figures", data.name)
+        svg = inline_svg(document, prefix=data.name.replace("_", "-"), description=f"{data.title}. {data.caption}")
+        figures.append((figure.section, PageFigure(data.name, data.caption, svg)))
     links = {trial_id: f"#{anchor}" for trial_id, anchor in anchors(read.table).items()}
-    frontiers: dict[Place, list[PageFrontier]] = {place: [] for place in found.parts}
-    for place, name, data in drawn:
-        stem = place_stem(name, place) if found.several else name
+    frontiers: dict[Problem, list[PageFrontier]] = {problem: [] for problem in found.parts}
+    for problem, item in drawn:
+        stem = file_stem(item.name, *problem) if found.several else item.name
         folder = out if stem == "pareto" else out / "figures"
-        document = save_pareto(data, folder, name=stem, links=links)
-        frontiers[place].append(_page_frontier(stem, data, document, links))
+        document = save_figure(draw_pareto(item.data, links=links), folder, stem)
+        frontiers[problem].append(_page_frontier(item, stem, document, links))
     page = render_report(read, found, fronts, frontiers, figures, study)
-    write_pareto_json(out / "pareto.json", content)
+    write_json(out / "pareto.json", plain(content))
     write_whole(out / "report.html", page)
 
 
-def write_run_figures(run: Path, out: Path | None = None) -> list[Path]:
+def write_run_figures(run: Path, columns: Columns, out: Path | None = None) -> list[Path]:
     """Draw a single run's figures (its landscape, its AutoLR log, its course) into ``figures`` of ``out`` or the run.
+
+    ``columns`` says what its columns are.
 
     Raises:
         AnalysisError: the run's files cannot be read.
         OSError: the folder cannot be written.
     """
     folder = (out or run) / "figures"
-    items = list(gallery(read_run(run)))
+    items = gallery(read_source(run, columns))
     for item in items:
-        save_figure(item.draw(), folder, item.name)
-    return [folder / f"{item.name}.png" for item in items]
+        save_figure(item.draw(item.data), folder, item.data.name)
+    return [folder / f"{item.data.name}.png" for item in items]
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnFrontier:
+    """A frontier to draw: the stem of its files, its content, and, if it is not the sweep's own, what to say of it."""
+
+    name: str
+    data: ParetoData
+    heading: str = ""
+    about: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +121,8 @@ class PageFrontier:
     """A drawn frontier: the stem of its files, and its ``<svg>`` for wide and for narrow screens."""
 
     name: str
+    heading: str
+    about: str
     wide: str
     narrow: str
 
@@ -126,9 +140,9 @@ class PageAnswer:
 
 def render_report(
     sources: Sources,
-    found: Places,
-    fronts: Mapping[Place, Frontier],
-    frontiers: Mapping[Place, Sequence[PageFrontier]],
+    found: ReportParts,
+    fronts: Mapping[Problem, Frontier],
+    frontiers: Mapping[Problem, Sequence[PageFrontier]],
     figures: Sequence[tuple[str, PageFigure]] = (),
     study: LrStudy | None = None,
 ) -> str:
@@ -154,12 +168,13 @@ def render_report(
         PageAnswer(
             sweep_title(part.table, part.sweep),
             f"-{i}" if found.several else "",
-            answer(part.table, part.sweep, fronts[place]),
-            fronts[place],
-            frontiers.get(place, ()),
+            answer(part.table, part.sweep, fronts[problem]),
+            fronts[problem],
+            frontiers.get(problem, ()),
         )
-        for i, (place, part) in enumerate(found.parts.items())
+        for i, (problem, part) in enumerate(found.parts.items())
     ]
+    objectives = [objective.column for objective in sweep.objectives]
     on_front = {trial_id for front in fronts.values() for trial_id in front.trial_ids}
     return environment.get_template("report.html.j2").render(
         title=sweep_title(table, sweep),
@@ -185,7 +200,8 @@ def render_report(
             "trials": page_data(table),
             "baseline": dict(sweep.baseline),
             "guess": sweep.random_guess_loss,
-            "objectives": [objective.column for objective in sweep.objectives],
+            "charts": [asdict(chart) for chart in charts(table)],
+            "told": [short(name) for name in dict.fromkeys((*objectives, *shown_metrics(table)))],
         },
     )
 
@@ -193,21 +209,32 @@ def render_report(
 _ASSETS = ("report.js", "report.css")
 
 
-def _frontiers(sources: Sources) -> dict[str, ParetoData]:
-    """The frontier over the objectives and over ROUGE, by the stem of their files, as far as there are data."""
+def _frontiers(sources: Sources) -> Iterator[DrawnFrontier]:
+    """The frontier over the objectives and over the primary scores, as far as there are data."""
     table, sweep = sources.table, sources.sweep
     if len(sweep.objectives) < 2:
-        return {}
-    over_rouge = rouge_data(table, sweep)
-    return {"pareto": pareto_data(table, sweep)} | ({"pareto_rouge": over_rouge} if over_rouge is not None else {})
+        return
+    yield DrawnFrontier("pareto", pareto_data(table, sweep))
+    scores = scores_data(table, sweep)
+    if scores is not None:
+        pair = [item.column for item in score_objectives(table, sweep)]
+        units = {table.columns[name].unit for name in pair}
+        # "ROUGE-L recall" of both is ROUGE; without a common unit the scores' own names stand there.
+        kind = units.pop().partition("-")[0] if len(units) == 1 else ""
+        labels = " against ".join(table.columns.label(name) for name in pair)
+        heading = f"Over {kind or ' and '.join(map(short, pair))}"
+        yield DrawnFrontier(f"pareto_{kind.lower() or 'scores'}", scores, heading, f"{labels[:1].upper()}{labels[1:]}.")
 
 
-def _page_frontier(name: str, data: ParetoData, document: str, links: Mapping[str, str]) -> PageFrontier:
+def _page_frontier(item: DrawnFrontier, stem: str, document: str, links: Mapping[str, str]) -> PageFrontier:
     """The frontier whose wide SVG is ``document``, and drawn once more for narrow screens."""
-    prefix, description = name.replace("_", "-"), f"The attained frontier of {data.title}. {data.subtitle}."
-    narrow = draw_pareto(data, size=NARROW, links=links)
+    prefix = stem.replace("_", "-")
+    description = f"The attained frontier of {item.data.title}. {item.data.subtitle}."
+    narrow = draw_pareto(item.data, size=NARROW, links=links)
     return PageFrontier(
-        name,
+        stem,
+        item.heading,
+        item.about,
         wide=inline_svg(document, prefix=f"{prefix}-wide", description=description),
         narrow=inline_svg(narrow, prefix=f"{prefix}-narrow", description=description),
     )
@@ -219,19 +246,23 @@ def _policy(script: str) -> str:
     return f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'"
 
 
-def _content(found: Places, fronts: Mapping[Place, Frontier]) -> dict[str, object]:
+def _content(found: ReportParts, fronts: Mapping[Problem, Frontier]) -> dict[str, object]:
     """The content of pareto.json: of several places all fronts one after the other, and each in ``places``."""
-    contents = {place: pareto_content(fronts[place], part.table, part.sweep) for place, part in found.parts.items()}
+    contents = {
+        problem: pareto_content(fronts[problem], part.table, part.sweep) for problem, part in found.parts.items()
+    }
     first = next(iter(contents.values()))
     if not found.several:
         return first
     every = [member for content in contents.values() for member in cast("list[object]", content["front"])]
-    each = [{"model": model, "dataset": dataset} | content for (model, dataset), content in contents.items()]
+    each = [problem._asdict() | content for problem, content in contents.items()]
     # Trials of different problems share no box: there is no volume of all of them, nor one model before unlearning.
     return first | {"hypervolume": None, "baseline": None, "front": every, "places": each}
 
 
-def _notices(sources: Sources, found: Places, fronts: Mapping[Place, Frontier], study: LrStudy | None) -> list[str]:
+def _notices(
+    sources: Sources, found: ReportParts, fronts: Mapping[Problem, Frontier], study: LrStudy | None
+) -> list[str]:
     """What keeps this page from being the whole and final story."""
     table, sweep = sources.table, sources.sweep
     said = []
@@ -240,7 +271,7 @@ def _notices(sources: Sources, found: Places, fronts: Mapping[Place, Frontier], 
             f"This report is on {len(found.parts)} models or data sets. Each has its own answer and frontier, as a "
             "loss or a score on one says nothing about another."
         )
-    ended, planned = len(swept(table.trials)), sweep.planned_trials
+    ended, planned = len(table.own.trials), sweep.planned_trials
     if planned is not None and ended < planned:
         under_way = f", {len(table.running)} more have begun" if table.running else ""
         said.append(f"Not complete: {ended} of {counted(planned, 'trial')} have ended{under_way}.")

@@ -5,35 +5,27 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 
+from analysis.figures.selection import shown_metrics
 from analysis.frontier.pareto_json import plain
-from analysis.frontier.trade_off import Objective
-from analysis.tables.trial_table import TrialTable
-from analysis.words import number, settings_in_words, varying_columns
+from analysis.tables.columns import short
+from analysis.tables.objectives import Objective
+from analysis.tables.trial_table import TrialTable, numbers, thinned
+from analysis.words import number, settings_in_words
 
 _MOST_POINTS = 300
 _BUDGET = 12_000
 """Reports of all courses together, of a dozen numbers each: what keeps the page under some megabytes."""
-_COURSES = (
-    *("epoch", "lr", "c_t", "grad_norm_retain", "grad_norm_forget", "grad_cosine"),
-    *("forget_loss", "retain_loss", "verbmem", "utility"),
-)
-_HIDDEN_SPEC = ("model_path", "target_path", "data_dir", "target_key")
-_METRICS = (
-    *("forget_loss", "retain_loss", "verbmem", "utility", "truth_ratio", "forget_truth_ratio"),
-    *("forget_accuracy", "retain_accuracy", "test_accuracy", "wall_seconds"),
-)
 _HEADINGS = {"trial_id": "trial", "wall_seconds": "seconds", "on_front": "frontier"}
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """A heading; ``numeric`` columns are right-aligned and sorted by value."""
+class Heading:
+    """A column of the page's table; ``numeric`` ones are right-aligned and sorted by value."""
 
     name: str
-    heading: str
+    text: str
     numeric: bool
 
 
@@ -61,9 +53,22 @@ class TrialLine:
 class TrialsSection:
     """``same`` holds the settings all trials share, as (name, value)."""
 
-    columns: tuple[Column, ...]
+    headings: tuple[Heading, ...]
     lines: tuple[TrialLine, ...]
     same: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A small chart of a trial's course: ``lines`` are (column, name), ``log`` an axis for values of many sizes.
+
+    ``losses``: with the model before unlearning as its start, and the loss of a random guess as a line.
+    """
+
+    title: str
+    lines: tuple[tuple[str, str], ...]
+    log: bool = True
+    losses: bool = False
 
 
 def anchors(table: TrialTable) -> dict[str, str]:
@@ -73,16 +78,17 @@ def anchors(table: TrialTable) -> dict[str, str]:
 
 def trials_section(table: TrialTable, objectives: Sequence[Objective], on_front: Collection[str]) -> TrialsSection:
     """Every trial, those ``on_front`` marked; the settings that differ between trials as columns, the others once."""
-    trials = table.trials
-    shown_spec = [name for name in table.spec_columns if name not in _HIDDEN_SPEC]
-    varying = varying_columns(trials, shown_spec)
-    settings = list(dict.fromkeys(["method", *varying]))
-    extra = [objective.column for objective in objectives if objective.column not in (*_METRICS, *varying)]
-    metrics = [name for name in (*extra, *_METRICS) if name in trials.columns and not trials[name].isna().all()]
-    names = ["trial_id", "status", "on_front", *settings, *metrics]
+    trials, columns = table.trials, table.columns
+    # Where things lie on this machine and what they hash to is nothing to compare.
+    shown = [name for name in table.spec_columns if columns[name].role != "placement" and not name.endswith("_key")]
+    varying = [name for name in shown if name in table.varying]
+    scores = [*columns.losses, *columns.metrics, "wall_seconds"]
+    extra = [item.column for item in objectives if item.column not in scores]
+    measured = [name for name in (*extra, *scores) if name in trials.columns and trials[name].notna().any()]
+    names = dict.fromkeys(["trial_id", "status", "on_front", "method", *varying, *measured])
     frame = trials.assign(on_front=["yes" if trial_id in on_front else "" for trial_id in trials["trial_id"]])
-    columns = tuple(
-        Column(name, _HEADINGS.get(name, name.replace("_", " ")), bool(pd.api.types.is_numeric_dtype(frame[name])))
+    headings = tuple(
+        Heading(name, _HEADINGS.get(name, short(name)), bool(pd.api.types.is_numeric_dtype(frame[name])))
         for name in names
     )
     places = anchors(table)
@@ -93,16 +99,32 @@ def trials_section(table: TrialTable, objectives: Sequence[Objective], on_front:
             status=str(row["status"]),
             on_front=row["trial_id"] in on_front,
             summary=settings_in_words(row, varying),
-            cells=tuple(_cell(row[column.name], column) for column in columns),
+            cells=tuple(_cell(row[heading.name], heading) for heading in headings),
         )
         for _, row in frame.iterrows()
     )
-    same = tuple(
-        (name, number(plain(trials[name].iloc[0])))
-        for name in shown_spec
-        if len(trials) and name not in varying and plain(trials[name].iloc[0]) is not None
+    first = {name: plain(trials[name].iloc[0]) for name in shown if len(trials) and name not in varying}
+    same = tuple((name, number(value)) for name, value in first.items() if value is not None)
+    return TrialsSection(headings, lines, same)
+
+
+def charts(table: TrialTable) -> tuple[Chart, ...]:
+    """The charts of a trial's course, as far as its history has their columns."""
+    columns = table.columns
+    scores = [name for name in shown_metrics(table) if not columns.is_loss(name)]
+    units = {columns[name].unit for name in scores}
+    return (
+        Chart(
+            f"Losses ({next((columns[name].unit for name in columns.losses), '').partition(' ')[0]})",
+            tuple((name, columns[name].of or short(name)) for name in columns.losses),
+            losses=True,
+        ),
+        Chart("Learning rate", (("lr", "lr"),)),
+        Chart("Weight of the retain gradient", (("c_t", "c_t"),), log=False),
+        Chart(units.pop() if len(units) == 1 else "Scores", tuple((name, short(name)) for name in scores), log=False),
+        Chart("Cosine of the gradients", (("grad_cosine", "cosine"),), log=False),
+        Chart("Gradient norms", (("grad_norm_forget", "forget"), ("grad_norm_retain", "retain"))),
     )
-    return TrialsSection(columns, lines, same)
 
 
 def page_data(table: TrialTable) -> dict[str, object]:
@@ -112,32 +134,33 @@ def page_data(table: TrialTable) -> dict[str, object]:
     first and the last always among them.
     """
     courses = {str(trial_id): rows for trial_id, rows in table.history.groupby("trial_id")}
-    varying = varying_columns(table.trials, table.spec_columns)
+    drawn = ["epoch", *(name for chart in charts(table) for name, _ in chart.lines)]
     most = max(30, min(_MOST_POINTS, _BUDGET // max(1, len(table.trials))))
     return {
         str(row["trial_id"]): {
-            "settings": {name: plain(row[name]) for name in varying if plain(row[name]) is not None},
+            "settings": {name: plain(row[name]) for name in table.varying if plain(row[name]) is not None},
             "spec_hash": plain(row["spec_hash"]),
             "checkpoint": plain(row["checkpoint"]),
             "error": plain(row["error"]),
-            "course": dict(_course(courses[row["trial_id"]], most)) if row["trial_id"] in courses else {},
+            "course": dict(_course(thinned(courses[row["trial_id"]], most), drawn))
+            if row["trial_id"] in courses
+            else {},
         }
         for _, row in table.trials.iterrows()
     }
 
 
-def _cell(value: object, column: Column) -> Cell:
+def _cell(value: object, heading: Heading) -> Cell:
     known = plain(value)
     if known is None:
-        return Cell("" if column.name == "on_front" else "–", "")
+        return Cell("" if heading.name == "on_front" else "–", "")
     return Cell(number(known), repr(float(known)) if isinstance(known, (int, float)) else str(known))
 
 
-def _course(rows: pd.DataFrame, most: int) -> Iterator[tuple[str, object]]:
-    if len(rows) > most:
-        rows = rows.iloc[np.linspace(0, len(rows) - 1, most).round().astype(int)]
+def _course(rows: pd.DataFrame, drawn: Sequence[str]) -> Iterator[tuple[str, object]]:
     yield "step", plain(rows["step"].tolist())
-    for name in _COURSES:
-        if name in rows.columns and pd.api.types.is_numeric_dtype(rows[name]) and not rows[name].isna().all():
+    for name in drawn:
+        values = numbers(rows, name)
+        if not values.isna().all():
             # Five digits draw the same line and halve the page.
-            yield name, plain([float(f"{value:.5g}") for value in rows[name]])
+            yield name, plain([float(f"{value:.5g}") for value in values])

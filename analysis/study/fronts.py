@@ -13,9 +13,9 @@ from analysis.frontier.attainment import (
     attainment_surfaces,
 )
 from analysis.frontier.indicators import Indicators, ReferenceSensitivity, indicators, reference_sensitivity
-from analysis.frontier.trade_off import Floats
 from analysis.study.lr_grid import LrGrid
 from analysis.study.verdict import SINGLE, Verdict
+from analysis.tables.objectives import Floats
 from analysis.words import number
 
 
@@ -54,15 +54,15 @@ class StudyAttainment:
 def arm_fronts(grid: LrGrid) -> tuple[ArmFronts, ...]:
     """The arms of every model and data set, in the order of the table."""
     found = []
-    for model, dataset in dict.fromkeys((item.model, item.dataset) for item in grid.problems):
+    for model, dataset in dict.fromkeys((item.model, item.dataset) for item in grid.cases):
         gathered: dict[str, list[Floats]] = {}
         trials: dict[str, int] = {}
         axes = 2
         for unit in grid.units:
-            if (unit.problem.model, unit.problem.dataset) == (model, dataset):
+            if (unit.case.model, unit.case.dataset) == (model, dataset):
                 policy = f"AutoLR {unit.variant}" if unit.variant else "fixed lr"
                 finished = [costs for costs in unit.costs.values() if costs is not None]
-                arm = f"{unit.problem.method}, {policy}"
+                arm = f"{unit.case.method}, {policy}"
                 gathered.setdefault(arm, []).extend(finished)
                 trials[arm] = trials.get(arm, 0) + len(unit.costs)
                 axes = len(finished[0]) if finished else axes
@@ -79,10 +79,8 @@ def study_attainment(grid: LrGrid, verdict: Verdict) -> StudyAttainment:
     """
     single = next(opponent for opponent in verdict.opponents if opponent.name == SINGLE)
     rate = next(iter(single.choice.values()))
-    hand = [grid.arm(verdict.problem)[rate][seed].points for seed in verdict.fresh]
-    auto = [
-        units[seed].points for units in grid.arm(verdict.problem, verdict.variant).values() for seed in verdict.fresh
-    ]
+    hand = [grid.arm(verdict.case)[rate][seed].points for seed in verdict.fresh]
+    auto = [units[seed].points for units in grid.arm(verdict.case, verdict.variant).values() for seed in verdict.fresh]
     return StudyAttainment(
         (f"AutoLR {verdict.variant}", f"lr {number(rate)}"),
         (attainment_surfaces(auto), attainment_surfaces(hand)),

@@ -14,8 +14,9 @@ import numpy as np
 import pandas as pd
 
 from analysis.frontier.frontier import hypervolume
-from analysis.frontier.trade_off import Floats, Objective
-from analysis.study.cells import Cell, Problem, Setting, group_cells
+from analysis.study.placed_trials import Case, PlacedTrial, Setting, placed_trials
+from analysis.tables.columns import Columns
+from analysis.tables.objectives import Floats, Objective
 from analysis.tables.trial_table import TrialTable
 from analysis.words import counted
 
@@ -29,12 +30,12 @@ class Unit:
         lr: the fixed learning rate, or AutoLR's start.
         costs: per setting the trial's costs, shape (m,), in [0, 1]; None for a trial that diverged or was stopped: it
             counts and adds nothing.
-        missing: settings of the problem that have no outcome here (not run, failed, or a metric is missing).
+        missing: settings of the case that have no outcome here (not run, failed, or a metric is missing).
         train_seconds: per setting of a finished trial, its time in training; NaN where not recorded.
         rows: per setting the row of the trial table.
     """
 
-    problem: Problem
+    case: Case
     variant: str
     lr: float
     seed: int
@@ -66,22 +67,23 @@ class LrGrid:
 
     units: tuple[Unit, ...]
     setting_columns: tuple[str, ...]
+    columns: Columns
     notes: tuple[str, ...]
 
     @property
-    def problems(self) -> tuple[Problem, ...]:
-        """Every (model, data set, method), in the order of the table."""
-        return tuple(dict.fromkeys(unit.problem for unit in self.units))
+    def cases(self) -> tuple[Case, ...]:
+        """Every case, in the order of the table."""
+        return tuple(dict.fromkeys(unit.case for unit in self.units))
 
-    def variants(self, problem: Problem) -> tuple[str, ...]:
-        """AutoLR's variants that were run on a problem."""
-        return tuple(dict.fromkeys(unit.variant for unit in self.units if unit.problem == problem and unit.variant))
+    def variants(self, case: Case) -> tuple[str, ...]:
+        """AutoLR's variants that were run on a case."""
+        return tuple(dict.fromkeys(unit.variant for unit in self.units if unit.case == case and unit.variant))
 
-    def arm(self, problem: Problem, variant: str = "") -> dict[float, dict[int, Unit]]:
+    def arm(self, case: Case, variant: str = "") -> dict[float, dict[int, Unit]]:
         """The units of fixed learning rates, or of one AutoLR variant: by learning rate (rising), then by seed."""
         found: dict[float, dict[int, Unit]] = defaultdict(dict)
         for unit in self.units:
-            if unit.problem == problem and unit.variant == variant:
+            if unit.case == case and unit.variant == variant:
                 found[unit.lr][unit.seed] = unit
         return {lr: dict(sorted(found[lr].items())) for lr in sorted(found)}
 
@@ -94,36 +96,31 @@ def lr_grid(parts: Sequence[tuple[TrialTable, Sequence[Objective]]]) -> LrGrid:
     Raises:
         AnalysisError: sweeps with different objectives, or a table without a column of them.
     """
-    columns, cells, notes = group_cells(parts)
-    fronts: dict[tuple[Problem, str, float, int], dict[Setting, Cell]] = {}
+    placed = placed_trials(parts)
+    notes = list(placed.notes)
+    fronts: dict[tuple[Case, str, float, int], dict[Setting, PlacedTrial]] = {}
     apart = 0
-    for item in cells:
+    for item in placed.trials:
         if item.lr is None or item.seed is None:
             apart += 1
             continue
-        fronts.setdefault((item.problem, item.variant, item.lr, item.seed), {})[item.setting] = item
+        fronts.setdefault((item.case, item.variant, item.lr, item.seed), {})[item.setting] = item
     if apart:
         notes.append(f"{counted(apart, 'trial')} without a learning rate or a seed did not count")
-    expected: dict[Problem, dict[Setting, None]] = defaultdict(dict)
-    for (problem, *_), front in fronts.items():
-        expected[problem].update(dict.fromkeys(front))
-    units = []
-    for (problem, variant, lr, seed), front in fronts.items():
-        units.append(
-            Unit(
-                problem,
-                variant,
-                lr,
-                seed,
-                costs={setting: cell.costs for setting, cell in front.items() if cell.judged},
-                missing=tuple(item for item in expected[problem] if item not in front or not front[item].judged),
-                train_seconds={
-                    setting: cell.train_seconds for setting, cell in front.items() if cell.costs is not None
-                },
-                rows={setting: cell.row for setting, cell in front.items()},
-            )
+    expected: dict[Case, dict[Setting, None]] = defaultdict(dict)
+    for (case, *_), front in fronts.items():
+        expected[case].update(dict.fromkeys(front))
+    units = [
+        Unit(
+            *place,
+            costs={setting: trial.costs for setting, trial in front.items() if trial.judged},
+            missing=tuple(item for item in expected[place[0]] if item not in front or not front[item].judged),
+            train_seconds={setting: trial.train_seconds for setting, trial in front.items() if trial.costs is not None},
+            rows={setting: trial.row for setting, trial in front.items()},
         )
+        for place, front in fronts.items()
+    ]
     incomplete = sum(bool(unit.missing) for unit in units)
     if incomplete:
         notes.append(f"{counted(incomplete, 'front')} of {len(units)} lack a trial and do not count")
-    return LrGrid(tuple(units), columns, tuple(notes))
+    return LrGrid(tuple(units), placed.setting_columns, placed.columns, tuple(notes))

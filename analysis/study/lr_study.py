@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any, cast
 
 from analysis.errors import AnalysisError
-from analysis.files import write_whole
 from analysis.frontier.pareto_json import plain
-from analysis.frontier.trade_off import Objective
 from analysis.study.fronts import ArmFronts, arm_fronts
 from analysis.study.lr_grid import LrGrid, lr_grid
 from analysis.study.probe_cost import with_probes
-from analysis.study.sensitivity import AutoPlace, RateRow, Sensitivity, sensitivity_data
+from analysis.study.sensitivity import Sensitivity, rate_sensitivity
 from analysis.study.verdict import Opponent, Verdict, seeds_for, verdicts_data
 from analysis.study.verdict_words import words
-from analysis.tables.sources import read_sweep
-from analysis.tables.trial_table import TrialTable
+from analysis.tables.sources import Sources, read_source
+from search_spaces.durable import write_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +30,16 @@ class LrStudy:
     fronts: tuple[ArmFronts, ...]
     notes: tuple[str, ...]
 
+    @property
+    def compared(self) -> tuple[Sensitivity, ...]:
+        """Methods with several rates, one of which has a whole front: with a single rate nothing can be compared."""
+        return tuple(item for item in self.sensitivity if len(item.rates) > 1 and any(row.seeds for row in item.rates))
+
+    def subject(self, verdict: Verdict) -> str:
+        """Whose verdict it is: the method and AutoLR's variant; where there are several also model and data set."""
+        several = len({(case.model, case.dataset) for case in self.grid.cases}) > 1
+        return f"{verdict.case if several else verdict.case.method}, AutoLR {verdict.variant}"
+
     def to_dict(self) -> dict[str, object]:
         """The content of lr_study.json; what is not finite is null."""
         content = {
@@ -41,9 +49,7 @@ class LrStudy:
             "fronts": [_of_fronts(item) for item in self.fronts],
             "notes": list(self.notes),
         }
-        found = plain(content)
-        assert isinstance(found, dict)
-        return found
+        return cast("dict[str, object]", plain(content))
 
 
 def read_study(folders: Sequence[Path]) -> LrStudy:
@@ -52,132 +58,90 @@ def read_study(folders: Sequence[Path]) -> LrStudy:
     Raises:
         AnalysisError: a folder holds no sweep or no objectives yet, or their objectives differ.
     """
-    parts = []
-    for index, folder in enumerate(folders):
-        read = read_sweep(folder)
-        if not read.sweep.objectives:
+    parts = [read_source(folder, sweep=f"{index + 1}: {folder}") for index, folder in enumerate(folders)]
+    for folder, part in zip(folders, parts, strict=True):
+        if not part.sweep.objectives:
             raise AnalysisError(f"{folder} has no objectives yet: its target is still being made")
-        name = f"{index + 1}: {read.sweep.name}"
-        table = with_probes(read.table, read.auto_lr)
-        named = replace(table, trials=table.trials.assign(sweep=name), history=table.history.assign(sweep=name))
-        parts.append((named, read.sweep.objectives))
     return study_of(parts)
 
 
-def study_of(parts: Sequence[tuple[TrialTable, tuple[Objective, ...]]]) -> LrStudy:
+def study_in(sources: Sources) -> LrStudy | None:
+    """The study in a report, where every sweep tried a grid of learning rates; None elsewhere, and of a single rate.
+
+    A search draws a new learning rate for every trial, so that no rate has a front of its own. Rows from elsewhere,
+    which need no seed and no learning rate, are no part of it.
+    """
+    grids = all(sweep.settings.get("sampler") == "grid" for sweep in sources.sweeps)
+    if not sources.sweeps or not grids or not sources.sweep.objectives:
+        return None
+    study = study_of([replace(sources, table=replace(sources.table.own, notes=()))])
+    return study if study.verdicts or study.compared else None
+
+
+def study_of(parts: Sequence[Sources]) -> LrStudy:
     """The study of tables that are already read, each with the objectives of its sweep.
 
     Raises:
         AnalysisError: their objectives differ.
     """
-    grid = lr_grid(parts)
-    notes = [note for table, _ in parts for note in table.notes]
-    return LrStudy(grid, sensitivity_data(grid), verdicts_data(grid), arm_fronts(grid), (*notes, *grid.notes))
+    grid = lr_grid([(with_probes(part.table, part.auto_lr), part.sweep.objectives) for part in parts])
+    notes = [note for part in parts for note in part.table.notes]
+    return LrStudy(grid, rate_sensitivity(grid), verdicts_data(grid), arm_fronts(grid), (*notes, *grid.notes))
 
 
 def write_study(path: Path, study: LrStudy) -> None:
     """Write lr_study.json whole."""
-    write_whole(path, json.dumps(study.to_dict(), indent=2, allow_nan=False) + "\n")
+    write_json(path, study.to_dict())
 
 
 def _of_sensitivity(item: Sensitivity) -> dict[str, object]:
-    return {
-        **_of_problem(item),
-        "words": item.words(),
-        "best_lr": item.best_lr,
-        "within_5_percent": item.near_best,
-        "decades": item.decades,
-        "spread": item.spread,
-        "rates": [_of_row(row) for row in item.rates],
-        "auto_lr": [_of_place(place) for place in item.auto],
-    }
-
-
-def _of_place(place: AutoPlace) -> dict[str, object]:
-    return {
-        "variant": place.variant,
-        "mean": place.mean,
-        "worst": place.worst,
-        "best": place.best,
-        "beats": place.beats,
-        "share_of_best": place.share_of_best,
-        "starts": [_of_row(row) for row in place.starts],
-    }
-
-
-def _of_row(row: RateRow) -> dict[str, object]:
-    return {
-        "lr": row.lr,
-        "hypervolume": row.hypervolume,
-        "deviation": row.deviation,
-        "seeds": row.seeds,
-        "diverged": row.diverged,
-        "metrics": row.metrics,
-    }
+    found = asdict(item)
+    case: dict[str, object] = found.pop("case")
+    computed = {"words": item.words(), "decades": item.decades}
+    return case | computed | _renamed(found, near_best="within_5_percent", auto="auto_lr")
 
 
 def _of_verdict(item: Verdict, columns: Sequence[str]) -> dict[str, object]:
+    found = asdict(item)
+    case: dict[str, object] = found.pop("case")
+    curve = _renamed(found.pop("curve"), equals="equals_best_of")
     return {
-        **_of_problem(item),
-        "variant": item.variant,
-        "words": list(words(item)),
-        "starts": item.starts,
-        "rates": item.rates,
-        "tuning_seeds": item.tuning,
-        "fresh_seeds": item.fresh,
-        "seeds_left_out": item.left_out,
-        "charge": item.charge,
-        "charge_measured": item.charge_measured,
+        **case,
+        **_renamed(found, tuning="tuning_seeds", fresh="fresh_seeds", left_out="seeds_left_out"),
+        "words": words(item),
         "opponents": [_of_opponent(opponent, columns) for opponent in item.opponents],
-        "tuning_curve": {
-            "picks": item.curve.picks.tolist(),
-            "expected": item.curve.expected.tolist(),
-            "auto": item.curve.auto,
-            "equals_best_of": item.curve.equals,
-            "above_all_rates": math.isinf(item.curve.equals),
-            "beats_at_cost": item.curve.beats_at_cost,
-        },
+        "tuning_curve": curve | {"above_all_rates": math.isinf(item.curve.equals)},
     }
 
 
 def _of_opponent(item: Opponent, columns: Sequence[str]) -> dict[str, object]:
+    result = item.result
     return {
-        "name": item.name,
+        name: getattr(item, name) for name in ("name", "runs", "hand", "auto", "p_holm", "outcome", "comparisons")
+    } | {
         "choice": [{**dict(zip(columns, setting, strict=True)), "lr": rate} for setting, rate in item.choice.items()],
-        "runs": item.runs,
-        "hand": item.hand,
-        "auto": item.auto,
-        "difference": item.result.mean,
-        "interval": None if item.result.low is None else [item.result.low, item.result.high],
-        "p": item.result.p,
-        "p_holm": item.p_holm,
-        "outcome": item.outcome,
-        "comparisons": item.comparisons,
+        "difference": result.mean,
+        "interval": None if result.low is None else [result.low, result.high],
+        "p": result.p,
         "fresh_seeds_needed": item.fresh_needed,
         "seeds_needed": seeds_for(item.fresh_needed),
     }
 
 
-def _of_problem(item: Sensitivity | Verdict) -> dict[str, object]:
-    return {"model": item.problem.model, "dataset": item.problem.dataset, "method": item.problem.method}
-
-
 def _of_fronts(item: ArmFronts) -> dict[str, object]:
-    places = item.sensitivity
+    arms = zip(item.indicators.items(), item.sensitivity.hypervolumes, strict=True)
     return {
         "model": item.model,
         "dataset": item.dataset,
-        "references": places.references,
-        "order_stable": places.stable,
+        "references": item.sensitivity.references,
+        "order_stable": item.sensitivity.stable,
         "arms": [
-            {
-                "name": name,
-                "trials": item.trials[name],
-                "hypervolume": found.hypervolume,
-                "igd_plus": found.igd_plus,
-                "epsilon": found.epsilon,
-                "hypervolume_by_reference": row.tolist(),
-            }
-            for (name, found), row in zip(item.indicators.items(), places.hypervolumes, strict=True)
+            {"name": name, "trials": item.trials[name], **asdict(found), "hypervolume_by_reference": row}
+            for (name, found), row in arms
         ],
     }
+
+
+def _renamed(fields: dict[str, Any], **names: str) -> dict[str, Any]:
+    """The fields of a dataclass under the names that the file gives them."""
+    return {names.get(name, name): value for name, value in fields.items()}

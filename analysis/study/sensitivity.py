@@ -11,13 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.study.cells import Problem
 from analysis.study.lr_grid import LrGrid, Unit
+from analysis.study.placed_trials import Case
 from analysis.tables.trial_table import ATTAIN_NOTHING
 from analysis.words import counted, number
 
 WITHIN = 0.05
-METRICS = ("verbmem", "utility", "truth_ratio", "forget_truth_ratio", "forget_loss_capped", "retain_loss")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ class Sensitivity:
         auto: a place for each AutoLR variant.
     """
 
-    problem: Problem
+    case: Case
     rates: tuple[RateRow, ...]
     best_lr: float | None
     near_best: tuple[float, float] | None
@@ -91,9 +90,9 @@ class Sensitivity:
         if any(row.seeds for row in self.rates) and self.best_lr is None:
             lost = counted(sum(row.diverged for row in self.rates), "trial")
             tried = counted(len(self.rates), "learning rate")
-            return f"{self.problem.method}: nothing is attained at any of {tried}; {lost} diverged or stopped"
+            return f"{self.case.method}: nothing is attained at any of {tried}; {lost} diverged or stopped"
         if self.best_lr is None or self.near_best is None:
-            return f"{self.problem.method}: no learning rate has a whole front"
+            return f"{self.case.method}: no learning rate has a whole front"
         low, high = self.near_best
         tried = counted(len(self.rates), "learning rate")
         reach = (
@@ -102,18 +101,18 @@ class Sensitivity:
             else f"lr {number(low)} to {number(high)} ({self.decades:.1f} decades)"
         )
         return (
-            f"{self.problem.method}: best at lr {number(self.best_lr)}; within {WITHIN:.0%} of it: {reach}, of "
+            f"{self.case.method}: best at lr {number(self.best_lr)}; within {WITHIN:.0%} of it: {reach}, of "
             f"{tried}; the hypervolume varies by {self.spread['hypervolume']:.3f} over them"
         )
 
 
-def sensitivity_data(grid: LrGrid) -> tuple[Sensitivity, ...]:
+def rate_sensitivity(grid: LrGrid) -> tuple[Sensitivity, ...]:
     """The sensitivity of every method on every model and data set."""
-    return tuple(_sensitivity(grid, problem) for problem in grid.problems)
+    return tuple(_sensitivity(grid, case) for case in grid.cases)
 
 
-def _sensitivity(grid: LrGrid, problem: Problem) -> Sensitivity:
-    rates = tuple(_row(lr, list(units.values())) for lr, units in grid.arm(problem).items())
+def _sensitivity(grid: LrGrid, case: Case) -> Sensitivity:
+    rates = _rows(grid, case)
     volumes = np.array([row.hypervolume for row in rates])
     best_lr, near_best, top = None, None, math.nan
     if len(rates) and np.nanmax(volumes, initial=0.0) > 0:
@@ -127,36 +126,32 @@ def _sensitivity(grid: LrGrid, problem: Problem) -> Sensitivity:
             high += 1
         near_best = rates[low].lr, rates[high].lr
     spread = {"hypervolume": _range(volumes)}
-    for name in METRICS:
+    for name in grid.columns.outcomes:
         values = [row.metrics[name] for row in rates if name in row.metrics]
         if values:
             spread[name] = _range(np.array(values))
     places = []
-    for variant in grid.variants(problem):
-        starts = tuple(_row(lr, list(units.values())) for lr, units in grid.arm(problem, variant).items())
+    for variant in grid.variants(case):
+        starts = _rows(grid, case, variant)
         own = np.array([row.hypervolume for row in starts])
         own = own[np.isfinite(own)]
-        mean = float(own.mean()) if len(own) else math.nan
-        places.append(
-            AutoPlace(
-                variant,
-                starts,
-                mean=mean,
-                worst=float(own.min()) if len(own) else math.nan,
-                best=float(own.max()) if len(own) else math.nan,
-                beats=int(np.count_nonzero(volumes < mean)),
-                share_of_best=mean / top if top > 0 else math.nan,
-            )
-        )
-    return Sensitivity(problem, rates, best_lr, near_best, spread, tuple(places))
+        worst, mean, best_start = (own.min(), own.mean(), own.max()) if len(own) else (math.nan,) * 3
+        beats, share = int(np.count_nonzero(volumes < mean)), mean / top if top > 0 else math.nan
+        places.append(AutoPlace(variant, starts, float(mean), float(worst), float(best_start), beats, float(share)))
+    return Sensitivity(case, rates, best_lr, near_best, spread, tuple(places))
 
 
-def _row(lr: float, units: Sequence[Unit]) -> RateRow:
+def _rows(grid: LrGrid, case: Case, variant: str = "") -> tuple[RateRow, ...]:
+    arm = grid.arm(case, variant)
+    return tuple(_row(lr, list(units.values()), grid.columns.outcomes) for lr, units in arm.items())
+
+
+def _row(lr: float, units: Sequence[Unit], outcomes: Sequence[str]) -> RateRow:
     volumes = np.array([unit.hypervolume for unit in units])
     volumes = volumes[np.isfinite(volumes)]
     rows = [row for unit in units for row in unit.rows.values()]
     metrics = {}
-    for name in METRICS:
+    for name in outcomes:
         values = [float(row[name]) for row in rows if row["status"] == "finished" and name in row.index]
         values = [value for value in values if math.isfinite(value)]
         if values:

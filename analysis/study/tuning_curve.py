@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.errors import AnalysisError
-from analysis.frontier.trade_off import Floats
+from analysis.tables.objectives import Floats
 
 PROBE_CHARGE = 1.033
 """The paper's AutoLR in runs: two more no-grad forwards on a retain batch every ten steps, 3.3% more FLOPs.
@@ -41,11 +41,6 @@ class TuningCurve:
     charge: float
     equals: float
     beats_at_cost: bool
-
-    @property
-    def saved(self) -> float:
-        """Runs a person pays to draw level, less what AutoLR is charged; below 0 AutoLR is the dearer way."""
-        return self.equals - self.charge
 
 
 def expected_best(choice: npt.ArrayLike, report: npt.ArrayLike | None = None) -> Floats:

@@ -23,9 +23,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analysis.frontier.frontier import hypervolume
-from analysis.study.cells import Problem, Setting
 from analysis.study.lr_grid import LrGrid, Unit
 from analysis.study.paired import ALPHA, PairedResult, holm, least_pairs, paired, smallest_p
+from analysis.study.placed_trials import Case, Setting
 from analysis.study.probe_cost import auto_lr_charge
 from analysis.study.tuning_curve import TuningCurve, tuning_curve
 
@@ -77,7 +77,7 @@ class Verdict:
         charge: AutoLR's cost in runs; ``charge_measured`` says whether from training times or from its probes.
     """
 
-    problem: Problem
+    case: Case
     variant: str
     starts: tuple[float, ...]
     rates: tuple[float, ...]
@@ -116,15 +116,15 @@ def verdicts_data(grid: LrGrid) -> tuple[Verdict, ...]:
     """A verdict for every method, model, data set and AutoLR variant that has seeds with whole fronts on both sides."""
     found = [
         verdict
-        for problem in grid.problems
-        for variant in grid.variants(problem)
-        if (verdict := _verdict(grid, problem, variant)) is not None
+        for case in grid.cases
+        for variant in grid.variants(case)
+        if (verdict := _verdict(grid, case, variant)) is not None
     ]
     return tuple(_corrected(found))
 
 
-def _verdict(grid: LrGrid, problem: Problem, variant: str) -> Verdict | None:
-    hand, auto = grid.arm(problem), grid.arm(problem, variant)
+def _verdict(grid: LrGrid, case: Case, variant: str) -> Verdict | None:
+    hand, auto = grid.arm(case), grid.arm(case, variant)
     everyone = sorted({seed for units in (*hand.values(), *auto.values()) for seed in units})
     whole = {
         seed
@@ -150,9 +150,7 @@ def _verdict(grid: LrGrid, problem: Problem, variant: str) -> Verdict | None:
     )
     curve = tuning_curve(choice, float(np.mean(of_auto)), report=report, charge=charge)
     left_out = tuple(seed for seed in everyone if seed not in whole)
-    return Verdict(
-        problem, variant, tuple(auto), rates, tuning, fresh, left_out, charge, was_measured, opponents, curve
-    )
+    return Verdict(case, variant, tuple(auto), rates, tuning, fresh, left_out, charge, was_measured, opponents, curve)
 
 
 def _opponent(
@@ -207,7 +205,7 @@ def _corrected(verdicts: Sequence[Verdict]) -> list[Verdict]:
     families: dict[tuple[str, str, str], list[tuple[int, int]]] = {}
     for row, verdict in enumerate(verdicts):
         for column, opponent in enumerate(verdict.opponents):
-            families.setdefault((verdict.problem.method, verdict.variant, opponent.name), []).append((row, column))
+            families.setdefault((verdict.case.method, verdict.variant, opponent.name), []).append((row, column))
     found = [list(verdict.opponents) for verdict in verdicts]
     for places in families.values():
         for row, column in places:

@@ -12,7 +12,7 @@ from analysis.words import counted, number
 
 def words(verdict: Verdict) -> tuple[str, ...]:
     """What can be said, and what cannot, in sentences."""
-    name = f"{verdict.problem.method} on {verdict.problem.model}, {verdict.problem.dataset}"
+    name = verdict.case
     lines = []
     for opponent in verdict.opponents:
         result = opponent.result

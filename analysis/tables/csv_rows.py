@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from analysis.errors import AnalysisError
+from search_spaces.durable import whole_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> C
     if not path.is_file():
         return CsvRows()
     data = path.read_bytes()
-    whole = data[: data.rfind(b"\n") + 1] if growing else data
+    whole = whole_lines(data) if growing else data
     torn = len(whole) < len(data)
     try:
         text = whole.decode("utf-8-sig")

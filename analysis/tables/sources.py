@@ -1,30 +1,35 @@
-"""What a report is made of: one sweep, or several sweeps, single runs and tables from elsewhere as one."""
+"""What a report or a comparison is made of: one sweep, or several sweeps, single runs and tables from elsewhere."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import or_
 from pathlib import Path
 
 import pandas as pd
 
 from analysis.errors import AnalysisError
-from analysis.frontier.trade_off import Objective
+from analysis.tables.columns import Columns
 from analysis.tables.csv_rows import CsvRows, read_rows
-from analysis.tables.elsewhere import read_elsewhere
+from analysis.tables.foreign import check_objectives, read_foreign
+from analysis.tables.objectives import Objective
 from analysis.tables.sweep_file import SweepFile
-from analysis.tables.trial_table import REQUIRED, TrialTable, concatenated, read_history
+from analysis.tables.trial_table import TrialTable, concatenated
 from analysis.tables.typed_columns import typed_frame
 
-_UPDATES = ("eta", "eta_star", "eta_new", "slope", "curvature", "loss_zero", "loss_plus", "loss_minus")
-_LANDSCAPE = ("eta", "x", "retain_loss", "forget_loss", "slope", "curvature", "loss_zero", "eta_star")
+_LOGGED = frozenset(
+    {"step", "x", "eta", "eta_star", "eta_new", "slope", "curvature", "loss_zero", "loss_plus", "loss_minus"}
+    | {"retain_loss", "forget_loss"}
+)
+"""The numbers of auto_lr.csv and landscape.csv."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sources:
-    """The tables of a report.
+    """One source as read, or several as one.
 
     Attributes:
         table: all trials; of several sources a trial is called ``source/trial``, and checkpoints are relative to the
@@ -38,61 +43,40 @@ class Sources:
 
     table: TrialTable
     sweep: SweepFile
-    sweeps: tuple[SweepFile, ...]
-    auto_lr: pd.DataFrame
-    landscape: pd.DataFrame
+    sweeps: tuple[SweepFile, ...] = ()
+    auto_lr: pd.DataFrame = field(default_factory=pd.DataFrame)
+    landscape: pd.DataFrame = field(default_factory=pd.DataFrame)
     files: Mapping[str, SweepFile] = field(default_factory=dict)
 
 
-def read_sweep(out: Path) -> Sources:
-    """One sweep's folder.
+def read_source(
+    path: Path, columns: Columns | None = None, *, sweep: str | None = None, objectives: Sequence[Objective] = ()
+) -> Sources:
+    """A sweep's folder, a single run's (with metrics.json), or a CSV from elsewhere.
+
+    ``columns`` describes what no sweep.json does, ``sweep`` names the trials' sweep where its own name will not do,
+    and ``objectives`` are those that a CSV is scored by.
 
     Raises:
         AnalysisError: a file cannot be read; says which, where, and what was expected.
     """
-    sweep = SweepFile.read(out)
-    return Sources(TrialTable.read(out, sweep=sweep.name), sweep, (sweep,), *_logs(out))
-
-
-def read_run(out: Path) -> Sources:
-    """The folder of a single run: the row in metrics.json, its history, its AutoLR log and its landscape.
-
-    Raises:
-        AnalysisError: as :func:`read_sweep`.
-    """
-    path = out / "metrics.json"
-    try:
-        row = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise AnalysisError(f"{path} cannot be read as JSON: {error}") from None
-    if not isinstance(row, dict) or not {"trial_id", "method"} <= set(row):
-        raise AnalysisError(f"{path} is no run's metrics: expected an object with trial_id and method")
-    known = {name: ("" if value is None and name not in ("lr", "seed") else value) for name, value in row.items()}
-    frame = pd.DataFrame([{name: known.get(name, "") for name in REQUIRED} | known])
-    numeric = frame.replace("", float("nan")).infer_objects()
-    text = {
-        name: frame[name].map(str) for name in (*REQUIRED, "auto_lr") if name in frame and name not in ("lr", "seed")
-    }
-    trials = numeric.assign(**text)
-    trials.insert(0, "sweep", out.name)
-    before_status = list(row)[: list(row).index("status")] if "status" in row else ["method"]
-    spec = tuple(name for name in before_status if name not in ("trial_id", "spec_hash"))
-    table = TrialTable(trials, read_history(out / "history.csv", out.name), spec)
-    nothing = SweepFile(
-        name=out.name,
-        created="",
-        command="",
-        versions={},
-        settings={},
-        objectives=(),
-        random_guess_loss=None,
-        baseline={},
-    )
-    return Sources(table, nothing, (), *_logs(out))
+    if (path / "sweep.json").is_file():
+        file = SweepFile.read(path)
+        table = TrialTable.read(path, sweep=file.name if sweep is None else sweep)
+        return Sources(table, file, (file,), *_logs(path))
+    columns = columns or Columns()
+    if (path / "metrics.json").is_file():
+        return Sources(TrialTable.read_run(path, columns), SweepFile(name=path.name, columns=columns), (), *_logs(path))
+    if path.is_dir():
+        raise AnalysisError(f"{path} holds no sweep: there is no sweep.json in it")
+    foreign = read_foreign(path, columns, sweep=sweep or path.stem, objectives=objectives)
+    if objectives:
+        check_objectives(path, foreign.table, objectives)
+    return Sources(foreign.table, SweepFile(name=path.stem, columns=foreign.table.columns, baseline=foreign.baseline))
 
 
 def read_sources(paths: Sequence[Path], *, out: Path) -> Sources:
-    """Sweeps, single runs (a folder with metrics.json) and CSV tables as one; ``out`` is the report's folder.
+    """Sweeps, single runs and CSV tables as one; ``out`` is the report's folder.
 
     A single sweep that is its own report keeps its trials' names.
 
@@ -102,46 +86,45 @@ def read_sources(paths: Sequence[Path], *, out: Path) -> Sources:
     sweeps = [path for path in paths if (path / "sweep.json").is_file()]
     if not sweeps:
         raise AnalysisError(f"none of {', '.join(map(str, paths))} holds a sweep: there is no sweep.json in it")
-    if len(paths) == 1:
-        read = read_sweep(paths[0])
-        moved = read.table.renamed(str, lambda path: _from(out, paths[0], path))
-        return replace(read, table=moved)
     files = [SweepFile.read(path) for path in sweeps]
     sweep = shared([(str(path), file) for path, file in zip(sweeps, files, strict=True)])
-    named: dict[str, SweepFile] = {}
-    tables, logs, landscapes = [], [], []
-    for path, prefix in zip(paths, _prefixes(paths), strict=True):
-        if path in sweeps:
-            part = read_sweep(path)
-            named[prefix] = part.sweep
-        elif (path / "metrics.json").is_file():
-            part = read_run(path)
-        else:
-            table = read_elsewhere(path, sweep.objectives)
-            part = Sources(table, sweep, (), pd.DataFrame(), pd.DataFrame())
-        tables.append(_labelled(part.table, prefix, out, path))
-        logs.append(_prefixed(part.auto_lr, prefix))
-        landscapes.append(_prefixed(part.landscape, prefix))
-    merged = TrialTable.merge(tables)
-    notes = tuple(dict.fromkeys([*merged.notes, *differences(files)]))
-    merged = TrialTable(_marked(merged.trials), merged.history, merged.spec_columns, notes)
-    return Sources(merged, sweep, tuple(files), concatenated(logs), concatenated(landscapes), named)
+    if len(paths) == 1:
+        read = read_source(paths[0], sweep.columns)
+        return replace(read, table=read.table.renamed(str, lambda path: _from(out, paths[0], path)))
+    named = {
+        prefix: _labelled(read_source(path, sweep.columns, objectives=sweep.objectives), prefix, out, path)
+        for path, prefix in zip(paths, _prefixes(paths), strict=True)
+    }
+    merged = TrialTable.merge([part.table for part in named.values()])
+    before = {prefix: part.sweep.baseline for prefix, part in named.items() if not part.sweeps and part.sweep.baseline}
+    notes = [*merged.notes, *differences(files)]
+    if before and any(file.baseline for file in files):
+        notes.append("the model before unlearning is that of the sweeps here, and not one of a table from elsewhere")
+    elif before:
+        prefix, baseline = next(iter(before.items()))
+        sweep = replace(sweep, baseline=baseline)
+        notes.append(f"the model before unlearning is that of {prefix}: no sweep here has measured its own")
+    return Sources(
+        replace(merged, notes=tuple(dict.fromkeys(notes))),
+        replace(sweep, columns=merged.columns),
+        tuple(files),
+        concatenated([part.auto_lr for part in named.values()]),
+        concatenated([part.landscape for part in named.values()]),
+        {prefix: part.sweep for prefix, part in named.items() if part.sweeps},
+    )
 
 
-def _marked(trials: pd.DataFrame) -> pd.DataFrame:
-    if "elsewhere" not in trials.columns:
-        return trials
-    return trials.assign(elsewhere=[value is True for value in trials["elsewhere"].tolist()])
-
-
-def _labelled(table: TrialTable, prefix: str, out: Path, path: Path) -> TrialTable:
-    moved = table.renamed(lambda trial_id: f"{prefix}/{trial_id}", lambda checkpoint: _from(out, path, checkpoint))
-    trials, history = moved.trials.assign(sweep=prefix), moved.history.assign(sweep=prefix)
-    return TrialTable(trials, history, moved.spec_columns, tuple(f"{prefix}: {note}" for note in moved.notes))
-
-
-def _prefixed(frame: pd.DataFrame, prefix: str) -> pd.DataFrame:
-    return frame.assign(trial_id=[f"{prefix}/{name}" for name in frame["trial_id"]]) if len(frame) else frame
+def _labelled(part: Sources, prefix: str, out: Path, path: Path) -> Sources:
+    """The source with its name before those of its trials."""
+    table = part.table.renamed(lambda trial_id: f"{prefix}/{trial_id}", lambda place: _from(out, path, place))
+    trials, history = table.trials.assign(sweep=prefix), table.history.assign(sweep=prefix)
+    notes = tuple(f"{prefix}: {note}" for note in table.notes)
+    auto_lr, landscape = (
+        log.assign(trial_id=[f"{prefix}/{name}" for name in log["trial_id"]]) if len(log) else log
+        for log in (part.auto_lr, part.landscape)
+    )
+    named = TrialTable(trials, history, table.columns, notes)
+    return replace(part, table=named, auto_lr=auto_lr, landscape=landscape)
 
 
 def _from(out: Path, folder: Path, checkpoint: str) -> str:
@@ -183,18 +166,19 @@ def shared(sweeps: Sequence[tuple[str, SweepFile]]) -> SweepFile:
             replace(mine, low=min(mine.low, other.low), high=max(mine.high, other.high))
             for mine, other in zip(objectives, file.objectives, strict=True)
         ]
+    if len(files) == 1:
+        return files[0]
     baselines = [file.baseline for file, _ in known]
     guesses = {file.random_guess_loss for file, _ in known}
     planned = [file.planned_trials for file in files]
     versions = {name: ", ".join(dict.fromkeys(file.versions[name] for file in files if name in file.versions))
                 for file in files for name in file.versions}  # fmt: skip
-    total = sum(count or 0 for count in planned)
     return SweepFile(
         name=" + ".join(dict.fromkeys(file.name for file in files)),
+        columns=reduce(or_, [file.columns for file in files]),
         created=min((file.created for file in files if file.created), default=""),
-        command=files[0].command if len(files) == 1 else "",
         versions=versions,
-        settings=files[0].settings if len(files) == 1 else {"trials": total if all(planned) else None},
+        settings={"trials": sum(count or 0 for count in planned) if all(planned) else None},
         objectives=tuple(objectives),
         random_guess_loss=guesses.pop() if len(guesses) == 1 else None,
         baseline=baselines[0] if baselines and all(item == baselines[0] for item in baselines) else {},
@@ -215,13 +199,11 @@ def differences(files: Sequence[SweepFile]) -> list[str]:
 
 
 def _logs(out: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    updates = _log(out / "auto_lr.csv", _UPDATES, {"trial_id", "fallback"})
-    return updates, _log(out / "landscape.csv", _LANDSCAPE, {"trial_id"})
-
-
-def _log(path: Path, numeric: Sequence[str], text: set[str]) -> pd.DataFrame:
-    """The rows of a log by trial and step as written; a repeated row is one."""
+    """The rows of auto_lr.csv and landscape.csv by trial and step as written; a repeated row is one."""
     required = ("trial_id", "step")
-    rows = read_rows(path, required=required)
-    rows = rows if rows.columns else CsvRows(required)
-    return typed_frame(path, rows, text=text, numeric={*numeric, "step"}).drop_duplicates(ignore_index=True)
+    logs = []
+    for path in (out / "auto_lr.csv", out / "landscape.csv"):
+        rows = read_rows(path, required=required)
+        frame = typed_frame(path, rows if rows.columns else CsvRows(required), is_number=_LOGGED.__contains__)
+        logs.append(frame.drop_duplicates(ignore_index=True))
+    return logs[0], logs[1]

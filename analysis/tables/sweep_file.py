@@ -5,32 +5,35 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from analysis.errors import AnalysisError
-from analysis.frontier.trade_off import Objective
+from analysis.tables.columns import Columns
+from analysis.tables.objectives import Objective
 
 FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepFile:
-    """The parts of sweep.json that figures and reports use.
+    """The parts of sweep.json that figures and reports use, or what is known without one.
 
-    ``objectives`` is empty, ``random_guess_loss`` (ln|V|, nats per token) is None and ``baseline`` (the metrics of
-    the No-unlearn model) is empty as long as the sweep is still making its target.
+    ``columns`` is the dictionary of the table's columns. ``objectives`` is empty, ``random_guess_loss`` (ln|V|, nats
+    per token) is None and ``baseline`` (the metrics of the No-unlearn model) is empty as long as the sweep is still
+    making its target.
     """
 
     name: str
-    created: str
-    command: str
-    versions: Mapping[str, str]
-    settings: Mapping[str, Any]
-    objectives: tuple[Objective, ...]
-    random_guess_loss: float | None
-    baseline: Mapping[str, float]
+    columns: Columns
+    created: str = ""
+    command: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    objectives: tuple[Objective, ...] = ()
+    random_guess_loss: float | None = None
+    baseline: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def read(cls, out: Path) -> SweepFile:
@@ -49,19 +52,17 @@ class SweepFile:
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             found = content.get("format") if isinstance(content, dict) else type(content).__name__
             raise AnalysisError(f"{path} has format {found}, expected {FORMAT}: it is from another version")
+        baseline = {str(name): _finite(value) for name, value in _mapping(path, content, "baseline").items()}
         return cls(
             name=str(content.get("name") or out.name),
+            columns=Columns.from_dict(_mapping(path, content, "columns")),
             created=str(content.get("created") or ""),
             command=str(content.get("command") or ""),
             versions={str(name): str(version) for name, version in _mapping(path, content, "versions").items()},
             settings=_mapping(path, content, "settings"),
             objectives=tuple(Objective.from_dict(item) for item in content.get("objectives") or ()),
             random_guess_loss=_finite(content.get("random_guess_loss")),
-            baseline={
-                str(name): number
-                for name, value in _mapping(path, content, "baseline").items()
-                if (number := _finite(value)) is not None
-            },
+            baseline={name: number for name, number in baseline.items() if number is not None},
         )
 
     @property

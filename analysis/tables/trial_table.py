@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
-from analysis.errors import AnalysisError as AnalysisError
-from analysis.tables.csv_rows import CsvRows, read_rows
+from analysis.errors import AnalysisError
+from analysis.tables.columns import Columns
+from analysis.tables.csv_rows import CsvRow, CsvRows, read_rows
+from analysis.tables.sweep_file import SweepFile
 from analysis.tables.typed_columns import typed_frame
 
 STATUSES = ("finished", "stopped", "diverged", "failed")
 ATTAIN_NOTHING = ("diverged", "stopped")
 """How a trial ends that ran and whose outcome is that it attains nothing; a failed one has no outcome."""
 REQUIRED = ("trial_id", "spec_hash", "model", "dataset", "method", "lr", "seed", "status", "checkpoint", "error")
-_TEXT = frozenset(REQUIRED) - {"lr", "seed"} | {"auto_lr", "optimizer", "target_key", "worker", "dtype"}
-_METRICS = frozenset(
-    {"steps", "epochs_done", "forget_loss", "retain_loss", "forget_loss_capped", "verbmem", "utility", "truth_ratio"}
-    | {"forget_accuracy", "retain_accuracy", "test_accuracy", "train_seconds", "eval_seconds", "wall_seconds"}
-)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,15 +29,16 @@ class TrialTable:
     """All trials that have ended.
 
     Attributes:
-        trials: one row per trial, the columns of trials.csv behind a column ``sweep``.
+        trials: one row per trial: ``sweep``, ``elsewhere`` (whether it is a row of another program's table), and the
+            columns of trials.csv.
         history: one row per report, the columns of history.csv behind a column ``sweep``; also of running trials.
-        spec_columns: the columns that say what a trial was asked to do: those between ``spec_hash`` and ``status``.
+        columns: what each column is.
         notes: what was left out while reading, in sentences.
     """
 
     trials: pd.DataFrame
     history: pd.DataFrame
-    spec_columns: tuple[str, ...]
+    columns: Columns
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -49,10 +51,10 @@ class TrialTable:
         Raises:
             AnalysisError: a file cannot be read; says which, where, and what was expected.
         """
+        columns = SweepFile.read(out).columns
         path = out / "trials.csv"
         rows = read_rows(path, required=REQUIRED)
-        rows = rows if rows.columns else CsvRows(REQUIRED, torn=rows.torn)
-        trials = typed_frame(path, rows, text=_TEXT, numeric=_METRICS | {"lr", "seed"})
+        trials = typed_trials(path, rows if rows.columns else CsvRows(REQUIRED), columns, sweep)
         _check_trials(path, rows)
         notes = ["the last line of trials.csv is incomplete and was left out"] if rows.torn else []
         doubled = trials["trial_id"].duplicated()
@@ -60,10 +62,25 @@ class TrialTable:
             names = ", ".join(sorted(set(trials.loc[doubled, "trial_id"])))
             notes.append(f"trials.csv has more than one row for trial {names}: the first counts")
         trials = trials[~doubled].reset_index(drop=True)
-        trials.insert(0, "sweep", sweep)
-        names_before_status = rows.columns[: rows.columns.index("status")]
-        spec_columns = tuple(name for name in names_before_status if name not in ("trial_id", "spec_hash"))
-        return cls(trials, read_history(out / "history.csv", sweep), spec_columns, tuple(notes))
+        return cls(trials, _history(out / "history.csv", sweep, columns), columns, tuple(notes))
+
+    @classmethod
+    def read_run(cls, out: Path, columns: Columns) -> TrialTable:
+        """The table of a single run: the row in its metrics.json, and its history.
+
+        Raises:
+            AnalysisError: as :meth:`read`.
+        """
+        path = out / "metrics.json"
+        try:
+            values = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise AnalysisError(f"{path} cannot be read as JSON: {error}") from None
+        if not isinstance(values, dict) or not {"trial_id", "method"} <= set(values):
+            raise AnalysisError(f"{path} is no run's metrics: expected an object with trial_id and method")
+        row = CsvRow(1, tuple("" if value is None else str(value) for value in values.values()))
+        trials = typed_trials(path, CsvRows(tuple(values), (row,)), columns, out.name)
+        return cls(trials, _history(out / "history.csv", out.name, columns), columns)
 
     @classmethod
     def merge(cls, tables: Sequence[TrialTable]) -> TrialTable:
@@ -79,9 +96,13 @@ class TrialTable:
         return cls(
             concatenated([table.trials for table in tables]),
             concatenated([table.history for table in tables]),
-            tuple(dict.fromkeys(name for table in tables for name in table.spec_columns)),
+            reduce(or_, [table.columns for table in tables]),
             tuple(note for table in tables for note in table.notes),
         )
+
+    def of(self, trials: pd.DataFrame) -> TrialTable:
+        """The same table with these of its trials."""
+        return replace(self, trials=trials)
 
     def renamed(self, name: Callable[[str], str], checkpoint: Callable[[str], str]) -> TrialTable:
         """The same table with other trial ids and other paths of the checkpoints that there are."""
@@ -89,8 +110,26 @@ class TrialTable:
             trial_id=self.trials["trial_id"].map(name),
             checkpoint=self.trials["checkpoint"].map(lambda path: checkpoint(path) if path else ""),
         )
-        history = self.history.assign(trial_id=self.history["trial_id"].map(name))
-        return TrialTable(trials, history, self.spec_columns, self.notes)
+        return replace(self, trials=trials, history=self.history.assign(trial_id=self.history["trial_id"].map(name)))
+
+    @property
+    def own(self) -> TrialTable:
+        """The trials of sweeps and runs, without the rows of tables from elsewhere: only they can be taken."""
+        return self.of(self.trials[~self.trials["elsewhere"]])
+
+    @property
+    def spec_columns(self) -> tuple[str, ...]:
+        """The columns that say what a trial was asked to do."""
+        return tuple(name for name in self.trials.columns if self.columns.is_setting(name))
+
+    @property
+    def varying(self) -> tuple[str, ...]:
+        """The settings in which trials differ; a missing value differs from a given one.
+
+        A table from elsewhere says little of its settings; that is no variation.
+        """
+        own = self.own.trials
+        return tuple(name for name in self.spec_columns if own[name].nunique(dropna=False) > 1)
 
     @property
     def finished(self) -> pd.DataFrame:
@@ -100,6 +139,11 @@ class TrialTable:
     def with_status(self, status: str) -> pd.DataFrame:
         """The trials that ended in one of :data:`STATUSES`."""
         return self.trials[self.trials["status"] == status]
+
+    def measured(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Those of the columns ``names`` that a finished trial has a number in."""
+        finished = self.finished
+        return tuple(name for name in names if np.isfinite(numbers(finished, name)).any())
 
     def history_of(self, trial_id: str, *, sweep: str | None = None) -> pd.DataFrame:
         """The reports of one trial in the order of their steps; empty if it made none.
@@ -122,6 +166,39 @@ class TrialTable:
         return tuple(trial_id for sweep, trial_id in begun if (sweep, trial_id) not in ended)
 
 
+def auto_lr_on(trials: pd.DataFrame) -> pd.Series:
+    """Which trials set their learning rate themselves; shape (trials,), none where the column is missing."""
+    if "auto_lr" not in trials.columns:
+        return pd.Series(False, index=trials.index, dtype=bool)
+    return ~trials["auto_lr"].map(str).isin(("off", "", "nan", "False", "None"))
+
+
+def numbers(rows: pd.DataFrame, column: str) -> pd.Series:
+    """A column as floats; all NaN where it is missing or holds text."""
+    if column not in rows.columns or not pd.api.types.is_numeric_dtype(rows[column]):
+        return pd.Series(np.nan, index=rows.index, dtype=np.float64)
+    return rows[column].astype(np.float64)
+
+
+def thinned(rows: pd.DataFrame, most: int) -> pd.DataFrame:
+    """At most so many of the rows, evenly chosen, the first and the last always among them."""
+    return rows if len(rows) <= most else rows.iloc[np.linspace(0, len(rows) - 1, most).round().astype(int)]
+
+
+def typed_trials(path: Path, rows: CsvRows, columns: Columns, sweep: str, *, elsewhere: bool = False) -> pd.DataFrame:
+    """Rows of trials with every required column: an unknown number is NaN, an unknown text empty.
+
+    Raises:
+        AnalysisError: a number is none; says where.
+    """
+    trials = typed_frame(path, rows, is_number=columns.is_number)
+    unknown = {name: float("nan") if name in ("lr", "seed") else "" for name in REQUIRED if name not in trials}
+    trials = trials.assign(**unknown)
+    trials.insert(0, "sweep", sweep)
+    trials.insert(1, "elsewhere", elsewhere)
+    return trials
+
+
 def concatenated(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """The rows of all frames; a column of text that some of them lack is "" there, any other NaN."""
     whole = pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
@@ -130,29 +207,31 @@ def concatenated(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
             # A pooled table of nothing still has the columns that its readers ask for.
             if column not in whole.columns:
                 whole[column] = pd.Series(index=whole.index, dtype=frame[column].dtype if len(whole) == 0 else object)
-    text = [name for name in whole.columns if name in _TEXT or name == "sweep"]
+    text = [name for name in whole.columns if not pd.api.types.is_numeric_dtype(whole[name])]
     return whole.assign(**{name: whole[name].astype(object).where(whole[name].notna(), "") for name in text})
 
 
 def _check_trials(path: Path, rows: CsvRows) -> None:
-    status, trial_id, seed = (rows.columns.index(name) for name in ("status", "trial_id", "seed"))
     for row in rows.rows:
-        if not row.cells[trial_id]:
+        cells = dict(zip(rows.columns, row.cells, strict=True))
+        if not cells["trial_id"]:
             raise AnalysisError(f"{path}, line {row.line}: trial_id is empty")
-        if row.cells[status] not in STATUSES:
-            raise AnalysisError(
-                f"{path}, line {row.line}: status is '{row.cells[status]}', expected one of {', '.join(STATUSES)}"
-            )
-        if not row.cells[seed] or not float(row.cells[seed]).is_integer():
-            raise AnalysisError(f"{path}, line {row.line}: seed is '{row.cells[seed]}', expected a whole number")
+        check_status(path, row.line, cells["status"])
+        if not cells["seed"] or not float(cells["seed"]).is_integer():
+            raise AnalysisError(f"{path}, line {row.line}: seed is '{cells['seed']}', expected a whole number")
 
 
-def read_history(path: Path, sweep: str) -> pd.DataFrame:
+def check_status(path: Path, line: int, status: str) -> None:
+    """Raises :class:`AnalysisError` for a status that there is not."""
+    if status not in STATUSES:
+        raise AnalysisError(f"{path}, line {line}: status is '{status}', expected one of {', '.join(STATUSES)}")
+
+
+def _history(path: Path, sweep: str, columns: Columns) -> pd.DataFrame:
     """The reports, by trial and step. A restarted worker may repeat a step; the later report counts."""
     required = ("trial_id", "step")
     rows = read_rows(path, required=required)
-    rows = rows if rows.columns else CsvRows(required)
-    frame = typed_frame(path, rows, text={"trial_id"}, numeric=_METRICS | {"step", "epoch", "lr", "c_t", "seconds"})
+    frame = typed_frame(path, rows if rows.columns else CsvRows(required), is_number=columns.is_number)
     frame = frame.drop_duplicates(["trial_id", "step"], keep="last")
     frame = frame.sort_values(["trial_id", "step"], kind="stable", ignore_index=True)
     frame.insert(0, "sweep", sweep)

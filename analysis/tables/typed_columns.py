@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -11,14 +12,19 @@ import pandas as pd
 from analysis.errors import AnalysisError
 from analysis.tables.csv_rows import CsvRows
 
+_TEXT = {"trial_id", "spec_hash", "model", "dataset", "method", "auto_lr", "status", "checkpoint", "error"} | {
+    "name",
+    "fallback",
+}
+"""Columns that stay text, also where they look like numbers (a trial "00007") or are empty."""
 _TRUTH = {"True": True, "False": False}
 
 
-def typed_frame(path: Path, content: CsvRows, *, text: Collection[str], numeric: Collection[str]) -> pd.DataFrame:
+def typed_frame(path: Path, content: CsvRows, *, is_number: Callable[[str], bool]) -> pd.DataFrame:
     """The table of ``content``. An empty cell is NaN in a column of numbers and "" in a column of text.
 
-    Columns in ``text`` stay text, also where they look like numbers (a trial "00007"); columns in ``numeric`` must
-    hold numbers; any other column holds numbers or truth values if all its cells do, else text.
+    Columns that ``is_number`` must hold numbers; any other holds numbers or truth values if all its cells do, else
+    text. A name made of digits, such as a hash or "0007", is text.
 
     Raises:
         AnalysisError: a cell of a numeric column is no number; says where.
@@ -26,25 +32,28 @@ def typed_frame(path: Path, content: CsvRows, *, text: Collection[str], numeric:
     columns: dict[str, pd.Series] = {}
     for name in content.columns:
         cells = content.column(name)
-        if name in numeric:
+        numeric = is_number(name)
+        if numeric:
             for row, cell in zip(content.rows, cells, strict=True):
                 if _number(cell) is None:
                     raise AnalysisError(f"{path}, line {row.line}: {name} is '{cell}', expected a number or nothing")
-        columns[name] = _series(cells, as_text=name in text)
+        columns[name] = _series(cells, text=name in _TEXT or (not numeric and any(map(_is_name, cells))))
     return pd.DataFrame(columns)
 
 
-def _series(cells: list[str], *, as_text: bool) -> pd.Series:
-    if as_text:
+def _series(cells: list[str], *, text: bool) -> pd.Series:
+    numbers = [] if text else [_number(cell) for cell in cells]
+    if text or (None in numbers and not all(cell in _TRUTH for cell in cells)):
         return pd.Series(cells, dtype=object)
-    numbers = [_number(cell) for cell in cells]
-    if all(number is not None for number in numbers):
-        # Up to 15 digits a float holds every whole number exactly.
-        whole = cells and all(cell.lstrip("-").isdecimal() and len(cell) <= 15 for cell in cells)
-        return pd.Series(numbers, dtype="int64" if whole else "float64")
-    if all(cell in _TRUTH for cell in cells):
+    if None in numbers:
         return pd.Series([_TRUTH[cell] for cell in cells], dtype=bool)
-    return pd.Series(cells, dtype=object)
+    # Up to 15 digits a float holds every whole number exactly.
+    whole = cells and all(cell.lstrip("-").isdecimal() and len(cell) <= 15 for cell in cells)
+    return pd.Series(numbers, dtype="int64" if whole else "float64")
+
+
+def _is_name(cell: str) -> bool:
+    return re.fullmatch(r"0\d+|\d{16,}", cell) is not None
 
 
 def _number(cell: str) -> float | None:

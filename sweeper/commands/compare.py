@@ -35,13 +35,15 @@ def compare(sources: tuple[str, ...], out: str | None, chosen: str, as_json: boo
         raise Problems(problems)
     from dataclasses import asdict
 
-    from analysis.comparison.comparison import comparison_data
+    from analysis.comparison.comparison import comparison_data, comparison_parts
     from analysis.comparison.formats import FORMATS as WRITERS
-    from analysis.comparison.sources import comparison_parts
-    from analysis.files import write_whole
     from analysis.frontier.pareto_json import plain
+    from analysis.tables.columns import Columns
+    from search_spaces.durable import write_whole
+    from sweeper.columns import column_dictionary
 
-    tables = comparison_data(comparison_parts([Path(source) for source in dict.fromkeys(sources)]))
+    columns = Columns.from_dict(column_dictionary(random_guess=None, unit="token"))
+    tables = comparison_data(comparison_parts([Path(source) for source in dict.fromkeys(sources)], columns))
     if out is not None:
         Path(out).mkdir(parents=True, exist_ok=True)
         for suffix, write in WRITERS.items():

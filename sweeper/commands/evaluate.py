@@ -51,7 +51,7 @@ def evaluate(**given: Any) -> None:
 
     from rich.console import Console
 
-    from sweeper.ledger import write_json
+    from search_spaces.durable import write_json
     from sweeper.progress import say_what_is_left_out, shown
     from trainables.scoring.checkpoint_scores import score_checkpoint
     from trainables.scoring.item_log import write_item_log

@@ -45,7 +45,7 @@ def pick(folder: str, rule: str | None, copy_to: str | None, as_json: bool, **gi
     from analysis.frontier.pick import pick as choose
     from analysis.tables.sweep_file import SweepFile
     from analysis.tables.trial_table import TrialTable
-    from analysis.words import number, settings_in_words, varying_columns
+    from analysis.words import number, settings_in_words
 
     limits = [
         Limit(name, given[f"{side}_{name}"], side == "min")
@@ -82,12 +82,11 @@ def pick(folder: str, rule: str | None, copy_to: str | None, as_json: bool, **gi
             raise Problems([missing])
         shutil.copytree(checkpoint, copy_to)
         checkpoint = Path(copy_to)
-    names = list(table.trials.columns)
-    after = names[names.index("status") + 1 :]
+    told = [name for name in row.index if table.columns[name].role in ("progress", "loss", "metric", "cost")]
     metrics = {
         name: float(row[name])
-        for name in after
-        if not isinstance(row[name], str) and row[name] == row[name] and not name.endswith(("_at", "_seconds"))
+        for name in told
+        if not isinstance(row[name], str) and row[name] == row[name] and not name.endswith("_seconds")
     }
     if as_json:
         content = {"trial_id": row["trial_id"], "spec_hash": row["spec_hash"], "rule": rule, "reason": found.reason}
@@ -97,7 +96,7 @@ def pick(folder: str, rule: str | None, copy_to: str | None, as_json: bool, **gi
         if not there:
             click.echo(missing, err=True)
         return
-    click.echo(f"trial {row['trial_id']}: {settings_in_words(row, varying_columns(table.trials, table.spec_columns))}")
+    click.echo(f"trial {row['trial_id']}: {settings_in_words(row, table.varying)}")
     click.echo(f"why: {found.reason}")
     width = max(map(len, metrics), default=0)
     for name, value in metrics.items():

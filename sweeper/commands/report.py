@@ -25,9 +25,12 @@ def report(sources: tuple[str, ...], out: str | None, as_json: bool) -> None:
     paths = [Path(source) for source in sources]
     _check(paths, out)
     from analysis.page.report import write_report, write_run_figures
+    from analysis.tables.columns import Columns
+    from sweeper.columns import column_dictionary
 
     if _is_run(paths[0]) and len(paths) == 1:
-        figures = [str(path) for path in write_run_figures(paths[0], Path(out) if out else None)]
+        columns = Columns.from_dict(column_dictionary(random_guess=None, unit="token"))
+        figures = [str(path) for path in write_run_figures(paths[0], columns, Path(out) if out else None)]
         click.echo(json.dumps({"figures": figures}) if as_json else "\n".join(f"figure: {path}" for path in figures))
         return
     folder = Path(out) if out else paths[0]

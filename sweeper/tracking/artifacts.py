@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import uuid
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
+
+from search_spaces.durable import staged
 
 
 def keep_artifact(client: Any, run_id: str, source: Path, *, under: str) -> None:
@@ -26,7 +27,8 @@ def keep_artifact(client: Any, run_id: str, source: Path, *, under: str) -> None
         if source.is_dir():
             _link_tree(source, folder / under)
         else:
-            _place(source, folder / under / source.name, link=False)
+            with staged(folder / under / source.name) as staging:
+                shutil.copy2(source, staging)
     elif source.is_dir():
         client.log_artifacts(run_id, str(source), under or None)
     else:
@@ -45,26 +47,14 @@ def _link_tree(source: Path, target: Path) -> None:
     for folder, _, names in os.walk(source):
         for name in names:
             path = Path(folder, name)
-            _place(path, target / path.relative_to(source), link=True)
+            kept = target / path.relative_to(source)
+            if not (kept.exists() and kept.samefile(path)):
+                with staged(kept) as staging:
+                    _link_or_copy(path, staging)
 
 
-def _place(source: Path, target: Path, *, link: bool) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if link and target.exists() and target.samefile(source):
-        return
-    draft = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}")
+def _link_or_copy(source: Path, target: Path) -> None:
     try:
-        _link_or_copy(source, draft, link=link)
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def _link_or_copy(source: Path, target: Path, *, link: bool) -> None:
-    if link:
-        try:
-            os.link(source, target)
-            return
-        except OSError:  # another file system, or one without links
-            pass
-    shutil.copy2(source, target)
+        os.link(source, target)
+    except OSError:  # another file system, or one without links
+        shutil.copy2(source, target)

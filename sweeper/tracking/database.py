@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sqlite3
-import uuid
 from contextlib import closing
 from pathlib import Path
+
+from search_spaces.durable import staged
 
 
 def make_database(path: Path, *, workshop: Path) -> None:
@@ -25,24 +25,12 @@ def make_database(path: Path, *, workshop: Path) -> None:
 
     shutil.rmtree(workshop, ignore_errors=True)
     workshop.mkdir(parents=True)
-    path.parent.mkdir(parents=True, exist_ok=True)
     built = workshop / "mlflow.db"
-    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
     MlflowClient(tracking_uri=f"sqlite:///{built}").search_experiments(max_results=1)
-    try:
-        with closing(sqlite3.connect(built)) as source, closing(sqlite3.connect(draft)) as target:
-            source.backup(target)
-        _place(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
+    with (
+        staged(path, keep_existing=True) as staging,  # another sweep may be faster
+        closing(sqlite3.connect(built)) as source,
+        closing(sqlite3.connect(staging)) as target,
+    ):
+        source.backup(target)
     shutil.rmtree(workshop, ignore_errors=True)
-
-
-def _place(draft: Path, path: Path) -> None:
-    try:
-        os.link(draft, path)  # unlike a rename, never over the file of another sweep that was faster
-    except FileExistsError:
-        return
-    except OSError:  # a file system without links
-        if not path.exists():
-            draft.replace(path)

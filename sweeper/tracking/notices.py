@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 
 _INTERVAL = 60.0  # seconds between two warnings of one kind
@@ -12,24 +11,19 @@ _logger = logging.getLogger("sweeper.tracking")
 
 
 class Notices:
-    """Logs at most one warning a minute of each kind. Called from several threads."""
+    """Logs at most one warning a minute of each kind."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._last: dict[str, float] = {}
 
     def warn(self, kind: str, message: str) -> None:
         """Log ``message`` unless a warning of this ``kind`` was logged within the last minute."""
         now = time.monotonic()
-        with self._lock:
-            if now - self._last.get(kind, -_INTERVAL) < _INTERVAL:
-                return
+        if now - self._last.get(kind, -_INTERVAL) >= _INTERVAL:
             self._last[kind] = now
-        _logger.warning("%s", message)
+            _logger.warning("%s", message)
 
     def over(self, kind: str, message: str) -> None:
         """Say that what was warned about has ended; silent when nobody was warned."""
-        with self._lock:
-            if self._last.pop(kind, None) is None:
-                return
-        _logger.info("%s", message)
+        if self._last.pop(kind, None) is not None:
+            _logger.info("%s", message)

@@ -1,6 +1,6 @@
 """The MLflow calls a sweep needs, on run ids of our own keeping.
 
-All of them block; only the sender's thread makes them. MLflow takes seconds to import, so nothing here imports it
+All of them block; only the tracker's thread makes them. MLflow takes seconds to import, so nothing here imports it
 before :meth:`Store.connect`.
 """
 
@@ -8,41 +8,47 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import islice
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any
 
 from sweeper.tracking.artifacts import keep_artifact
 from sweeper.tracking.database import make_database
 from sweeper.tracking.uri import is_database, sqlite_path, tracking_problem
 
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
+_PER_BATCH = 100  # params in one request
 
-_PER_BATCH = 100  # params or tags in one request
-_METRICS_PER_BATCH = 1000
+DELIVERED = "delivered"
+"""The tag of a trial's run that has everything."""
 
 _TIMEOUT = "MLFLOW_HTTP_REQUEST_TIMEOUT"
 _UPLOAD_TIMEOUT = "600"  # seconds: a server may store gigabytes elsewhere before it answers
 _ENVIRONMENT = {
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # the sender retries by itself, and looks first whether a run was made
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # the tracker retries by itself, and looks first whether a run was made
     _TIMEOUT: "15",  # seconds; MLflow's 120 with 7 retries keeps a dead server alive for many minutes
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # stdout is the sweep's
     "MLFLOW_DISABLE_TELEMETRY": "true",
 }
 _set_here: set[str] = set()
 
-_REFUSALS = {
-    "INVALID_PARAMETER_VALUE",
-    "RESOURCE_DOES_NOT_EXIST",
-    "RESOURCE_ALREADY_EXISTS",
-    "INVALID_STATE",
-}
+_REFUSALS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALREADY_EXISTS", "INVALID_STATE"}
 """MLflow's error codes that the same request will meet again."""
 
-_Item = TypeVar("_Item")
+
+@dataclass(slots=True)
+class StoredRun:
+    """A run and what the store has of it: last values and last step of its metrics (None: it has not been asked).
+
+    ``delivered`` is the end of the trial that the store has whole, as the ledger's column ``ended_at`` tells it.
+    """
+
+    id: str
+    active: bool
+    delivered: str | None
+    metrics: dict[str, float]
+    step: int | None
 
 
 class UnavailableError(Exception):
@@ -67,20 +73,13 @@ def prepare_environment() -> None:
 class Store:
     """One experiment of an MLflow store; ``workshop`` is a folder of the sweep's where a new database is built."""
 
-    def __init__(self, *, uri: str, experiment: str, artifact_root: Path | None, workshop: Path) -> None:
-        self.uri = uri
-        self.experiment = experiment
+    def __init__(self, *, uri: str, experiment: str, artifact_root: Path, workshop: Path) -> None:
+        self._uri = uri
+        self._experiment = experiment
         self._artifact_root = artifact_root
         self._workshop = workshop
-        self._client: MlflowClient | None = None
+        self._client: Any = None
         self._experiment_id = ""
-
-    @property
-    def client(self) -> MlflowClient:
-        """The connected client."""
-        if self._client is None:
-            raise UnavailableError("no connection has been made")
-        return self._client
 
     def connect(self) -> None:
         """Open the store and find or create the experiment.
@@ -89,54 +88,57 @@ class Store:
         """
         if self._client is not None:
             return
-        if problem := tracking_problem(self.uri):
+        if problem := tracking_problem(self._uri):
             raise UnavailableError(problem)
         from mlflow import MlflowClient
 
         _silence()
-        if path := sqlite_path(self.uri):
+        if path := sqlite_path(self._uri):
             make_database(path, workshop=self._workshop)
-        client = MlflowClient(tracking_uri=self.uri)
-        found = client.get_experiment_by_name(self.experiment)
-        if found is None:
-            self._experiment_id = self._create_experiment(client)
-        elif found.lifecycle_stage != "active":
+        client = MlflowClient(tracking_uri=self._uri)
+        experiment = client.get_experiment_by_name(self._experiment) or self._create_experiment(client)
+        if experiment.lifecycle_stage != "active":
             raise UnavailableError(
-                f"experiment '{self.experiment}' is deleted there: restore it with `mlflow experiments restore "
-                f"--experiment-id {found.experiment_id}` or name another experiment"
+                f"experiment '{self._experiment}' is deleted there: restore it with `mlflow experiments restore "
+                f"--experiment-id {experiment.experiment_id}` or name another experiment"
             )
-        else:
-            self._experiment_id = found.experiment_id
-        self._client = client
+        self._client, self._experiment_id = client, experiment.experiment_id
 
     def answers(self) -> bool:
         """Whether the store works at all, so that an error is the request's own."""
         try:
-            self.client.get_experiment(self._experiment_id)
+            self._client.get_experiment(self._experiment_id)
         except Exception:
             return False
         return True
 
-    def stage(self, run_id: str) -> Literal["active", "deleted", "absent"]:
-        """Whether the run is there."""
-        try:
-            active = self.client.get_run(run_id).info.lifecycle_stage == "active"
-        except Exception as error:
-            if getattr(error, "error_code", None) == "RESOURCE_DOES_NOT_EXIST":
-                return "absent"
-            raise
-        return "active" if active else "deleted"
+    def runs(self, tags: Mapping[str, str]) -> dict[str, StoredRun]:
+        """The runs with these tags, deleted ones too, by the trial they are of."""
+        from mlflow.entities import ViewType
 
-    def find_run(self, tags: Mapping[str, str]) -> str | None:
-        """The id of a run with these tags, or None."""
         query = " and ".join(f"tags.{name} = '{value}'" for name, value in tags.items())
-        found = self.client.search_runs([self._experiment_id], query, max_results=1)
-        return str(found[0].info.run_id) if found else None
+        found: dict[str, StoredRun] = {}
+        token = None
+        while True:
+            page = self._client.search_runs([self._experiment_id], query, ViewType.ALL, page_token=token)
+            for run in page:
+                trial_id, active = run.data.tags["trial_id"], run.info.lifecycle_stage == "active"
+                if active or trial_id not in found:
+                    delivered = run.data.tags.get(DELIVERED)
+                    found[trial_id] = StoredRun(run.info.run_id, active, delivered, dict(run.data.metrics), None)
+            token = page.token
+            if not token:
+                return found
 
-    def create_run(self, *, name: str, tags: Mapping[str, str], at: int) -> str:
-        """A new run's id; ``at`` in milliseconds since 1970."""
-        run = self.client.create_run(self._experiment_id, start_time=at, tags=dict(tags), run_name=name)
-        return str(run.info.run_id)
+    def last_step(self, run_id: str, metrics: Iterable[str]) -> int:
+        """The last step the run has one of these metrics of; -1 where it has none."""
+        points = (point for name in metrics for point in self._client.get_metric_history(run_id, name))
+        return max((point.step for point in points), default=-1)
+
+    def create_run(self, *, name: str, tags: Mapping[str, str], at: int) -> StoredRun:
+        """A new run; ``at`` in milliseconds since 1970."""
+        run = self._client.create_run(self._experiment_id, start_time=at, tags=dict(tags), run_name=name)
+        return StoredRun(run.info.run_id, active=True, delivered=None, metrics={}, step=-1)
 
     def begin(self, run_id: str, *, params: Mapping[str, str], tags: Mapping[str, str]) -> None:
         """Make a new or interrupted run running, with these parameters and tags.
@@ -146,51 +148,52 @@ class Store:
         """
         from mlflow.entities import Param
 
-        run = self.client.get_run(run_id)
+        run = self._client.get_run(run_id)
         known = run.data.params
         new = [Param(name, value) for name, value in params.items() if name not in known]
-        for batch in _batches(new, _PER_BATCH):
-            self.client.log_batch(run_id, params=batch)
-        changed = {name: value for name, value in params.items() if known.get(name, value) != value}
-        self._set_tags(run_id, {**tags, **{f"resumed.{name}": value for name, value in changed.items()}})
+        for first in range(0, len(new), _PER_BATCH):
+            self._client.log_batch(run_id, params=new[first : first + _PER_BATCH])
+        changed = {f"resumed.{name}": value for name, value in params.items() if known.get(name, value) != value}
+        self.set_tags(run_id, {**tags, **changed})
         if "error" in run.data.tags:
-            self.client.delete_tag(run_id, "error")
+            self._client.delete_tag(run_id, "error")
         if run.info.status != "RUNNING":
-            self.client.update_run(run_id, status="RUNNING")
+            self._client.update_run(run_id, status="RUNNING")
 
     def log_metrics(self, run_id: str, points: list[tuple[str, float, int, int]]) -> None:
-        """Log ``(name, value, milliseconds since 1970, step)``. A point the store has is not logged twice."""
+        """Log ``(name, value, milliseconds since 1970, step)``, up to 1,000, all or none.
+
+        A point the store has is not logged twice.
+        """
         from mlflow.entities import Metric
 
-        for batch in _batches([Metric(*point) for point in points], _METRICS_PER_BATCH):
-            self.client.log_batch(run_id, metrics=batch)
+        if points:
+            self._client.log_batch(run_id, metrics=[Metric(*point) for point in points])
 
     def end(self, run_id: str, *, status: str, tags: Mapping[str, str], at: int) -> None:
         """Set the last tags and MLflow's status: FINISHED, FAILED or KILLED."""
-        self._set_tags(run_id, tags)
-        self.client.set_terminated(run_id, status, end_time=at)
+        self.set_tags(run_id, tags)
+        self._client.set_terminated(run_id, status, end_time=at)
+
+    def set_tags(self, run_id: str, tags: Mapping[str, str]) -> None:
+        """Set or change tags."""
+        from mlflow.entities import RunTag
+
+        self._client.log_batch(run_id, tags=[RunTag(name, value) for name, value in tags.items()])
 
     def keep(self, run_id: str, source: Path, *, under: str) -> None:
         """See :func:`sweeper.tracking.artifacts.keep_artifact`."""
         with _patience():
-            keep_artifact(self.client, run_id, source, under=under)
+            keep_artifact(self._client, run_id, source, under=under)
 
-    def _set_tags(self, run_id: str, tags: Mapping[str, str]) -> None:
-        from mlflow.entities import RunTag
-
-        for batch in _batches([RunTag(name, value) for name, value in tags.items()], _PER_BATCH):
-            self.client.log_batch(run_id, tags=batch)
-
-    def _create_experiment(self, client: Any) -> str:
-        location = None
-        if self._artifact_root is not None and is_database(self.uri):
-            location = self._artifact_root.absolute().as_uri()
+    def _create_experiment(self, client: Any) -> Any:
+        location = self._artifact_root.absolute().as_uri() if is_database(self._uri) else None
         try:
-            return str(client.create_experiment(self.experiment, artifact_location=location))
-        except Exception as error:
+            client.create_experiment(self._experiment, artifact_location=location)
+        except Exception as error:  # another sweep was faster
             if getattr(error, "error_code", None) != "RESOURCE_ALREADY_EXISTS":
                 raise
-            return str(client.get_experiment_by_name(self.experiment).experiment_id)  # another sweep was faster
+        return client.get_experiment_by_name(self._experiment)
 
 
 def is_refusal(error: Exception) -> bool:
@@ -200,7 +203,8 @@ def is_refusal(error: Exception) -> bool:
 
 def plain_reason(error: BaseException) -> str:
     """Why a request failed, in a few words: the system's where it is in the chain of causes, else the first line."""
-    for cause in _chain(error):
+    cause: BaseException | None = error
+    while cause is not None:
         if isinstance(cause, TimeoutError) or "Timeout" in type(cause).__name__:
             return "no answer in time"
         if isinstance(cause, ConnectionError) and not cause.strerror:
@@ -208,20 +212,9 @@ def plain_reason(error: BaseException) -> str:
         if isinstance(cause, OSError) and cause.strerror:
             place = f": {cause.filename}" if cause.filename else ""
             return cause.strerror[:1].lower() + cause.strerror[1:] + place
+        cause = cause.__cause__ or cause.__context__
     lines = str(error).strip().splitlines()
     return lines[0][:300] if lines else type(error).__name__
-
-
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
-
-
-def _batches(items: list[_Item], size: int) -> Iterator[list[_Item]]:
-    rest = iter(items)
-    while batch := list(islice(rest, size)):
-        yield batch
 
 
 @contextmanager
@@ -238,6 +231,6 @@ def _patience() -> Iterator[None]:
 
 
 def _silence() -> None:
-    # What goes wrong is said once, by the sender; MLflow's own lines would tear the live display.
+    # What goes wrong is said once, by the tracker; MLflow's own lines would tear the live display.
     for name, level in (("mlflow", logging.ERROR), ("mlflow.store", logging.CRITICAL), ("alembic", logging.WARNING)):
         logging.getLogger(name).setLevel(level)

@@ -7,7 +7,7 @@ import math
 import pandas as pd
 import pytest
 
-from analysis.words import duration, number, settings_in_words, varying_columns
+from analysis.words import duration, number, settings_in_words
 
 
 @pytest.mark.parametrize(
@@ -47,11 +47,6 @@ def test_a_number_has_three_digits_that_count(value: object, text: str) -> None:
 def test_a_duration_is_in_the_units_people_use(seconds: float, text: str) -> None:
     assert duration(seconds) == text
     assert duration(math.nan) == "–"
-
-
-def test_only_columns_in_which_trials_differ_vary() -> None:
-    trials = pd.DataFrame({"method": ["a", "a"], "c": [0.5, math.nan], "lr": [1e-4, 1e-5], "beta": [math.nan] * 2})
-    assert varying_columns(trials, ["method", "c", "lr", "beta"]) == ("c", "lr")
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ GRID = (
 """Six trials; the two at 1e9 diverge at once, the others take seconds."""
 MEASURED_TIMES = (
     *("train_seconds", "eval_seconds", "generation_seconds", "wall_seconds", "seconds"),
-    *("started_at", "first_step_at", "ended_at", "worker"),
+    *("started_at", "first_step_at", "ended_at", "reported_at", "worker"),
 )
 
 NAMES = ("Ana Brik", "Corin Dahl", "Edda Fey")

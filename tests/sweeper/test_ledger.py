@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import csv
-import json
 import math
 import os
 import resource
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweeper.columns import HISTORY_COLUMNS, PARAMETERS, TRIAL_COLUMNS
-from sweeper.ledger import CsvLog, Ledger, write_json
+from sweeper.ledger import CsvLog, Ledger, Mark
 
 COLUMNS = ("trial_id", "step", "value")
 
@@ -172,6 +172,43 @@ def test_reading_and_rewriting_changes_no_byte(log: CsvLog) -> None:
     assert log.path.read_bytes() == before
 
 
+def test_a_row_torn_at_a_line_break_inside_its_quotes_is_left_out(log: CsvLog) -> None:
+    log.append([{"trial_id": "00000", "value": "whole"}])
+    whole = log.path.read_bytes()
+    log.append([{"trial_id": "00001", "value": 'a\n"b"\nc'}])
+    both = log.path.read_bytes()
+    for length in range(len(whole), len(both)):
+        log.path.write_bytes(both[:length])
+        assert [row["trial_id"] for row in log.read()] == ["00000"], f"cut after {both[:length]!r}"
+
+
+@given(batches=st.lists(st.lists(st.text(max_size=5), max_size=4), max_size=6), limit=st.integers(60, 200))
+def test_reading_on_gives_every_row_once(
+    tmp_path_factory: pytest.TempPathFactory, batches: list[list[str]], limit: int
+) -> None:
+    log = CsvLog(tmp_path_factory.mktemp("on") / "log.csv", COLUMNS, sync=False)
+    mark, found = Mark(), []
+    for batch in batches:
+        log.append({"value": text} for text in batch)
+        while rows := (block := log.read_on(mark, limit=limit))[0]:
+            found += rows
+            mark = block[1]
+    assert [row["value"] for row in found] == [row["value"] for row in log.read()]
+    assert log.read_on(mark)[0] == []
+
+
+def test_a_file_that_was_replaced_is_read_from_its_start(log: CsvLog) -> None:
+    log.append([{"trial_id": "00001"}, {"trial_id": "00000"}])
+    rows, mark = log.read_on(Mark())
+    log.rewrite(rows[::-1])
+    rows, mark = log.read_on(mark)
+    assert [row["trial_id"] for row in rows] == ["00000", "00001"]
+    log.append([{"trial_id": "00002"}])
+    assert [row["trial_id"] for row in log.read_on(mark)[0]] == ["00002"]
+    log.path.unlink()
+    assert log.read_on(mark) == ([], Mark())
+
+
 # Both tables --------------------------------------------------------------------------------------------------------
 
 
@@ -192,6 +229,16 @@ def report(trial_id: str, step: int, **more: object) -> dict[str, object]:
 
 def steps(ledger: Ledger) -> list[tuple[str, int]]:
     return [(row["trial_id"], int(row["step"])) for row in ledger.history.read()]
+
+
+def test_a_report_says_when_it_was_made_and_its_updates_have_a_table_of_their_own(ledger: Ledger) -> None:
+    before = time.time()
+    ledger.add_report("00000", {"step": 3, "forget_loss": 1.0, "auto_lr": [{"step": 1, "eta": 0.5}]})
+    ledger.write()
+    (row,), (update,) = ledger.history.read(), ledger.auto_lr.read()
+    assert (row["trial_id"], row["step"]) == ("00000", "3")
+    assert before <= float(row["reported_at"]) <= time.time()
+    assert (update["trial_id"], update["step"], update["eta"]) == ("00000", "1", "0.5")
 
 
 def test_finished_trials_are_those_with_a_row_however_they_ended(ledger: Ledger) -> None:
@@ -276,35 +323,3 @@ def test_sorting_orders_trials_by_id_and_history_by_step(ledger: Ledger) -> None
     ledger.sort()
     assert [row["trial_id"] for row in ledger.trials.read()] == ["00001", "00002", "00010"]
     assert steps(ledger) == [("00001", 9), ("00002", 2), ("00002", 10)]
-
-
-# JSON ---------------------------------------------------------------------------------------------------------------
-
-
-def test_json_has_null_for_what_is_not_a_number(tmp_path: Path) -> None:
-    write_json(tmp_path / "a.json", {"x": math.nan, "y": [math.inf, 1.5], "z": {"w": -math.inf}, "n": np.float64(0.1)})
-
-    def refuse(word: str) -> object:
-        raise AssertionError(f"{word} is not JSON")
-
-    content = json.loads((tmp_path / "a.json").read_text(), parse_constant=refuse)
-    assert content == {"x": None, "y": [None, 1.5], "z": {"w": None}, "n": 0.1}
-
-
-@pytest.mark.parametrize(
-    "write",
-    [
-        lambda path: write_json(path, {"new": object()}),
-        lambda path: write_json(path, {"new": "x" * 10_000}),
-    ],
-    ids=["not JSON", "disk full"],
-)
-def test_json_that_cannot_be_written_leaves_the_old_file_and_no_other(
-    tmp_path: Path, write: Callable[[Path], None]
-) -> None:
-    path = tmp_path / "sweep.json"
-    write_json(path, {"old": 1})
-    with disk_full_after(1000), pytest.raises((OSError, TypeError)):
-        write(path)
-    assert json.loads(path.read_text()) == {"old": 1}
-    assert [item.name for item in tmp_path.iterdir()] == ["sweep.json"]

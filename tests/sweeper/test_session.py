@@ -50,32 +50,23 @@ SETTINGS = SweepSettings(
 
 @dataclass
 class RecordingTracker:
-    """Stands for MLflow: remembers what it is told, and fails when asked to."""
+    """Stands for MLflow's: remembers which trials began and what the ledger held when it was woken."""
 
-    calls: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
-    ended: set[str] = field(default_factory=set)
+    out: Path
+    started: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+    woken: list[tuple[int, set[str]]] = field(default_factory=list)
     fails: bool = False
 
-    def _record(self, what: str, trial_id: str, given: dict[str, Any]) -> None:
+    def trial_started(self, trial_id: str, row: Mapping[str, Any]) -> None:
         if self.fails:
             raise RuntimeError("tracking is broken")
-        self.calls.append((what, trial_id, given))
+        self.started.append((trial_id, row))
 
-    def trial_started(self, trial_id: str, **given: Any) -> None:
-        self._record("started", trial_id, given)
-
-    def trial_report(self, trial_id: str, **given: Any) -> None:
-        self._record("report", trial_id, given)
-
-    def trial_ended(self, trial_id: str, **given: Any) -> None:
-        self._record("ended", trial_id, given)
-        self.ended.add(trial_id)
-
-    def has_ended(self, trial_id: str) -> bool:
-        return trial_id in self.ended
-
-    def of(self, what: str, trial_id: str = "00000") -> list[dict[str, Any]]:
-        return [given for name, trial, given in self.calls if (name, trial) == (what, trial_id)]
+    def wake(self) -> None:
+        if self.fails:
+            raise RuntimeError("tracking is broken")
+        ledger = Ledger(self.out)
+        self.woken.append((len(ledger.history.read()), ledger.finished_ids()))
 
 
 def open_session(out: Path, tracker: RecordingTracker) -> SweepSession:
@@ -99,15 +90,15 @@ def open_session(out: Path, tracker: RecordingTracker) -> SweepSession:
 
 
 @pytest.fixture
-def tracker() -> RecordingTracker:
-    return RecordingTracker()
-
-
-@pytest.fixture
 def out(tmp_path: Path) -> Path:
     folder = tmp_path / "out"
     folder.mkdir()
     return folder
+
+
+@pytest.fixture
+def tracker(out: Path) -> RecordingTracker:
+    return RecordingTracker(out)
 
 
 @pytest.fixture
@@ -166,21 +157,17 @@ def test_the_row_says_what_the_trial_was_asked_to_do(session: SweepSession) -> N
 def test_the_row_is_on_disk_before_the_search_and_mlflow_are_told(
     session: SweepSession, tracker: RecordingTracker, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    order = []
-    tell, trial_ended = session.study.tell, tracker.trial_ended
+    told = []
+    tell = session.study.tell
 
     def telling(trial_id: str, row: Mapping[str, object]) -> None:
-        order.append(("study", Ledger(out).finished_ids()))
+        told.append(Ledger(out).finished_ids())
         tell(trial_id, row)
 
-    def ending(trial_id: str, **given: Any) -> None:
-        order.append(("mlflow", Ledger(out).finished_ids()))
-        trial_ended(trial_id, **given)
-
     monkeypatch.setattr(session.study, "tell", telling)
-    monkeypatch.setattr(tracker, "trial_ended", ending)
-    run_trial(session)
-    assert order == [("study", {"00000"}), ("mlflow", {"00000"})]
+    run_trial(session, steps=2)
+    assert told == [{"00000"}]
+    assert tracker.woken == [(1, set()), (2, set()), (2, {"00000"})]
 
 
 def test_auto_lrs_updates_are_logged_once_even_if_a_restarted_worker_reports_them_again(
@@ -195,16 +182,6 @@ def test_auto_lrs_updates_are_logged_once_even_if_a_restarted_worker_reports_the
         ("00000", "2", "0.0002"),
         ("00000", "5", "0.0002"),
     ]
-
-
-def test_the_row_is_on_disk_before_mlflow_hears_of_a_trial_that_never_started(
-    session: SweepSession, tracker: RecordingTracker, out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen = []
-    monkeypatch.setattr(tracker, "trial_started", lambda trial_id, **given: seen.append(Ledger(out).finished_ids()))
-    session.next_trial()
-    session.ended("00000", {"status": "failed", "error": "the worker died"})
-    assert seen == [{"00000"}]
 
 
 def test_history_is_on_disk_before_the_row(session: SweepSession, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,39 +207,25 @@ def test_the_search_is_told_how_the_trial_ended(session: SweepSession, out: Path
     assert [row["status"] for row in session.ledger.trials.read()] == [status]
 
 
-def test_mlflow_hears_of_start_reports_and_end(session: SweepSession, tracker: RecordingTracker, out: Path) -> None:
-    run_trial(session, steps=2)
-    assert [what for what, _, _ in tracker.calls] == ["started", "report", "report", "ended"]
-    (started,) = tracker.of("started")
-    assert started["params"]["lr"] == pytest.approx(float(session.ledger.trials.read()[0]["lr"]), rel=0)
-    assert {"spec_hash", "method", "auto_lr"} <= set(started["tags"])
-    reports = tracker.of("report")
-    assert [(report["step"], report["metrics"]["forget_loss"]) for report in reports] == [(1, 1 / 3), (2, 2 / 3)]
-    (ended,) = tracker.of("ended")
-    assert ended["status"] == "finished"
-    assert ended["metrics"]["verbmem"] == 0.1
-    assert ended["checkpoint"] == out / "checkpoints" / "00000"
-    assert ended["error"] is None
+def test_mlflow_hears_of_a_start_what_the_row_will_say(session: SweepSession, tracker: RecordingTracker) -> None:
+    run_trial(session)
+    ((trial_id, spec),), (row,) = tracker.started, session.ledger.trials.read()
+    assert trial_id == row["trial_id"]
+    assert {"spec_hash", "method", "auto_lr", "lr"} <= set(spec)
+    assert all(row[name] == ("" if value is None else str(value)) for name, value in spec.items())
 
 
-def test_a_trial_that_failed_has_no_checkpoint_and_its_reason(session: SweepSession, tracker: RecordingTracker) -> None:
+def test_every_row_says_when_its_trial_ended(session: SweepSession) -> None:
+    run_trial(session, outcome={**OUTCOME, "ended_at": 1.5})
+    before = time.time()
     run_trial(session, steps=0, outcome={"status": "failed", "error": "RuntimeError: out of memory"})
-    (ended,) = tracker.of("ended")
-    assert (ended["status"], ended["checkpoint"], ended["error"]) == ("failed", None, "RuntimeError: out of memory")
-    (row,) = session.ledger.trials.read()
-    assert (row["error"], row["forget_loss"], row["steps"]) == ("RuntimeError: out of memory", "", "")
+    first, second = session.ledger.trials.read()
+    assert first["ended_at"] == "1.5"
+    assert before <= float(second["ended_at"]) <= time.time()
+    assert (second["error"], second["forget_loss"], second["checkpoint"]) == ("RuntimeError: out of memory", "", "")
 
 
-def test_a_trial_whose_worker_never_started_is_in_mlflow_all_the_same(
-    session: SweepSession, tracker: RecordingTracker
-) -> None:
-    """MLflow takes nothing for a run that was not begun, and Tune begins a trial only when its worker is there."""
-    session.next_trial()
-    session.ended("00000", {"status": "failed", "error": "the worker died"})
-    assert [what for what, _, _ in tracker.calls] == ["started", "ended"]
-
-
-def test_steps_a_restarted_worker_reports_again_are_left_out(session: SweepSession, tracker: RecordingTracker) -> None:
+def test_steps_a_restarted_worker_reports_again_are_left_out(session: SweepSession) -> None:
     following = session.next_trial()
     assert following is not None
     trial_id = following[0].trial_id
@@ -274,7 +237,6 @@ def test_steps_a_restarted_worker_reports_again_are_left_out(session: SweepSessi
         session.reported(trial_id, {"step": step, "forget_loss": float(step)})
     session.ended(trial_id, OUTCOME)
     assert [int(row["step"]) for row in session.ledger.history.read()] == [1, 2, 3, 4, 5]
-    assert [report["step"] for report in tracker.of("report")] == [1, 2, 3, 4, 5]
 
 
 def test_saved_states_of_a_trial_go_when_it_has_ended(session: SweepSession, out: Path) -> None:
@@ -314,13 +276,13 @@ def test_rows_wait_in_memory_while_the_disk_refuses_them_and_are_written_with_th
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(session.study, "tell", lambda trial_id, row: None)  # its log is in the same folder
         session.ended("00000", OUTCOME)
-    assert session.unwritten == 1
+    assert session.ledger.unwritten == 1
     assert not out.exists()
 
     hidden.rename(out)
     session.reported("00001", {"step": 1})
 
-    assert session.unwritten == 0
+    assert session.ledger.unwritten == 0
     assert session.ledger.finished_ids() == {"00000"}
     assert [row["trial_id"] for row in session.ledger.history.read()] == ["00000", "00001"]
 
@@ -331,7 +293,7 @@ def test_a_row_that_could_not_be_written_is_written_once(session: SweepSession, 
     session.ledger.trials.path.mkdir()
     session.reported("00000", {"step": 1})
     session.ended("00000", OUTCOME)
-    assert session.unwritten == 1
+    assert session.ledger.unwritten == 1
     session.ledger.trials.path.rmdir()
     run_trial(session)
     assert [row["trial_id"] for row in session.ledger.trials.read()] == ["00000", "00001"]
@@ -343,7 +305,7 @@ def test_a_row_that_could_not_be_written_is_written_once(session: SweepSession, 
 
 
 def test_mlflow_hears_of_a_trials_end_also_when_the_search_cannot_be_told(
-    session: SweepSession, tracker: RecordingTracker, out: Path, monkeypatch: pytest.MonkeyPatch
+    session: SweepSession, tracker: RecordingTracker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The study's log is on the same full disk; it is put right when the sweep is resumed, MLflow is not."""
 
@@ -351,33 +313,10 @@ def test_mlflow_hears_of_a_trials_end_also_when_the_search_cannot_be_told(
         raise OSError(28, "No space left on device")
 
     callback = SessionCallback(session)
-    following = session.next_trial()
-    assert following is not None
+    session.next_trial()
     monkeypatch.setattr(session.study, "tell", refuse)
     callback.on_trial_complete(1, [], tune_trial("00000", last_result={"outcome": OUTCOME}))
-    assert session.ledger.finished_ids() == {"00000"}
-    assert [given["status"] for given in tracker.of("ended")] == ["finished"]
-
-
-def test_what_mlflow_missed_is_sent_from_the_tables_on_resuming(out: Path, tracker: RecordingTracker) -> None:
-    first = open_session(out, RecordingTracker())
-    run_trial(first, steps=2)
-    run_trial(first, steps=1, outcome={"status": "failed", "error": "lost"})
-    tracker.ended.add("00001")
-
-    session = open_session(out, tracker)
-    session.send_missing({row["trial_id"]: row for row in session.ledger.trials.read()})
-
-    assert [(what, trial) for what, trial, _ in tracker.calls] == [
-        ("started", "00000"),
-        ("report", "00000"),
-        ("report", "00000"),
-        ("ended", "00000"),
-    ]
-    assert [report["metrics"]["forget_loss"] for report in tracker.of("report")] == [1 / 3, 2 / 3]
-    (ended,) = tracker.of("ended")
-    assert ended["metrics"]["forget_loss"] == 9.0
-    assert "truth_ratio" not in ended["metrics"]
+    assert tracker.woken == [(0, {"00000"})]
 
 
 # The bridge to Ray Tune ---------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from sweeper.cli import main
 from sweeper.unfinished import UnfinishedRun
 from trainables.run.run import UnlearningRun
 
-TIMES = ("seconds", "train_seconds", "eval_seconds", "generation_seconds", "wall_seconds")
+TIMES = ("seconds", "reported_at", "train_seconds", "eval_seconds", "generation_seconds", "wall_seconds")
 MOMENTS = ("started_at", "first_step_at", "ended_at")
 LANDSCAPE = ("--auto-lr", "on", "--auto-lr-every", "2", "--landscape", "3")
 

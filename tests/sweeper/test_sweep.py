@@ -21,7 +21,7 @@ import pytest
 from rich.console import Console
 
 from search_spaces.builtin import default_space
-from sweeper.folder import SweepError, UsageError, begin, describe, discard, read_settings
+from sweeper.folder import Origin, SweepError, UsageError, begin, describe, discard, read_settings
 from sweeper.interruption import Interrupted
 from sweeper.placement import PlacementError
 from sweeper.search import Proposal
@@ -294,7 +294,7 @@ def test_a_resumed_sweep_asks_for_its_cluster_only_when_trials_are_left(
     """The cluster of a sweep that is done may be gone; its report can still be written anew."""
     begun = out.parent / "begun"
     begin(replace(SETTINGS, address="127.0.0.1:9"), begun)
-    describe(begun, read_settings(begun), created="2026-01-01", target=TARGET)
+    describe(begun, read_settings(begun), Origin("0", "2026-01-01"), target=TARGET)
     stop_before_ray(monkeypatch, SweepError("went on"))
     with pytest.raises(SweepError, match="went on"):
         run(begun, console=CONSOLE)

@@ -14,6 +14,7 @@ import torch
 from ray.tune.result import DONE, SHOULD_CHECKPOINT
 from transformers import AutoModelForCausalLM
 
+from search_spaces import durable
 from trainables import ray_trainable
 from trainables.ray_trainable import STATE_FILE, UnlearningTrainable, read_state, worker_workspace
 from trainables.run.run import UnlearningRun
@@ -223,7 +224,7 @@ def test_states_are_saved_no_more_often_than_they_cost(
         save(*arguments)
 
     monkeypatch.setattr(torch, "save", slow_save)
-    monkeypatch.setattr(ray_trainable, "time", SimpleNamespace(monotonic=lambda: now, time=time.time))
+    monkeypatch.setattr(durable, "time", SimpleNamespace(monotonic=lambda: now, time=time.time))
     worker = make_worker(_config(make_spec(epochs=7)))
     due = []
     for now in (101.0, 114.5, 116.0, 140.0, 166.5, 167.5, 1000.0):

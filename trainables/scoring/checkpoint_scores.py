@@ -12,6 +12,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from search_spaces.durable import write_whole
 from trainables.modality import modality_of
 from trainables.scoring.measured import Measured
 from trainables.spec import TrialSpec
@@ -65,7 +66,7 @@ def score_checkpoint(
         )
         losses = evaluator.losses(model)
         found = evaluator.measure(model, chosen, retain=retain, unchanged=True)
-        targets.write_json(stored, asdict(replace(found, metrics={**losses, **found.metrics})))
+        write_whole(stored, json.dumps(asdict(replace(found, metrics={**losses, **found.metrics}))))
     return Measured(**json.loads(stored.read_text()))
 
 

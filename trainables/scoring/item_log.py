@@ -6,14 +6,12 @@ index; a column that no chosen metric needed is not there.
 
 from __future__ import annotations
 
-import json
-import math
-import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from search_spaces.durable import write_json
 from trainables.metrics.items import Array
 from trainables.scoring.eval_log import PARTS
 from trainables.scoring.measured import ItemLog
@@ -46,13 +44,7 @@ def item_log(scores: ModelScores) -> ItemLog:
 
 def write_item_log(path: Path, log: Mapping[str, object]) -> None:
     """Write the log, all at once; values that are not finite become null."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    staging = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
-    try:
-        staging.write_text(json.dumps(_finite(log)) + "\n", encoding="utf-8")
-        staging.replace(path)
-    finally:
-        staging.unlink(missing_ok=True)
+    write_json(path, log, indent=None)
 
 
 def _answer_columns(scores: ModelScores, part: str) -> dict[str, object]:
@@ -91,13 +83,3 @@ def _column(values: Sequence[object] | np.ndarray, items: Sequence[int] | None =
     plain = values.tolist() if isinstance(values, np.ndarray) else list(values)
     places = range(len(plain)) if items is None else items
     return {str(place): value for place, value in zip(places, plain, strict=True)}
-
-
-def _finite(value: object) -> object:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): _finite(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_finite(item) for item in value]
-    return value

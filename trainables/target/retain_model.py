@@ -13,6 +13,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from search_spaces.durable import write_whole
 from trainables.data import ProblemData
 from trainables.metrics.registry import needs_retain_model
 from trainables.modality import modality_of
@@ -99,7 +100,7 @@ def retain_values(
     key = keys.digest(keys.FORMAT, "retain", identity, data, spec.max_length, targets.model_info(spec).template)
     stored = cache / "retain-values" / f"{key}.json"
     if not stored.is_file():
-        targets.write_json(stored, asdict(_values(spec, data, folder, key, device=device)))
+        write_whole(stored, json.dumps(asdict(_values(spec, data, folder, key, device=device))))
     found = json.loads(stored.read_text())
     return RetainValues(
         key=key,

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import uuid
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from search_spaces.durable import staged, write_whole
 from trainables.data import ProblemData
 from trainables.modality import modality_of
-from trainables.models.checkpoints import loading, save_model
+from trainables.models.checkpoints import loading, write_model
 from trainables.models.hub_cache import fetch_model
 from trainables.models.registry import MODELS, ModelInfo, TargetRecipe, find_model, is_hub_id
 from trainables.scoring.choice import metrics_of
@@ -181,26 +180,18 @@ def train_target(
     )
     if recipe.lora_rank is not None:
         model = model.merge_and_unload()
-    staging = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:8]}")
-    try:
-        save_model(model, processor, staging)
-        description = {
-            "model": spec.model,
-            "base": base_identity(spec),
-            "data": data.name,
-            "recipe": asdict(recipe),
-            "epochs": epochs,
-        }
+    description = {
+        "model": spec.model,
+        "base": base_identity(spec),
+        "data": data.name,
+        "recipe": asdict(recipe),
+        "epochs": epochs,
+    }
+    # Where another process finished the same target first, its content is the same.
+    with staged(folder, keep_existing=True) as staging:
+        write_model(model, processor, staging)
         (staging / "target.json").write_text(json.dumps(description, indent=2))
-        try:
-            staging.rename(folder)
-        except OSError:
-            # Another process finished the same target first: its content is the same.
-            if not (folder / "target.json").is_file():
-                raise
-        state.discard()
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
+    state.discard()
 
 
 def load_base(spec: TrialSpec, data: ProblemData) -> tuple[PreTrainedModel, Any]:
@@ -242,7 +233,7 @@ def _with_baseline(
     if not stored.is_file():
         bare = Target(problem, str(folder), data, vocabulary_size, {}, (), template)
         values = _score(bare, spec, device)
-        write_json(stored, values)
+        write_whole(stored, json.dumps(values))  # with NaN, which reads back as such
     values = json.loads(stored.read_text())
     return Target(
         key=problem,
@@ -268,17 +259,9 @@ def _with_metrics(
         workspace = Workspace(target, device=device)
         plain = TrialSpec(max_length=spec.max_length, eval_batch_size=spec.eval_batch_size)
         measured = workspace.evaluator(plain).measure(workspace.model_for(plain), chosen, retain=retain)
-        write_json(stored, dict(measured.metrics))
+        write_whole(stored, json.dumps(dict(measured.metrics)))
     baseline = target.baseline | json.loads(stored.read_text())
     return replace(target, key=key, baseline=baseline, retain=retain)
-
-
-def write_json(path: Path, content: object) -> None:
-    """All at once: several processes may prepare the same target."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    staging = path.with_suffix(f".{uuid.uuid4().hex[:8]}")
-    staging.write_text(json.dumps(content))
-    staging.rename(path)
 
 
 def _score(target: Target, spec: TrialSpec, device: torch.device | str) -> dict[str, object]:

@@ -4,37 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import time
-import uuid
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from search_spaces.durable import Throttle, staged
 
 if TYPE_CHECKING:
     import torch
 
 logger = logging.getLogger(__name__)
 
-SAVE_EVERY_SECONDS = 60.0
-_SAVE_SHARE = 0.02
-
 
 @dataclass(slots=True)
 class TrainingState:
-    """One file, written whole or not at all, at most every ``pause`` seconds and for at most 2% of the time.
+    """One file, written whole or not at all, and as often as ``throttle`` says.
 
     ``path`` names the content that is trained: model, data and recipe, so that a state never meets another training.
     """
 
     path: Path
-    pause: float = SAVE_EVERY_SECONDS
-    _saved_at: float = 0.0
-    _cost: float = 0.0
-
-    def __post_init__(self) -> None:
-        self._saved_at = time.monotonic()
+    throttle: Throttle = field(default_factory=lambda: Throttle(share=0.02, pause=60.0))
 
     def restore(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> int:
         """Take up the saved state; returns the epochs done, 0 where there is no whole state."""
@@ -54,21 +46,17 @@ class TrainingState:
         """Write the state after ``epoch``, if it is due. A disk that refuses costs the state, not the training."""
         import torch
 
-        if time.monotonic() - self._saved_at < max(self.pause, self._cost / _SAVE_SHARE):
+        if not self.throttle.is_due():
             return
-        started = time.monotonic()
-        save_state_file(
-            {
-                "epoch": epoch,
-                "model": model.state_dict(),
-                "optimizer": optimizer.state_dict(),
-                "rng": torch.get_rng_state(),
-                "cuda_rng": [torch.cuda.get_rng_state()] if torch.cuda.is_available() else [],
-            },
-            self.path,
-        )
-        self._saved_at = time.monotonic()
-        self._cost = self._saved_at - started
+        state = {
+            "epoch": epoch,
+            "model": model.state_dict(),
+            "optimizer": optimizer.state_dict(),
+            "rng": torch.get_rng_state(),
+            "cuda_rng": [torch.cuda.get_rng_state()] if torch.cuda.is_available() else [],
+        }
+        with self.throttle.saving():
+            save_state_file(state, self.path)
 
     def discard(self) -> None:
         """The training is over."""
@@ -79,16 +67,9 @@ def save_state_file(state: Mapping[str, Any], path: Path) -> None:
     """Replace ``path`` by a whole new file, for :func:`load_state_file`; a disk that refuses leaves the old one."""
     import torch
 
-    staging = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    # torch tells some of the disk's refusals as RuntimeError
+    with contextlib.suppress(OSError, RuntimeError), staged(path) as staging:
         torch.save(dict(state), staging)
-        staging.replace(path)
-    except (OSError, RuntimeError):  # torch tells some of the disk's refusals as RuntimeError
-        pass
-    finally:
-        with contextlib.suppress(OSError):
-            staging.unlink(missing_ok=True)
 
 
 def load_state_file(path: Path) -> dict[str, Any] | None:

@@ -84,19 +84,13 @@
     const xName = x === course.epoch ? "epoch" : "step";
     const varies = (y) => y && new Set(y.filter((v) => v !== null)).size > 1;
     const add = (...given) => { const node = chart(...given); if (node) box.append(node); };
-    const losses = [["forget_loss", "forget"], ["retain_loss", "retain"]].filter((pair) => course[pair[0]]);
-    if (losses.length) {
-      const start = losses.every((pair) => data.baseline[pair[0]] !== undefined) && x[0] > 0;
-      const lines = losses.map(([key, name]) => ({ name, y: start ? [data.baseline[key], ...course[key]] : course[key] }));
-      add("Losses (nats)", start ? [0, ...x] : x, lines, { guide: data.guess, xName });
+    for (const item of data.charts) {
+      const drawn = item.lines.filter(([key]) => course[key]);
+      if (!drawn.some(([key]) => item.losses || varies(course[key]) || key.startsWith("grad_"))) continue;
+      const start = item.losses && x[0] > 0 && drawn.every(([key]) => data.baseline[key] !== undefined);
+      const lines = drawn.map(([key, name]) => ({ name, y: start ? [data.baseline[key], ...course[key]] : course[key] }));
+      add(item.title, start ? [0, ...x] : x, lines, { log: item.log, guide: item.losses ? data.guess : null, xName });
     }
-    if (varies(course.lr)) add("Learning rate", x, [{ name: "lr", y: course.lr }], { xName });
-    if (varies(course.c_t)) add("Weight of the retain gradient", x, [{ name: "c_t", y: course.c_t }], { log: false, xName });
-    const scores = [["verbmem", "verbmem"], ["utility", "utility"]].filter((pair) => varies(course[pair[0]]));
-    if (scores.length) add("ROUGE-L recall", x, scores.map(([key, name]) => ({ name, y: course[key] })), { log: false, xName });
-    if (course.grad_cosine) add("Cosine of the gradients", x, [{ name: "cosine", y: course.grad_cosine }], { log: false, xName });
-    const norms = [["grad_norm_forget", "forget"], ["grad_norm_retain", "retain"]].filter((pair) => course[pair[0]]);
-    if (norms.length) add("Gradient norms", x, norms.map(([key, name]) => ({ name, y: course[key] })), { xName });
     return box;
   }
 
@@ -200,10 +194,8 @@
   /* What a point says of its trial: beside the point, for the mouse and for the keyboard. */
   const tip = make("div", { id: "tip", role: "tooltip", hidden: "" });
   document.body.append(tip);
-  const told = new Set([...data.objectives, "forget_loss", "retain_loss", "verbmem", "utility"]
-    .map((name) => name.replaceAll("_", " ")));
   function point(link, row) {
-    const values = [...told].map((name) => [name, headers.findIndex((header) => header.textContent === name)])
+    const values = data.told.map((name) => [name, headers.findIndex((header) => header.textContent === name)])
       .filter(([, i]) => i >= 0 && row.cells[i].textContent !== "\u2013")
       .map(([name, i]) => `${name} ${row.cells[i].textContent}`);
     tip.replaceChildren(make("strong", {}, `trial ${row.dataset.trial}, ${row.dataset.status}`), make("br"),

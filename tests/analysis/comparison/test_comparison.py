@@ -13,11 +13,18 @@ from pathlib import Path
 
 import pytest
 
-from analysis.comparison.comparison import ComparisonTable, Entry, MethodRow, Value, comparison_data
+from analysis.comparison.comparison import (
+    ComparisonTable,
+    Entry,
+    MethodRow,
+    Value,
+    comparison_data,
+    comparison_parts,
+)
 from analysis.comparison.formats import FORMATS, comma_separated, latex, markdown, web_page
-from analysis.comparison.sources import comparison_parts
 from analysis.errors import AnalysisError
-from sweeper.columns import METRIC_COLUMNS, OUTCOME_METRICS, TRIAL_COLUMNS
+from analysis.tables.columns import Columns
+from sweeper.columns import METRIC_COLUMNS, OUTCOME_METRICS, TRIAL_COLUMNS, column_dictionary
 
 GOLDEN = Path(__file__).parents[2] / "data" / "golden_sweep"
 Row = dict[str, object]
@@ -25,7 +32,8 @@ BASELINE = {"verbmem": 0.9, "utility": 0.8, "truth_ratio": 0.5, "forget_loss": 0
 
 
 def read(*sources: Path) -> tuple[ComparisonTable, ...]:
-    return comparison_data(comparison_parts(list(sources)))
+    columns = Columns.from_dict(column_dictionary(random_guess=None, unit="token"))
+    return comparison_data(comparison_parts(list(sources), columns))
 
 
 @pytest.fixture
@@ -197,7 +205,7 @@ NASTY = ComparisonTable(
     "<tofu>",
     ("my_metric",),
     None,
-    (MethodRow("x|y_{z}~^\\#$", Entry("lr 1", 1, 0, {"my_metric": Value(0.5, None, True)}, True), None),),
+    (MethodRow("x|y_{z}~^\\#$", Entry("lr 1", 1, 0, {"my_metric": Value(0.5, None, True)}, True, "yes"), None),),
 )
 
 

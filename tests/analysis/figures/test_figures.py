@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,14 @@ import pytest
 from analysis.figures.ablation import ablation_data
 from analysis.figures.auto_lr import auto_lr_data, landscape_data
 from analysis.figures.courses import gradients_data, metrics_data
-from analysis.figures.draw_panels import draw_panels, save_figure
+from analysis.figures.draw_panels import draw_panels
 from analysis.figures.gallery import gallery
 from analysis.figures.gradient_plane import gradient_plane_data
+from analysis.figures.learning_rates import final_metrics_data, rate_courses_data
 from analysis.figures.panels import graded, scale_for
-from analysis.figures.pareto import pareto_data, rouge_data
-from analysis.figures.sensitivity import rate_courses_data, sensitivity_data
-from analysis.figures.style import svg_text
-from analysis.tables.sources import Sources, read_sweep
+from analysis.figures.pareto import pareto_data, scores_data
+from analysis.figures.style import save_figure, svg_text
+from analysis.tables.sources import Sources, read_source
 
 MakeSweep = Callable[..., Path]
 MakeRow = Callable[..., dict[str, object]]
@@ -67,11 +68,11 @@ def sources(make_sweep: MakeSweep, trial: MakeRow, report: MakeRow) -> Sources:
     history.to_csv(out / "history.csv", index=False)
     (out / "auto_lr.csv").write_text(UPDATES, encoding="utf-8")
     (out / "landscape.csv").write_text(_landscape(), encoding="utf-8")
-    return read_sweep(out)
+    return read_source(out)
 
 
 def test_every_figure_is_drawn_with_its_labels_as_png_and_svg(sources: Sources, tmp_path: Path) -> None:
-    found = {item.name: item for item in gallery(sources)}
+    found = {item.data.name: item for item in gallery(sources)}
     assert set(found) == NAMES
     expected = {
         "learning_rate_sensitivity": ("ngdiff: forget loss", "learning rate, log scale"),
@@ -87,7 +88,7 @@ def test_every_figure_is_drawn_with_its_labels_as_png_and_svg(sources: Sources, 
     for name, labels in expected.items():
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            document = save_figure(found[name].draw(), tmp_path, name)
+            document = save_figure(found[name].draw(found[name].data), tmp_path, name)
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         # Text is drawn as outlines; a comment beside each says what it reads.
         assert all(label in document for label in labels), name
@@ -96,7 +97,7 @@ def test_every_figure_is_drawn_with_its_labels_as_png_and_svg(sources: Sources, 
 
 
 def test_a_metric_starts_at_the_model_before_unlearning(sources: Sources) -> None:
-    data = metrics_data(sources.table, sources.sweep)
+    data = metrics_data(sources)
     assert data is not None
     assert [panel.title for panel in data.panels] == ["forget loss", "retain loss"]
     lines = {line.name: line for line in data.panels[0].lines}
@@ -107,7 +108,7 @@ def test_a_metric_starts_at_the_model_before_unlearning(sources: Sources) -> Non
 
 
 def test_final_metrics_stand_at_their_rates_and_auto_lr_spans_them(sources: Sources) -> None:
-    data = sensitivity_data(sources.table, sources.sweep)
+    data = final_metrics_data(sources)
     assert data is not None
     # gdiff was tried at one rate.
     assert [panel.title for panel in data.panels[:2]] == ["ngdiff: forget loss", "ngdiff: retain loss"]
@@ -120,14 +121,14 @@ def test_final_metrics_stand_at_their_rates_and_auto_lr_spans_them(sources: Sour
 
 def test_a_line_through_rates_is_not_drawn_where_trials_differ_in_more(make_sweep: MakeSweep, trial: MakeRow) -> None:
     rows = [trial(str(i), 1.0 + i, 0.5, method="gdiff", c=0.2 + i / 10, lr=10.0 ** (-5 + i)) for i in range(3)]
-    read = read_sweep(make_sweep(rows))
-    data = sensitivity_data(read.table, read.sweep)
+    read = read_source(make_sweep(rows))
+    data = final_metrics_data(read)
     assert data is not None
     assert [line.look for line in data.panels[0].lines] == ["marks"]
 
 
 def test_courses_are_coloured_by_rate_and_auto_lr_is_dashed(sources: Sources) -> None:
-    data = rate_courses_data(sources.table, sources.sweep)
+    data = rate_courses_data(sources)
     assert data is not None
     assert data.gradation is not None
     assert (data.gradation.low, data.gradation.high) == (1e-4, 1e-3)
@@ -137,7 +138,7 @@ def test_courses_are_coloured_by_rate_and_auto_lr_is_dashed(sources: Sources) ->
 
 
 def test_the_ablation_is_the_mean_over_pairs(sources: Sources) -> None:
-    data = ablation_data(sources.table, sources.sweep)
+    data = ablation_data(sources)
     assert data is not None
     forget, retain = data.panels[:2]
     assert [(item.method, item.without, item.with_auto, item.pairs) for item in forget.changes] == [
@@ -152,32 +153,30 @@ def test_an_ablation_without_pairs_says_so(make_sweep: MakeSweep, trial: MakeRow
         trial("1", 5.0, 0.5, method="gdiff", c=0.2),
         trial("2", 6.0, 0.4, method="gdiff", c=0.3, auto_lr="on"),
     ]
-    read = read_sweep(make_sweep(rows))
-    data = ablation_data(read.table, read.sweep)
+    read = read_source(make_sweep(rows))
+    data = ablation_data(read)
     assert data is not None
     assert [(item.without, item.with_auto, item.pairs) for item in data.panels[0].changes] == [(5.0, 6.0, 0)]
     assert "no such pair" in data.caption
 
 
 def test_the_gradient_picture_is_of_the_report_asked_for(sources: Sources) -> None:
-    data = gradient_plane_data(sources.table, sources.sweep)
+    data = gradient_plane_data(sources)
     assert data is not None
-    assert [item.title for item in data.planes] == ["gdiff, step 20", "ngdiff, step 20"]
+    assert [item.title for item in data.panels] == ["gdiff, step 20", "ngdiff, step 20"]
     assert "gdiff, step 20; ngdiff, step 20" in data.caption
-    last = gradient_plane_data(sources.table, sources.sweep, share=1.0)
+    last = gradient_plane_data(sources, share=1.0)
     assert last is not None
-    assert last.planes[0].title == "gdiff, step 30"
-    assert last.planes[0].cosine == -0.5
+    assert last.panels[0].title == "gdiff, step 30"
+    assert last.panels[0].cosine == -0.5
 
 
 def test_ngdiffs_direction_halves_the_angle_of_the_gradients_drawn(sources: Sources) -> None:
     """The mean of c_t over an epoch is not that of the mean norms; drawn with it d would halve nothing."""
     history = sources.table.history.assign(grad_norm_retain=1.0, grad_norm_forget=9.0, c_t=0.6)
-    data = gradient_plane_data(
-        type(sources.table)(sources.table.trials, history, sources.table.spec_columns), sources.sweep
-    )
+    data = gradient_plane_data(replace(sources, table=replace(sources.table, history=history)))
     assert data is not None
-    planes = {item.title.partition(",")[0]: item for item in data.planes}
+    planes = {item.title.partition(",")[0]: item for item in data.panels}
     drawn = planes["ngdiff"]
     assert drawn.direction is not None
     cosines = [np.dot(drawn.direction, side) / np.linalg.norm(side) for side in (drawn.retain, drawn.forget)]
@@ -194,19 +193,19 @@ def test_a_rate_at_which_every_trial_diverged_is_a_cross_on_the_axis(make_sweep:
         trial("4", 3.0, 0.5, lr=1e-2, auto_lr="on"),
         trial("5", None, None, lr=1e-4, auto_lr="on", status="diverged"),
     ]
-    read = read_sweep(make_sweep(rows))
-    data = sensitivity_data(read.table, read.sweep)
+    read = read_source(make_sweep(rows))
+    data = final_metrics_data(read)
     assert data is not None
     assert [panel.absent for panel in data.panels] == [(1e-2,)] * 2
     assert "no finished trial" in svg_text(draw_panels(data))
     # 0 and 5, and 3 and 4, are pairs of which one diverged.
-    paired = ablation_data(read.table, read.sweep)
+    paired = ablation_data(read)
     assert paired is not None
     assert "Left out: 2 pairs of which a trial did not finish." in paired.caption
 
 
 def test_the_parabola_of_a_quadratic_loss_passes_through_its_measurements(sources: Sources) -> None:
-    data = landscape_data(sources.landscape)
+    data = landscape_data(sources)
     assert data is not None
     assert [panel.title for panel in data.panels[:3]] == [f"retain loss, step {step}" for step in (1, 21, 31)]
     measured, fitted = data.panels[0].lines
@@ -220,7 +219,7 @@ def test_the_parabola_of_a_quadratic_loss_passes_through_its_measurements(source
 
 
 def test_updates_that_kept_the_rate_are_marked_by_reason(sources: Sources) -> None:
-    data = auto_lr_data(sources.auto_lr, sources.table, sources.sweep)
+    data = auto_lr_data(sources)
     assert data is not None
     lines = {line.name: line for line in data.panels[0].lines}
     assert lines["learning rate eta"].ys == (1e-4, 2e-4)
@@ -231,11 +230,11 @@ def test_updates_that_kept_the_rate_are_marked_by_reason(sources: Sources) -> No
 def test_gradients_are_left_out_where_nothing_measured_them(
     make_sweep: MakeSweep, trial: MakeRow, report: MakeRow
 ) -> None:
-    read = read_sweep(make_sweep([trial("0", 1.0, 0.5)], [report("0", 10, 1.0, 0.5), report("0", 20, 1.0, 0.5)]))
-    data = gradients_data(read.table, read.sweep)
+    read = read_source(make_sweep([trial("0", 1.0, 0.5)], [report("0", 10, 1.0, 0.5), report("0", 20, 1.0, 0.5)]))
+    data = gradients_data(read)
     assert data is not None
     assert [panel.title for panel in data.panels] == ["c_t, weight of the retain gradient", "learning rate"]
-    assert gradient_plane_data(read.table, read.sweep) is None
+    assert gradient_plane_data(read) is None
 
 
 def test_the_line_over_c_joins_what_differs_in_c_alone(sources: Sources) -> None:
@@ -245,14 +244,15 @@ def test_the_line_over_c_joins_what_differs_in_c_alone(sources: Sources) -> None
     filled = {point.trial_id for series in data.methods for point in series.points if point.filled}
     assert filled == {"2", "3"}
     rows = sources.table.trials.assign(lr=[10.0**-i for i in range(7)])
-    other = type(sources.table)(rows, sources.table.history, sources.table.spec_columns)
+    other = sources.table.of(rows)
     assert pareto_data(other, sources.sweep).sweeps_over_c == ()
 
 
-def test_the_frontier_over_rouge_has_its_own_axes(sources: Sources) -> None:
-    data = rouge_data(sources.table, sources.sweep)
+def test_the_frontier_over_the_primary_metrics_has_its_own_axes(sources: Sources) -> None:
+    data = scores_data(sources.table, sources.sweep)
     assert data is not None
-    assert (data.x.label, data.x.low_is_better, data.y.low_is_better) == ("verbmem (ROUGE-L recall)", True, False)
+    assert data.x.label == "verbatim memorisation of the forget set (ROUGE-L recall)"
+    assert (data.x.low_is_better, data.y.low_is_better) == (True, False)
     assert data.x.guess is None
 
 
@@ -282,8 +282,8 @@ def test_odd_tables_break_no_figure(
         "trial_id,step,eta,x,retain_loss,forget_loss,slope,curvature,loss_zero,eta_star\n0,1,1e-4,0.0,nan,1,,,,\n",
         encoding="utf-8",
     )
-    for item in gallery(read_sweep(out)):
-        assert "<svg" in svg_text(item.draw())
+    for item in gallery(read_source(out)):
+        assert "<svg" in svg_text(item.draw(item.data))
 
 
 def test_a_log_axis_is_for_positive_values_over_a_decade() -> None:
@@ -294,7 +294,7 @@ def test_a_log_axis_is_for_positive_values_over_a_decade() -> None:
 
 
 def test_a_figure_of_one_point_can_be_drawn(sources: Sources) -> None:
-    data = metrics_data(sources.table, sources.sweep)
+    data = metrics_data(sources)
     assert data is not None
     panel = data.panels[0]
     line = panel.lines[0]

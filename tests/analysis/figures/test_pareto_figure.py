@@ -13,12 +13,12 @@ import pytest
 from matplotlib.collections import PathCollection
 from PIL import Image
 
-from analysis.figures.draw_pareto import draw_pareto, save_pareto
+from analysis.figures.draw_pareto import draw_pareto
 from analysis.figures.inline_svg import inline_svg
 from analysis.figures.pareto import ParetoData, pareto_data
 from analysis.figures.scales import limits_of, scale_of, tick_numbers
-from analysis.figures.style import NARROW, svg_text
-from analysis.frontier.trade_off import Objective
+from analysis.figures.style import NARROW, save_figure, svg_text
+from analysis.tables.objectives import Objective
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
 
@@ -110,19 +110,19 @@ def test_more_than_two_objectives_have_no_staircase_and_the_figure_says_so(
     [([0.01, 3.0], "log"), ([0.0, 0.01, 3.0], "symlog"), ([0.5, 3.0], "linear"), ([0.0], "linear"), ([], "linear")],
 )
 def test_a_loss_to_be_made_small_is_read_by_factors_when_it_spans_many(values: list[float], scale: str) -> None:
-    assert scale_of(RETAIN, values) == scale
+    assert scale_of(RETAIN, values, loss=True) == scale
 
 
 def test_scores_and_losses_to_be_made_large_stay_linear() -> None:
     verbmem = Objective(name="verbmem", column="verbmem", direction="min", low=0.0, high=1.0, label="verbmem")
     forget = Objective(name="forget", column="forget_loss", direction="max", low=0.0, high=8.0, label="forget")
-    assert scale_of(verbmem, [0.01, 0.9]) == "linear"
-    assert scale_of(forget, [0.01, 7.6]) == "linear"
+    assert scale_of(verbmem, [0.01, 0.9], loss=False) == "linear"
+    assert scale_of(forget, [0.01, 7.6], loss=True) == "linear"
 
 
 @pytest.mark.parametrize("values", [[0.01, 3.0], [0.0, 0.02, 3.0], [1e-5, 7.0], [0.3, 0.4]])
 def test_every_value_is_inside_the_limits_and_an_axis_has_ticks_to_read(values: list[float]) -> None:
-    scale = scale_of(RETAIN, values)
+    scale = scale_of(RETAIN, values, loss=True)
     low, high = limits_of(scale, values)
     assert low <= min(values)
     assert max(values) < high
@@ -170,12 +170,12 @@ def test_twelve_methods_are_told_apart_by_marker_and_colour(make_sweep: MakeSwee
 
 def test_the_saved_figure_is_1600_by_1100_pixels_and_a_whole_svg(make_sweep: MakeSweep, trial: MakeRow) -> None:
     out = make_sweep([trial("0", 4.0, 0.1), trial("1", 5.0, 3.0)])
-    save_pareto(_data(out), out)
+    save_figure(draw_pareto(_data(out)), out, "pareto")
     with Image.open(io.BytesIO((out / "pareto.png").read_bytes())) as image:
         assert image.size == (1600, 1100)
     first = (out / "pareto.svg").read_text()
     assert ElementTree.fromstring(first).tag.endswith("svg")
-    save_pareto(_data(out), out)
+    save_figure(draw_pareto(_data(out)), out, "pareto")
     assert (out / "pareto.svg").read_text() == first
 
 

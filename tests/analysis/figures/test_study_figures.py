@@ -8,9 +8,12 @@ import moocore
 import numpy as np
 import pytest
 
+from analysis.figures.attainment import AttainmentData, draw_attainment
+from analysis.figures.compute import anytime_figure, tuning_figure
 from analysis.figures.draw_panels import draw_panels
-from analysis.figures.study import AttainmentData, Surface, anytime_figure, draw_attainment, tuning_figure
 from analysis.figures.style import svg_text
+from analysis.frontier.attainment import AttainmentDifference, AttainmentSurface
+from analysis.study.fronts import StudyAttainment
 
 
 def _sets(*fronts: list[list[float]]) -> np.ndarray:
@@ -20,25 +23,34 @@ def _sets(*fronts: list[list[float]]) -> np.ndarray:
 def test_attainment_is_drawn_from_what_moocore_returns() -> None:
     good = _sets([[0.1, 0.6], [0.4, 0.2]], [[0.2, 0.5], [0.5, 0.1]])
     poor = _sets([[0.3, 0.7], [0.6, 0.5]], [[0.4, 0.8], [0.7, 0.4]])
-    surfaces = {}
-    for name, sets in (("AutoLR", good), ("hand-tuned", poor)):
+    surfaces = []
+    for sets in (good, poor):
         rows = moocore.eaf(sets[:, :2], sets[:, 2])
-        surfaces[name] = [Surface(int(level / 50), rows[rows[:, 2] == level][:, :2]) for level in (50.0, 100.0)]
+        levels = ((1, 50.0), (2, 100.0))
+        surfaces.append(tuple(AttainmentSurface(runs, 2, rows[rows[:, 2] == level][:, :2]) for runs, level in levels))
     boxes = moocore.eafdiff(good, poor, rectangles=True)
-    data = AttainmentData("Attained", ("forgetting", "retaining"), surfaces, boxes[:, :4], boxes[:, 4] / 2)
-    document = svg_text(draw_attainment(data))
+    found = StudyAttainment(
+        ("AutoLR", "hand-tuned"),
+        (surfaces[0], surfaces[1]),
+        AttainmentDifference(boxes[:, :4], boxes[:, 4] / 2),
+    )
+    document = svg_text(draw_attainment(AttainmentData("Attained", ("forgetting", "retaining"), found)))
     assert all(label in document for label in ("Attained", "AutoLR", "hand-tuned", "forgetting, cost from 0 to 1"))
 
 
+NOWHERE = AttainmentDifference(np.empty((0, 4)), np.empty(0))
+
+
 def test_two_arms_that_are_alike_differ_nowhere() -> None:
-    surface = [Surface(1, np.array([[0.2, 0.2]])), Surface(2, np.empty((0, 2)))]
-    data = AttainmentData("Alike", ("x", "y"), {"a": surface, "b": surface}, np.empty((0, 4)), np.empty(0))
+    surface = (AttainmentSurface(1, 2, np.array([[0.2, 0.2]])), AttainmentSurface(2, 2, np.empty((0, 2))))
+    data = AttainmentData("Alike", ("x", "y"), StudyAttainment(("a", "b"), (surface, surface), NOWHERE))
     assert "no difference" in svg_text(draw_attainment(data))
 
 
 def test_what_two_of_three_runs_attain_is_not_drawn_as_attained_by_all() -> None:
-    levels = [Surface(runs, np.array([[0.2 * runs, 0.2]])) for runs in (1, 2)]
-    data = AttainmentData("", ("x", "y"), {"a": [*levels, Surface(3, np.empty((0, 2)))]}, np.empty((0, 4)), np.empty(0))
+    levels = tuple(AttainmentSurface(runs, 3, np.array([[0.2 * runs, 0.2]])) for runs in (1, 2))
+    surfaces = (*levels, AttainmentSurface(3, 3, np.empty((0, 2))))
+    data = AttainmentData("", ("x", "y"), StudyAttainment(("a", "b"), (surfaces, ()), NOWHERE))
     left = draw_attainment(data).axes[0]
     looks = [(float(np.asarray(line.get_xdata())[0]), line.get_linestyle()) for line in left.lines]
     assert looks == [(0.2, "--"), (0.4, "-")]

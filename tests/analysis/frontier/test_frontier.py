@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from analysis.errors import AnalysisError
-from analysis.frontier.frontier import Frontier, frontier
-from analysis.frontier.recommendation import recommend
+from analysis.frontier.frontier import Frontier, frontier, recommend
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
 

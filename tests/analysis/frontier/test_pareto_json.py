@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from analysis.files import write_whole
 from analysis.frontier.frontier import frontier
-from analysis.frontier.pareto_json import pareto_content, write_pareto_json
+from analysis.frontier.pareto_json import pareto_content, plain
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
+from search_spaces.durable import write_json
 
 MakeSweep = Callable[..., Path]
 MakeRow = Callable[..., dict[str, object]]
@@ -21,7 +21,7 @@ MakeRow = Callable[..., dict[str, object]]
 
 def _written(out: Path) -> dict[str, Any]:
     sweep, table = SweepFile.read(out), TrialTable.read(out)
-    write_pareto_json(out / "pareto.json", pareto_content(frontier(table, sweep.objectives), table, sweep))
+    write_json(out / "pareto.json", plain(pareto_content(frontier(table, sweep.objectives), table, sweep)))
 
     def refuse(constant: str) -> None:
         raise AssertionError(f"{constant} is not JSON")
@@ -70,19 +70,3 @@ def test_a_baseline_without_a_metric_has_null_and_an_unmeasured_one_is_null(make
     partly = _written(make_sweep([], baseline={"retain_loss": 0.5, "forget_loss_capped": None}, name="partly"))
     assert partly["baseline"]["objectives"] == {"forget_loss": None, "retain_loss": 0.5}
     assert _written(make_sweep([], baseline=None, name="never"))["baseline"] is None
-
-
-def test_a_failed_write_leaves_the_old_file_and_no_remains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "pareto.json"
-    write_whole(path, "old")
-
-    def full(self: Path, data: bytes) -> int:
-        with self.open("wb") as file:
-            file.write(data[:2])
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(OSError, match="No space left"):
-        write_whole(path, "new content")
-    assert path.read_text() == "old"
-    assert [item.name for item in tmp_path.iterdir()] == ["pareto.json"]

@@ -109,7 +109,7 @@ def test_the_table_has_columns_for_what_differs_and_says_once_what_does_not(
     out = make_sweep([trial("0", 6.0, 4.0), trial("1", 7.0, 5.0, lr=1e-5)])
     table = TrialTable.read(out)
     section = trials_section(table, SweepFile.read(out).objectives, ())
-    names = [column.name for column in section.columns]
+    names = [column.name for column in section.headings]
     assert {"trial_id", "status", "on_front", "method", "lr", "forget_loss", "retain_loss"} <= set(names)
     assert not {"seed", "c", "verbmem"} & set(names)
     assert {("seed", "0"), ("model", "tiny-phi"), ("epochs", "3")} <= set(section.same)
@@ -121,7 +121,7 @@ def test_a_missing_metric_sorts_last_and_shows_no_number(make_sweep: MakeSweep, 
     out = make_sweep([trial("0", 6.0, 4.0), trial("1", None, None, status="failed")])
     table = TrialTable.read(out)
     section = trials_section(table, SweepFile.read(out).objectives, ())
-    place = [column.name for column in section.columns].index("retain_loss")
+    place = [column.name for column in section.headings].index("retain_loss")
     assert (section.lines[1].cells[place].text, section.lines[1].cells[place].key) == ("–", "")
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from analysis.study.fronts import arm_fronts, study_attainment
 from analysis.study.lr_grid import LrGrid
-from analysis.study.sensitivity import sensitivity_data
+from analysis.study.sensitivity import rate_sensitivity
 from analysis.study.verdict import verdicts_data
 from analysis.study.verdict_words import curve_in_words
 
@@ -20,7 +20,7 @@ Grid = Callable[..., LrGrid]
 def test_where_everything_diverged_no_rate_is_called_the_best(grid: Grid, row: Callable[..., Row]) -> None:
     rows = [row(0.2, lr, 0, auto=auto) for lr in (1e-4, 1e-3) for auto in (False, True)]
     found = grid([item | {"status": "diverged", "forget_loss_capped": None, "retain_loss": None} for item in rows])
-    (item,) = sensitivity_data(found)
+    (item,) = rate_sensitivity(found)
     assert (item.best_lr, item.near_best, item.decades) == (None, None, None)
     assert item.words() == "gdiff: nothing is attained at any of 2 learning rates; 2 trials diverged or stopped"
     (verdict,) = verdicts_data(found)
@@ -31,7 +31,7 @@ def test_the_range_within_5_percent_is_that_of_neighbours_of_the_best(grid: Grid
     volumes = {1e-5: 0.395, 3e-5: 0.2, 1e-4: 0.385, 3e-4: 0.4, 1e-3: 0.3}
     rows = [row(volume, lr, seed, verbmem=volume) for lr, volume in volumes.items() for seed in (0, 1)]
     rows += [row(0.36, lr, 0, auto=True) for lr in (1e-4, 1e-3)]
-    (found,) = sensitivity_data(grid(rows))
+    (found,) = rate_sensitivity(grid(rows))
     assert found.best_lr == 3e-4
     assert found.near_best == (1e-4, 3e-4)
     assert found.decades == pytest.approx(math.log10(3))
@@ -59,6 +59,6 @@ def test_arms_are_compared_as_fronts_and_seeds_as_attainment(grid: Grid, row: Ca
 
 
 def test_only_failures_leave_no_best_rate(grid: Grid, row: Callable[..., Row]) -> None:
-    (found,) = sensitivity_data(grid([row(0.25, 1e-4, 0) | {"status": "failed", "forget_loss_capped": None}]))
+    (found,) = rate_sensitivity(grid([row(0.25, 1e-4, 0) | {"status": "failed", "forget_loss_capped": None}]))
     assert found.best_lr is None
     assert "no learning rate has a whole front" in found.words()

@@ -13,7 +13,7 @@ import pytest
 from analysis.errors import AnalysisError
 from analysis.study.lr_grid import LrGrid, lr_grid
 from analysis.study.lr_study import read_study, write_study
-from analysis.study.sensitivity import sensitivity_data
+from analysis.study.sensitivity import rate_sensitivity
 from analysis.study.verdict import (
     BETTER,
     ORACLE,
@@ -182,7 +182,7 @@ def test_a_diverged_trial_counts_with_zero_and_a_failed_one_takes_its_seed_out(
 def test_a_trial_that_was_run_twice_counts_once(grid: Grid, row: Callable[..., Row]) -> None:
     first = [row(0.25, 1e-4, 0), row(0.16, 1e-4, 0, auto=True)]
     twice = grid(first, [row(0.81, 1e-4, 0)])
-    (units,) = twice.arm(twice.problems[0]).values()
+    (units,) = twice.arm(twice.cases[0]).values()
     assert units[0].hypervolume == pytest.approx(0.25)
     assert any("repeated" in note for note in twice.notes)
 
@@ -241,10 +241,10 @@ def test_autolr_is_the_mean_over_its_starts_and_pays_its_measured_time(grid: Gri
 def test_a_single_trial_and_an_empty_table_have_no_verdict(grid: Grid, row: Callable[..., Row]) -> None:
     single = grid([row(0.25, 1e-4, 0)])
     assert verdicts_data(single) == ()
-    (found,) = sensitivity_data(single)
+    (found,) = rate_sensitivity(single)
     assert found.near_best == (1e-4, 1e-4)
     empty = grid([])
-    assert (verdicts_data(empty), sensitivity_data(empty)) == ((), ())
+    assert (verdicts_data(empty), rate_sensitivity(empty)) == ((), ())
 
 
 def test_sweeps_with_other_objectives_are_not_put_together(make_sweep: Callable[..., Path]) -> None:
@@ -256,7 +256,7 @@ def test_sweeps_with_other_objectives_are_not_put_together(make_sweep: Callable[
 
 def test_a_study_of_a_real_run_is_written_as_json_without_infinities(tmp_path: Path) -> None:
     study = read_study([Path(__file__).parents[2] / "data" / "golden_sweep"])
-    assert [item.problem.method for item in study.sensitivity] == ["gdiff", "ngdiff"]
+    assert [item.case.method for item in study.sensitivity] == ["gdiff", "ngdiff"]
     assert [len(item.rates) for item in study.sensitivity] == [3, 3]
     assert {verdict.variant for verdict in study.verdicts} == {"clip/fresh"}
     write_study(tmp_path / "lr_study.json", study)

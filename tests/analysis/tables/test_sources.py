@@ -12,10 +12,8 @@ import pytest
 from analysis.errors import AnalysisError
 from analysis.figures.pareto import pareto_data
 from analysis.frontier.frontier import frontier
-from analysis.frontier.trade_off import Objective
 from analysis.page.report import write_report, write_run_figures
-from analysis.tables.elsewhere import read_elsewhere
-from analysis.tables.sources import read_run, read_sources
+from analysis.tables.sources import Sources, read_source, read_sources
 from analysis.tables.sweep_file import SweepFile
 
 MakeSweep = Callable[..., Path]
@@ -23,8 +21,10 @@ MakeRow = Callable[..., dict[str, object]]
 
 
 @pytest.fixture
-def objectives(make_sweep: MakeSweep) -> tuple[Objective, ...]:
-    return SweepFile.read(make_sweep(None, name="objectives")).objectives
+def read_csv(make_sweep: MakeSweep, tmp_path: Path) -> Callable[[str], Sources]:
+    """A table from elsewhere, for the objectives of a sweep."""
+    sweep = SweepFile.read(make_sweep(None, name="objectives"))
+    return lambda text: read_source(_csv(tmp_path, text), sweep.columns, objectives=sweep.objectives)
 
 
 def _csv(tmp_path: Path, text: str) -> Path:
@@ -117,7 +117,8 @@ def test_a_better_row_from_elsewhere_is_mentioned_and_not_recommended(
     assert "2 trials finished, 2 of them on the frontier of these trials alone: no" in " ".join(page.split())
     read = read_sources([sweep, theirs], out=tmp_path / "merged")
     assert list(read.table.trials["trial_id"]) == ["out/0", "out/1", "theirs/line 3"]
-    assert "theirs: No-unlearn (line 2) is the model before unlearning, not a method, and was left out." in page
+    assert "theirs: No-unlearn (line 2) is the model before unlearning, not a method." in page
+    assert "The model before unlearning is that of the sweeps here, and not one of a table from elsewhere." in page
     data = pareto_data(read.table, read.sweep)
     assert data.chosen is not None
     assert data.chosen.trial_id == "out/0"
@@ -133,8 +134,23 @@ def test_a_row_about_another_data_set_is_on_no_frontier(make_sweep: MakeSweep, t
     assert "as no trial has their model and data set: theirs/line 2." in (tmp_path / "merged/report.html").read_text()
 
 
-def test_a_table_of_rouge_alone_is_read_and_scores_no_losses(objectives: tuple[Objective, ...], tmp_path: Path) -> None:
-    table = read_elsewhere(_csv(tmp_path, "\ufeffmethod,verbmem,utility\nnpo,0.1,0.7\n"), objectives)
+def test_the_model_before_unlearning_of_a_table_counts_where_no_sweep_has_its_own(
+    make_sweep: MakeSweep, trial: MakeRow, tmp_path: Path
+) -> None:
+    theirs = _csv(tmp_path, "method,forget_loss,retain_loss\ntarget,0.03,0.01\nSimNPO,7.9,0.1\n")
+    read = read_sources([make_sweep([trial("0", 6.0, 0.5)], baseline=None), theirs], out=tmp_path / "merged")
+    assert read.sweep.baseline["retain_loss"] == 0.01
+    assert list(read.table.trials["method"]) == ["ngdiff", "SimNPO"]
+    assert "that of theirs: no sweep here has measured its own" in read.table.notes[-1]
+
+
+def test_a_foreign_row_ends_as_its_status_says(read_csv: Callable[[str], Sources]) -> None:
+    table = read_csv("method,status,forget_loss,retain_loss\nnpo,diverged,,\nga,finished,1,2\n").table
+    assert list(table.finished["method"]) == ["ga"]
+
+
+def test_a_table_of_scores_alone_is_read_and_scores_no_losses(read_csv: Callable[[str], Sources]) -> None:
+    table = read_csv("\ufeffmethod,verbmem,utility\nnpo,0.1,0.7\n").table
     assert table.finished["verbmem"].tolist() == [0.1]
     assert "forget_loss_capped" not in table.trials.columns
 
@@ -152,14 +168,15 @@ def test_a_table_of_rouge_alone_is_read_and_scores_no_losses(objectives: tuple[O
         ("method,forget_loss,retain_loss\nga,1\n", "line 2: 2 cells, expected 3"),
         ("method,forget_loss,retain_loss,name\nga,1,2,a\nga,1,2,a\n", "line 3: name 'a' stands twice"),
         ("method,forget_loss,retain_loss,lr\nga,1,2,slow\n", "line 2: lr is 'slow', expected a number"),
+        ("method,forget_loss,retain_loss,status\nga,1,2,done\n", "line 2: status is 'done', expected one of finished"),
         ("", "is empty"),
     ],
 )
 def test_an_error_in_a_table_names_file_line_and_column(
-    objectives: tuple[Objective, ...], tmp_path: Path, text: str, message: str
+    read_csv: Callable[[str], Sources], text: str, message: str
 ) -> None:
     with pytest.raises(AnalysisError) as caught:
-        read_elsewhere(_csv(tmp_path, text), objectives)
+        read_csv(text)
     assert "theirs.csv" in str(caught.value)
     assert message in str(caught.value)
 
@@ -176,7 +193,10 @@ def test_a_single_run_joins_a_sweep_and_has_figures_alone(
     assert list(merged.finished["trial_id"]) == ["sweep/0", "run/abc"]
     assert np.isfinite(merged.finished["forget_loss_capped"]).all()
     assert list(merged.finished["checkpoint"])[1] == "run/checkpoint"
-    assert [path.name for path in write_run_figures(run)] == ["metrics_over_steps.png", "gradients_over_steps.png"]
+    assert [path.name for path in write_run_figures(run, merged.columns)] == [
+        "metrics_over_steps.png",
+        "gradients_over_steps.png",
+    ]
     (run / "metrics.json").write_text("{")
     with pytest.raises(AnalysisError, match=r"metrics.json cannot be read as JSON"):
-        read_run(run)
+        read_source(run, merged.columns)

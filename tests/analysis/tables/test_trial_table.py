@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.tables.trial_table import AnalysisError, TrialTable
+from analysis.errors import AnalysisError
+from analysis.tables.trial_table import TrialTable
 
 MakeSweep = Callable[..., Path]
 MakeRow = Callable[..., dict[str, object]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from scipy.stats import ks_2samp
 from transformers import PhiForCausalLM
 
 import trainables.target.training_state
+from search_spaces.durable import Throttle
 from trainables.data.errors import DataError
 from trainables.data.examples import UnlearningData
 from trainables.models.checkpoints import load_model, load_tokenizer, save_model
@@ -101,7 +103,7 @@ def test_a_killed_training_goes_on_to_the_same_weights(prepare: Prepare, monkeyp
     save = trainables.target.training_state.TrainingState.save
 
     def at_once(state: Any, *arguments: Any, **named: Any) -> None:
-        state.pause = state._cost = 0.0
+        state.throttle = Throttle(share=math.inf)
         save(state, *arguments, **named)
 
     monkeypatch.setattr(trainables.target.training_state.TrainingState, "save", at_once)

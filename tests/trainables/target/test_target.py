@@ -186,7 +186,7 @@ def test_an_interrupted_save_leaves_no_folder(prepare: Preparation, monkeypatch:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(trainables.target.target, "save_model", half_a_save)
+        patched.setattr(trainables.target.target, "write_model", half_a_save)
         with pytest.raises(KeyboardInterrupt):
             prepare()
     assert prepare.folders == []

@@ -1,73 +1,85 @@
-"""A report's trials by model and data set: the losses of one problem say nothing about those of another."""
+"""A report's trials by problem (model and data set): the losses of one say nothing about those of another."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from analysis.frontier.trade_off import Mask
+from analysis.tables.objectives import Mask
 from analysis.tables.sources import Sources, differences, shared
 from analysis.tables.trial_table import TrialTable
 
-Place = tuple[str, str]
-"""A model and a data set."""
+
+class Problem(NamedTuple):
+    """What is unlearned by which model."""
+
+    model: str
+    dataset: str
+
+    def __str__(self) -> str:
+        return ", ".join(self)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Places:
-    """The parts of a report.
+class ReportParts:
+    """A report by problem.
 
     Attributes:
-        parts: the sources of each (model, data set), in the order of the table; of one place, all of them.
+        parts: the sources of each problem, in the order of the table; of one problem, all of them.
         notes: those of the sources, and what belongs to no part, in sentences.
     """
 
-    parts: dict[Place, Sources]
+    parts: dict[Problem, Sources]
     notes: tuple[str, ...]
 
     @property
     def several(self) -> bool:
-        """Whether there are two places or more."""
+        """Whether there are two problems or more."""
         return len(self.parts) > 1
 
 
-def places(sources: Sources) -> Places:
+def by_problem(sources: Sources) -> ReportParts:
     """The sources by model and data set.
 
     A row from elsewhere that does not say its model or data set is taken to be about every one; a row about a model
     or a data set of which there is no trial is in no part. Without trials there is one part, named ("", "").
     """
     trials = sources.table.trials
-    foreign = trials["elsewhere"].to_numpy(dtype=bool) if "elsewhere" in trials else np.zeros(len(trials), dtype=bool)
-    own = trials[~foreign]
-    found = list(dict.fromkeys(zip(own["model"], own["dataset"], strict=True)))
+    found = problems_of(sources.table.own)
     if not found:
-        return Places({("", ""): sources}, sources.table.notes)
-    inside = {place: _inside(sources, place, foreign) for place in found}
+        return ReportParts({Problem("", ""): sources}, sources.table.notes)
+    inside = {problem: _inside(sources.table, problem) for problem in found}
     homeless = trials["trial_id"].to_numpy()[~np.any(list(inside.values()), axis=0)].tolist()
-    parts = {place: _part(sources, mask, alone=len(found) == 1) for place, mask in inside.items()}
+    parts = {problem: _part(sources, mask, alone=len(found) == 1) for problem, mask in inside.items()}
     notes = list(sources.table.notes)
     if len(parts) > 1:
-        # Sweeps of different places may differ; those of one place are scored together.
+        # Sweeps of different problems may differ; those of one are scored together.
         notes = [note for note in notes if note not in differences(sources.sweeps)]
-        notes += [f"{', '.join(place)}: {note}" for place, part in parts.items() for note in differences(part.sweeps)]
+        notes += [f"{problem}: {note}" for problem, part in parts.items() for note in differences(part.sweeps)]
     if homeless:
         notes.append(f"on no frontier, as no trial has their model and data set: {', '.join(homeless)}")
-    return Places(parts, tuple(notes))
+    return ReportParts(parts, tuple(notes))
 
 
-def place_stem(name: str, place: Place) -> str:
-    """The stem of the files of a figure on one place."""
-    return "_".join("".join(c if c.isalnum() or c in "-_" else "-" for c in word) for word in (name, *place))
+def problems_of(table: TrialTable) -> list[Problem]:
+    """The problems of a table, in its order."""
+    pairs = zip(table.trials["model"], table.trials["dataset"], strict=True)
+    return [Problem(*pair) for pair in dict.fromkeys(pairs)]
 
 
-def _inside(sources: Sources, place: Place, foreign: Mask) -> Mask:
-    """Which trials are about ``place``; shape (trials,)."""
-    trials = sources.table.trials
-    mask = np.ones(len(trials), dtype=bool)
-    for column, value in zip(("model", "dataset"), place, strict=True):
-        given = trials[column].to_numpy(dtype=object)
+def file_stem(name: str, *words: str) -> str:
+    """The stem of the files of a figure on something that has names of its own."""
+    return "_".join("".join(c if c.isalnum() or c in "-_" else "-" for c in word) for word in (name, *words))
+
+
+def _inside(table: TrialTable, problem: Problem) -> Mask:
+    """Which trials are about ``problem``; shape (trials,)."""
+    foreign = table.trials["elsewhere"].to_numpy(dtype=bool)
+    mask = np.ones(len(foreign), dtype=bool)
+    for column, value in problem._asdict().items():
+        given = table.trials[column].to_numpy(dtype=object)
         mask &= np.asarray(given == value, dtype=bool) | (foreign & np.asarray(given == "", dtype=bool))
     return mask
 
@@ -75,7 +87,7 @@ def _inside(sources: Sources, place: Place, foreign: Mask) -> Mask:
 def _part(sources: Sources, mask: Mask, *, alone: bool) -> Sources:
     """The trials of ``mask`` with the baseline and the bounds of the sweeps that they are from."""
     table = sources.table
-    part = TrialTable(table.trials[mask], table.history, table.spec_columns, table.notes)
+    part = table.of(table.trials[mask])
     if alone:
         return replace(sources, table=part)
     names = set(part.trials["sweep"])

@@ -97,6 +97,23 @@ def measured(values: Floats) -> Mask:
     return np.asarray(np.isfinite(values).all(axis=1), dtype=bool)
 
 
+def scored(rows: pd.DataFrame, objectives: Sequence[Objective]) -> tuple[Mask, Floats]:
+    """Which rows are finished trials with every objective, shape (rows,), and their costs, NaN for the others.
+
+    Costs have the shape (rows, objectives). Without objectives (the sweep is still making its target) none is scored.
+
+    Raises:
+        AnalysisError: as :func:`values_of`.
+    """
+    costs = np.full((len(rows), len(objectives)), np.nan)
+    if rows.empty or not objectives:
+        return np.zeros(len(rows), dtype=bool), costs
+    values = values_of(rows, objectives)
+    known = (rows["status"] == "finished").to_numpy(dtype=bool) & measured(values)
+    costs[known] = costs_of(values[known], objectives)
+    return known, costs
+
+
 def costs_of(values: Floats, objectives: Sequence[Objective]) -> Floats:
     """Measured ``values``, shape (points, objectives), as costs in [0, 1] of the same shape."""
     return np.column_stack([objective.cost(values[:, i]) for i, objective in enumerate(objectives)])

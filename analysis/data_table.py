@@ -1,4 +1,4 @@
-"""A table of a report, ready to be written out."""
+"""A table of a report, ready to be written out on a page, in a terminal or as text."""
 
 from __future__ import annotations
 

@@ -1,0 +1,97 @@
+"""What two arms attain, in how many of their runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from analysis.figures.style import MUTED, OKABE_ITO, house_style, legend_of, plots
+from analysis.frontier.attainment import AttainmentDifference, AttainmentSurface
+from analysis.study.fronts import StudyAttainment, study_attainment
+from analysis.study.lr_study import LrStudy
+from analysis.tables.problems import file_stem
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AttainmentData:
+    """Empirical attainment of two arms over runs, as costs in [0, 1], smaller better; ``axes`` name the two costs."""
+
+    title: str
+    axes: tuple[str, str]
+    attained: StudyAttainment
+    name: str = "attainment"
+    caption: str = (
+        "Thick: attained by half of the runs; dashed: by one, and by all (no line where all attain nothing). Colour: "
+        "the arm that attains a place in more of its runs, the stronger the more of them. A run is the front of one "
+        "seed; AutoLR from several starts has one for each start and seed."
+    )
+
+
+def attainment_figures(study: LrStudy, axes: tuple[str, str]) -> Iterator[AttainmentData]:
+    """Attainment of AutoLR and of the best single rate, for verdicts on two fresh seeds or more."""
+    for verdict in study.verdicts:
+        if len(verdict.fresh) > 1:
+            title = f"Attained objectives. {study.subject(verdict)}"
+            stem = file_stem("attainment", *astuple(verdict.case), verdict.variant)
+            yield AttainmentData(title, axes, study_attainment(study.grid, verdict), stem)
+
+
+def draw_attainment(data: AttainmentData) -> Figure:
+    """The median and extreme attainment of both arms, and beside it where either attains more often."""
+    with house_style():
+        figure, (left, right) = plots(data.title, 2, 2, width=9.6, height=5.2)
+        for surfaces, colour in zip(data.attained.surfaces, OKABE_ITO, strict=False):
+            _surfaces(left, surfaces, colour)
+        left.set_title("attained by one, half and all runs", loc="left", fontsize=10.5)
+        _differences(right, data.attained.arms, data.attained.difference)
+        right.set_title("attained in more runs by", loc="left", fontsize=10.5)
+        for axes in (left, right):
+            axes.set_xlim(0, 1)
+            axes.set_ylim(0, 1)
+            axes.set_aspect("equal")
+            axes.set_xlabel(f"\u2190 better    {data.axes[0]}, cost from 0 to 1")
+            axes.set_ylabel(f"\u2190 better    {data.axes[1]}, cost from 0 to 1")
+        legend_of(figure, right)
+        return figure
+
+
+def _surfaces(axes: Axes, surfaces: Sequence[AttainmentSurface], colour: str) -> None:
+    """What one run, half of the runs and all of them attain, as far as there is anything."""
+    # What all runs attain may be nothing; what most of them attain is then still not what all do.
+    known = [surface for surface in surfaces if len(surface.points)]
+    middle = (max((surface.runs for surface in surfaces), default=0) + 1) // 2
+    for surface in {item.runs: item for item in [*surfaces[:1], *surfaces[-1:]] if len(item.points)}.values():
+        _stairs(axes, surface, colour, 0.9, (0, (3, 2)))
+    for surface in known:
+        if surface.runs == middle:
+            _stairs(axes, surface, colour, 2.0, "-")
+
+
+def _stairs(axes: Axes, surface: AttainmentSurface, colour: str, width: float, look: Any) -> None:
+    points = surface.points[np.argsort(surface.points[:, 0], kind="stable")]
+    xs = np.concatenate([[points[0, 0]], points[:, 0], [1.0]])
+    ys = np.concatenate([[1.0], points[:, 1], [points[-1, 1]]])
+    axes.step(xs, ys, where="post", color=colour, linewidth=width, linestyle=look)
+
+
+def _differences(axes: Axes, arms: Sequence[str], found: AttainmentDifference) -> None:
+    from matplotlib.patches import Rectangle
+
+    for i, arm in enumerate(arms):
+        axes.add_patch(Rectangle((2, 2), 0, 0, color=OKABE_ITO[i], label=arm))
+    boxes = np.asarray(found.boxes, dtype=np.float64).reshape(-1, 4).clip(0.0, 1.0)
+    for (left, bottom, right, top), difference in zip(boxes.tolist(), found.differences.tolist(), strict=True):
+        if difference:
+            colour = OKABE_ITO[0 if difference > 0 else 1]
+            strength = 0.1 + 0.8 * min(abs(difference), 1.0)
+            size = (right - left, top - bottom)
+            axes.add_patch(Rectangle((left, bottom), *size, facecolor=colour, alpha=strength, linewidth=0))
+    if not np.any(found.differences):
+        axes.text(0.5, 0.5, "no difference", ha="center", color=MUTED)

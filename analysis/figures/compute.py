@@ -1,0 +1,112 @@
+"""Hypervolume against what it cost: over the compute spent, and over the learning rates a person tries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, replace
+
+import numpy as np
+
+from analysis.figures.panels import Band, Guide, Line, Panel, PanelFigure, finite_lines
+from analysis.figures.style import OKABE_ITO
+from analysis.frontier.anytime import anytime_data
+from analysis.study.lr_study import LrStudy
+from analysis.tables.problems import file_stem, problems_of
+from analysis.tables.sources import Sources
+from analysis.tables.trial_table import auto_lr_on
+
+
+def anytime_panels(sources: Sources) -> PanelFigure[Panel] | None:
+    """Hypervolume over compute, a curve per method and per arm of AutoLR, a panel per model and data set.
+
+    None before the target is made. An arm has one colour in all panels.
+    """
+    if not sources.sweep.objectives:
+        return None
+    own = sources.table.own
+    trials, on = own.trials, auto_lr_on(own.trials)
+    problems = problems_of(own)
+    drawn = []
+    for problem in problems:
+        here = (trials["model"] == problem.model) & (trials["dataset"] == problem.dataset)
+        curves: dict[str, tuple[Sequence[float], Sequence[float]]] = {}
+        for method in trials["method"].unique():
+            for arm, chosen in ((str(method), ~on), (f"{method}, AutoLR", on)):
+                of_arm = chosen & (trials["method"] == method)
+                if of_arm.any():
+                    curve = anytime_data(own.of(trials[of_arm & here]), sources.sweep.objectives)
+                    curves[arm] = (curve.seconds.tolist(), curve.hypervolume.tolist())
+        figure = anytime_figure(curves, str(problem) if len(problems) > 1 else "")
+        drawn += [figure] if figure else []
+    if not drawn:
+        return None
+    panels = tuple(panel for figure in drawn for panel in figure.panels)
+    return replace(drawn[0], panels=panels, columns=min(2, len(panels)))
+
+
+def tuning_panels(study: LrStudy) -> Iterator[PanelFigure[Panel]]:
+    """The tuning curve of every verdict, under a name of its own."""
+    for verdict in study.verdicts:
+        curve, title = verdict.curve, study.subject(verdict)
+        picks, expected = curve.picks.tolist(), curve.expected.tolist()
+        figure = tuning_figure(picks, expected, auto=curve.auto, charge=curve.charge, equals=curve.equals, title=title)
+        yield replace(figure, name=file_stem("tuning-curve", *astuple(verdict.case), verdict.variant))
+
+
+def anytime_figure(
+    curves: Mapping[str, tuple[Sequence[float], Sequence[float]]], title: str = ""
+) -> PanelFigure[Panel] | None:
+    """Hypervolume over compute, a line of steps per arm, each (seconds, hypervolumes); None without a point."""
+    lines = []
+    for i, (arm, (times, volumes)) in enumerate(curves.items()):
+        pairs = [(float(s), float(h)) for s, h in zip(times, volumes, strict=True)]
+        pairs = [pair for pair in pairs if np.isfinite(pair).all()]
+        if not pairs:
+            continue
+        # Nothing is attained before the first trial ends; between two trials the hypervolume stays what it was.
+        stairs = [(0.0, 0.0)]
+        for seconds, volume in pairs:
+            stairs += [(seconds, stairs[-1][1]), (seconds, volume)]
+        xs, ys = zip(*stairs, strict=True)
+        lines.append(Line(arm, xs, ys, OKABE_ITO[i % len(OKABE_ITO)]))
+    if not lines:
+        return None
+    panel = Panel(title, "training and evaluation (trial-seconds)", "hypervolume (share of the box)", tuple(lines))
+    caption = (
+        "The hypervolume of all trials of an arm, its seeds and settings together, that had ended after so many "
+        "seconds of training and evaluation; failed trials are charged. In the order in which the trials ended: a "
+        "grid runs its rates as listed, so where its curve rises says nothing about a search."
+    )
+    return PanelFigure("anytime_hypervolume", "Hypervolume over compute spent", caption, (panel,), columns=1)
+
+
+def tuning_figure(
+    picks: Sequence[float], expected: Sequence[float], *, auto: float, charge: float, equals: float,
+    band: tuple[Sequence[float], Sequence[float]] | None = None, title: str = "",
+) -> PanelFigure[Panel]:  # fmt: skip
+    """The expected hypervolume of the best of n rates, its band if known, and AutoLR, charged ``charge`` runs.
+
+    ``equals`` is the n at which the curve reaches AutoLR; where it never does it is infinite and no line is drawn.
+    AutoLR below what a single rate gives is said to be so.
+    """
+    xs, ys = tuple(map(float, picks)), tuple(map(float, expected))
+    ends = (min(xs, default=1.0), max([charge, *xs]))
+    lines = (
+        *finite_lines("best of n fixed rates, expected", xs, ys, OKABE_ITO[0], look="dots"),
+        Line("AutoLR", ends, (auto, auto), OKABE_ITO[1], "dashed"),
+        Line("AutoLR, at what it is charged", (charge,), (auto,), OKABE_ITO[1], "marks", "D"),
+    )
+    bands: tuple[Band, ...] = ()
+    if band is not None:
+        low, high = (tuple(map(float, edge)) for edge in band)
+        bands = (Band("band of the fixed rates", xs, low, high, OKABE_ITO[0]),)
+    below = bool(ys) and auto < ys[0]
+    label = "n* < 1: below a single rate" if below else f"n* = {equals:.3g}"
+    guides = (Guide("x", equals, label),) if np.isfinite(equals) else ()
+    panel = Panel(
+        title, "n, learning rates tried (runs)", "hypervolume (share of the box)", lines, bands, guides, x_whole=True
+    )
+    caption = "Exact expectation over all subsets of n of the rates tried; AutoLR is charged for its probes."
+    return PanelFigure(
+        "tuning_curve", "How many rates must a person try to equal AutoLR?", caption, (panel,), columns=1
+    )

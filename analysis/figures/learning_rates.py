@@ -1,0 +1,172 @@
+"""How much the outcome of a method depends on its learning rate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from analysis.figures.panels import (
+    Band,
+    Gradation,
+    Line,
+    Panel,
+    PanelFigure,
+    figure_of,
+    finite_lines,
+    graded,
+    scale_for,
+)
+from analysis.figures.selection import panel_title, shown_metrics
+from analysis.figures.style import INK, OKABE_ITO
+from analysis.tables.sources import Sources
+from analysis.tables.trial_table import TrialTable, auto_lr_on, numbers, thinned
+
+_MOST_POINTS = 200
+_MOST_METHODS = 12
+_BUDGET = 4000
+"""Points of a panel: more would not be seen, and make the page heavy."""
+
+
+def final_metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
+    """Final metrics against the learning rate, a row of panels per method, AutoLR as a line and a band.
+
+    Every fixed-rate trial is a mark; the medians per rate are joined where a rate was tried more than once, or where
+    the trials differ in nothing else. AutoLR has no rate to stand at: the median of its trials is a line across, and
+    their range a band. None where no method was tried at two rates.
+    """
+    own = sources.table.own
+    finished = own.of(own.finished)
+    metrics = finished.measured(shown_metrics(own))
+    panels: list[Panel] = []
+    for method in _methods_with_rates(own):
+        done = _of_method(finished, method)
+        if len(done.trials):
+            absent = tuple(sorted(set(_rates(_of_method(own, method))) - set(_rates(done))))
+            panels += [_final(done, method, metric, absent) for metric in metrics]
+    return figure_of(
+        panels,
+        name="learning_rate_sensitivity",
+        title="Final metrics against the learning rate",
+        caption="Each mark is a finished trial at a fixed learning rate; a line joins the medians where rates repeat; "
+        "a cross on the axis is a rate at which no trial finished. "
+        "The dashed line is the median of the AutoLR trials of the method, the band their range. "
+        "Trials may differ in more than the learning rate: the table of trials says in what.",
+        columns=min(len(metrics), 2),
+    )
+
+
+def rate_courses_data(sources: Sources) -> PanelFigure[Panel] | None:
+    """Metrics over steps, one line per trial coloured by its learning rate, AutoLR dashed; None without two rates."""
+    table = sources.table.own
+    finished = table.of(table.finished)
+    methods = _methods_with_rates(finished)
+    rows = finished.trials
+    drawn = finished.of(rows[rows["method"].isin(methods) & rows["trial_id"].isin(set(table.history["trial_id"]))])
+    rates = _rates(drawn)
+    if len(set(rates)) < 2:
+        return None
+    low, high = min(rates), max(rates)
+    metrics = shown_metrics(table)
+    shown = [_courses(_of_method(drawn, method), name, low, high) for method in methods for name in metrics]
+    return figure_of(
+        (panel for panels in shown for panel in panels),
+        name="courses_by_learning_rate",
+        title="The course of training at each learning rate",
+        caption="One line per finished trial, coloured by its fixed learning rate; dashed: AutoLR.",
+        gradation=Gradation("learning rate, log scale", low, high),
+    )
+
+
+def _of_method(table: TrialTable, method: str) -> TrialTable:
+    return table.of(table.trials[table.trials["method"] == method])
+
+
+def _rates(table: TrialTable) -> list[float]:
+    """The fixed rates of the trials."""
+    rates = numbers(table.trials[~auto_lr_on(table.trials)], "lr")
+    return [float(rate) for rate in rates[rates > 0]]
+
+
+def _methods_with_rates(table: TrialTable) -> list[str]:
+    """The methods that were tried at two fixed rates or more, at most 12: beyond that a figure cannot be read."""
+    methods = sorted(set(table.trials["method"]))
+    return [method for method in methods if len(set(_rates(_of_method(table, method)))) >= 2][:_MOST_METHODS]
+
+
+def _final(table: TrialTable, method: str, metric: str, absent: tuple[float, ...]) -> Panel:
+    on = auto_lr_on(table.trials)
+    fixed = table.of(table.trials[~on])
+    rate, value = numbers(fixed.trials, "lr"), numbers(fixed.trials, metric)
+    known = np.isfinite(rate) & (rate > 0) & np.isfinite(value)
+    rate, value = rate[known], value[known]
+    automatic = numbers(table.trials[on], metric)
+    automatic = automatic[np.isfinite(automatic)]
+    lines: list[Line] = [*finite_lines("fixed learning rate", rate, value, OKABE_ITO[0], look="marks")]
+    medians = value.groupby(rate).median().sort_index()
+    if len(medians) > 1 and (len(medians) < len(value) or _alike(fixed)):
+        lines.append(Line("", tuple(map(float, medians.index)), tuple(map(float, medians)), OKABE_ITO[0]))
+    bands: tuple[Band, ...] = ()
+    if len(automatic) and len(rate):
+        ends = (min([*rate, *absent]), max([*rate, *absent]))
+        middle = float(automatic.median())
+        lines.append(Line("AutoLR, median", ends, (middle, middle), OKABE_ITO[1], "dashed"))
+        low, high = float(automatic.min()), float(automatic.max())
+        bands = (Band("AutoLR, range", ends, (low, low), (high, high), OKABE_ITO[1]),) if high > low else ()
+    scale = _scale(table, metric, [*value, *automatic])
+    return _panel(
+        table,
+        method,
+        metric,
+        lines,
+        scale,
+        x_label="learning rate, log scale",
+        bands=bands,
+        x_scale="log",
+        absent=absent,
+    )
+
+
+def _alike(table: TrialTable) -> bool:
+    """Whether the trials differ in no setting but the learning rate."""
+    return all(name == "lr" or table.columns[name].role == "auto_lr" for name in table.varying)
+
+
+def _courses(table: TrialTable, metric: str, low: float, high: float) -> Iterator[Panel]:
+    """The panel of a method and metric, where a trial reported it twice or more."""
+    points = max(12, min(_MOST_POINTS, _BUDGET // max(1, len(table.trials))))
+    runs = []
+    for (_, row), automatic in zip(table.trials.iterrows(), auto_lr_on(table.trials), strict=True):
+        reports = thinned(table.history_of(str(row["trial_id"])), points)
+        values = numbers(reports, metric)
+        if np.isfinite(values).sum() >= 2:
+            runs.append((row, bool(automatic), numbers(reports, "step").tolist(), values.tolist()))
+    scale = _scale(table, metric, [value for run in runs for value in run[-1]])
+    lines: list[Line] = []
+    for row, automatic, steps, course in runs:
+        colour = INK if automatic else graded(float(row["lr"]), low, high)
+        name, look = ("AutoLR", "dashed") if automatic else ("", "line")
+        lines += finite_lines(name, steps, course, colour, look=look, positive=scale == "log")
+    if lines:
+        yield _panel(table, str(runs[0][0]["method"]), metric, lines, scale, x_label="step")
+
+
+def _scale(table: TrialTable, metric: str, values: Sequence[float]) -> str:
+    return scale_for(values) if table.columns.is_loss(metric) else "linear"
+
+
+def _panel(
+    table: TrialTable, method: str, metric: str, lines: Sequence[Line], scale: str, *, x_label: str,
+    bands: tuple[Band, ...] = (), x_scale: str = "linear", absent: tuple[float, ...] = (),
+) -> Panel:  # fmt: skip
+    return Panel(
+        title=f"{method}: {panel_title(table.columns, metric)}",
+        x_label=x_label,
+        y_label=table.columns[metric].unit + (", log scale" if scale == "log" else ""),
+        lines=tuple(lines),
+        bands=bands,
+        x_scale=x_scale,
+        y_scale=scale,
+        y_limits=table.columns.limits(metric),
+        absent=absent,
+    )

@@ -1,0 +1,73 @@
+"""A study in tables, for the page and for the terminal: the rates, the arms' fronts, and the differences judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from analysis.data_table import DataTable
+from analysis.study.fronts import ArmFronts
+from analysis.study.lr_study import LrStudy
+from analysis.study.sensitivity import Sensitivity
+from analysis.tables.columns import Columns, short
+from analysis.words import number
+
+_NOTHING = "\u2013"
+
+
+def rates_table(item: Sensitivity, columns: Columns) -> DataTable:
+    """The learning rates of a method, and AutoLR's starts among them."""
+    rows = [(f"lr {number(row.lr)}", row) for row in item.rates]
+    rows += [(f"AutoLR {place.variant} from {number(row.lr)}", row) for place in item.auto for row in place.starts]
+    scores = columns.primaries(name for _, row in rows for name in row.metrics)
+    cells = tuple(
+        (
+            *(name, number(row.hypervolume), number(row.deviation), str(row.seeds), str(row.diverged)),
+            *(number(row.metrics.get(score)) for score in scores),
+        )
+        for name, row in rows
+    )
+    head = ("learning rate", "hypervolume", "\u00b1 over seeds", "seeds", "diverged", *map(short, scores))
+    return DataTable(f"{item.case}: mean over seeds.", head, cells)
+
+
+def arms_table(fronts: ArmFronts) -> DataTable:
+    """Each arm's front against the front of all arms."""
+    sensitivity = fronts.sensitivity
+    rows = tuple(
+        (
+            *(arm, str(fronts.trials[arm])),
+            *map(number, (found.hypervolume, found.igd_plus, found.epsilon, *moved[1:].tolist())),
+        )
+        for (arm, found), moved in zip(fronts.indicators.items(), sensitivity.hypervolumes, strict=True)
+    )
+    caption = (
+        f"{fronts.model}, {fronts.dataset}: all trials of an arm against the front of all arms. This is no test: the "
+        "front of more trials reaches further by chance alone. The arms' order by hypervolume "
+        f"{'stays the same' if sensitivity.stable else 'changes'} when the reference point moves in from the worst "
+        "corner (1)."
+    )
+    places = (f"hypervolume at {place:g}" for place in sensitivity.references[1:])
+    return DataTable(caption, ("arm", "trials", "hypervolume", "IGD+", "epsilon", *places), rows)
+
+
+def differences_table(study: LrStudy) -> DataTable:
+    """The differences behind the verdicts."""
+    caption = "Paired over fresh seeds; the hand-tuned rate was chosen on other seeds."
+    if any(verdict.same_seeds for verdict in study.verdicts):
+        caption = "Paired over seeds; a hand-tuned rate that was chosen on the same seeds looks better than it is."
+    head = ("pair", "hypervolume, AutoLR minus hand-tuned", "95% interval", "fresh seeds", "p (Holm)", "AutoLR is")
+    return DataTable(caption, head, tuple(_differences(study)))
+
+
+def _differences(study: LrStudy) -> Iterator[tuple[str, ...]]:
+    for verdict in study.verdicts:
+        for opponent in verdict.opponents:
+            result = opponent.result
+            yield (
+                f"{study.subject(verdict)} against the {opponent.name}",
+                f"{result.mean:+.4f}",
+                _NOTHING if result.low is None else f"{result.low:+.4f} to {result.high:+.4f}",
+                str(result.n),
+                _NOTHING if opponent.p_holm is None else f"{opponent.p_holm:.3g}",
+                opponent.outcome,
+            )

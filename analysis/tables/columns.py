@@ -1,0 +1,198 @@
+"""The dictionary of columns: what each column of trials.csv and history.csv is. No metric is known here by its name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from analysis.errors import AnalysisError
+from analysis.tables.objectives import Objective
+
+SETTINGS = frozenset({"method", "training", "auto_lr", "data", "scoring", "placement"})
+"""The roles of what a trial was asked to do."""
+_NUMBERS = frozenset({"loss", "metric", "cost", "progress", "course"})
+_STRUCTURE = {"model": "data", "dataset": "data", "method": "method", "lr": "training", "seed": "training"} | {
+    "auto_lr": "auto_lr"
+}
+"""The roles of the columns that any table may have, also one that nobody described."""
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """When a metric counts as success: ``below`` a value, or at least a ``share`` of the No-unlearn model's."""
+
+    below: float | None = None
+    share: float | None = None
+
+    def words(self) -> str:
+        """The threshold as a report prints it."""
+        return f"below {self.below:g}" if self.below is not None else f"at least {self.share:.0%} of No-unlearn"
+
+    def met(self, value: float | None, baseline: float | None) -> bool | None:
+        """Whether ``value`` meets it; None where the value or the baseline it needs is missing."""
+        if value is None or math.isnan(value):
+            return None
+        if self.below is not None:
+            return value < self.below
+        return None if self.share is None or baseline is None else value >= self.share * baseline
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """An entry of the dictionary; ``of`` says which set it speaks about, ``primary`` that it stands beside the losses.
+
+    A missing bound is None, as is the ``direction`` of what is neither better large nor small.
+    """
+
+    role: str = ""
+    label: str = ""
+    unit: str = ""
+    direction: str | None = None
+    bounds: tuple[float | None, float | None] = (None, None)
+    of: str | None = None
+    primary: bool = False
+    threshold: Threshold | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Every column by name, in the order in which a report tells of them."""
+
+    entries: Mapping[str, Column] = field(default_factory=dict)
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Columns:
+        """The entry ``columns`` of sweep.json.
+
+        Raises:
+            AnalysisError: an entry is no object, or holds a value that does not belong there.
+        """
+        return cls({str(name): _column(str(name), values) for name, values in content.items()})
+
+    def __or__(self, other: Columns) -> Columns:
+        """Both dictionaries; of a column in both the entry of the first counts."""
+        return Columns({**self.entries, **{name: item for name, item in other.entries.items() if name not in self}})
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.entries
+
+    def __getitem__(self, name: str) -> Column:
+        return self.entries.get(name) or Column(role=_STRUCTURE.get(name, ""))
+
+    def is_setting(self, name: str) -> bool:
+        """Whether the column says what a trial was asked to do."""
+        return self[name].role in SETTINGS
+
+    def is_number(self, name: str) -> bool:
+        """Whether the column must hold numbers."""
+        return name in ("lr", "seed", "step") or self[name].role in _NUMBERS
+
+    def is_loss(self, name: str) -> bool:
+        """Whether the column is a loss: bounded by a random guess, and read by factors."""
+        return self[name].role == "loss"
+
+    @property
+    def losses(self) -> tuple[str, ...]:
+        """The loss on each set; of several on one set, such as one that is capped, the first."""
+        found: dict[str | None, str] = {}
+        for name, column in self.entries.items():
+            if column.role == "loss":
+                found.setdefault(column.of, name)
+        return tuple(found.values())
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics that are no losses."""
+        return tuple(name for name, column in self.entries.items() if column.role == "metric")
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        """Every loss and metric."""
+        return tuple(name for name, column in self.entries.items() if column.role in ("loss", "metric"))
+
+    def primaries(self, measured: Iterable[str]) -> tuple[str, ...]:
+        """The primary metric of the forget set and that of the retain set, of those ``measured``."""
+        there = set(measured)
+        found = {item.of: name for name, item in reversed(list(self.entries.items())) if item.primary and name in there}
+        return tuple(found[of] for of in ("forget", "retain") if of in found)
+
+    def label(self, name: str) -> str:
+        """What the column is called, without its unit; its own name in words where nobody described it."""
+        return self[name].label or short(name)
+
+    def axis(self, name: str) -> str:
+        """What an axis says: the label, with the unit in brackets."""
+        unit = self[name].unit
+        return f"{self.label(name)} ({unit})" if unit else self.label(name)
+
+    def better(self, name: str) -> str:
+        """``higher``, ``lower``, or "" for what is neither."""
+        return {"max": "higher", "min": "lower"}.get(self[name].direction or "", "")
+
+    def limits(self, name: str) -> tuple[float, float] | None:
+        """The bounds of a score, with some air; None for a loss and where a bound is open or far out."""
+        low, high = self[name].bounds
+        if self.is_loss(name) or low is None or high is None:
+            return None
+        return low - 0.03 * (high - low), high + 0.03 * (high - low)
+
+    def objective(self, name: str) -> Objective | None:
+        """The column as an objective; None without a direction or a bound."""
+        column = self[name]
+        low, high = column.bounds
+        if column.direction is None or low is None or high is None:
+            return None
+        return Objective(name=name, column=name, direction=column.direction, low=low, high=high, label=self.axis(name))
+
+    def primary_objectives(self, measured: Iterable[str]) -> tuple[Objective, ...]:
+        """The primary pair as objectives; () where it was not measured, or has no bounds."""
+        found = tuple(item for name in self.primaries(measured) if (item := self.objective(name)))
+        return found if len(found) == 2 else ()
+
+    @property
+    def thresholds(self) -> dict[str, Threshold]:
+        """The paper's thresholds, by column."""
+        return {name: item.threshold for name, item in self.entries.items() if item.threshold is not None}
+
+    def success(self, value: Callable[[str], float | None], baseline: Mapping[str, float]) -> bool | None:
+        """Whether the values meet all thresholds; None if one cannot be judged and none is missed, or there is none."""
+        verdicts = [item.met(value(name), baseline.get(name)) for name, item in self.thresholds.items()]
+        if False in verdicts:
+            return False
+        return None if None in verdicts or not verdicts else True
+
+
+def short(name: str) -> str:
+    """A column's own name in words, where there is no room for its label."""
+    return name.replace("_", " ")
+
+
+def _column(name: str, values: object) -> Column:
+    try:
+        if not isinstance(values, Mapping):
+            raise TypeError(f"it is {type(values).__name__}, expected an object")
+        low, high = values.get("bounds") or (None, None)
+        threshold = values.get("threshold")
+        direction = values.get("direction")
+        if direction not in ("max", "min", None):
+            raise ValueError(f"direction is '{direction}', expected max or min")
+        return Column(
+            role=str(values["role"]),
+            label=str(values.get("label") or ""),
+            unit=str(values.get("unit") or ""),
+            direction=direction,
+            bounds=(_number(low), _number(high)),
+            of=values.get("of"),
+            primary=bool(values.get("primary")),
+            threshold=Threshold(**threshold) if threshold else None,
+        )
+    except KeyError as error:
+        raise AnalysisError(f"the column {name} in sweep.json has no {error}") from None
+    except (TypeError, ValueError) as error:
+        raise AnalysisError(f"the column {name} in sweep.json: {error}") from None
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(value)

@@ -1,0 +1,98 @@
+"""Results of other programs, from a plain CSV with named columns: their trials, and their model before unlearning."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.errors import AnalysisError
+from analysis.tables.columns import Column, Columns
+from analysis.tables.csv_rows import CsvRows, read_rows
+from analysis.tables.objectives import Objective
+from analysis.tables.trial_table import TrialTable, check_status, typed_trials
+
+_BASELINES = ("no-unlearn", "target")
+"""What other programs call the model before unlearning where they name a method."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ForeignTable:
+    """``baseline``: the numbers of the model before unlearning; empty where the table has none."""
+
+    table: TrialTable
+    baseline: dict[str, float]
+
+
+def read_foreign(path: Path, columns: Columns, *, sweep: str, objectives: Sequence[Objective] = ()) -> ForeignTable:
+    """The rows of ``path`` as trials, marked in the column ``elsewhere``.
+
+    Needed is ``method``. A row whose method is No-unlearn (or target) is the baseline and no trial. Understood:
+    ``name`` (else the line number names the row), ``status`` (else finished) and every column of the dictionary
+    ``columns``; any other column of numbers is a metric. A capped objective that the table lacks is capped here.
+
+    Raises:
+        AnalysisError: the file is missing or empty, lacks a method or names a row twice, or has a cell that is no
+            number where one belongs; says where.
+    """
+    if not path.is_file():
+        raise AnalysisError(f"{path} is no file: expected a sweep's folder or a CSV with named columns")
+    rows = read_rows(path, required=("method",), growing=False)
+    if not rows.columns:
+        raise AnalysisError(f"{path} is empty: expected a header with a column method and the metrics")
+    names = _names(path, rows)
+    trials = typed_trials(path, rows, columns, sweep, elsewhere=True)
+    trials = trials.drop(columns="name", errors="ignore").assign(trial_id=pd.Series(names, dtype=object))
+    if "status" not in rows.columns:
+        trials["status"] = "finished"
+    for objective in objectives:
+        if objective.column not in trials.columns and objective.name in trials.columns:
+            # The raw value, moved to the cap: what lies beyond it is not better.
+            trials[objective.column] = objective.clip(trials[objective.name])
+    known = trials.columns[pd.Series(trials.dtypes).map(pd.api.types.is_numeric_dtype)]
+    further = [name for name in known if name in rows.columns and not (name in columns or columns.is_setting(name))]
+    described = columns | Columns({name: Column(role="metric") for name in further})
+    before = trials["method"].str.lower().isin(_BASELINES)
+    scores = [name for name in known if before.any() and described[name].role in ("loss", "metric")]
+    first = {str(name): float(trials.loc[before, name].iloc[0]) for name in scores}
+    baseline = {name: value for name, value in first.items() if math.isfinite(value)}
+    lines = ", ".join(str(row.line) for row, is_one in zip(rows.rows, before, strict=True) if is_one)
+    notes = (f"No-unlearn (line {lines}) is the model before unlearning, not a method",) if lines else ()
+    history = pd.DataFrame({"sweep": pd.Series(dtype=object), "trial_id": pd.Series(dtype=object), "step": []})
+    return ForeignTable(TrialTable(trials[~before].reset_index(drop=True), history, described, notes), baseline)
+
+
+def check_objectives(path: Path, table: TrialTable, objectives: Sequence[Objective]) -> None:
+    """What a report needs of a foreign table: the columns of its objectives, the losses, or the primary metrics.
+
+    Raises:
+        AnalysisError: the table has none of these pairs.
+    """
+    there = set(table.trials.columns)
+    columns = table.columns
+    pairs = [pair for pair in (columns.losses, columns.primaries(columns.entries)) if pair]
+    own = all({item.column, item.name} & there for item in objectives) and bool(objectives)
+    if own or any(set(pair) <= there for pair in pairs):
+        return
+    asked = [*([tuple(item.name for item in objectives)] if objectives else []), *pairs]
+    expected = " or ".join(dict.fromkeys(" and ".join(pair) for pair in asked))
+    given = ", ".join(read_rows(path, required=(), growing=False).columns)
+    raise AnalysisError(f"{path}, line 1: columns {given}; expected method with {expected}")
+
+
+def _names(path: Path, rows: CsvRows) -> list[str]:
+    """What each row is called; its method and status are checked on the way."""
+    names: list[str] = []
+    for row in rows.rows:
+        cells = dict(zip(rows.columns, row.cells, strict=True))
+        name = cells.get("name") or f"line {row.line}"
+        if not cells["method"]:
+            raise AnalysisError(f"{path}, line {row.line}: method is empty")
+        if name in names:
+            raise AnalysisError(f"{path}, line {row.line}: name '{name}' stands twice")
+        check_status(path, row.line, cells.get("status", "finished"))
+        names.append(name)
+    return names

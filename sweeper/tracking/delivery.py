@@ -1,0 +1,253 @@
+"""Bringing MLflow up to the ledger: what it has is asked of MLflow itself, what it lacks is read from the tables.
+
+Nothing of it is noted down on disk, so nothing can be damaged or fall out of step. MLflow knows the runs of a sweep by
+the tag ``sweep_id``, the last step of a run by its metrics, and a trial that it has whole, artifacts included, by the
+tag ``delivered``. A request that may have arrived is sent again as it was: its times are the ledger's, and MLflow
+ignores a point that it has.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import SimpleQueue
+from typing import ParamSpec
+
+from sweeper.columns import HISTORY_METRICS, OUTCOME_METRICS
+from sweeper.ledger import Ledger, Mark
+from sweeper.tracking.notices import Notices
+from sweeper.tracking.runs import MLFLOW_STATUS, SWEEP, NewRun, finite_metrics, fit_tags, milliseconds, trial_run
+from sweeper.tracking.store import DELIVERED, RefusedError, Store, StoredRun, UnavailableError, is_refusal, plain_reason
+
+_BLOCK = 1 << 20  # bytes of history.csv read at a time
+_PER_REQUEST = max(1, 1000 // len(HISTORY_METRICS))  # reports; MLflow takes 1,000 metrics, all or none
+_ATTEMPTS = 3  # on a run that fails while the store answers; then it is set aside
+
+_P = ParamSpec("_P")
+
+
+@dataclass(frozen=True, slots=True)
+class SweepEnd:
+    """How the sweep ended; files and folders of ``artifacts`` are kept with its run."""
+
+    status: str
+    metrics: Mapping[str, object]
+    artifacts: Sequence[Path]
+    at: int = field(default_factory=lambda: milliseconds(None))
+
+
+class Delivery:
+    """The runs of one sweep in one experiment.
+
+    ``hurry`` says whether something more urgent than artifacts has come up, ``stopped`` that no time is left.
+    """
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        store: Store,
+        sweep_id: str,
+        sweep: NewRun,
+        notices: Notices,
+        hurry: Callable[[], bool],
+        stopped: Callable[[], bool],
+    ) -> None:
+        self.asked = False
+        """Whether MLflow could be asked what it has."""
+        self.refusal = ""
+        """Why it took something not, in a few words; empty where it took everything."""
+        self.sweep_end: SweepEnd | None = None
+        self._ledger = ledger
+        self._store = store
+        self._identity = {"sweep_id": sweep_id}
+        self._sweep_name = sweep.name
+        self._notices = notices
+        self._hurry = hurry
+        self._stopped = stopped
+        self._started: SimpleQueue[tuple[str, NewRun]] = SimpleQueue()
+        self._runs: dict[str, StoredRun] = {}
+        self._to_begin = {SWEEP: sweep}
+        self._begun: set[str] = set()
+        self._ended: dict[str, Mapping[str, str]] = {}  # rows of trials that MLflow does not know to be over
+        self._to_keep: dict[str, Mapping[str, str]] = {}  # rows of those whose artifacts it lacks
+        self._done: set[str] = set()
+        self._passed_over: set[str] = set()
+        self._trials_mark, self._history_mark = Mark(), Mark()
+        self._attempts: dict[str, int] = {}
+        self._aside: set[str] = set()
+
+    @property
+    def sweep_run_id(self) -> str | None:
+        """The parent run's id, once there is one."""
+        return self._runs[SWEEP].id if SWEEP in self._runs else None
+
+    def trial_started(self, trial_id: str, row: Mapping[str, object]) -> None:
+        """A trial begins, or goes on; told by the sweep's own thread."""
+        self._started.put((trial_id, trial_run(trial_id, row, sweep_name=self._sweep_name)))
+
+    def follow(self) -> None:
+        """Send what MLflow lacks. Raises what the store raises where it cannot be used; the next call goes on."""
+        self._connect()
+        self._read_ends()
+        self._send_reports()
+        for trial_id in list(self._ended):
+            self._attempt(trial_id, self._end, trial_id)
+        if (end := self.sweep_end) is not None:
+            metrics = finite_metrics(end.metrics, end.metrics)
+            self._attempt(SWEEP, self._end_run, SWEEP, end.status, metrics, at=end.at)
+        for trial_id in list(self._to_keep):
+            if self._hurry():
+                return
+            self._attempt(trial_id, self._keep, trial_id)
+        if end is not None:
+            self._attempt(SWEEP, self._keep_sweeps, end)
+
+    def pending(self) -> int:
+        """How many rows of the ledger MLflow lacks, as far as is known, and one more where the sweep's run does."""
+        has = {trial_id: run.step for trial_id, run in self._runs.items() if run.step is not None}
+        found = sum(row["trial_id"] not in self._done for row in self._ledger.trials.read())
+        mark = Mark()
+        while rows := (block := self._ledger.history.read_on(mark, limit=_BLOCK))[0]:
+            mark = block[1]
+            left = [row for row in rows if row["trial_id"] not in self._done]
+            found += sum(int(row["step"]) > has.get(row["trial_id"], -1) for row in left)
+        return found + (SWEEP not in self._begun or self.sweep_end is not None)
+
+    def _connect(self) -> None:
+        self._store.connect()
+        if not self.asked:
+            runs = self._store.runs(self._identity)
+            if SWEEP in runs and not runs[SWEEP].active:
+                remedy = f"mlflow runs restore --run-id {runs[SWEEP].id}"
+                raise UnavailableError(f"the sweep's run is deleted there: restore it with `{remedy}`")
+            self._runs = runs
+            self.asked = True
+
+    def _read_ends(self) -> None:
+        rows, self._trials_mark = self._ledger.trials.read_on(self._trials_mark)
+        for row in rows:
+            trial_id = row["trial_id"]
+            if trial_id in self._runs and self._runs[trial_id].delivered == row["ended_at"]:
+                self._done.add(trial_id)
+            if trial_id not in self._done:
+                self._ended[trial_id] = row
+                if trial_id not in self._begun:
+                    self._will_begin(trial_id, trial_run(trial_id, row, sweep_name=self._sweep_name))
+
+    def _will_begin(self, trial_id: str, run: NewRun) -> None:
+        self._to_begin[trial_id] = run
+        if trial_id in self._passed_over:
+            self._passed_over.clear()
+            self._history_mark = Mark()
+
+    def _begin_all(self) -> None:
+        while not self._started.empty():
+            self._will_begin(*self._started.get())
+        for trial_id, run in list(self._to_begin.items()):
+            self._attempt(trial_id, self._begin, trial_id, run)
+
+    def _begin(self, trial_id: str, run: NewRun) -> None:
+        identity = {**self._identity, "trial_id": trial_id}
+        if trial_id not in self._runs and trial_id in self._attempts:
+            self._runs |= self._store.runs(identity)  # a request that failed may have made it
+        if trial_id not in self._runs:
+            tags = {**run.tags, **identity}
+            if trial_id != SWEEP:
+                if SWEEP not in self._runs:
+                    raise RefusedError("MLflow has no run for the sweep")
+                tags["mlflow.parentRunId"] = self._runs[SWEEP].id
+            self._runs[trial_id] = self._store.create_run(name=run.name, tags=tags, at=run.at)
+        self._store.begin(self._runs[trial_id].id, params=run.params, tags=run.tags)
+        self._begun.add(trial_id)
+        del self._to_begin[trial_id]
+
+    def _send_reports(self) -> None:
+        while True:
+            before = self._history_mark
+            rows, mark = self._ledger.history.read_on(before, limit=_BLOCK)
+            self._begin_all()  # after the reading: a trial's start is told before its first report is written
+            if self._history_mark != before:
+                continue  # the reports of a trial that begins now have been passed over
+            by_trial = defaultdict(list)
+            for row in rows:
+                by_trial[row["trial_id"]].append(row)
+            for trial_id in by_trial.keys() - self._done:
+                if trial_id in self._runs:
+                    self._attempt(trial_id, self._log, self._runs[trial_id], by_trial[trial_id])
+                else:
+                    self._passed_over.add(trial_id)
+            self._history_mark = mark
+            if not rows:
+                return
+
+    def _log(self, run: StoredRun, reports: Sequence[Mapping[str, str]]) -> None:
+        last = self._last_step(run)
+        new = [report for report in reports if int(report["step"]) > last]
+        for first in range(0, len(new), _PER_REQUEST):
+            part = new[first : first + _PER_REQUEST]
+            points = [
+                (name, value, milliseconds(report["reported_at"]), int(report["step"]))
+                for report in part
+                for name, value in finite_metrics(report, HISTORY_METRICS).items()
+            ]
+            self._store.log_metrics(run.id, points)
+            run.metrics |= {name: value for name, value, _, _ in points}
+            run.step = int(part[-1]["step"])
+
+    def _end(self, trial_id: str) -> None:
+        row = self._ended[trial_id]
+        metrics = finite_metrics(row, OUTCOME_METRICS)
+        self._end_run(trial_id, row["status"], metrics, at=milliseconds(row["ended_at"]), error=row["error"])
+        self._to_keep[trial_id] = self._ended.pop(trial_id)
+
+    def _end_run(self, trial_id: str, status: str, metrics: Mapping[str, float], *, at: int, error: str = "") -> None:
+        run = self._runs[trial_id]
+        step = max(self._last_step(run), 0)
+        new = {name: value for name, value in metrics.items() if run.metrics.get(name) != value}
+        self._store.log_metrics(run.id, [(name, value, at, step) for name, value in new.items()])
+        run.metrics |= new
+        tags = fit_tags({"status": status, "error": error})
+        self._store.end(run.id, status=MLFLOW_STATUS.get(status, "FAILED"), tags=tags, at=at)
+
+    def _keep(self, trial_id: str) -> None:
+        row, run = self._to_keep[trial_id], self._runs[trial_id]
+        items = self._ledger.out / "items" / f"{trial_id}.json"
+        if items.is_file():
+            self._store.keep(run.id, items, under="")
+        if row["checkpoint"]:
+            self._store.keep(run.id, self._ledger.out / row["checkpoint"], under="checkpoint")
+        self._store.set_tags(run.id, {DELIVERED: row["ended_at"]})
+        self._done.add(trial_id)
+        del self._to_keep[trial_id]
+
+    def _keep_sweeps(self, end: SweepEnd) -> None:
+        for path in end.artifacts:
+            self._store.keep(self._runs[SWEEP].id, path, under=path.name if path.is_dir() else "")
+        self.sweep_end = None
+
+    def _last_step(self, run: StoredRun) -> int:
+        if run.step is None:
+            run.step = self._store.last_step(run.id, run.metrics)
+        return run.step
+
+    def _attempt(self, trial_id: str, action: Callable[_P, None], *args: _P.args, **given: _P.kwargs) -> None:
+        """Do it now, or raise to do it again; what MLflow refuses while it answers waits for the next session."""
+        if trial_id in self._aside:
+            return
+        if self._stopped():
+            raise UnavailableError("no time was left")
+        try:
+            action(*args, **given)
+        except Exception as error:
+            self._attempts[trial_id] = attempts = self._attempts.get(trial_id, 0) + 1
+            if not is_refusal(error) and (attempts < _ATTEMPTS or not self._store.answers()):
+                raise
+            self._aside.add(trial_id)
+            self.refusal = plain_reason(error)
+            owner = "the sweep" if trial_id == SWEEP else f"trial {trial_id}"
+            self._notices.warn("refused", f"records of {owner} cannot go to MLflow: {self.refusal}")
+        else:
+            self._attempts.pop(trial_id, None)

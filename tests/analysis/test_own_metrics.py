@@ -1,0 +1,158 @@
+"""A table with metrics nobody here has heard of: the dictionary of its columns is all that the analysis needs."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import analysis
+from analysis.comparison.comparison import comparison_data, comparison_parts
+from analysis.comparison.formats import markdown
+from analysis.errors import AnalysisError
+from analysis.frontier.pick import CONSTRAINT, SUCCESS, Limit, NothingQualifies, pick
+from analysis.page.report import write_report
+from analysis.study.lr_study import read_study
+from analysis.study.study_tables import rates_table
+from analysis.tables.columns import Columns
+from analysis.tables.sweep_file import SweepFile
+from analysis.tables.trial_table import TrialTable
+from trainables.metrics.registry import LOSS_METRICS, METRICS
+
+COLUMNS: dict[str, dict[str, Any]] = {
+    "warmth": {"role": "method", "label": "warmth"},
+    "damage": {"role": "loss", "label": "damage", "unit": "nats per haiku", "of": "forget", "direction": "max"},
+    "harm": {"role": "loss", "label": "harm", "unit": "nats per haiku", "of": "retain", "direction": "min"},
+    "grudge": {
+        "role": "metric",
+        "label": "grudges held",
+        "unit": "points",
+        "direction": "min",
+        "bounds": [0, 10],
+        "of": "forget",
+        "primary": True,
+        "threshold": {"below": 2},
+    },
+    "politeness": {
+        "role": "metric",
+        "label": "politeness to strangers",
+        "unit": "points",
+        "direction": "max",
+        "bounds": [0, 10],
+        "of": "retain",
+        "primary": True,
+        "threshold": {"share": 0.5},
+    },
+    "small_talk": {"role": "metric", "label": "small talk", "bounds": [0, None], "of": "retain"},
+}
+OBJECTIVES = [
+    {"name": "damage", "direction": "max", "low": 0, "high": 5, "label": "damage (nats per haiku)"},
+    {"name": "politeness", "direction": "max", "low": 0, "high": 10, "label": "politeness to strangers (points)"},
+]
+LEADING = ("trial_id", "spec_hash", "model", "dataset", "method", "lr", "seed", "warmth", "status")
+TRIALS = (
+    ("00000", "a", "poet", "haiku", "ga", 1e-4, 0, 0.5, "finished", 4.0, 1.0, 1.0, 6.0, 3.5, "", ""),
+    ("00001", "b", "poet", "haiku", "ga", 1e-3, 0, 0.5, "finished", 2.0, 0.5, 3.0, 8.0, 2.5, "", ""),
+    ("00002", "c", "poet", "haiku", "npo", 1e-4, 0, 0.5, "finished", 3.0, 0.7, 1.5, 7.0, "", "", ""),
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    out = tmp_path / "sweep"
+    out.mkdir()
+    baseline = {"damage": 0.1, "harm": 0.1, "grudge": 9.0, "politeness": 9.0}
+    content = {"format": 2, "name": "manners", "columns": COLUMNS, "objectives": OBJECTIVES, "baseline": baseline}
+    (out / "sweep.json").write_text(json.dumps(content | {"random_guess_loss": 5.0, "settings": {"sampler": "grid"}}))
+    with (out / "trials.csv").open("w", newline="") as file:
+        outcome = ("damage", "harm", "grudge", "politeness", "small_talk", "checkpoint", "error")
+        csv.writer(file, lineterminator="\n").writerows([(*LEADING, *outcome), *TRIALS])
+    lines = [f"{trial[0]},{step},{step},{trial[9]},{trial[12]}\n" for trial in TRIALS for step in (1, 2, 3)]
+    (out / "history.csv").write_text("trial_id,step,epoch,damage,politeness\n" + "".join(lines))
+    return out
+
+
+def test_the_report_has_its_axes_units_directions_and_thresholds(folder: Path) -> None:
+    write_report(folder)
+    page = (folder / "report.html").read_text()
+    text = " ".join(re.sub(r"<[^>]+>", " ", page).split())
+    for expected in (
+        "politeness to strangers from 9 to 6 (higher is better)",
+        "grudges held (points) 9 1",
+        "✓ met below 2",
+        "✓ met at least 50% of No-unlearn",
+        "Over points",
+        "Grudges held against politeness to strangers.",
+    ):
+        assert expected in text
+    headings = re.findall(r'<button type="button">([^<]+)</button>', page)
+    assert {"damage", "harm", "grudge", "politeness", "small talk", "lr"} <= set(headings)
+    assert "warmth" not in headings
+    figures = {path.stem: path.read_text() for path in (folder / "figures").glob("*.svg")}
+    assert "politeness to strangers (points)" in figures["pareto_points"]
+    assert {"damage", "politeness", "nats per haiku, log scale", "points"} <= _words(figures["metrics_over_steps"])
+    assert {"ga: grudge", "ga: politeness"} <= _words(figures["learning_rate_sensitivity"])
+    (data,) = re.findall(r'id="page-data">(.*?)</script>', page, re.DOTALL)
+    charts = {chart["title"]: chart["lines"] for chart in json.loads(data)["charts"]}
+    assert charts["Losses (nats)"] == [["damage", "forget"], ["harm", "retain"]]
+    assert charts["points"] == [["grudge", "grudge"], ["politeness", "politeness"]]
+
+
+def test_the_comparison_judges_it_and_says_by_what(folder: Path) -> None:
+    tables = comparison_data(comparison_parts([folder], Columns()))
+    assert tables[0].metrics == ("grudge", "politeness", "damage", "harm", "small_talk")
+    lines = markdown(tables).splitlines()
+    assert lines[2] == "| Method | Grudge | Politeness | Damage | Harm | Small talk | Success | Configuration |"
+    assert "| **1** | **6** |" in lines[5]
+    assert "(grudge below 2; politeness at least 50% of No-unlearn)" in lines[-1]
+
+
+def test_pick_knows_what_is_best_and_what_is_success(folder: Path) -> None:
+    table, sweep = TrialTable.read(folder), SweepFile.read(folder)
+    limits = [Limit("grudge", 5.0, False)]
+    found = pick(table, sweep.objectives, sweep.baseline, rule=CONSTRAINT, limits=limits)
+    assert (found.row["trial_id"], found.reason.partition(" among")[0]) == ("00001", "the highest politeness (8)")
+    assert pick(table, sweep.objectives, sweep.baseline, rule=SUCCESS).row["trial_id"] == "00002"
+    with pytest.raises(NothingQualifies, match=r"grudge below 2; politeness at least 50% of No-unlearn"):
+        pick(table, sweep.objectives, {"politeness": 99.0}, rule=SUCCESS)
+
+
+def test_a_study_shows_it_beside_the_hypervolume(folder: Path) -> None:
+    study = read_study([folder])
+    table = rates_table(study.sensitivity[0], study.grid.columns)
+    assert table.columns[-2:] == ("grudge", "politeness")
+    assert [row[-1] for row in table.rows] == ["6", "8"]
+    assert set(study.sensitivity[0].spread) == {"hypervolume", *COLUMNS} - {"warmth"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"label": "x"}, "the column politeness in sweep.json has no 'role'"),
+        ({"role": "metric", "direction": "up"}, "direction is 'up', expected max or min"),
+        ({"role": "metric", "threshold": {"above": 1}}, "the column politeness in sweep.json"),
+        ({"role": "metric", "bounds": [0]}, "the column politeness in sweep.json"),
+        ("metric", "expected an object"),
+    ],
+)
+def test_an_entry_that_says_nothing_is_refused_in_a_sentence(entry: Any, message: str) -> None:
+    with pytest.raises(AnalysisError, match=message):
+        Columns.from_dict({"politeness": entry})
+
+
+def test_no_file_of_the_analysis_names_a_metric() -> None:
+    """Losses are read in landscape.csv by name; a metric nowhere, neither in code nor on the page."""
+    names = "|".join(name for name in METRICS if name not in LOSS_METRICS)
+    for path in Path(analysis.__file__).parent.rglob("*"):
+        if path.suffix in (".py", ".js", ".j2"):
+            found = re.findall(rf"""["'](?:{names})["']""", path.read_text(encoding="utf-8"))
+            assert not found, f"{path.name} names {found}"
+
+
+def _words(svg: str) -> set[str]:
+    """Text is drawn as outlines; a comment beside each says what it reads."""
+    return set(re.findall(r"<!-- (.*?) -->", svg))
