@@ -88,7 +88,8 @@ def test_an_unknown_name_never_loads_other_data() -> None:
 
 
 def test_the_table_is_read_without_what_takes_long_to_import() -> None:
-    script = "import sys, trainables.data, trainables.modality; print({'torch', 'sklearn', 'pandas', 'transformers'} & {*sys.modules})"
+    heavy = "{'torch', 'sklearn', 'pandas', 'transformers'}"
+    script = f"import sys, trainables.data, trainables.modality; print({heavy} & {{*sys.modules}})"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 
