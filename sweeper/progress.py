@@ -30,7 +30,7 @@ def prepare_with_progress(spec: TrialSpec, *, console: Console) -> Target:
     if progress := seen.get("target"):
         names = ("forget_loss", "retain_loss", *primary_metrics(target.data.modality))
         scores = ", ".join(f"{name} {target.baseline[name]:.3f}" for name in names if name in target.baseline)
-        console.print(f"target {spec.model}: {progress.text}; {scores}; cached", highlight=False)
+        console.print(f"target {spec.model}: {progress.text}; {scores}; cached", highlight=False, soft_wrap=True)
     return target
 
 
