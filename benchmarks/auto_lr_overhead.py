@@ -19,7 +19,7 @@ import torch
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.spec import TrialSpec
-from trainables.target.target import prepare_target
+from trainables.target.prepare import prepare_target
 
 
 def seconds_per_step(spec: TrialSpec, workspace: Workspace) -> float:

@@ -85,7 +85,7 @@ def run(job: tuple[str, str, str, float, int], folder: str) -> dict[str, object]
 
     from trainables.ray_trainable import worker_workspace
     from trainables.run.run import UnlearningRun
-    from trainables.target.target import prepare_target
+    from trainables.target.prepare import prepare_target
 
     torch.set_num_threads(1)
     size, method, rule, lr, seed = job
@@ -105,8 +105,8 @@ def run(job: tuple[str, str, str, float, int], folder: str) -> dict[str, object]
         "status": str(report.status),
         "steps": report.step,
         "last_lr": unlearning.optimizer.param_groups[0]["lr"],
-        "updates": counts.updates,
-        "kept": sum(counts.to_dict().values()) - counts.updates - counts.clipped,
+        "updates": counts["updates"],
+        "kept": sum(counts.values()) - counts["updates"] - counts["clipped"],
         "train_seconds": report.train_seconds,
     }
 
@@ -123,7 +123,7 @@ def main() -> None:
     folder = given.rows.parent / "small-phi"
     if "small-phi" in given.sizes and not folder.exists():
         make_small_phi(folder)
-    from trainables.target.target import prepare_target
+    from trainables.target.prepare import prepare_target
 
     for size in given.sizes:
         prepare_target(base(size, folder), recipe=recipe(size))

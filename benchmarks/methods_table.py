@@ -39,7 +39,7 @@ def row_of(spec: TrialSpec) -> dict[str, object]:
 
     from trainables.ray_trainable import worker_workspace
     from trainables.run.run import UnlearningRun
-    from trainables.target.target import prepare_target
+    from trainables.target.prepare import prepare_target
 
     torch.set_num_threads(1)
     target = prepare_target(spec)
@@ -93,7 +93,7 @@ def page(rows: list[dict[str, str]], epochs: int) -> str:
 
 
 def main() -> None:
-    from trainables.target.target import prepare_target
+    from trainables.target.prepare import prepare_target
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=Path, default=Path("runs/methods.csv"))

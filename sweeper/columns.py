@@ -95,6 +95,8 @@ HISTORY_COLUMNS = (
     *("trial_id", *_names(_PASSED), "lr", *_names(_COURSE), *LOSS_METRICS, *DEFAULT_SET, *_names(_RULES), *_FURTHER),
     _REPORTED.name,
 )
+if taken := {*METRICS} & {*_names(_OWN), *PARAMETERS}:
+    raise ValueError(f"a metric has the name of another column: {', '.join(sorted(taken))}; rename the metric")
 OUTCOME_METRICS = tuple(
     name
     for name in TRIAL_COLUMNS

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from trainables.data import ProblemData
 from trainables.metrics.registry import primary_metrics
 from trainables.spec import TrialSpec
 from trainables.target.finetune import Progress as TargetProgress
-from trainables.target.problem import left_out_without_retain_model
-from trainables.target.retain_model import make_retain_model
-from trainables.target.target import RETAIN, Target, prepare_target
+from trainables.target.prepare import make_retain_model, prepare_target
+from trainables.target.retain_model import RETAIN
+from trainables.target.target import Target
 
 Show = Callable[[TargetProgress], None]
 
@@ -27,11 +26,11 @@ def prepare_with_progress(spec: TrialSpec, *, console: Console) -> Target:
     """
     with shown(spec, console) as (show, seen):
         target = prepare_target(spec, on_progress=show)
-    say_what_is_left_out(spec, target.data, console)
+    say_what_is_left_out(target.left_out, console)
     if progress := seen.get("target"):
         names = ("forget_loss", "retain_loss", *primary_metrics(target.data.modality))
         scores = ", ".join(f"{name} {target.baseline[name]:.3f}" for name in names if name in target.baseline)
-        console.print(f"target {spec.model}: {progress.text}; {scores}; cached", highlight=False)
+        console.print(f"target {spec.model}: {progress.text}; {scores}; cached", highlight=False, soft_wrap=True)
     return target
 
 
@@ -41,13 +40,9 @@ def retain_model_with_progress(spec: TrialSpec, *, console: Console) -> Path:
         return make_retain_model(spec, on_progress=show)
 
 
-def say_what_is_left_out(spec: TrialSpec, data: ProblemData, console: Console) -> None:
-    """A line on the metrics, of the sets asked for, that only a retain model would give; no line where there are none.
-
-    Raises:
-        MetricError: a metric asked for by name cannot be had.
-    """
-    if names := left_out_without_retain_model(spec, data):
+def say_what_is_left_out(names: Sequence[str], console: Console) -> None:
+    """A line on metrics, of the sets asked for, that only a retain model would give; no line where there are none."""
+    if names:
         console.print(
             f"left out for want of a retain model: {', '.join(names)}; give one with --retain-model DIR "
             "('python -m sweeper target --retain-only --out DIR' makes it)",

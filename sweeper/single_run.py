@@ -20,7 +20,7 @@ from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.scoring.item_log import write_item_log
 from trainables.spec import TrialSpec
-from trainables.target.target import default_device
+from trainables.target.prepare import default_device
 
 
 def run_once(

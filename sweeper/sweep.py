@@ -32,8 +32,8 @@ from sweeper.tracking import Tracker
 from sweeper.tracking.uri import shown_uri, sqlite_path
 from trainables.metrics.registry import primary_metrics
 from trainables.spec import TrialSpec
-from trainables.target.problem import load_problem
-from trainables.target.target import Target, trained_key
+from trainables.target.problem import problem_of
+from trainables.target.target import Target
 
 WORKER_RESTARTS = 3
 
@@ -93,7 +93,7 @@ def run(out: Path, *, console: Console) -> Summary:
 
 def _trains_another(base: TrialSpec, begun_with: Path) -> bool:
     """Whether another target than that of the sweep's beginning would be fine-tuned, which may take hours, in vain."""
-    return base.target_path is None and trained_key(base, load_problem(base)) != begun_with.name
+    return base.target_path is None and problem_of(base).trained_key != begun_with.name
 
 
 @contextmanager

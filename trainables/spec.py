@@ -13,13 +13,13 @@ from types import MappingProxyType, NoneType
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 
 from search_spaces.fields import Field, Role
+from trainables.auto_lr.rules import PROBES, RULES
 from trainables.run.optimizers import LR_FREE, OPTIMIZERS
 
 if TYPE_CHECKING:
     from trainables.methods import Method
 
-AUTO_LR_SMOOTHINGS = ("paper", "clip", "official", "search", "trust")
-AUTO_LR_PROBES = ("same", "fresh")
+AUTO_LR_SMOOTHINGS, AUTO_LR_PROBES = tuple(RULES), tuple(PROBES)
 
 _AUTO = MappingProxyType({"auto_lr": ("on",)})
 _SHARED = "all its trials share one target and its data"
@@ -190,11 +190,6 @@ class TrialSpec:
     def needs_frozen_target(self) -> bool:
         """Whether a step runs the frozen target beside the model."""
         return self.retain_objective == "kl" or self.parsed_method.objective.reference.is_frozen_forward
-
-    @property
-    def may_have_retain_model(self) -> bool:
-        """Whether a retain model is given or can be trained: beside a finished target, whose base nobody knows, not."""
-        return self.retain_path is not None or self.target_path is None
 
     @property
     def spec_hash(self) -> str:

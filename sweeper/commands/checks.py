@@ -18,10 +18,9 @@ from trainables.methods import OPTIONS, MethodError, parse_method
 from trainables.modality import Modality, dataset_modality
 from trainables.models.registry import MODELS, ModelInfo, find_model, is_hub_id, local_model
 from trainables.objectives.rmu import layer_problem
-from trainables.scoring.choice import metrics_of
 from trainables.spec import FIELDS, TrialSpec
 from trainables.spec_checks import method_problems
-from trainables.target.problem import load_problem
+from trainables.target.problem import problem_of
 
 GOES_ON = "sweeper.goes_on"
 """Set in the context's meta by a command that goes on with an unfinished run in its --out."""
@@ -124,7 +123,7 @@ def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
         and (spec.limit is None or spec.limit > 0)
     ):
         try:
-            metrics_of(spec.metrics, load_problem(spec), retain_model=spec.may_have_retain_model)
+            problem_of(spec).measured()
         except DataError as error:
             found += error.problems
     hub_id = find_model(spec.model).hub_id

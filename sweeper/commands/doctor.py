@@ -25,7 +25,7 @@ def doctor(as_json: bool) -> None:
     import torch
 
     from sweeper.commands.hub_check import hub_problems
-    from trainables.target.target import cache_folder
+    from trainables.target.cache import cache_folder
 
     gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     free = shutil.disk_usage(Path.cwd()).free

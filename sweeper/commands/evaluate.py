@@ -55,10 +55,10 @@ def evaluate(**given: Any) -> None:
     from sweeper.progress import say_what_is_left_out, shown
     from trainables.scoring.checkpoint_scores import score_checkpoint
     from trainables.scoring.item_log import write_item_log
-    from trainables.target.problem import load_problem
+    from trainables.target.problem import problem_of
 
     console = Console(stderr=True)
-    say_what_is_left_out(spec, load_problem(spec), console)
+    say_what_is_left_out(problem_of(spec).left_out, console)
     with shown(spec, console) as (show, _):
         scores = score_checkpoint(spec, on_progress=show)
     if given["out"]:

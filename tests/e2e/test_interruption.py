@@ -76,7 +76,7 @@ def save_state(cli: Cli, sweep: SweepFolder, row: dict[str, str], *, epochs: int
     from trainables.run.run import UnlearningRun
     from trainables.run.workspace import Workspace
     from trainables.spec import TrialSpec
-    from trainables.target.target import prepare_target
+    from trainables.target.prepare import prepare_target
 
     base = TrialSpec.from_dict(sweep.json("sweep.json")["settings"]["base"])
     target = prepare_target(base, cache=cli.folder / "cache" / "sweeper", device="cpu")
@@ -91,7 +91,9 @@ def save_state(cli: Cli, sweep: SweepFolder, row: dict[str, str], *, epochs: int
     torch.set_num_threads(threads)
     folder = sweep.out / "ray" / "attempt-1" / row["trial_id"] / "checkpoint_000000"
     folder.mkdir(parents=True, exist_ok=True)
-    torch.save({**run.state_dict(), "seconds": (seconds, 0.0)}, folder / STATE_FILE)
+    state = run.state_dict()
+    state["tally"] |= {"train_seconds": seconds, "eval_seconds": 0.0}
+    torch.save(state, folder / STATE_FILE)
 
 
 def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(cli: Cli, reference: Reference) -> None:

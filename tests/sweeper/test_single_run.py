@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -53,14 +52,14 @@ def unlearn(data: Path, out: Path | None, *more: str, epochs: int = 4) -> Result
 
 def interrupt(monkeypatch: pytest.MonkeyPatch, *, after: int) -> None:
     """Ctrl-C in the second step of the epoch after so many."""
-    step = UnlearningRun._train_step
+    counted = UnlearningRun._count_padding
 
-    def train_step(run: UnlearningRun, *batches: Any) -> Any:
-        if run.step == 2 * after + 1:
+    def count(run: UnlearningRun, *batches: Sequence[int]) -> None:
+        if run.step == 2 * after + 2:
             raise KeyboardInterrupt
-        return step(run, *batches)
+        counted(run, *batches)
 
-    monkeypatch.setattr(UnlearningRun, "_train_step", train_step)
+    monkeypatch.setattr(UnlearningRun, "_count_padding", count)
 
 
 def table(path: Path) -> list[dict[str, str]]:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -70,8 +71,7 @@ def out(tmp_path: Path) -> Path:
 def target(monkeypatch: pytest.MonkeyPatch) -> None:
     """The target is there at once."""
     monkeypatch.setattr("sweeper.sweep.prepare_with_progress", lambda spec, *, console: TARGET)
-    monkeypatch.setattr("sweeper.sweep.load_problem", lambda spec: NO_DATA)
-    monkeypatch.setattr("sweeper.sweep.trained_key", lambda spec, data: Path(TARGET.path).name)
+    monkeypatch.setattr("sweeper.sweep.problem_of", lambda spec: SimpleNamespace(trained_key=Path(TARGET.path).name))
 
 
 def stop_before_ray(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
@@ -183,7 +183,7 @@ def test_the_target_of_changed_data_is_not_even_trained(
         raise AssertionError("the target was trained first")
 
     monkeypatch.setattr("sweeper.sweep.prepare_with_progress", prepare)
-    monkeypatch.setattr("sweeper.sweep.trained_key", lambda spec, data: "another")
+    monkeypatch.setattr("sweeper.sweep.problem_of", lambda spec: SimpleNamespace(trained_key="another"))
     with pytest.raises(UsageError, match=r"the model or the data .* have changed"):
         run(out, console=CONSOLE)
 

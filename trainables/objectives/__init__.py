@@ -1,17 +1,19 @@
-"""The registries of forget and retain objectives, by name."""
+"""The registries of forget and retain objectives, by name.
+
+Every file of this package that defines ``OBJECTIVE`` is an entry of the first.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from trainables.objectives import ascent, ce_u, dpo, npo, rmu, satimp, simnpo, undial, wga
 from trainables.objectives.base import ForgetBatch, ForgetObjective, HiddenBatch, Reference
 from trainables.objectives.retain import RETAIN_OBJECTIVES
+from trainables.registry import entries
 
-OBJECTIVES: Mapping[str, ForgetObjective] = MappingProxyType(
-    {module.OBJECTIVE.name: module.OBJECTIVE for module in (ascent, npo, simnpo, dpo, wga, satimp, undial, ce_u, rmu)}
-)
+_FIRST = ("ascent", "npo", "simnpo", "dpo", "wga", "satimp", "undial", "ce-u", "rmu")
+OBJECTIVES: Mapping[str, ForgetObjective] = entries(__name__, __path__, "OBJECTIVE", first=_FIRST)
 
 ALIASES: Mapping[str, str] = MappingProxyType({"idk-dpo": "dpo"})
 """Other names of forget objectives."""

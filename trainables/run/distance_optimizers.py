@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -102,36 +101,3 @@ def make_distance_optimizer(
             parameters, lr=lr, weight_decay=weight_decay, decouple=True, growth_rate=growth
         )
     return capped
-
-
-def distance_columns(optimizer: torch.optim.Optimizer) -> dict[str, float]:
-    """``distance``, and ``effective_lr``, which multiplies the direction; empty before a first step."""
-    group = optimizer.param_groups[0]
-    if "d" in group:
-        return {"distance": float(group["d"]), "effective_lr": float(group["d"] * group["lr"])}
-    if "rbar" in group:
-        return {"distance": float(group["rbar"]), "effective_lr": float(group["eta"][0])}
-    return {}
-
-
-def run_away(optimizer: torch.optim.Optimizer) -> str | None:
-    """Why the distance estimate counts as run away, or None.
-
-    Limits: 10 for prodigy and dadapt-adam, whose every step then moves each weight by about 10; ten times ``1 + |x_0|``
-    for dog and dowg, whose estimate is a distance from the start.
-    """
-    group = optimizer.param_groups[0]
-    columns = distance_columns(optimizer)
-    if not columns:
-        return None
-    distance = columns["distance"]
-    limit = 10.0 if "d" in group else 10.0 * _start_length(group)
-    if math.isfinite(distance) and distance <= limit:
-        return None
-    return f"the optimizer's distance estimate ran away: {distance:g}, over {limit:g}"
-
-
-def _start_length(group: dict[str, Any]) -> float:
-    if "start_length" not in group:
-        group["start_length"] = 1.0 + float(total_norm(group["init_buffer"]))
-    return float(group["start_length"])

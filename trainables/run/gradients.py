@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
 
 from trainables.weightings import Gradient, Gramian, Weights
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-__all__ = ["Gradient", "combine_", "gramian", "norm", "take_gradient", "total_norm"]
 
 _CHUNK = 1 << 24
 _CPU_CHUNK = 1 << 18
@@ -30,8 +27,6 @@ def gramian(retain: Gradient, forget: Gradient) -> Gramian:
 
     float32 sums over 16M elements are off by 1e-3, which a normalised direction would inherit.
     """
-    import torch
-
     rr: list[Tensor] = []
     rf: list[Tensor] = []
     ff: list[Tensor] = []
@@ -58,8 +53,6 @@ def total_norm(parts: Sequence[Tensor]) -> Tensor:
 
     float64 inside, too: torch's float32 norm of 16M elements is off by 5e-4.
     """
-    import torch
-
     found: Tensor = torch.stack(torch._foreach_norm(list(parts), 2, dtype=torch.float64)).norm()
     return found
 
@@ -82,6 +75,15 @@ def combine_(parameters: Sequence[Tensor], retain: Gradient, forget: Gradient, w
             parameter.grad = None
 
 
+def clip_(gradient: Gradient, limit: float | None, length: float) -> None:
+    """Shorten the gradient of norm ``length`` to ``limit``; it changes normalised directions, so no limit is usual.
+
+    By torch's rule, ``g *= min(1, limit / (|g| + 1e-6))``, with the norm that is known already.
+    """
+    if limit is not None and (factor := limit / (length + 1e-6)) < 1.0:
+        torch._foreach_mul_([part for part in gradient if part is not None], factor)
+
+
 def _chunks(*parts: Tensor | None) -> Iterator[tuple[Tensor | None, ...]]:
     """Tensors of one shape in float64, flat, a chunk at a time; all at once a 100M-element embedding takes 1.6 GB."""
     given = [part for part in parts if part is not None]
@@ -94,7 +96,5 @@ def _chunks(*parts: Tensor | None) -> Iterator[tuple[Tensor | None, ...]]:
 
 
 def _zero(*gradients: Gradient) -> Tensor:
-    import torch
-
     device = next((part.device for gradient in gradients for part in gradient if part is not None), "cpu")
     return torch.zeros((), dtype=torch.float64, device=device)

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from torch.nn import Parameter
     from torch.optim import Optimizer
 
-    from trainables.spec import TrialSpec
-
 DEFAULT_GROWTH = 1.2
 """Largest growth of a distance estimate in one step: a hundredfold in 26 steps, with no leaps."""
 
@@ -72,21 +70,28 @@ OPTIMIZERS = tuple(OPTIMIZER_INFO)
 LR_FREE = tuple(name for name, info in OPTIMIZER_INFO.items() if info.lr_free)
 
 
-def make_optimizer(spec: TrialSpec, parameters: Sequence[Parameter]) -> Optimizer:
-    """The optimizer of a trial over its trainable parameters; the update of adamw and sgd is linear in lr.
+def make_optimizer(
+    name: str,
+    parameters: Sequence[Parameter],
+    *,
+    lr: float,
+    weight_decay: float = 0.0,
+    momentum: float = 0.0,
+    growth: float | None = None,
+) -> Optimizer:
+    """The optimizer called ``name`` over the trainable parameters; the update of adamw and sgd is linear in lr.
 
     ``adamw``: betas (0.9, 0.999), eps 1e-8, ``weight_decay`` decoupled (0 by default, so it is the paper's Adam).
-    ``sgd``: the paper's Algorithm 1 with ``momentum`` 0. The others: :mod:`trainables.run.distance_optimizers`.
+    ``sgd``: the paper's Algorithm 1 with ``momentum`` 0. The others: :mod:`trainables.run.distance_optimizers`, whose
+    distance grows by at most ``growth`` a step (default 1.2).
     """
     import torch
 
-    if spec.optimizer in LR_FREE:
+    if name in LR_FREE:
         from trainables.run.distance_optimizers import make_distance_optimizer
 
-        growth = DEFAULT_GROWTH if spec.d_growth is None else spec.d_growth
-        return make_distance_optimizer(
-            spec.optimizer, parameters, lr=spec.lr, weight_decay=spec.weight_decay, growth=growth
-        )
-    if spec.optimizer == "sgd":
-        return torch.optim.SGD(parameters, lr=spec.lr, momentum=spec.momentum, weight_decay=spec.weight_decay)
-    return torch.optim.AdamW(parameters, lr=spec.lr, weight_decay=spec.weight_decay)
+        growth = DEFAULT_GROWTH if growth is None else growth
+        return make_distance_optimizer(name, parameters, lr=lr, weight_decay=weight_decay, growth=growth)
+    if name == "sgd":
+        return torch.optim.SGD(parameters, lr=lr, momentum=momentum, weight_decay=weight_decay)
+    return torch.optim.AdamW(parameters, lr=lr, weight_decay=weight_decay)

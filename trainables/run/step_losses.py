@@ -1,17 +1,15 @@
-"""The two losses of a training step, with their graphs, as the spec's forget and retain objectives have them."""
+"""The two losses of a training step, with their graphs, and the cross-entropies that AutoLR probes, without."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from trainables.methods import retain_objective_problem
-from trainables.objectives import ForgetBatch, HiddenBatch, Reference
+from trainables.objectives import ForgetBatch, ForgetObjective, HiddenBatch, Reference
 from trainables.objectives.retain import hidden_distance, kl_to_target
 from trainables.objectives.rmu import layer_index
 from trainables.predictions import Predictions, mean_loss
 from trainables.run.workspace import Workspace
-from trainables.spec import TrialSpec
 from trainables.text.hidden import block_output, decoder_blocks, unit_direction
 
 if TYPE_CHECKING:
@@ -22,79 +20,79 @@ if TYPE_CHECKING:
 class StepLosses:
     """``retain(indices)`` and ``forget(indices)``: scalars to minimise, on batches of the two training sets.
 
-    Values of the target that were precomputed are part of the state, so that a resumed run compares with the very
-    same ones; a frozen target's are computed anew from the same weights.
+    Attributes:
+        references: the precomputed values of the target that the forget objective compares with. They are part of a
+            run's state, so that a resumed run compares with the very same ones; a frozen target's are computed anew
+            from the same weights.
     """
 
-    def __init__(self, spec: TrialSpec, workspace: Workspace, model: PreTrainedModel) -> None:
-        """``model`` is what the workspace handed out for ``spec``.
+    def __init__(
+        self,
+        workspace: Workspace,
+        model: PreTrainedModel,
+        *,
+        forget: Any,
+        retain: Any,
+        objective: ForgetObjective,
+        options: Mapping[str, float],
+        retain_objective: str,
+        refusals: tuple[Any, Sequence[float]] | None,
+        seed: int,
+        bf16: bool,
+    ) -> None:
+        """``model`` is what the workspace handed out; ``refusals``: items and the target's NLL, for ``PAIR_NLL``.
 
         Raises:
-            ValueError: the objectives do not go together, or not with this model or these data.
+            ValueError: the model has no such layer as the objective's option names.
         """
-        method = spec.parsed_method
-        if problem := retain_objective_problem(method, spec.retain_objective):
-            raise ValueError(problem)
-        self._spec = spec
-        self._workspace = workspace
-        self._model = model
-        self._objective = method.objective
-        self._options = method.resolve(dict(spec.options))
-        self._forget, self._retain = workspace.train_sets(spec)
-        self._references: dict[str, tuple[float, ...]] = {}
-        if self._objective.reference in (Reference.SEQUENCE_NLL, Reference.PAIR_NLL):
-            self._references["forget"] = tuple(workspace.target.reference_nll)
-        if self._objective.reference is Reference.PAIR_NLL:
-            self._refusals, self._references["refusals"] = workspace.refusals(spec)
-        if self._objective.reference is Reference.HIDDEN:
-            self._layer = layer_index(self._options["layer"], depth=len(decoder_blocks(model)))
-            self._direction = unit_direction(model.config.get_text_config().hidden_size, seed=spec.seed)
+        self._workspace, self._model = workspace, model
+        self._forget, self._retain = forget, retain
+        self._objective, self._options = objective, options
+        self._retain_objective = retain_objective
+        self._bf16 = bf16
+        self.references: dict[str, list[float]] = {}
+        if objective.reference in (Reference.SEQUENCE_NLL, Reference.PAIR_NLL):
+            self.references["forget"] = list(workspace.target.reference_nll)
+        if refusals is not None:
+            self._refusals, self.references["refusals"] = refusals[0], list(refusals[1])
+        if objective.reference is Reference.HIDDEN:
+            self._layer = layer_index(options["layer"], depth=len(decoder_blocks(model)))
+            self._direction = unit_direction(model.config.get_text_config().hidden_size, seed=seed)
 
     @property
-    def retain_is_cross_entropy(self) -> bool:
-        """Whether the retain loss is L_R itself, what AutoLR probes."""
-        return self._spec.retain_objective == "ce" and self._objective.reference is not Reference.HIDDEN
-
-    def state(self) -> dict[str, list[float]]:
-        """The precomputed values of the target that the forget objective compares with."""
-        return {name: list(values) for name, values in self._references.items()}
-
-    def load_state(self, state: Mapping[str, Sequence[float]]) -> None:
-        """Compare with these values from now on."""
-        self._references |= {name: tuple(values) for name, values in state.items()}
+    def retain_loss_is_probe(self) -> bool:
+        """Whether the retain loss is to the bit what AutoLR probes, in a model whose two modes compute the same."""
+        own = self._objective.reference is Reference.HIDDEN
+        return self._retain_objective == "ce" and not own and not self._bf16
 
     def retain(self, indices: Sequence[int]) -> Tensor:
         """The retain objective on a batch of the retain set."""
         batch = self._workspace.batch(self._retain, indices)
         if self._objective.reference is Reference.HIDDEN:
-            with self._workspace.frozen_target() as target, self._autocast():
-                reference = block_output(target, batch, self._layer)
-            with self._autocast():
-                hidden = block_output(self._model, batch, self._layer)
-            return hidden_distance(hidden, reference, batch.attention_mask.bool())
-        if self._spec.retain_objective == "kl":
-            target_logits = self._target_logits(batch)
-            predicted = self._predictions(batch)
+            with self._workspace.frozen_target() as target:
+                reference = self._hidden(target, batch)
+            return hidden_distance(self._hidden(self._model, batch), reference, batch.attention_mask.bool())
+        target_logits = self._target_logits(batch) if self._retain_objective == "kl" else None
+        predicted = self._predictions(self._model, batch)
+        if target_logits is not None:
             return kl_to_target(predicted.logits, target_logits, predicted.supervised)
-        predicted = self._predictions(batch)
         return mean_loss(predicted.nll, predicted.supervised)
 
     def forget(self, indices: Sequence[int]) -> Tensor:
         """The forget objective on a batch of the forget set."""
         objective, batch = self._objective, self._workspace.batch(self._forget, indices)
         if objective.hidden_loss is not None:
-            with self._autocast():
-                hidden = block_output(self._model, batch, self._layer)
+            hidden = self._hidden(self._model, batch)
             return objective.hidden_loss(
                 HiddenBatch(hidden, batch.attention_mask.bool(), self._direction), self._options
             )
         assert objective.loss is not None, f"{objective.name} has a loss on logits or on hidden states"
-        needs = objective.reference
-        target_logits = self._target_logits(batch) if needs is Reference.LOGITS else None
-        predicted = self._predictions(batch)
+        target_logits = self._target_logits(batch) if objective.reference is Reference.LOGITS else None
+        predicted = self._predictions(self._model, batch)
         refusal_nll = None
-        if needs is Reference.PAIR_NLL:
-            refusal_nll = self._predictions(self._workspace.batch(self._refusals, indices)).nll.sum(dim=1)
+        if objective.reference is Reference.PAIR_NLL:
+            refused = self._workspace.batch(self._refusals, indices)
+            refusal_nll = self._predictions(self._model, refused).nll.sum(dim=1)
         known = ForgetBatch(
             logits=predicted.logits,
             labels=predicted.labels,
@@ -107,21 +105,46 @@ class StepLosses:
         )
         return objective.loss(known, self._options)
 
+    def retain_probe(self, batches: Sequence[Sequence[int]]) -> Callable[[], float]:
+        """``L_R`` over several batches of the retain set, whatever the retain objective is; see :meth:`_probe`."""
+        return self._probe(self._retain, batches)
+
+    def forget_probe(self, batches: Sequence[Sequence[int]]) -> Callable[[], float]:
+        """``L_F`` over several batches of the forget set; see :meth:`_probe`."""
+        return self._probe(self._forget, batches)
+
+    def _probe(self, items: Any, numbers: Sequence[Sequence[int]]) -> Callable[[], float]:
+        """The mean cross-entropy over all tokens of some batches, to be called without gradients.
+
+        In float32 also under bf16: a step of 1e-5 is below bf16's resolution, so a parabola would fit its rounding;
+        and within one autocast context the cached bf16 weights would hide the step altogether.
+        """
+        batches = [self._workspace.batch(items, indices) for indices in numbers]
+
+        def loss() -> float:
+            terms = [self._workspace.predict(self._model, batch) for batch in batches]
+            return float(sum(item.nll.double().sum() for item in terms) / sum(item.supervised.sum() for item in terms))
+
+        return loss
+
     def _reference(self, name: str, indices: Sequence[int], *, like: Tensor) -> Tensor | None:
-        values = self._references.get(name)
+        values = self.references.get(name)
         return None if values is None else like.new_tensor([values[index] for index in indices])
 
-    def _predictions(self, batch: Any) -> Predictions:
+    def _predictions(self, model: PreTrainedModel, batch: Any) -> Predictions:
         with self._autocast():
-            return self._workspace.predict(self._model, batch)
+            return self._workspace.predict(model, batch)
+
+    def _hidden(self, model: PreTrainedModel, batch: Any) -> Tensor:
+        with self._autocast():
+            return block_output(model, batch, self._layer)
 
     def _target_logits(self, batch: Any) -> Tensor:
         # In an autocast context of its own: weights cached in it without gradients must not serve the model's pass.
-        with self._workspace.frozen_target() as target, self._autocast():
-            return self._workspace.predict(target, batch).logits
+        with self._workspace.frozen_target() as target:
+            return self._predictions(target, batch).logits
 
     def _autocast(self) -> Any:
         import torch
 
-        device = torch.device(self._workspace.device).type
-        return torch.autocast(device, dtype=torch.bfloat16, enabled=self._spec.dtype == "bf16")
+        return torch.autocast(torch.device(self._workspace.device).type, dtype=torch.bfloat16, enabled=self._bf16)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from trainables.data.refusals import refusal
 from trainables.modality import ModelEvaluator, modality_of
-from trainables.objectives import Reference
+from trainables.models.adapters import add_adapter
 from trainables.predictions import Predictions
-from trainables.spec import TrialSpec
 from trainables.target.target import Target
 
 if TYPE_CHECKING:
@@ -47,11 +45,29 @@ class Workspace:
         self._evaluators: dict[tuple[int, int], ModelEvaluator] = {}
         self._train_sets: dict[int, tuple[Any, Any]] = {}
 
-    def model_for(self, spec: TrialSpec) -> PreTrainedModel:
+    def model_for(
+        self,
+        *,
+        lora_rank: int | None = None,
+        seed: int = 0,
+        gradient_checkpointing: bool = False,
+        with_frozen_target: bool = False,
+    ) -> PreTrainedModel:
         """The target's model, weights reset, in train mode; with ``lora_rank`` a PEFT model with a fresh adapter.
 
-        Invalidates the model handed out before.
+        Invalidates the model handed out before. ``with_frozen_target``: :meth:`frozen_target` will be asked for.
         """
+        model = self._reset()
+        if not with_frozen_target or lora_rank is not None:
+            self._frozen = None
+        if lora_rank is not None:
+            model = self._adapted = add_adapter(model, rank=lora_rank, seed=seed)
+        if gradient_checkpointing:
+            self._enable_checkpointing(adapter_only=lora_rank is not None)
+        return model.train()
+
+    def _reset(self) -> PreTrainedModel:
+        """The model as it was loaded: no adapter, no checkpointing, the target's weights, all of them trainable."""
         import torch
 
         if self._adapted is not None:
@@ -64,16 +80,7 @@ class Workspace:
         for parameter in self._model.parameters():
             parameter.requires_grad_(True)
             parameter.grad = None
-        if not spec.needs_frozen_target or spec.lora_rank is not None:
-            self._frozen = None
-        if spec.parsed_method.objective.reference is Reference.PAIR_NLL:
-            self._score_refusals(spec)  # now, while the model is the target
-        model = self._model
-        if spec.lora_rank is not None:
-            model = self._adapted = add_adapter(model, rank=spec.lora_rank, seed=spec.seed)
-        if spec.gradient_checkpointing:
-            self._enable_checkpointing(adapter_only=spec.lora_rank is not None)
-        return model.train()
+        return self._model
 
     def _enable_checkpointing(self, *, adapter_only: bool) -> None:
         self._model.gradient_checkpointing_enable()
@@ -122,34 +129,31 @@ class Workspace:
         with torch.no_grad():
             yield self._frozen
 
-    def refusals(self, spec: TrialSpec) -> tuple[Any, tuple[float, ...]]:
+    def refusals(self, *, max_length: int, batch_size: int) -> tuple[Any, tuple[float, ...]]:
         """The forget questions with their refusals, and the target's summed NLL (nats) of each, in order.
 
-        Computed once per workspace, by :meth:`model_for` for the first spec whose objective asks for them: one
-        evaluation pass over sequences of about the forget set's size.
+        Computed once per workspace: one evaluation pass over sequences of about the forget set's size, for which the
+        model is the target again. So ask before :meth:`model_for`.
         """
-        return self._refusals[spec.max_length, spec.eval_batch_size]
-
-    def _score_refusals(self, spec: TrialSpec) -> None:
-        key = (spec.max_length, spec.eval_batch_size)
-        if key in self._refusals:
-            return
-        refused = [replace(example, answer=refusal(example.question)) for example in self.target.data.forget]
-        items = self.modality.encode(self.tokenizer, refused, max_length=spec.max_length)
-        totals, _ = self.modality.nll(
-            self._model, items, processor=self.tokenizer, batch_size=spec.eval_batch_size, device=self.device
-        )
-        self._refusals[key] = (items, tuple(totals))
-
-    def train_sets(self, spec: TrialSpec) -> tuple[Any, Any]:
-        """The items of the forget set and of the retain set."""
-        if spec.max_length not in self._train_sets:
-            data = self.target.data
-            self._train_sets[spec.max_length] = (
-                self.modality.encode(self.tokenizer, data.forget, max_length=spec.max_length),
-                self.modality.encode(self.tokenizer, data.retain, max_length=spec.max_length),
+        key = (max_length, batch_size)
+        if key not in self._refusals:
+            refused = [replace(example, answer=refusal(example.question)) for example in self.target.data.forget]
+            items = self.modality.encode(self.tokenizer, refused, max_length=max_length)
+            totals, _ = self.modality.nll(
+                self._reset(), items, processor=self.tokenizer, batch_size=batch_size, device=self.device
             )
-        return self._train_sets[spec.max_length]
+            self._refusals[key] = (items, tuple(totals))
+        return self._refusals[key]
+
+    def train_sets(self, *, max_length: int) -> tuple[Any, Any]:
+        """The items of the forget set and of the retain set."""
+        if max_length not in self._train_sets:
+            data = self.target.data
+            self._train_sets[max_length] = (
+                self.modality.encode(self.tokenizer, data.forget, max_length=max_length),
+                self.modality.encode(self.tokenizer, data.retain, max_length=max_length),
+            )
+        return self._train_sets[max_length]
 
     def batch(self, items: Any, indices: Sequence[int]) -> Any:
         """The items at ``indices`` as one batch on the workspace's device."""
@@ -159,16 +163,16 @@ class Workspace:
         """What ``model`` predicts on a batch."""
         return self.modality.predict(model, batch)
 
-    def evaluator(self, spec: TrialSpec) -> ModelEvaluator:
-        """The evaluator for the spec's maximum length and evaluation batch size."""
-        key = (spec.max_length, spec.eval_batch_size)
+    def evaluator(self, *, max_length: int, batch_size: int) -> ModelEvaluator:
+        """What scores models on the target's problem."""
+        key = (max_length, batch_size)
         if key not in self._evaluators:
             self._evaluators[key] = self.modality.evaluator(
                 self.target.data,
                 self.tokenizer,
                 classes=self.target.vocabulary_size,
-                max_length=spec.max_length,
-                batch_size=spec.eval_batch_size,
+                max_length=max_length,
+                batch_size=batch_size,
                 device=self.device,
             )
         return self._evaluators[key]
@@ -183,19 +187,3 @@ class Workspace:
         ]
         modules = any(isinstance(module, torch.nn.modules.batchnorm._BatchNorm) for module in self._model.modules())
         return not modules and not any(isinstance(value, (int, float)) and value > 0 for value in dropouts)
-
-
-def add_adapter(model: PreTrainedModel, *, rank: int, seed: int) -> PreTrainedModel:
-    """The model under a fresh LoRA adapter on all linear layers but the head (alpha = 2 rank, no dropout)."""
-    import torch
-    from peft import LoraConfig, TaskType, get_peft_model
-
-    config = LoraConfig(
-        r=rank, lora_alpha=2 * rank, lora_dropout=0.0, target_modules="all-linear", task_type=TaskType.CAUSAL_LM
-    )
-    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
-        # PEFT still asks transformers by the old name.
-        warnings.filterwarnings("ignore", message="`is_gradient_checkpointing` is deprecated", category=FutureWarning)
-        torch.manual_seed(seed)
-        adapted: PreTrainedModel = get_peft_model(model, copy.deepcopy(config))
-    return adapted

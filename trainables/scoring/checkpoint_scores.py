@@ -12,15 +12,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from search_spaces.durable import write_whole
-from trainables.modality import modality_of
 from trainables.scoring.measured import Measured
 from trainables.spec import TrialSpec
-from trainables.target import cache_keys as keys
-from trainables.target import target as targets
+from trainables.target.cache import FORMAT, cache_folder, digest, folder_digest, stored
 from trainables.target.finetune import Progress
-from trainables.target.problem import load_problem
-from trainables.target.retain_model import metrics_and_retain
+from trainables.target.prepare import default_device
+from trainables.target.problem import problem_of
+from trainables.target.retain_model import retain_values
 
 if TYPE_CHECKING:
     import torch
@@ -44,30 +42,20 @@ def score_checkpoint(
         DataError, LoadError, TargetError: with a plain sentence; MetricError where a metric cannot be had.
     """
     assert spec.target_path is not None, "the folder to score"
-    folder = Path(spec.target_path)
-    cache = cache or targets.cache_folder()
-    device = device or targets.default_device()
-    data = load_problem(spec)
-    recipe = targets.target_recipe(spec)
-    chosen, retain = metrics_and_retain(spec, data, recipe=recipe, cache=cache, device=device, on_progress=on_progress)
-    template = targets.model_info(spec).template
-    named = (_content(folder), data, chosen, retain.key if retain else None, spec.max_length, template)
-    stored = cache / "scores" / f"{keys.digest(keys.FORMAT, 'scores', *named)}.json"
-    if not stored.is_file():
-        modality = modality_of(data, template)
-        model = modality.load_model(folder).to(device)
-        evaluator = modality.evaluator(
-            data,
-            modality.load_processor(folder),
-            classes=modality.classes(model.config),
-            max_length=spec.max_length,
-            batch_size=spec.eval_batch_size,
-            device=device,
-        )
+    folder, cache, device = Path(spec.target_path), cache or cache_folder(), device or default_device()
+    problem = problem_of(spec)
+    retain = retain_values(problem, cache=cache, device=device, on_progress=on_progress)
+
+    def compute() -> dict[str, object]:
+        model = problem.modality.load_model(folder).to(device)
+        evaluator = problem.evaluator(model, problem.modality.load_processor(folder), device=device)
         losses = evaluator.losses(model)
-        found = evaluator.measure(model, chosen, retain=retain, unchanged=True)
-        write_whole(stored, json.dumps(asdict(replace(found, metrics={**losses, **found.metrics}))))
-    return Measured(**json.loads(stored.read_text()))
+        found = evaluator.measure(model, problem.measured(), retain=retain, unchanged=True)
+        return asdict(replace(found, metrics={**losses, **found.metrics}))
+
+    asked = (problem.measured(), retain.key if retain else None, problem.max_length, problem.info.template)
+    name = digest(FORMAT, "scores", _content(folder), problem.data, *asked)
+    return Measured(**stored(cache / "scores" / f"{name}.json", compute))
 
 
 def checkpoint_problems(folder: Path, other: Callable[[Path], Sequence[str]]) -> list[str]:
@@ -90,6 +78,6 @@ def _base_of(folder: Path) -> str | None:
 
 def _content(folder: Path) -> str:
     """Names the weights: an adapter's with those of its base."""
-    own = keys.folder_digest(folder)
+    own = folder_digest(folder)
     base = _base_of(folder) if (folder / ADAPTER).is_file() else None
-    return f"{own}+{keys.folder_digest(Path(base))}" if base and Path(base).is_dir() else own
+    return f"{own}+{folder_digest(Path(base))}" if base and Path(base).is_dir() else own

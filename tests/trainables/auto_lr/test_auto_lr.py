@@ -5,6 +5,7 @@ On a quadratic ``L(theta) = theta' A theta / 2`` the best rate along a direction
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 
@@ -14,8 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from trainables.auto_lr.step import AutoLRCounts, Fit, Update, auto_lr_step, fit_parabola, is_due, smooth
+from trainables.auto_lr.in_run import Schedule
+from trainables.auto_lr.parabola import Fit, fit_parabola
+from trainables.auto_lr.rule import Rule
+from trainables.auto_lr.rules import RULES
+from trainables.auto_lr.step import auto_lr_step
 
+PAPER = RULES["paper"]
 CURVATURE = torch.diag(torch.tensor([1.0, 4.0, 0.25], dtype=torch.float64))
 CURVATURE[0, 1] = CURVATURE[1, 0] = 0.5
 START = torch.tensor([1.0, -2.0, 3.0], dtype=torch.float64)
@@ -64,30 +70,30 @@ def test_on_a_quadratic_the_fitted_rate_is_exact_wherever_it_starts(make: Make, 
     problem = Quadratic()
     direction = (START - plain_step(make, lr)) / lr
     optimizer = make(problem, lr)
-    fit = auto_lr_step(optimizer, [problem.theta], problem.loss, smoothing="paper").fit
+    update = auto_lr_step(optimizer, [problem.theta], problem.loss, rule=PAPER, memory={})[0]
     best = problem.best_rate(direction)
-    assert fit.fallback is None
-    assert fit.eta_star == pytest.approx(best, rel=1e-6)
+    assert update.fallback is None
+    assert update.eta_star == pytest.approx(best, rel=1e-6)
     assert optimizer.param_groups[0]["lr"] == pytest.approx(best, rel=1e-6)
     torch.testing.assert_close(problem.theta.detach(), START - best * direction, rtol=1e-6, atol=1e-9)
     gradient = CURVATURE @ START
-    assert fit.slope == pytest.approx(float(gradient @ direction), rel=1e-6)
-    assert fit.curvature == pytest.approx(float(direction @ CURVATURE @ direction), rel=1e-4)
+    assert update.slope == pytest.approx(float(gradient @ direction), rel=1e-6)
+    assert update.curvature == pytest.approx(float(direction @ CURVATURE @ direction), rel=1e-4)
 
 
 @OPTIMIZERS
 def test_the_step_goes_downhill_and_beats_both_probes(make: Make) -> None:
     """The paper's Algorithm 1 has the probes the wrong way round and would step uphill."""
     problem = Quadratic()
-    fit = auto_lr_step(make(problem, 1e-2), [problem.theta], problem.loss, smoothing="paper").fit
-    assert fit.loss_plus < fit.loss_zero < fit.loss_minus
-    assert problem.loss() < fit.loss_plus
+    update = auto_lr_step(make(problem, 1e-2), [problem.theta], problem.loss, rule=PAPER, memory={})[0]
+    assert update.loss_plus < update.loss_zero < update.loss_minus
+    assert problem.loss() < update.loss_plus
 
 
 @OPTIMIZERS
 def test_the_probes_see_the_start_the_step_and_its_mirror_image_bit_for_bit(make: Make) -> None:
     problem = Quadratic()
-    auto_lr_step(make(problem, 1e-2), [problem.theta], problem.loss, smoothing="paper")
+    auto_lr_step(make(problem, 1e-2), [problem.theta], problem.loss, rule=PAPER, memory={})
     stepped = plain_step(make, 1e-2)
     assert len(problem.seen) == 3
     assert torch.equal(problem.seen[0], START)
@@ -104,21 +110,21 @@ def test_the_final_step_starts_from_the_exact_parameters() -> None:
     parameter = nn.Parameter(start.clone())
     parameter.grad = gradient.clone()
     optimizer = torch.optim.SGD([parameter], lr=0.1)
-    fit = auto_lr_step(optimizer, [parameter], lambda: next(losses), smoothing="paper").fit
+    update = auto_lr_step(optimizer, [parameter], lambda: next(losses), rule=PAPER, memory={})[0]
     delta = start.add(gradient, alpha=-0.1) - start
     assert not torch.equal(start + delta - delta, start)
-    assert fit.eta_star is not None
-    assert fit.eta_star == pytest.approx(0.25)
-    assert torch.equal(parameter.detach(), start.add(delta, alpha=fit.eta_star / 0.1))
+    assert update.eta_star is not None
+    assert update.eta_star == pytest.approx(0.25)
+    assert torch.equal(parameter.detach(), start.add(delta, alpha=update.eta_star / 0.1))
 
 
 def test_a_loss_known_beforehand_is_not_probed_again() -> None:
     problem = Quadratic()
     known = problem.loss()
     problem.seen.clear()
-    fit = auto_lr_step(sgd(problem, 0.01), [problem.theta], problem.loss, smoothing="paper", loss_zero=known).fit
+    update = auto_lr_step(sgd(problem, 0.01), [problem.theta], problem.loss, rule=PAPER, memory={}, loss_zero=known)[0]
     assert len(problem.seen) == 2
-    assert fit.eta_star == pytest.approx(problem.best_rate(CURVATURE @ START), rel=1e-6)
+    assert update.eta_star == pytest.approx(problem.best_rate(CURVATURE @ START), rel=1e-6)
 
 
 # What is refused -----------------------------------------------------------------------------------------------------
@@ -146,8 +152,8 @@ def _probe(values: list[float]) -> Callable[[], float]:
 def test_a_refused_fit_is_a_plain_step_at_the_old_rate(make: Make, losses: list[float], reason: str) -> None:
     problem = Quadratic()
     optimizer = make(problem, 0.01)
-    fit = auto_lr_step(optimizer, [problem.theta], _probe(losses), smoothing="paper").fit
-    assert (fit.fallback, fit.eta_star) == (reason, None)
+    update = auto_lr_step(optimizer, [problem.theta], _probe(losses), rule=PAPER, memory={})[0]
+    assert (update.fallback, update.eta_star) == (reason, None)
     assert optimizer.param_groups[0]["lr"] == 0.01
     torch.testing.assert_close(problem.theta.detach(), plain_step(make, 0.01), rtol=1e-6, atol=1e-12)
 
@@ -155,8 +161,8 @@ def test_a_refused_fit_is_a_plain_step_at_the_old_rate(make: Make, losses: list[
 @OPTIMIZERS
 def test_a_step_that_climbs_is_refused_for_no_descent(make: Make) -> None:
     problem = Quadratic(ascend=True)
-    fit = auto_lr_step(make(problem, 0.01), [problem.theta], problem.loss, smoothing="paper").fit
-    assert fit.fallback == "no descent"
+    update = auto_lr_step(make(problem, 0.01), [problem.theta], problem.loss, rule=PAPER, memory={})[0]
+    assert update.fallback == "no descent"
     torch.testing.assert_close(problem.theta.detach(), plain_step(make, 0.01, ascend=True), rtol=1e-6, atol=1e-12)
 
 
@@ -164,9 +170,9 @@ def test_a_step_that_climbs_is_refused_for_no_descent(make: Make) -> None:
 def test_a_concave_loss_is_refused_for_no_curvature(make: Make) -> None:
     """Descent without end: ``G/H`` would be negative and step back uphill."""
     problem = Quadratic(curvature=-CURVATURE)
-    fit = auto_lr_step(make(problem, 0.01), [problem.theta], problem.loss, smoothing="paper").fit
-    assert fit.slope > 0
-    assert fit.fallback == "no curvature"
+    update = auto_lr_step(make(problem, 0.01), [problem.theta], problem.loss, rule=PAPER, memory={})[0]
+    assert update.slope > 0
+    assert update.fallback == "no curvature"
     expected = plain_step(make, 0.01, curvature=-CURVATURE)
     torch.testing.assert_close(problem.theta.detach(), expected, rtol=1e-6, atol=1e-12)
 
@@ -193,7 +199,7 @@ def test_the_fit_recovers_a_parabola(eta: float, level: float, drop: float, bend
 def test_adamw_advances_its_moments_once() -> None:
     problem, twin = Quadratic(), Quadratic()
     optimizer, plain = adamw(problem, 0.01), adamw(twin, 0.01)
-    auto_lr_step(optimizer, [problem.theta], problem.loss, smoothing="paper")
+    auto_lr_step(optimizer, [problem.theta], problem.loss, rule=PAPER, memory={})
     plain.step()
     state, expected = optimizer.state[problem.theta], plain.state[twin.theta]
     assert float(state["step"]) == 1.0
@@ -208,13 +214,13 @@ def test_sgd_advances_its_momentum_once() -> None:
     for _ in range(2):
         problem.theta.grad = CURVATURE @ START
         twin.theta.grad = CURVATURE @ START
-        auto_lr_step(optimizer, [problem.theta], problem.loss, smoothing="paper")
+        auto_lr_step(optimizer, [problem.theta], problem.loss, rule=PAPER, memory={})
         plain.step()
     assert torch.equal(optimizer.state[problem.theta]["momentum_buffer"], plain.state[twin.theta]["momentum_buffer"])
 
 
-@pytest.mark.parametrize("smoothing", ["paper", "clip", "official"])
-def test_adamw_under_auto_lr_is_adamw_at_the_rates_it_chose(smoothing: str) -> None:
+@pytest.mark.parametrize("rule", ["paper", "clip", "official"])
+def test_adamw_under_auto_lr_is_adamw_at_the_rates_it_chose(rule: str) -> None:
     problem, twin = Quadratic(), Quadratic()
     optimizer, plain = adamw(problem, 1e-3), adamw(twin, 1e-3)
     rates = []
@@ -222,7 +228,7 @@ def test_adamw_under_auto_lr_is_adamw_at_the_rates_it_chose(smoothing: str) -> N
         for each in (problem, twin):
             each.theta.grad = CURVATURE @ each.theta.detach()
         if step % 2 == 0:
-            auto_lr_step(optimizer, [problem.theta], problem.loss, smoothing=smoothing)
+            auto_lr_step(optimizer, [problem.theta], problem.loss, rule=RULES[rule], memory={})
         else:
             optimizer.step()
         rates.append(optimizer.param_groups[0]["lr"])
@@ -241,10 +247,10 @@ def test_all_parameter_groups_scale_alike() -> None:
 
     fast.grad, slow.grad = start[0].clone(), 3 * start[1]
     optimizer = torch.optim.SGD([{"params": [fast], "lr": 1e-2}, {"params": [slow], "lr": 1e-3}])
-    fit = auto_lr_step(optimizer, [fast, slow], loss, smoothing="paper").fit
+    update = auto_lr_step(optimizer, [fast, slow], loss, rule=PAPER, memory={})[0]
     # d = (g_fast, g_slow / 10) at the first group's rate: eta* = g'd / d'Hd.
     best = (20.0 + 81 / 10) / (20.0 + 3 * 0.81)
-    assert fit.eta_star == pytest.approx(best, rel=1e-6)
+    assert update.eta_star == pytest.approx(best, rel=1e-6)
     assert [group["lr"] for group in optimizer.param_groups] == pytest.approx([best, best / 10], rel=1e-6)
     torch.testing.assert_close(fast.detach(), start[0] * (1 - best), rtol=1e-6, atol=1e-9)
     torch.testing.assert_close(slow.detach(), start[1] * (1 - 3 * best / 10), rtol=1e-6, atol=1e-9)
@@ -255,16 +261,20 @@ def test_buffers_come_back_as_they_were_counters_and_masks_included() -> None:
     problem = Quadratic()
     buffers = [torch.tensor([3, 4]), torch.tensor([True, False]), torch.tensor([0.5, 0.25])]
     before = [buffer.clone() for buffer in buffers]
-    fit = auto_lr_step(sgd(problem, 0.01), [problem.theta, *buffers], problem.loss, smoothing="paper").fit
-    assert fit.fallback is None
+    update = auto_lr_step(sgd(problem, 0.01), [problem.theta, *buffers], problem.loss, rule=PAPER, memory={})[0]
+    assert update.fallback is None
     assert all(torch.equal(buffer, old) for buffer, old in zip(buffers, before, strict=True))
 
 
 # The rate ------------------------------------------------------------------------------------------------------------
 
 
+def never(x: float) -> Fit:
+    raise AssertionError("this rule probes no further")
+
+
 @pytest.mark.parametrize(
-    ("smoothing", "eta_star", "expected"),
+    ("rule", "eta_star", "expected"),
     [
         ("paper", 5.0, 5.0),
         ("paper", 1e-9, 1e-9),
@@ -276,25 +286,28 @@ def test_buffers_come_back_as_they_were_counters_and_masks_included() -> None:
         ("official", 1e-9, 0.095),
     ],
 )
-def test_smoothing_from_a_rate_of_a_tenth(smoothing: str, eta_star: float, expected: float) -> None:
-    assert smooth(smoothing, 0.1, eta_star) == pytest.approx(expected, rel=1e-12)
+def test_the_rules_of_one_fit_from_a_rate_of_a_tenth(rule: str, eta_star: float, expected: float) -> None:
+    fit = Fit(0.1, 1.0, 1.0, 1.0, 0.0, 0.0, eta_star, None)
+    proposal, memory = RULES[rule].propose({}, fit, never)
+    assert proposal.eta == pytest.approx(expected, rel=1e-12)
+    assert (proposal.reason, memory) == (None, {})
 
 
-def test_an_unknown_smoothing_is_refused() -> None:
-    with pytest.raises(ValueError, match="unknown AutoLR smoothing 'best': expected paper, clip or official"):
-        smooth("best", 0.1, 0.2)
+@pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
+def test_every_rule_refuses_a_step_that_climbs_and_can_be_listed(rule: Rule) -> None:
+    """After a first success, as the memory of a rule says that has one."""
+    memory = dict.fromkeys(rule.init(), 1)
+    assert json.loads(json.dumps(memory)) == memory
+    proposal, after = rule.propose(memory, fit_parabola(0.1, 1.0, 1.05, 0.96), never)
+    assert (proposal.eta, proposal.reason, after) == (None, "no descent", memory)
+    assert RULES[rule.name] is rule
+    assert rule.formula
+    assert rule.citation
 
 
 @pytest.mark.parametrize(
     ("every", "start", "due"), [(10, 1, [1, 11, 21]), (10, 5, [5, 15, 25]), (1, 3, list(range(3, 31))), (7, 30, [30])]
 )
 def test_when_a_rate_is_fitted(every: int, start: int, due: list[int]) -> None:
-    assert [step for step in range(1, 31) if is_due(step, every=every, start=start)] == due
-
-
-def test_updates_and_fallbacks_are_counted_by_reason() -> None:
-    counts = AutoLRCounts()
-    for fallback in (None, "no descent", None, "not finite", "no curvature", "no descent"):
-        fit = Fit(0.1, 1.0, 1.0, 1.0, 0.0, 0.0, None, fallback)
-        counts.record(Update(0.1, 0.1, fit, fallback, clipped=fallback == "no curvature", probes=2))
-    assert counts.to_dict() == {"updates": 2, "not_finite": 1, "no_descent": 2, "no_curvature": 1, "clipped": 1}
+    schedule = Schedule(rule=PAPER, every=every, start=start)
+    assert [step for step in range(1, 31) if schedule.is_due(step)] == due

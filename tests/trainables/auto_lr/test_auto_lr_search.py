@@ -11,7 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from trainables.auto_lr.step import MOST_FITS, Fit, auto_lr_step, fit_parabola, search
+from trainables.auto_lr.parabola import Fit, fit_parabola
+from trainables.auto_lr.rule import Proposal
+from trainables.auto_lr.rules import RULES
+from trainables.auto_lr.search import MOST_FITS, search
+from trainables.auto_lr.step import Update, auto_lr_step
 
 Loss = Callable[[float], float]
 
@@ -28,16 +32,15 @@ def probing(loss: Loss) -> tuple[Callable[[float], Fit], list[float]]:
 
 @given(best=st.floats(1e-5, 1e-2), orders=st.floats(-2.9, 2.9))
 def test_a_parabola_is_solved_from_three_orders_away(best: float, orders: float) -> None:
-    probe, _ = probing(lambda x: (x - best) ** 2)
-    _, found, added = search(probe(best * 10.0**orders), probe, settled=True)
+    probe, seen = probing(lambda x: (x - best) ** 2)
+    found = search(probe(best * 10.0**orders), probe, settled=True).eta
     assert found == pytest.approx(best, rel=1e-3)
-    assert added < MOST_FITS
+    assert len(seen) <= MOST_FITS
 
 
 def test_a_minimum_nearby_costs_no_further_probe() -> None:
     probe, seen = probing(lambda x: (x - 1e-3) ** 2)
-    _, found, added = search(probe(5e-4), probe, settled=True)
-    assert (found, added) == (pytest.approx(1e-3), 0)
+    assert search(probe(5e-4), probe, settled=True).eta == pytest.approx(1e-3)
     assert seen == [5e-4]
 
 
@@ -50,7 +53,7 @@ def test_where_rounding_is_all_a_short_probe_sees_it_probes_further_out() -> Non
     probe, _ = probing(rounded)
     start = probe(3e-6)
     assert start.eta_star is None or not 0.5e-3 < start.eta_star < 2e-3
-    _, found, _ = search(start, probe, settled=True)
+    found = search(start, probe, settled=True).eta
     assert found == pytest.approx(1e-3, rel=0.3)
 
 
@@ -63,7 +66,7 @@ def test_far_out_where_the_loss_is_no_parabola_it_comes_nearer() -> None:
     probe, _ = probing(loss)
     far = probe(200.0)
     assert far.eta_star == pytest.approx(1.5, rel=0.02)
-    _, found, _ = search(far, probe, settled=True)
+    found = search(far, probe, settled=True).eta
     assert found == pytest.approx(3.0, rel=0.5)
     assert found is not None
     assert loss(found) < loss(far.eta_star or 0.0)
@@ -74,7 +77,7 @@ def test_a_concave_descent_goes_on_until_the_loss_has_fallen() -> None:
     probe, _ = probing(lambda x: math.cos(x + 0.3))
     first = probe(0.05)
     assert first.fallback == "no curvature"
-    _, found, _ = search(first, probe, settled=True)
+    found = search(first, probe, settled=True).eta
     assert found is not None
     assert math.cos(found + 0.3) < -0.5
 
@@ -82,22 +85,21 @@ def test_a_concave_descent_goes_on_until_the_loss_has_fallen() -> None:
 @pytest.mark.parametrize("loss", [lambda x: (x + 1e-3) ** 2, lambda x: x - 0.1 * x**2], ids=["convex", "concave"])
 def test_an_ascent_is_refused_at_once(loss: Loss) -> None:
     probe, seen = probing(loss)
-    fit, found, added = search(probe(1e-3), probe, settled=True)
-    assert (found, added, len(seen)) == (None, 0, 1)
-    assert fit.fallback == "no descent"
+    assert search(probe(1e-3), probe, settled=True) == Proposal(None, "no descent")
+    assert len(seen) == 1
 
 
 def test_losses_that_overflow_are_probed_nearer() -> None:
     probe, _ = probing(lambda x: (x - 1e-2) ** 2 if abs(x) < 0.1 else math.inf)
-    _, found, _ = search(probe(1.0), probe, settled=True)
+    found = search(probe(1.0), probe, settled=True).eta
     assert found == pytest.approx(1e-2, rel=1e-6)
 
 
 def test_a_minimum_nearer_than_the_nearest_probe_is_walked_towards_and_never_away_from() -> None:
     """A start more than six strides too far: the step at a rate just measured as too long is not taken."""
     probe, seen = probing(lambda x: (x - 1.0 / 3.0) ** 2)
-    _, found, added = search(probe(1e4), probe, settled=True)
-    assert added == MOST_FITS - 1
+    found = search(probe(1e4), probe, settled=True).eta
+    assert len(seen) == MOST_FITS
     assert found is not None
     assert 1.0 / 3.0 <= found < min(seen)
 
@@ -111,24 +113,31 @@ def test_a_guess_beyond_the_valley_is_probed_nearer_and_a_chosen_rate_is_kept() 
     probe, _ = probing(loss)
     first = probe(1.0)
     assert first.fallback == "no descent"
-    assert search(first, probe, settled=False)[1] == pytest.approx(1e-3, rel=1e-6)
-    assert search(first, probe, settled=True)[1] is None
+    assert search(first, probe, settled=False).eta == pytest.approx(1e-3, rel=1e-6)
+    assert search(first, probe, settled=True).eta is None
 
 
 def test_a_guess_that_harms_little_is_kept_where_the_step_goes_uphill() -> None:
     probe, seen = probing(lambda x: 1.0 + 10.0 * x)
-    assert search(probe(1e-3), probe, settled=False)[1] is None
+    assert search(probe(1e-3), probe, settled=False).eta is None
     assert len(seen) == 1
     # At 0.1 the loss doubles, at 0.025 it rises by a quarter; 0.00625 is the first that stays within a tenth.
-    assert search(probe(0.1), probe, settled=False)[1] == pytest.approx(0.1 / 16)
+    assert search(probe(0.1), probe, settled=False).eta == pytest.approx(0.1 / 16)
 
 
 def test_it_gives_up_after_a_bounded_number_of_probes() -> None:
     probe, seen = probing(lambda x: math.nan)
-    _, found, added = search(probe(1.0), probe, settled=True)
-    assert found is None
+    assert search(probe(1.0), probe, settled=True) == Proposal(None, "not finite")
     assert len(seen) == MOST_FITS
-    assert added == MOST_FITS - 1
+
+
+def stepped(optimizer: torch.optim.Optimizer, theta: nn.Parameter, rule: str, *, settled: bool) -> Update:
+    memory = {**RULES[rule].init(), "settled": int(settled)}
+    update, after = auto_lr_step(
+        optimizer, [theta], lambda: float(theta.detach().square().sum()), rule=RULES[rule], memory=memory
+    )
+    assert after == {"settled": int(settled or update.fallback is None)}
+    return update
 
 
 @pytest.mark.parametrize("lr", [1e-3, 1e-2, 3.0])
@@ -136,7 +145,7 @@ def test_a_step_of_sgd_lands_in_the_minimum_and_keeps_the_rate(lr: float) -> Non
     theta = nn.Parameter(torch.tensor([3.0, -1.0], dtype=torch.float64))
     theta.grad = 2.0 * theta.detach()
     optimizer = torch.optim.SGD([theta], lr=lr)
-    update = auto_lr_step(optimizer, [theta], lambda: float(theta.square().sum()), smoothing="search")
+    update = stepped(optimizer, theta, "search", settled=False)
     assert update.fallback is None
     assert update.eta_new == pytest.approx(0.5, rel=1e-6)
     assert optimizer.param_groups[0]["lr"] == pytest.approx(0.5, rel=1e-6)
@@ -147,7 +156,7 @@ def test_an_ascent_takes_the_optimizers_own_step_at_the_old_rate() -> None:
     theta = nn.Parameter(torch.tensor([3.0, -1.0], dtype=torch.float64))
     theta.grad = -2.0 * theta.detach()
     optimizer = torch.optim.SGD([theta], lr=0.1)
-    update = auto_lr_step(optimizer, [theta], lambda: float(theta.square().sum()), smoothing="search", settled=True)
+    update = stepped(optimizer, theta, "search", settled=True)
     assert (update.fallback, update.eta_new, update.clipped) == ("no descent", 0.1, False)
     torch.testing.assert_close(theta.detach(), torch.tensor([3.6, -1.2], dtype=torch.float64))
 
@@ -157,6 +166,6 @@ def test_trust_searches_freely_once_and_later_at_most_doubles(settled: bool, lan
     theta = nn.Parameter(torch.tensor([3.0, -1.0], dtype=torch.float64))
     theta.grad = 2.0 * theta.detach()
     optimizer = torch.optim.SGD([theta], lr=0.01)
-    update = auto_lr_step(optimizer, [theta], lambda: float(theta.square().sum()), smoothing="trust", settled=settled)
+    update = stepped(optimizer, theta, "trust", settled=settled)
     assert update.eta_new == pytest.approx(landed)
     assert update.clipped is settled

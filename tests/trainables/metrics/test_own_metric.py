@@ -137,6 +137,11 @@ def test_two_metrics_of_one_name_are_refused(run: Callable[..., Any]) -> None:
     assert "two metrics have one name: verbmem; rename one of them" in done.stderr
 
 
+def test_a_metric_called_as_another_column_is_refused(run: Callable[..., Any]) -> None:
+    done = run("import sweeper.columns", brevity=ONE.replace('"evenness"', '"distance"'))
+    assert "a metric has the name of another column: distance; rename the metric" in done.stderr
+
+
 @pytest.mark.parametrize("given", [{}, {"direction": "max", "ideal": 0.5}])
 def test_a_record_says_either_which_way_is_better_or_what_is_ideal(given: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="metric x: give either a direction, max or min, or the value that is ideal"):

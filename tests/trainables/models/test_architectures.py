@@ -13,14 +13,17 @@ import torch
 import transformers
 from torch.nn.functional import cross_entropy
 
+from trainables.auto_lr.rules import RULES
 from trainables.auto_lr.step import auto_lr_step
 from trainables.data.examples import UnlearningData
+from trainables.models.adapters import add_adapter
 from trainables.models.checkpoints import ensure_pad_token, load_model, load_tokenizer, save_model
 from trainables.models.registry import MODELS, TargetRecipe
 from trainables.models.tiny import SLIDING_WINDOW, TWINS, VOCABULARY, make_tiny, tokenizer_for
 from trainables.run.run import UnlearningRun
-from trainables.run.workspace import Workspace, add_adapter
-from trainables.target.target import Target, prepare_target
+from trainables.run.workspace import Workspace
+from trainables.target.prepare import prepare_target
+from trainables.target.target import Target
 from trainables.text.generation import generate_greedy
 from trainables.text.losses import predict, sequence_nll
 from trainables.text.tokens import Tokens, collate, encode_examples
@@ -192,7 +195,7 @@ def test_gradient_checkpointing_changes_no_gradient(twin: Twin, make_spec: Any) 
     batch = collate(twin.sequences, range(6), pad_id=twin.pad_id, device="cpu")
 
     def gradients(checkpointing: bool) -> list[torch.Tensor]:
-        model = twin.workspace.model_for(make_spec(gradient_checkpointing=checkpointing))
+        model = twin.workspace.model_for(gradient_checkpointing=checkpointing)
         assert any(getattr(part, "gradient_checkpointing", False) for part in model.modules()) is checkpointing
         torch.manual_seed(0)  # the same dropout, where the model has it
         predict(model, batch).nll.sum().backward()
@@ -206,7 +209,7 @@ def test_the_adapter_is_on_every_linear_layer_but_the_head_and_starts_as_the_ide
     twin: Twin, make_spec: Any
 ) -> None:
     ids = torch.tensor([twin.sequences[0].ids])
-    adapted = twin.workspace.model_for(make_spec(lora_rank=2)).eval()
+    adapted = twin.workspace.model_for(lora_rank=2).eval()
     with torch.no_grad():
         torch.testing.assert_close(adapted(input_ids=ids).logits, twin.model(input_ids=ids).logits, rtol=0, atol=0)
     layers = {
@@ -255,7 +258,7 @@ def _embeddings(model: Any) -> torch.Tensor:
 def test_tied_embeddings_stay_one_tensor_from_trial_to_trial(twin: Twin, make_spec: Any) -> None:
     tied = twin.name in TIED
     for changes in ({}, {"lora_rank": 2}, {"gradient_checkpointing": True}, {}):
-        model = twin.workspace.model_for(make_spec(**changes))
+        model = twin.workspace.model_for(**changes)
         base = model.get_base_model() if "lora_rank" in changes else model
         assert _is_tied(base) is tied
         assert torch.equal(_embeddings(base), _embeddings(twin.model))
@@ -285,7 +288,7 @@ def test_a_refused_auto_lr_update_moves_tied_embeddings_by_the_optimizers_own_st
     batch = collate(twin.sequences, range(6), pad_id=twin.pad_id, device="cpu")
 
     def step(make: Callable[[torch.optim.Optimizer, Sequence[torch.Tensor]], object]) -> list[torch.Tensor]:
-        model = twin.workspace.model_for(make_spec()).eval()
+        model = twin.workspace.model_for().eval()
         parameters = list(model.parameters())
         optimizer = torch.optim.SGD(parameters, lr=0.5)
         predict(model, batch).nll.mean().backward()
@@ -293,8 +296,8 @@ def test_a_refused_auto_lr_update_moves_tied_embeddings_by_the_optimizers_own_st
         return [parameter.detach().clone() for parameter in parameters]
 
     def refused(optimizer: torch.optim.Optimizer, parameters: Sequence[torch.Tensor]) -> None:
-        fit = auto_lr_step(optimizer, parameters, lambda: 1.0, smoothing="clip")
-        assert fit.fallback == "no descent"
+        update, _ = auto_lr_step(optimizer, parameters, lambda: 1.0, rule=RULES["clip"], memory={})
+        assert update.fallback == "no descent"
 
     plain, probed = step(lambda optimizer, _: optimizer.step()), step(refused)
     for one, two in zip(plain, probed, strict=True):

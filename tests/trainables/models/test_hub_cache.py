@@ -24,7 +24,8 @@ from trainables.models.checkpoints import (
 from trainables.models.hub_cache import fetch_model, hub_commit
 from trainables.models.registry import MODELS, TargetRecipe
 from trainables.spec import TrialSpec
-from trainables.target.target import Target, prepare_target
+from trainables.target.prepare import prepare_target
+from trainables.target.target import Target
 
 PHI = "microsoft/phi-1_5"
 RECIPE = TargetRecipe(lr=1e-3, batch_size=8, epochs=1, stop_when_memorised=False)
@@ -177,7 +178,7 @@ def test_a_cached_target_needs_the_commit_and_no_download(
 
 
 def test_the_targets_lora_rank_makes_another_target_and_zero_is_none() -> None:
-    from trainables.target.target import target_recipe
+    from trainables.target.problem import target_recipe
 
     assert target_recipe(TrialSpec(model="mistral-7b")).lora_rank == 8
     assert target_recipe(TrialSpec(model="mistral-7b", lora_rank=2)).lora_rank == 8

@@ -15,7 +15,8 @@ from dog import DoG
 from prodigyopt import Prodigy
 from torch import Tensor, nn
 
-from trainables.run.distance_optimizers import distance_columns, make_distance_optimizer, run_away
+from trainables.run.distance_optimizers import make_distance_optimizer
+from trainables.run.divergence import Diverged, check_distance, distance_columns
 from trainables.run.optimizers import LR_FREE, OPTIMIZER_INFO
 from trainables.run.reports import Status
 from trainables.run.run import UnlearningRun
@@ -78,7 +79,7 @@ def test_the_distance_and_the_gradient_of_millions_of_weights_keep_float64_accur
     (group,) = optimizer.param_groups
     assert float(group["rbar"]) == pytest.approx(1e-6 * (1.0 + length), rel=1e-9)
     assert float(group["G"]) == pytest.approx(length**2, rel=1e-9)
-    assert run_away(optimizer) is None
+    check_distance(optimizer, "at step 1")
     assert group["start_length"] == pytest.approx(1.0 + length, rel=1e-9)
     with torch.no_grad():
         parameter.copy_(2 * values)
@@ -143,12 +144,15 @@ def test_a_run_resumes_bit_for_bit_and_reports_its_distance(
 def test_ascent_of_a_quadratic_runs_away_and_descent_does_not(name: str) -> None:
     down, up = made(name, growth=1.5), made(name, growth=1.5)
     quadratic(down, 300)
-    assert run_away(down) is None
-    steps = 0
-    while run_away(up) is None and steps < 2000:
-        quadratic(up, 1, sign=-1.0)
-        steps += 1
-    assert "ran away" in str(run_away(up))
+    check_distance(down, "at step 300")
+
+    def ascend() -> None:
+        for step in range(2000):
+            quadratic(up, 1, sign=-1.0)
+            check_distance(up, f"at step {step}")
+
+    with pytest.raises(Diverged, match=r"ran away: .* at step \d+"):
+        ascend()
 
 
 @pytest.mark.parametrize("name", LR_FREE)

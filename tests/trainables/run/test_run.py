@@ -66,7 +66,7 @@ def referred(target: Target) -> Workspace:
 def gradients_by_hand(referred: Workspace, known_network: PhiForCausalLM, make_spec: MakeSpec) -> dict[str, Any]:
     """float64: ``L_R``, ``L_F`` and the gradients of ``L_R``, ``-L_F`` and NPO(beta=0.5) over the whole sets."""
     model = copy.deepcopy(known_network).double().eval()
-    forget, retain = referred.train_sets(make_spec())
+    forget, retain = referred.train_sets(max_length=64)
     mean_r = torch.cat(_losses_by_hand(model, retain)).mean()
     mean_f = torch.cat(_losses_by_hand(model, forget)).mean()
     sums = torch.stack([nll.sum() for nll in _losses_by_hand(model, forget)])
@@ -165,7 +165,7 @@ def test_clipping_shortens_the_combined_direction(
 def test_every_method_runs_to_finite_scores_and_forgets_where_it_should(
     workspace: Workspace, make_spec: MakeSpec, method: str
 ) -> None:
-    start = workspace.evaluator(make_spec()).losses(workspace.model_for(make_spec()))
+    start = workspace.evaluator(max_length=64, batch_size=32).losses(workspace.model_for())
     options = {"c": 0.5} if method == "gdiff" else {}
     reports = finish(UnlearningRun(make_spec(method=method, options=options, lr=3e-3, epochs=3), workspace))
     assert [report.epoch for report in reports] == [1.0, 2.0, 3.0]
@@ -199,7 +199,7 @@ def test_a_method_that_keeps_the_retain_set_keeps_more_of_it_than_ascent(
 def test_the_last_report_is_that_of_the_model_handed_over(workspace: Workspace, make_spec: MakeSpec) -> None:
     run = UnlearningRun(make_spec(method="ngdiff", lr=3e-3), workspace)
     last = finish(run)[-1]
-    evaluator = workspace.evaluator(run.spec)
+    evaluator = workspace.evaluator(max_length=64, batch_size=32)
     assert evaluator.losses(run.model) == last.losses
     assert evaluator.final(run.model) == last.final
 
@@ -236,7 +236,7 @@ def _batches_seen(
     spec: TrialSpec, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
     """The forget batches and the retain batches of a run, in order."""
-    forget, retain = workspace.train_sets(spec)
+    forget, retain = workspace.train_sets(max_length=64)
     seen: dict[int, list[tuple[int, ...]]] = {id(forget): [], id(retain): []}
 
     make_batch = workspace.batch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,8 @@ import pytest
 import torch
 from transformers import PhiForCausalLM
 
-from trainables.auto_lr.step import UPDATE_COLUMNS, fit_parabola
+from trainables.auto_lr.parabola import fit_parabola
+from trainables.auto_lr.step import UPDATE_COLUMNS
 from trainables.models.checkpoints import save_model
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
@@ -52,7 +54,7 @@ def test_an_auto_lr_step_is_the_adamw_step_at_the_rate_of_the_fitted_parabola(
         with torch.no_grad():
             for parameter, step in zip(moved.parameters(), delta, strict=True):
                 parameter.add_(step.double(), alpha=scale)
-        return float(torch.cat([exact_nll(moved, item) for item in workspace.train_sets(spec)[1]]).mean())
+        return float(torch.cat([exact_nll(moved, item) for item in workspace.train_sets(max_length=64)[1]]).mean())
 
     zero, plus, minus = retain_loss(0.0), retain_loss(1.0), retain_loss(-1.0)
     slope, curvature = (minus - plus) / (2 * eta), (minus + plus - 2 * zero) / eta**2
@@ -122,7 +124,10 @@ def test_every_update_is_reported_once_with_the_losses_it_saw(workspace: Workspa
     )
     for before, after in itertools.pairwise(updates):  # in between, nobody else changes the rate
         assert after["eta"] == before["eta_new"]
-    assert sum(update["fallback"] is not None for update in updates) == len(updates) - run.auto_lr.counts.updates
+    counted = Counter((update["fallback"] or "updates").replace(" ", "_") for update in updates)
+    counted["clipped"] = sum(update["clipped"] for update in updates)
+    assert run.auto_lr.counts == {name: counted[name] for name in run.auto_lr.counts}
+    assert counted.total() - counted["clipped"] == len(updates)
 
 
 def test_the_forget_loss_at_the_probes_is_that_of_the_moved_weights_and_only_logged(
@@ -140,7 +145,7 @@ def test_the_forget_loss_at_the_probes_is_that_of_the_moved_weights_and_only_log
             for parameter, old, new in zip(moved.parameters(), start.parameters(), after.parameters(), strict=True):
                 share = update["eta"] / update["eta_new"]
                 parameter.copy_(old.double() + scale * share * (new.double() - old.double()))
-        losses = torch.cat([exact_nll(moved, item) for item in workspace.train_sets(spec)[0]])
+        losses = torch.cat([exact_nll(moved, item) for item in workspace.train_sets(max_length=64)[0]])
         assert update[name] == pytest.approx(float(losses.mean()), rel=1e-4)
     silent = UnlearningRun(replace(spec, auto_lr_log_forget=False), workspace)
     (report,) = finish(silent)
@@ -177,7 +182,7 @@ def test_a_probe_on_several_batches_is_the_mean_over_all_their_tokens(
     run = UnlearningRun(spec, workspace)
     start = copy.deepcopy(run.model).double()
     (report,) = finish(run)
-    chosen = [run.auto_lr._probes[number][0] for number in range(4, 8)]
+    chosen = [run.auto_lr._fresh[number][0] for number in range(4, 8)]
     assert len(set(chosen)) > 1
-    losses = torch.cat([exact_nll(start, workspace.train_sets(spec)[1][index]) for index in chosen])
+    losses = torch.cat([exact_nll(start, workspace.train_sets(max_length=64)[1][index]) for index in chosen])
     assert report.auto_lr[0]["loss_zero"] == pytest.approx(float(losses.mean()), rel=1e-5)

@@ -53,7 +53,7 @@ RUNS: dict[str, dict[str, Any]] = {
 def test_every_objective_raises_the_forget_loss(workspace: Workspace, make_spec: MakeSpec, name: str) -> None:
     spec = make_spec(**{"lr": 5e-3, "epochs": 4, **RUNS[name]})
     assert spec.problems() == []
-    start = workspace.evaluator(spec).losses(workspace.model_for(make_spec()))
+    start = workspace.evaluator(max_length=64, batch_size=32).losses(workspace.model_for())
     last = list(UnlearningRun(spec, workspace))[-1]
     assert last.status is Status.FINISHED
     assert all(math.isfinite(value) for value in last.training.values())
@@ -94,14 +94,12 @@ def _nll(model: PhiForCausalLM, sequences: Sequence[Tokens]) -> list[float]:
 
 
 @pytest.fixture
-def step(workspace: Workspace, make_spec: MakeSpec) -> Callable[..., tuple[StepLosses, PhiForCausalLM, TrialSpec]]:
+def step(workspace: Workspace, make_spec: MakeSpec) -> Callable[..., tuple[StepLosses, Any]]:
     """Makes the losses of a spec with a model that has moved away from the target."""
 
-    def make(**changes: Any) -> tuple[StepLosses, PhiForCausalLM, TrialSpec]:
-        spec = make_spec(**changes)
-        model: Any = workspace.model_for(spec)
-        losses = StepLosses(spec, workspace, model)
-        return losses, _moved(model), spec
+    def make(**changes: Any) -> tuple[StepLosses, Any]:
+        run = UnlearningRun(make_spec(**changes), workspace)
+        return run.losses, _moved(run.model)
 
     return make
 
@@ -112,8 +110,8 @@ INDICES = [5, 0, 3]
 def test_dpo_compares_each_question_with_its_own_refusal_and_with_the_target(
     step: Any, workspace: Workspace, known_network: PhiForCausalLM, tokenizer: Any
 ) -> None:
-    losses, model, spec = step(method="dpo", options={"beta": 0.3})
-    forget, _ = workspace.train_sets(spec)
+    losses, model = step(method="dpo", options={"beta": 0.3})
+    forget, _ = workspace.train_sets(max_length=64)
     questions = [workspace.target.data.forget[index].question for index in INDICES]
     answers = [forget[index] for index in INDICES]
     refused = [encode(tokenizer, question, refusal(question), max_length=64) for question in questions]
@@ -132,16 +130,15 @@ def test_dpo_compares_each_question_with_its_own_refusal_and_with_the_target(
 
 
 def test_dpo_starts_at_two_log_two_over_beta(workspace: Workspace, make_spec: MakeSpec) -> None:
-    spec = make_spec(method="dpo", options={"beta": 0.5})
-    losses = StepLosses(spec, workspace, workspace.model_for(spec))
+    losses = UnlearningRun(make_spec(method="dpo", options={"beta": 0.5}), workspace).losses
     assert float(losses.forget(INDICES).detach()) == pytest.approx(2 * math.log(2) / 0.5, rel=1e-4)
 
 
 def test_undial_distils_the_targets_adjusted_prediction(
     step: Any, workspace: Workspace, known_network: PhiForCausalLM
 ) -> None:
-    losses, model, spec = step(method="undial", options={"beta": 4.0})
-    forget, _ = workspace.train_sets(spec)
+    losses, model = step(method="undial", options={"beta": 4.0})
+    forget, _ = workspace.train_sets(max_length=64)
     terms = []
     for tokens in (forget[index] for index in INDICES):
         logits, labels, _ = _forward(model, tokens)
@@ -151,8 +148,8 @@ def test_undial_distils_the_targets_adjusted_prediction(
 
 
 def test_kl_is_that_of_the_target_to_the_model(step: Any, workspace: Workspace, known_network: PhiForCausalLM) -> None:
-    losses, model, spec = step(method="ngdiff", retain_objective="kl")
-    _, retain = workspace.train_sets(spec)
+    losses, model = step(method="ngdiff", retain_objective="kl")
+    _, retain = workspace.train_sets(max_length=64)
     terms = [
         kl_div(
             _forward(model, tokens)[0].log_softmax(dim=1),
@@ -167,8 +164,8 @@ def test_kl_is_that_of_the_target_to_the_model(step: Any, workspace: Workspace, 
 def test_rmu_steers_every_token_to_the_seeds_direction_and_keeps_the_retain_sets_states(
     step: Any, workspace: Workspace, known_network: PhiForCausalLM
 ) -> None:
-    losses, model, spec = step(method="rmu+ngdiff", options={"scale": 3.0, "layer": 0}, seed=4)
-    forget, retain = workspace.train_sets(spec)
+    losses, model = step(method="rmu+ngdiff", options={"scale": 3.0, "layer": 0}, seed=4)
+    forget, retain = workspace.train_sets(max_length=64)
     aim = 3.0 * unit_direction(32, seed=4).double()
     steered = torch.cat([_forward(model, forget[index])[2] for index in INDICES])
     assert float(losses.forget(INDICES).detach()) == pytest.approx(
@@ -186,8 +183,7 @@ def test_a_run_that_starts_at_the_target_starts_at_zero_kl_and_zero_distance(
 ) -> None:
     for changes in ({"method": "gd", "retain_objective": "kl"}, {"method": "rmu"}):
         for more in ({}, {"dtype": "bf16"}, {"lora_rank": 2}):
-            spec = make_spec(**changes, **more)
-            losses = StepLosses(spec, workspace, workspace.model_for(spec))
+            losses = UnlearningRun(make_spec(**changes, **more), workspace).losses
             assert float(losses.retain(INDICES).detach()) == 0.0
 
 
@@ -219,7 +215,7 @@ def test_the_adapter_switched_off_is_the_frozen_copy(workspace: Workspace, make_
         with workspace.frozen_target() as target:
             return target(input_ids=ids).logits
 
-    workspace.model_for(make_spec(method="undial"))
+    workspace.model_for(with_frozen_target=True)
     copied = targets_logits()
     run = UnlearningRun(make_spec(method="undial", lora_rank=2, lr=2e-2), workspace)
     assert torch.equal(targets_logits(), copied)
@@ -265,13 +261,15 @@ def test_the_refusals_are_scored_once_per_workspace_by_the_target(
 ) -> None:
     workspace = Workspace(target, device="cpu")
     spec = make_spec(method="dpo")
-    workspace.model_for(make_spec())
+    list(UnlearningRun(make_spec(max_steps=1), workspace))
     assert not workspace._refusals
     list(UnlearningRun(replace(spec, lr=1e-2), workspace))
-    sequences, nll = workspace.refusals(spec)
+    sequences, nll = workspace.refusals(max_length=64, batch_size=32)
     assert nll == pytest.approx(_nll(known_network, sequences), rel=1e-4)
-    _moved(workspace.model_for(replace(spec, seed=3)))
-    assert workspace.refusals(replace(spec, seed=3))[1] is nll
+    moved = _moved(UnlearningRun(replace(spec, seed=3), workspace).model)
+    before = _digest(moved)
+    assert workspace.refusals(max_length=64, batch_size=32)[1] is nll
+    assert _digest(moved) == before
 
 
 @pytest.mark.parametrize("method", ["npo", "dpo"])
@@ -295,7 +293,7 @@ def test_autolr_probes_cross_entropy_under_every_retain_objective(workspace: Wor
     for changes in ({"method": "ngdiff"}, {"method": "ngdiff", "retain_objective": "kl"}, {"method": "rmu"}):
         spec = make_spec(**changes, auto_lr="on", auto_lr_probe="same", auto_lr_every=1, batch_size=8, max_steps=1)
         (report,) = UnlearningRun(spec, workspace)
-        start = workspace.evaluator(spec).losses(workspace.model_for(spec))
+        start = workspace.evaluator(max_length=64, batch_size=32).losses(workspace.model_for())
         assert report.auto_lr[0]["loss_zero"] == pytest.approx(start["retain_loss"], rel=1e-5)
 
 

@@ -44,15 +44,3 @@ def test_probes_of_the_learning_rate_are_no_training_batches(workspace: Workspac
         return [report.padding for report in UnlearningRun(make_spec(batch_size=3, **changes), workspace)]
 
     assert shares(auto_lr="on", auto_lr_every=1) == shares()
-
-
-def test_a_state_of_before_padding_was_counted_goes_on(workspace: Workspace, make_spec: MakeSpec) -> None:
-    run = UnlearningRun(make_spec(), workspace)
-    next(run)
-    state = run.state_dict()
-    del state["padding"]
-    resumed = UnlearningRun(make_spec(), workspace)
-    resumed.load_state_dict(state)
-    (report,) = list(resumed)
-    assert report.status == "finished"
-    assert report.padding is not None

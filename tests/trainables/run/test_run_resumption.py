@@ -216,4 +216,4 @@ def test_lora_leaves_the_base_alone_and_its_checkpoint_is_an_adapter_peft_loads(
     with torch.no_grad():
         torch.testing.assert_close(loaded(input_ids=ids).logits, run.model.eval()(input_ids=ids).logits)
         assert not torch.allclose(loaded(input_ids=ids).logits, known_network(input_ids=ids).logits, atol=1e-2)
-    assert workspace.evaluator(run.spec).losses(loaded) == pytest.approx(last.losses, rel=1e-5)
+    assert workspace.evaluator(max_length=64, batch_size=32).losses(loaded) == pytest.approx(last.losses, rel=1e-5)

@@ -14,8 +14,9 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, PhiForCausalLM
 
 from trainables.data.examples import UnlearningData
+from trainables.models.adapters import add_adapter
 from trainables.models.checkpoints import save_model
-from trainables.run.workspace import Workspace, add_adapter
+from trainables.run.workspace import Workspace
 from trainables.target.target import Target
 from trainables.text.tokens import encode_examples
 
@@ -35,12 +36,10 @@ def _ruin(model: Any) -> None:
         parameter.requires_grad_(False)
 
 
-def test_every_trial_starts_from_the_weights_of_the_target(
-    workspace: Workspace, known_network: PhiForCausalLM, make_spec: Any
-) -> None:
+def test_every_trial_starts_from_the_weights_of_the_target(workspace: Workspace, known_network: PhiForCausalLM) -> None:
     expected = _digest(known_network.state_dict())
     for _ in range(3):
-        model = workspace.model_for(make_spec())
+        model = workspace.model_for()
         assert _digest(model.state_dict()) == expected
         assert model.training
         assert all(parameter.requires_grad and parameter.grad is None for parameter in model.parameters())
@@ -48,9 +47,9 @@ def test_every_trial_starts_from_the_weights_of_the_target(
 
 
 def test_with_lora_only_the_adapter_is_trained_and_it_starts_as_the_identity(
-    workspace: Workspace, known_network: PhiForCausalLM, make_spec: Any
+    workspace: Workspace, known_network: PhiForCausalLM
 ) -> None:
-    model = workspace.model_for(make_spec(lora_rank=2))
+    model = workspace.model_for(lora_rank=2)
     trained = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
     assert trained
     assert all("lora_" in name for name in trained)
@@ -58,11 +57,9 @@ def test_with_lora_only_the_adapter_is_trained_and_it_starts_as_the_identity(
     assert torch.equal(model(input_ids=ids).logits, known_network(input_ids=ids).logits)
 
 
-def test_the_adapter_is_a_function_of_the_seed_and_leaves_the_generator_alone(
-    workspace: Workspace, make_spec: Any
-) -> None:
+def test_the_adapter_is_a_function_of_the_seed_and_leaves_the_generator_alone(workspace: Workspace) -> None:
     def adapter(seed: int) -> dict[str, Tensor]:
-        model = workspace.model_for(make_spec(lora_rank=2, seed=seed))
+        model = workspace.model_for(lora_rank=2, seed=seed)
         return {name: value.clone() for name, value in model.state_dict().items() if "lora_A" in name}
 
     torch.manual_seed(5)
@@ -74,11 +71,11 @@ def test_the_adapter_is_a_function_of_the_seed_and_leaves_the_generator_alone(
 
 
 def test_after_a_lora_trial_the_whole_model_is_back(
-    workspace: Workspace, known_network: PhiForCausalLM, make_spec: Any, tmp_path: Path
+    workspace: Workspace, known_network: PhiForCausalLM, tmp_path: Path
 ) -> None:
     for rank in (2, 3):
-        _ruin(workspace.model_for(make_spec(lora_rank=rank)))
-    model = workspace.model_for(make_spec())
+        _ruin(workspace.model_for(lora_rank=rank))
+    model = workspace.model_for()
     assert _digest(model.state_dict()) == _digest(known_network.state_dict())
     assert all(parameter.requires_grad for parameter in model.parameters())
     save_model(model, workspace.tokenizer, tmp_path / "whole")
@@ -95,12 +92,12 @@ def test_the_adapter_leaves_the_output_layer_out(make_network: Any) -> None:
 
 @pytest.mark.parametrize("rank", [None, 2])
 def test_gradient_checkpointing_changes_no_gradient_and_is_switched_off_again(
-    workspace: Workspace, make_spec: Any, rank: int | None
+    workspace: Workspace, rank: int | None
 ) -> None:
     ids = torch.arange(20)[None, :]
 
     def gradients(checkpointing: bool) -> list[Tensor]:
-        model = workspace.model_for(make_spec(gradient_checkpointing=checkpointing, lora_rank=rank))
+        model = workspace.model_for(gradient_checkpointing=checkpointing, lora_rank=rank)
         assert any(getattr(part, "gradient_checkpointing", False) for part in model.modules()) is checkpointing
         model(input_ids=ids, labels=ids, use_cache=False).loss.backward()
         found = [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
@@ -113,11 +110,11 @@ def test_gradient_checkpointing_changes_no_gradient_and_is_switched_off_again(
         assert torch.equal(again, plain)
 
 
-def test_checkpointing_under_an_adapter_leaves_no_hooks_to_later_trials(target: Target, make_spec: Any) -> None:
+def test_checkpointing_under_an_adapter_leaves_no_hooks_to_later_trials(target: Target) -> None:
     workspace = Workspace(target, device="cpu")
 
     def hooks_and_whether_embeddings_require_gradients(**changes: Any) -> tuple[int, bool]:
-        model = workspace.model_for(make_spec(**changes))
+        model = workspace.model_for(**changes)
         embeddings = model.get_input_embeddings()
         return len(embeddings._forward_hooks), embeddings(torch.arange(3)).requires_grad
 
@@ -131,16 +128,17 @@ def test_checkpointing_under_an_adapter_leaves_no_hooks_to_later_trials(target: 
 
 
 def test_the_data_are_tokenised_once_per_length(
-    workspace: Workspace, tiny_data: UnlearningData, tokenizer: Any, make_spec: Any
+    workspace: Workspace, tiny_data: UnlearningData, tokenizer: Any
 ) -> None:
-    forget, retain = workspace.train_sets(make_spec())
+    forget, retain = workspace.train_sets(max_length=64)
     assert forget == encode_examples(tokenizer, tiny_data.forget, max_length=64)
     assert retain == encode_examples(tokenizer, tiny_data.retain, max_length=64)
-    assert workspace.train_sets(make_spec(seed=1)) is workspace.train_sets(make_spec())
+    assert workspace.train_sets(max_length=64) is workspace.train_sets(max_length=64)
     longest = max(map(len, forget))
-    assert max(map(len, workspace.train_sets(make_spec(max_length=longest - 1))[0])) == longest - 1
-    assert workspace.evaluator(make_spec(seed=1)) is workspace.evaluator(make_spec())
-    assert workspace.evaluator(make_spec(eval_batch_size=3)) is not workspace.evaluator(make_spec())
+    assert max(map(len, workspace.train_sets(max_length=longest - 1)[0])) == longest - 1
+    evaluator = workspace.evaluator(max_length=64, batch_size=32)
+    assert workspace.evaluator(max_length=64, batch_size=32) is evaluator
+    assert workspace.evaluator(max_length=64, batch_size=3) is not evaluator
 
 
 @pytest.mark.parametrize("name", ["resid_pdrop", "embd_pdrop", "attention_dropout"])

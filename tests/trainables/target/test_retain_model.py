@@ -22,7 +22,8 @@ from trainables.models.registry import TargetRecipe
 from trainables.scoring.evaluator import Evaluator
 from trainables.spec import TrialSpec
 from trainables.target.finetune import Progress, TargetError
-from trainables.target.target import Target, prepare_target
+from trainables.target.prepare import prepare_target
+from trainables.target.target import Target
 
 RECIPE = TargetRecipe(lr=1e-3, batch_size=4, epochs=3, stop_when_memorised=False)
 Prepare = Callable[..., tuple[Target, list[Progress]]]

@@ -14,15 +14,17 @@ import torch
 from transformers import PhiForCausalLM
 
 import trainables.models.tiny
-import trainables.target.target
+import trainables.target.training
 from trainables.data.examples import UnlearningData
 from trainables.models.checkpoints import LoadError, load_model, save_model
 from trainables.models.registry import MODELS, TargetRecipe
 from trainables.scoring.evaluator import Evaluator
 from trainables.spec import TrialSpec
-from trainables.target.cache_keys import folder_digest
+from trainables.target.cache import cache_folder, folder_digest
 from trainables.target.finetune import Progress, TargetError
-from trainables.target.target import Target, cache_folder, prepare_target, target_recipe
+from trainables.target.prepare import prepare_target
+from trainables.target.problem import target_recipe
+from trainables.target.target import Target
 from trainables.text.tokens import encode_examples
 
 RECIPE = TargetRecipe(lr=1e-3, batch_size=8, epochs=2, stop_when_memorised=False)
@@ -186,7 +188,7 @@ def test_an_interrupted_save_leaves_no_folder(prepare: Preparation, monkeypatch:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(trainables.target.target, "write_model", half_a_save)
+        patched.setattr(trainables.target.training, "write_model", half_a_save)
         with pytest.raises(KeyboardInterrupt):
             prepare()
     assert prepare.folders == []

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 from transformers import GPT2Config, GPT2LMHeadModel
 
+from trainables.models.adapters import add_adapter
 from trainables.objectives import OBJECTIVES, HiddenBatch
 from trainables.objectives.retain import hidden_distance
 from trainables.objectives.rmu import layer_index
-from trainables.run.workspace import add_adapter
 from trainables.text.hidden import block_output, decoder_blocks, unit_direction
 from trainables.text.tokens import Tokens, collate
 

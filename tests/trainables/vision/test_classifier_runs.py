@@ -20,7 +20,8 @@ from trainables.run.reports import Report, Status
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.spec import TrialSpec
-from trainables.target.target import Target, prepare_target
+from trainables.target.prepare import prepare_target
+from trainables.target.target import Target
 
 MakeSpec = Callable[..., TrialSpec]
 OF_TEXTS = ("dpo", "rmu")
@@ -35,7 +36,7 @@ def finish(run: UnlearningRun) -> list[Report]:
 @pytest.fixture
 def batches(workspace: Workspace, monkeypatch: pytest.MonkeyPatch, make_spec: MakeSpec) -> list[Any]:
     """``(set, rows)`` of every batch made while a test runs, in order: the set is "forget" or "retain"."""
-    forget, _ = workspace.train_sets(make_spec())
+    forget, _ = workspace.train_sets(max_length=64)
     make_batch, seen = workspace.batch, []
 
     def recording(items: Any, indices: Any) -> Any:
@@ -80,7 +81,7 @@ def test_every_method_runs_on_images(method: str, workspace: Workspace, make_spe
 
 
 def test_unlearning_lowers_the_forget_accuracy_and_keeps_the_other(workspace: Workspace, make_spec: MakeSpec) -> None:
-    before = workspace.evaluator(make_spec()).final(workspace.model_for(make_spec()).eval())
+    before = workspace.evaluator(max_length=64, batch_size=32).final(workspace.model_for().eval())
     last = finish(UnlearningRun(make_spec(method="ngdiff", epochs=15, lr=3e-3), workspace))[-1]
     assert before["forget_accuracy"] > 0.8
     assert last.final["forget_accuracy"] < 0.3
@@ -93,7 +94,7 @@ def test_npo_starts_from_the_targets_own_likelihoods(
     # At the target, in eval mode, every NLL equals its reference: the loss is -(2/beta) log sigmoid(0).
     run = UnlearningRun(make_spec(method="npo", options={"beta": 0.5}), workspace)
     run.model.eval()
-    assert float(run._losses.forget(range(5))) == pytest.approx(2 / 0.5 * math.log(2), rel=1e-4)
+    assert float(run.losses.forget(range(5))) == pytest.approx(2 / 0.5 * math.log(2), rel=1e-4)
 
 
 # Batch statistics ----------------------------------------------------------------------------------------------------

@@ -1,19 +1,25 @@
-"""What the files in the cache are named by: hashes of the content of models, data and recipes, and of nothing else."""
+"""The cache: where it is, and what its files are named by, content of models, data and recipes and nothing else."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+from collections.abc import Callable
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
+from typing import Any
 
-from trainables.models.hub_cache import hub_commit
-from trainables.models.registry import find_model
-from trainables.spec import TrialSpec
+from search_spaces.durable import write_whole
 from trainables.target.finetune import TargetError
 
 FORMAT = 2
 """Part of every cache key: raised when the recipe's meaning or the cached files change."""
+
+
+def cache_folder() -> Path:
+    """``$XDG_CACHE_HOME/sweeper``, or ``~/.cache/sweeper``."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sweeper"
 
 
 def digest(*parts: object) -> str:
@@ -47,11 +53,8 @@ def folder_digest(folder: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def base_identity(spec: TrialSpec) -> str:
-    """What the base model is, whatever it is called: its files' digest, its commit, or the name of one made here."""
-    if spec.model_path is not None:
-        return folder_digest(Path(spec.model_path))
-    info = find_model(spec.model)
-    if info.hub_id is not None:
-        return f"{info.hub_id}@{hub_commit(info.hub_id)}"
-    return f"{info.name}:{info.hub_id}"
+def stored(path: Path, compute: Callable[[], object]) -> Any:
+    """The JSON in ``path``; computed, and written all at once, where it is not there: others may do so meanwhile."""
+    if not path.is_file():
+        write_whole(path, json.dumps(compute()))  # with NaN, which reads back as such
+    return json.loads(path.read_text())

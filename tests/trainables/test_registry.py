@@ -1,0 +1,66 @@
+"""A weighting or an objective is one file: dropped into its package it is in the registry, after those listed."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from trainables import objectives, weightings
+from trainables.registry import entries
+from trainables.testing.objectives import check_objective
+from trainables.testing.weightings import check_weighting
+
+TOY_WEIGHTING = '''
+from trainables.weightings.base import Gramian, Needs, Weighting, Weights, of_gramian
+
+def weights(gramian: Gramian) -> Weights:
+    """Of unit sum, more for the shorter gradient, by the squares of the norms."""
+    total = gramian.rr + gramian.ff
+    return Weights(gramian.ff / total, gramian.rr / total) if total else Weights(0.5, 0.5)
+
+WEIGHTING = Weighting("toy", "(|g_f|^2, |g_r|^2)/sum", Needs.GRAMIAN, of_gramian(weights), "Toy et al. 2025")
+'''
+
+TOY_OBJECTIVE = """
+from trainables.objectives.base import ForgetObjective
+
+OBJECTIVE = ForgetObjective(
+    "toy", "-mean NLL per sequence", "Toy et al. 2025", loss=lambda batch, options: -batch.token_nll.sum(dim=1).mean()
+)
+"""
+
+
+@pytest.fixture
+def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder whose files are modules of both packages."""
+    before = set(sys.modules)
+    for package in (weightings, objectives):
+        monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
+    importlib.invalidate_caches()
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+def test_a_new_weighting_is_one_file(room: Path) -> None:
+    (room / "toy.py").write_text(TOY_WEIGHTING)
+    found = entries(weightings.__name__, weightings.__path__, "WEIGHTING", first=list(weightings.WEIGHTINGS))
+    assert list(found) == [*weightings.WEIGHTINGS, "toy"]
+    check_weighting(found["toy"], symmetric=True)
+
+
+def test_a_new_objective_is_one_file(room: Path) -> None:
+    (room / "toy.py").write_text(TOY_OBJECTIVE)
+    found = entries(objectives.__name__, objectives.__path__, "OBJECTIVE", first=list(objectives.OBJECTIVES))
+    assert list(found) == [*objectives.OBJECTIVES, "toy"]
+    check_objective(found["toy"])
+
+
+def test_two_files_of_one_name_and_a_listed_one_that_is_missing_are_refused(room: Path) -> None:
+    (room / "again.py").write_text(TOY_WEIGHTING.replace('"toy"', '"ngdiff"'))
+    with pytest.raises(ValueError, match=r"defined twice: \['ngdiff'\]; listed and not there: \['gone'\]"):
+        entries(weightings.__name__, weightings.__path__, "WEIGHTING", first=["gd", "gone"])

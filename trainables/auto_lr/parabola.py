@@ -1,0 +1,51 @@
+"""The parabola of the retain loss along the step, whose minimum is the learning rate AutoLR looks for (paper, Eq. 8).
+
+Along ``theta - x d`` the retain loss is ``L0 - x G + x^2 H / 2``, minimal at ``eta* = G / H``. With ``L+ = L_R(theta -
+eta d)`` and ``L- = L_R(theta + eta d)``, both free of gradients,
+
+    G = (L- - L+) / (2 eta)        H = (L- + L+ - 2 L0) / eta^2.
+
+The paper's Algorithm 1 probes ``theta ± eta d`` in the other order, which yields minus the step; this module does not.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """One fitted parabola: probed losses, slope ``G``, curvature ``H``, ``eta*`` or the reason there is none.
+
+    The reasons: ``not finite`` (a probe was NaN or infinite), ``no descent`` (``G <= 0``: the step does not lower
+    ``L_R``), ``no curvature`` (``H <= 0``: no minimum).
+    """
+
+    eta: float
+    loss_zero: float
+    loss_plus: float
+    loss_minus: float
+    slope: float
+    curvature: float
+    eta_star: float | None
+    fallback: str | None
+
+
+def fit_parabola(eta: float, loss_zero: float, loss_plus: float, loss_minus: float) -> Fit:
+    """The closed form above, in float64; ``eta > 0``."""
+    slope = (loss_minus - loss_plus) / (2.0 * eta)
+    curvature = (loss_minus + loss_plus - 2.0 * loss_zero) / eta**2
+    fallback = None
+    if not (math.isfinite(slope) and math.isfinite(curvature)):
+        fallback = "not finite"
+    elif slope <= 0.0:
+        fallback = "no descent"
+    elif curvature <= 0.0:
+        fallback = "no curvature"
+    eta_star = None
+    if fallback is None:
+        eta_star = slope / curvature
+        if not (math.isfinite(eta_star) and eta_star > 0.0):
+            eta_star, fallback = None, "not finite"
+    return Fit(eta, loss_zero, loss_plus, loss_minus, slope, curvature, eta_star, fallback)

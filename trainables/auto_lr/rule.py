@@ -1,0 +1,56 @@
+"""What a rule of AutoLR is: a pure map from its memory and the parabolas it sees to the new learning rate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from trainables.auto_lr.parabola import Fit
+
+Memory = Mapping[str, float]
+"""What a rule remembers between updates: JSON-able, replaced and never mutated, saved with the run."""
+
+Probe = Callable[[float], Fit]
+"""Fits a parabola at another distance from theta; two evaluations of ``L_R``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a rule wants of one update: the new rate, or None to keep the present one for ``reason``."""
+
+    eta: float | None
+    reason: str | None = None
+
+
+Propose = Callable[[Memory, Fit, Probe], tuple[Proposal, Memory]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule, as an entry of the table.
+
+    ``propose(memory, fit, probe) -> (proposal, new_memory)`` is pure but for its probes. ``fit`` is the parabola at the
+    present rate, ``fit.eta``. ``init()`` makes the memory of a run that has not updated yet.
+    ``probes_further``: whether ``propose`` ever probes, so that an update may cost more than two forward passes.
+    """
+
+    name: str
+    formula: str
+    citation: str
+    propose: Propose
+    init: Callable[[], Memory] = dict
+    probes_further: bool = False
+
+
+def of_one_fit(choose: Callable[[float, float], float]) -> Propose:
+    """The ``propose`` of a rule that is ``choose(eta, eta*)`` wherever the fit has a minimum ahead, without memory."""
+
+    def propose(memory: Memory, fit: Fit, probe: Probe) -> tuple[Proposal, Memory]:
+        return Proposal(None if fit.eta_star is None else choose(fit.eta, fit.eta_star), fit.fallback), memory
+
+    return propose
+
+
+def within_twice(eta: float, wanted: float) -> float:
+    """``wanted`` clipped to ``[eta/2, 2 eta]``."""
+    return min(max(wanted, eta / 2.0), 2.0 * eta)

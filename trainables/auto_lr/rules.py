@@ -1,0 +1,41 @@
+"""AutoLR's rules by name, and the retain batches they may be asked to probe. Adding a rule is an entry here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from trainables.auto_lr.rule import Rule, of_one_fit, within_twice
+from trainables.auto_lr.search import SEARCH, TRUST_REGION
+
+_PAPER = (
+    "Bu, Jin et al., Unlearning as multi-task optimization: A normalized gradient difference approach with an "
+    "adaptive learning rate, NAACL 2025 (arXiv:2410.22086)"
+)
+_GEN = "Bu and Xu, Gradient descent with generalized Newton's method, 2024 (arXiv:2407.02772), released code"
+
+RULES: Mapping[str, Rule] = MappingProxyType(
+    {
+        rule.name: rule
+        for rule in (
+            Rule("paper", "eta*", _PAPER, of_one_fit(lambda eta, wanted: wanted)),
+            Rule("clip", "eta* clipped to [eta/2, 2 eta]", _GEN + ", its clipping alone", of_one_fit(within_twice)),
+            Rule(
+                name="official",
+                formula="0.9 eta + 0.1 (eta* clipped to [eta/2, 2 eta])",
+                citation=_GEN,
+                propose=of_one_fit(lambda eta, wanted: 0.9 * eta + 0.1 * within_twice(eta, wanted)),
+            ),
+            SEARCH,
+            TRUST_REGION,
+        )
+    }
+)
+
+PROBES: Mapping[str, str] = MappingProxyType(
+    {
+        "same": "the retain batch that the step's own gradient comes from, as in the paper",
+        "fresh": "retain batches that the step has not seen, as in the released code of GeN",
+    }
+)
+"""What is probed, by name."""

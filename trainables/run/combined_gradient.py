@@ -1,0 +1,104 @@
+"""From the two losses to the direction of the step, in as few backward passes as the weighting allows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from trainables.run.divergence import finite
+from trainables.run.gradients import combine_, gramian, norm, take_gradient
+from trainables.weightings import Gramian, Losses, Needs, State, Weighting, Weights
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Parameter
+
+Loss = Callable[[], "Tensor"]
+"""A forward pass: a scalar to minimise, with its graph."""
+
+Columns = dict[str, float]
+
+
+def combined_gradient(
+    parameters: Sequence[Parameter],
+    retain_loss: Loss,
+    forget_loss: Loss,
+    weighting: Weighting,
+    state: State,
+    *,
+    options: Mapping[str, float],
+    unit: bool,
+    when: str,
+) -> tuple[Columns, State]:
+    """Leave ``d = w_r g_r + w_f g_f``, or what the method makes of the two gradients, in ``p.grad``.
+
+    Args:
+        state: the weighting's; the new one is returned.
+        options: a value for every option of the weighting.
+        unit: scale the weights to sum to 1.
+        when: ends the sentence where a number is not finite, such as ``at step 3``.
+
+    Returns:
+        what was measured, as columns of history.csv, and the weighting's new state.
+
+    Raises:
+        Diverged: a loss or a gradient is not finite.
+    """
+
+    def weigh(losses: Losses, inner: Gramian | None) -> tuple[Weights, State]:
+        weights, new = weighting.weigh(losses, inner, state, options)
+        return (weights.unit() if unit else weights), new
+
+    if weighting.needs in (Needs.RETAIN_ONLY, Needs.FORGET_ONLY):
+        side, loss = ("retain", retain_loss) if weighting.needs is Needs.RETAIN_ONLY else ("forget", forget_loss)
+        columns = _one_loss(side, loss(), when)
+    elif weighting.needs is Needs.LOSSES:
+        retain, forget = retain_loss(), forget_loss()
+        losses, columns = _finite_losses(retain, forget, when)
+        weights, state = weigh(losses, None)
+        (weights.retain * retain + weights.forget * forget).backward()
+        columns |= _share(weights)
+    else:
+        (retain := retain_loss()).backward()
+        g_r = take_gradient(parameters)
+        (forget := forget_loss()).backward()
+        g_f = take_gradient(parameters)
+        losses, columns = _finite_losses(retain, forget, when)
+        inner = gramian(g_r, g_f)
+        finite(inner.rr, "the squared norm of the retain gradient", when)
+        finite(inner.ff, "the squared norm of the forget gradient", when)
+        columns |= {"grad_norm_retain": inner.rho, "grad_norm_forget": inner.phi, "grad_cosine": -inner.k}
+        if weighting.combine is None:
+            weights, state = weigh(losses, inner)
+            combine_(parameters, g_r, g_f, weights)
+            columns |= _share(weights)
+        else:
+            direction, state = weighting.combine(g_r, g_f, state, options)
+            for parameter, part in zip(parameters, direction, strict=True):
+                parameter.grad = part
+    length = norm([parameter.grad for parameter in parameters])
+    return columns | {"grad_norm": finite(length, "the norm of the step's gradient", when)}, state
+
+
+def _one_loss(side: str, loss: Tensor, when: str) -> Columns:
+    """The gradient of one loss, under a weighting that is 1 for it and 0 for the other; the weights' sum is 1."""
+    loss.backward()
+    return {
+        f"train_{side}_loss": finite(loss.item(), f"the {side} loss", when),
+        "c_t": 1.0 if side == "retain" else 0.0,
+    }
+
+
+def _finite_losses(retain: Tensor, forget: Tensor, when: str) -> tuple[Losses, Columns]:
+    import torch
+
+    losses = Losses(*torch.stack((retain.detach(), forget.detach())).tolist())  # one transfer to the host
+    finite(losses.retain, "the retain loss", when)
+    finite(losses.forget, "the forget loss", when)
+    return losses, {"train_retain_loss": losses.retain, "train_forget_loss": losses.forget}
+
+
+def _share(weights: Weights) -> Columns:
+    """``c_t``, where the weights have one."""
+    return {} if math.isnan(weights.c) else {"c_t": weights.c}

@@ -1,0 +1,56 @@
+"""When a run counts as diverged: a number that is none any more, or a distance estimate that has run away."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from trainables.run.gradients import total_norm
+
+if TYPE_CHECKING:
+    from torch.optim import Optimizer
+
+
+class Diverged(Exception):
+    """A loss or gradient became NaN or infinite, or a distance ran away; the message says which and where."""
+
+
+def finite(value: float, what: str, when: str) -> float:
+    """``value``, or :class:`Diverged` where it is NaN or infinite."""
+    if not math.isfinite(value):
+        raise Diverged(f"{what} is {value} {when}")
+    return value
+
+
+def distance_columns(optimizer: Optimizer) -> dict[str, float]:
+    """``distance``, and ``effective_lr``, which multiplies the direction.
+
+    Empty before a first step, and of an optimizer that does not estimate its distance to the solution.
+    """
+    group = optimizer.param_groups[0]
+    if "d" in group:
+        return {"distance": float(group["d"]), "effective_lr": float(group["d"] * group["lr"])}
+    if "rbar" in group:
+        return {"distance": float(group["rbar"]), "effective_lr": float(group["eta"][0])}
+    return {}
+
+
+def check_distance(optimizer: Optimizer, when: str) -> None:
+    """Raise :class:`Diverged` where the distance estimate has run away.
+
+    Limits: 10 for prodigy and dadapt-adam, whose every step then moves each weight by about 10; ten times ``1 + |x_0|``
+    for dog and dowg, whose estimate is a distance from the start.
+    """
+    group = optimizer.param_groups[0]
+    columns = distance_columns(optimizer)
+    if columns:
+        distance = columns["distance"]
+        limit = 10.0 if "d" in group else 10.0 * _start_length(group)
+        if not distance <= limit:  # nor is NaN
+            raise Diverged(f"the optimizer's distance estimate ran away: {distance:g}, over {limit:g} {when}")
+
+
+def _start_length(group: dict[str, Any]) -> float:
+    if "start_length" not in group:
+        group["start_length"] = 1.0 + float(total_norm(group["init_buffer"]))
+    return float(group["start_length"])

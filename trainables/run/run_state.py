@@ -1,0 +1,47 @@
+"""The parts of a run's state that are torch's: copies in host memory of weights, optimizer and random generators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from torch.optim import Optimizer
+
+
+def torch_state(model: torch.nn.Module, optimizer: Optimizer) -> dict[str, Any]:
+    """What is trained, the buffers, the optimizer's state and the generators': a snapshot nobody's steps change."""
+    return {
+        "parameters": _host_copies([part for part in model.parameters() if part.requires_grad]),
+        "buffers": _host_copies(list(model.buffers())),
+        "optimizer": _host_copies(optimizer.state_dict()),
+        "rng": torch.get_rng_state(),
+        "cuda_rng": [torch.cuda.get_rng_state()] if torch.cuda.is_available() else [],
+    }
+
+
+def load_torch_state(state: Mapping[str, Any], model: torch.nn.Module, optimizer: Optimizer) -> None:
+    """Put everything back where :func:`torch_state` found it; the state itself is only copied from."""
+    trained = [part for part in model.parameters() if part.requires_grad]
+    with torch.no_grad():
+        for part, value in zip(trained, state["parameters"], strict=True):
+            part.copy_(value)
+        for buffer, value in zip(model.buffers(), state["buffers"], strict=True):
+            buffer.copy_(value)
+    optimizer.load_state_dict(_host_copies(state["optimizer"]))  # it would keep the tensors it is given
+    torch.set_rng_state(state["rng"])
+    if state["cuda_rng"]:
+        torch.cuda.set_rng_state(state["cuda_rng"][0])
+
+
+def _host_copies(values: Any) -> Any:
+    """The nested lists and dictionaries with every tensor copied to host memory."""
+    if isinstance(values, torch.Tensor):
+        return values.detach().to("cpu", copy=True)
+    if isinstance(values, dict):
+        return {key: _host_copies(value) for key, value in values.items()}
+    if isinstance(values, (list, tuple)):
+        return type(values)(_host_copies(value) for value in values)
+    return values

@@ -1,0 +1,126 @@
+"""Making the target and the retain model, or finding them in the cache: where a spec enters this room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache as once
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trainables.modality import ModelEvaluator
+from trainables.models.checkpoints import loading
+from trainables.models.registry import TargetRecipe
+from trainables.spec import TrialSpec
+from trainables.target.cache import FORMAT, cache_folder, digest, folder_digest, stored
+from trainables.target.finetune import Progress
+from trainables.target.problem import Problem, problem_of
+from trainables.target.retain_model import retain_model, retain_values
+from trainables.target.target import Target
+from trainables.target.training import trained
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel
+
+
+def default_device() -> str:
+    """``cuda`` where there is one, else ``cpu``."""
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def prepare_target(
+    spec: TrialSpec,
+    *,
+    recipe: TargetRecipe | None = None,
+    device: torch.device | str | None = None,
+    cache: Path | None = None,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+) -> Target:
+    """The target for a spec: taken from the cache, from ``target_path``, or fine-tuned now.
+
+    Args:
+        recipe: how to fine-tune, default :func:`~trainables.target.problem.target_recipe`.
+        device: where to train and score, default the GPU if there is one.
+        cache: default :func:`~trainables.target.cache.cache_folder`.
+        on_progress: called after every epoch.
+
+    Raises:
+        DataError, TargetError, LoadError: with a plain sentence.
+    """
+    cache, device = cache or cache_folder(), device or default_device()
+    problem = problem_of(spec, recipe=recipe)
+    retain = retain_values(problem, cache=cache, device=device, on_progress=on_progress)
+    if problem.target_path is not None:
+        folder, name = problem.target_path, folder_digest(problem.target_path)
+    else:
+        name = problem.trained_key
+        folder = cache / "targets" / name
+        trained(problem, folder, data=problem.data, device=device, on_progress=on_progress)
+    classes = _classes(problem, folder)
+    key = digest(FORMAT, name, problem.data, problem.max_length, problem.info.template)
+
+    @once
+    def loaded() -> tuple[PreTrainedModel, Any, ModelEvaluator]:
+        model = problem.modality.load_model(folder).to(device)
+        processor = problem.modality.load_processor(folder)
+        return model, processor, problem.evaluator(model, processor, device=device)
+
+    def own_scores() -> dict[str, object]:
+        model, processor, evaluator = loaded()
+        forget = problem.modality.encode(processor, problem.data.forget, max_length=problem.max_length)
+        reference, _ = problem.modality.nll(
+            model, forget, processor=processor, batch_size=problem.batch_size, device=device
+        )
+        return {"baseline": evaluator.losses(model) | evaluator.final(model), "reference_nll": reference}
+
+    def chosen_metrics() -> dict[str, float]:
+        model, _, evaluator = loaded()
+        return dict(evaluator.measure(model, problem.measured(), retain=retain).metrics)
+
+    known = stored(cache / "baselines" / f"{key}.json", own_scores)
+    baseline = known["baseline"]
+    if problem.metrics:
+        key = key if retain is None else digest(FORMAT, key, retain.key)
+        baseline |= stored(cache / "baselines" / f"{digest(FORMAT, key, problem.measured())}.json", chosen_metrics)
+    return Target(
+        key=key,
+        path=str(folder.resolve()),
+        data=problem.data,
+        vocabulary_size=classes,
+        baseline=baseline,
+        reference_nll=tuple(known["reference_nll"]),
+        template=problem.info.template,
+        retain=retain,
+        left_out=problem.left_out,
+    )
+
+
+def make_retain_model(
+    spec: TrialSpec,
+    *,
+    recipe: TargetRecipe | None = None,
+    cache: Path | None = None,
+    device: torch.device | str | None = None,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+) -> Path:
+    """The folder of the spec's retain model, whatever the data: in the cache, or trained now.
+
+    Raises:
+        DataError, TargetError, LoadError: with a plain sentence.
+    """
+    return retain_model(
+        problem_of(spec, recipe=recipe),
+        cache=cache or cache_folder(),
+        device=device or default_device(),
+        on_progress=on_progress,
+    )
+
+
+def _classes(problem: Problem, folder: Path) -> int:
+    from transformers import AutoConfig
+
+    with loading(folder):
+        configuration = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+        return problem.modality.classes(configuration)

@@ -1,0 +1,92 @@
+"""From a base model to a fine-tuned one in a folder of the cache, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from search_spaces.durable import staged
+from trainables.data import ProblemData
+from trainables.models.adapters import add_adapter
+from trainables.models.checkpoints import write_model
+from trainables.models.hub_cache import fetch_model
+from trainables.models.registry import MODELS, is_hub_id
+from trainables.target.finetune import Progress, TargetError, finetune
+from trainables.target.problem import Problem
+from trainables.target.training_state import TrainingState
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel
+
+
+def trained(
+    problem: Problem,
+    folder: Path,
+    *,
+    data: ProblemData,
+    device: torch.device | str,
+    on_progress: Callable[[Progress], None],
+) -> Path:
+    """``folder``, with the problem's base model fine-tuned on ``data.full`` in it, now or before.
+
+    Training goes on where a killed one was last saved.
+
+    Raises:
+        TargetError, LoadError: with a plain sentence.
+    """
+    if (folder / "target.json").is_file():
+        return folder
+    modality, recipe = problem.modality, problem.recipe
+    model, processor = load_base(problem)
+    model.to(device)
+    if recipe.lora_rank is not None:
+        model = add_adapter(model, rank=recipe.lora_rank, seed=0)
+    evaluator = problem.evaluator(model, processor, device=device, data=data)
+    epochs = finetune(
+        model,
+        modality.encode(processor, data.full, max_length=problem.max_length),
+        recipe=recipe,
+        modality=modality,
+        processor=processor,
+        device=device,
+        seed=0,
+        memorised=lambda trained: modality.memorised(evaluator, trained),
+        on_progress=on_progress,
+        state=(state := TrainingState(folder.parent.with_name("unfinished") / f"{folder.name}.pt")),
+    )
+    if recipe.lora_rank is not None:
+        model = model.merge_and_unload()
+    made_from = {"model": problem.info.name, "base": problem.base, "data": data.name, "recipe": asdict(recipe)}
+    # Where another process finished the same target first, its content is the same.
+    with staged(folder, keep_existing=True) as staging:
+        write_model(model, processor, staging)
+        (staging / "target.json").write_text(json.dumps({**made_from, "epochs": epochs}, indent=2))
+    state.discard()
+    return folder
+
+
+def load_base(problem: Problem) -> tuple[PreTrainedModel, Any]:
+    """The model and its processor (tokenizer or image processor) fine-tuning starts from.
+
+    Raises:
+        TargetError: the model is unknown.
+        LoadError: it cannot be loaded.
+    """
+    info, modality, folder = problem.info, problem.modality, problem.base_folder
+    if folder is None:
+        if info.name not in MODELS and not is_hub_id(info.name):
+            raise TargetError(
+                f"unknown model '{info.name}': expected one of {', '.join(MODELS)}, a hub id ORGANISATION/NAME, "
+                "or a model_path"
+            )
+        if info.modality != modality.name:
+            raise TargetError(
+                f"model '{info.name}' is none of the {modality.models}, as {problem.data.name} needs; give one in a "
+                "folder as model_path"
+            )
+        folder = fetch_model(info.hub_id) if info.hub_id is not None else None
+    return modality.load_base(info.name, folder, problem.data)

@@ -1,0 +1,31 @@
+"""What the options that a method declares promise, whether of an objective or of a weighting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from search_spaces.fields import Field, defaults
+
+
+def check_options(options: Sequence[Field]) -> None:
+    """Each accepts its default and its bounds, and nothing below.
+
+    Raises:
+        AssertionError: one does not; the message says which.
+    """
+    for option in options:
+        for value in (option.default, *_bounds(option)):
+            assert option.problem(value) is None, f"its own value is refused: {option.problem(value)}"
+        assert option.problem(option.least - 1.0), f"{option.name} accepts {option.least - 1.0:g}, which is too low"
+
+
+def option_values(options: Sequence[Field]) -> Iterator[dict[str, float]]:
+    """The defaults, and then the bounds of each option in turn beside the others' defaults."""
+    usual = defaults(options)
+    yield usual
+    yield from (usual | {option.name: value} for option in options for value in _bounds(option))
+
+
+def _bounds(option: Field) -> tuple[float, float]:
+    """The lowest value and the highest one, or 1000 where there is no such."""
+    return option.above + 1e-9 if option.above > option.low else option.low, min(option.high, 1e3)

@@ -1,0 +1,243 @@
+"""What every weighting promises, as checks on its record. For a weighting of one's own, in one's own tests:
+
+check_weighting(MINE, symmetric=True)
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from search_spaces.fields import defaults
+from trainables.testing.options import check_options, option_values
+from trainables.weightings import Gramian, Losses, Needs, State, Weighting, Weights
+
+_NORMS = (0.0, 1e-150, 1e-6, 0.3, 1.0, 1.7, 1e6, 1e150)
+_COSINES = (-1.0, 1e-12 - 1.0, -0.9, 0.0, 0.3, 0.999, 1.0 - 1e-12, 1.0 - 1e-16, 1.0)
+_LOSSES = (0.0, 1e-310, -1e-30, 1.0, -2.0, 100.0, 1e30)
+
+Step = tuple[Losses, Gramian]
+
+
+def check_weighting(
+    weighting: Weighting, *, non_negative: bool = True, scale_free: bool = True, symmetric: bool = False
+) -> None:
+    """All of the checks below that apply to what the weighting needs.
+
+    Args:
+        non_negative: no weight is ever below 0.
+        scale_free: of a function of the Gramian: scaling both gradients alike keeps the direction of the step.
+        symmetric: of a function of the Gramian: exchanging the two tasks exchanges the weights.
+
+    Raises:
+        AssertionError: a promise is broken; the message says which.
+    """
+    check_record(weighting)
+    if weighting.needs is Needs.GRADIENTS:
+        check_combination(weighting)
+        return
+    check_needs(weighting)
+    check_weights(weighting, non_negative=non_negative)
+    check_purity(weighting)
+    check_state(weighting)
+    check_nan(weighting)
+    if weighting.needs is Needs.GRAMIAN:
+        if scale_free:
+            check_scale(weighting)
+        if symmetric:
+            check_symmetry(weighting)
+
+
+def check_record(weighting: Weighting) -> None:
+    """A listing can show the method in a line; its options accept their default and their bounds, nothing outside."""
+    assert 0 < len(weighting.formula) < 100, f"the formula must have 1 to 99 characters, has {len(weighting.formula)}"
+    assert "\n" not in weighting.formula + weighting.citation, "formula and citation are a line each"
+    assert any(part in weighting.citation for part in ("19", "20")), "the citation names no year"
+    check_options(weighting.options)
+
+
+def check_needs(weighting: Weighting) -> None:
+    """The Gramian is demanded exactly by the methods that declare it; the others have weights without it."""
+    arguments = (Losses(1.0, -1.0), None, weighting.init(7), defaults(weighting.options))
+    if weighting.needs is not Needs.GRAMIAN:
+        weights, _ = weighting.weigh(*arguments)
+        assert weights.retain + weights.forget > 0, f"losses of 1 and -1 have no weight: {weights}"
+        return
+    assert _refuses(weighting, *arguments), "it declares to need the Gramian: without one 'weigh' must raise ValueError"
+
+
+def check_weights(weighting: Weighting, *, non_negative: bool) -> None:
+    """Finite weights at any scale, angle and history, zero and parallel gradients, and at the bounds of the options."""
+    for options in option_values(weighting.options):
+        for taken in _histories(60):
+            for weights in _run(weighting, taken, options=options):
+                found = f"{weights} after {taken} with {options}"
+                assert math.isfinite(weights.retain), f"the weights must be finite: {found}"
+                assert math.isfinite(weights.forget), f"the weights must be finite: {found}"
+                if non_negative:
+                    assert min(weights.retain, weights.forget) >= 0.0, f"no weight may be negative: {found}"
+
+
+def check_purity(weighting: Weighting) -> None:
+    """Same arguments, same result; the arguments stay as they are."""
+    options = defaults(weighting.options)
+    for taken in _histories(30):
+        state = weighting.init(7)
+        for losses, gramian in taken:
+            given = dict(state), dict(options)
+            first = weighting.weigh(losses, gramian, *given)
+            assert given == (state, options), "the state or the options were changed: return new ones"
+            assert weighting.weigh(losses, gramian, *given) == first, f"not a function of {losses}, {gramian}"
+            state = first[1]
+
+
+def check_state(weighting: Weighting) -> None:
+    """A run resumed from its state as JSON goes on as if it had not been interrupted."""
+    histories = list(_histories(60))
+    for before, after in zip(histories[::2], histories[1::2], strict=True):
+        state = weighting.init(7)
+        for losses, gramian in before:
+            _, state = weighting.weigh(losses, gramian, state, defaults(weighting.options))
+        restored = json.loads(json.dumps(dict(state), allow_nan=False))
+        whole = _run(weighting, [*before, *after])
+        assert _run(weighting, after, restored) == whole[len(before) :], f"the state {restored} is not all it remembers"
+
+
+def check_nan(weighting: Weighting) -> None:
+    """A NaN is never turned into a number, by a method that looks at what it is given."""
+
+    def weigh(losses: Losses, gramian: Gramian) -> tuple[Weights, State]:
+        return weighting.weigh(losses, gramian, weighting.init(7), defaults(weighting.options))
+
+    nan = math.nan
+    weights, state = weigh(Losses(nan, nan), Gramian(nan, nan, nan))
+    looks = weigh(Losses(1.0, -2.0), _gramian(0.3, 1.7, 0.3)) != weigh(Losses(3.0, -0.5), _gramian(2.0, 0.1, -0.9))
+    kept = any(math.isnan(value) for value in (weights.retain, weights.forget, *state.values()))
+    assert kept or not looks, f"a NaN became {weights}"
+
+
+def check_scale(weighting: Weighting) -> None:
+    """Scaling both gradients alike never changes the direction."""
+    for cosine in (-0.999, -0.6, 0.0, 0.3, 0.999):
+        small = _gramian(0.3, 1.7, cosine)
+        for scale in (2.0**-300, 2.0**-20, 2.0**20, 2.0**300):
+            large = _gramian(0.3 * scale, 1.7 * scale, cosine)
+            for before, after in zip(
+                _run(weighting, [(Losses(1.0, -2.0), small)] * 3),
+                _run(weighting, [(Losses(1.0, -2.0), large)] * 3),
+                strict=True,
+            ):
+                same = _close(_direction(before, small), _direction(after, large), 1e-12)
+                assert same, f"gradients {scale:g} times as long at a cosine of {cosine} give another direction"
+
+
+def check_symmetry(weighting: Weighting) -> None:
+    """Exchanging the tasks exchanges the weights, over a first step of equal losses and a second one of others."""
+    draw = random.Random("symmetry")
+    for _ in range(30):
+        rho, phi = 10.0 ** draw.uniform(-6.0, 6.0), 10.0 ** draw.uniform(-6.0, 6.0)
+        cosine, one, other = draw.uniform(-0.999, 0.999), draw.uniform(0.1, 10.0), draw.uniform(0.1, 10.0)
+        straight = [(losses, _gramian(rho, phi, cosine)) for losses in (Losses(1.0, 1.0), Losses(one, other))]
+        swapped = [(losses, _gramian(phi, rho, cosine)) for losses in (Losses(1.0, 1.0), Losses(other, one))]
+        for mine, theirs in zip(_run(weighting, straight), _run(weighting, swapped), strict=True):
+            same = _close((mine.retain, mine.forget), (theirs.forget, theirs.retain), 1e-9)
+            assert same, f"exchanging the tasks turns {mine} into {theirs}"
+
+
+def check_combination(weighting: Weighting) -> None:
+    """``combine`` is there, finite, pure and resumable, and ``weigh`` says that there are no weights."""
+    import torch
+
+    combine, options = weighting.combine, defaults(weighting.options)
+    assert combine is not None, "it declares to act on the gradients and has no 'combine'"
+    refused = _refuses(weighting, Losses(1.0, -1.0), None, weighting.init(7), options)
+    assert refused, "a method that acts on the gradients has no weights: 'weigh' must raise ValueError"
+
+    def gradients(number: int) -> list[torch.Tensor | None]:
+        generator = torch.Generator().manual_seed(number)
+        return [torch.randn(3, 4, generator=generator), torch.randn(5, generator=generator).zero_()]
+
+    state = weighting.init(7)
+    for step in range(3):
+        retain, forget = [*gradients(step), None, None], [*gradients(step + 10), torch.ones(2), None]
+        again = json.loads(json.dumps(dict(state), allow_nan=False))
+        direction, new = combine(copy.deepcopy(retain), copy.deepcopy(forget), state, options)
+        assert direction[-1] is None, "what neither loss depends on has no direction"
+        for part, shape in zip(direction[:-1], ((3, 4), (5,), (2,)), strict=True):
+            assert part is not None, "what one of the losses depends on has a direction"
+            assert tuple(part.shape) == shape, "the direction has the shapes of the parameters"
+            assert bool(part.isfinite().all()), "the direction is finite"
+        repeated, same = combine(copy.deepcopy(retain), copy.deepcopy(forget), again, options)
+        assert dict(same) == dict(new), "not a function of the state as JSON has it"
+        for one, other in zip(direction[:-1], repeated[:-1], strict=True):
+            repeats = one is not None and other is not None and torch.equal(one, other)
+            assert repeats, "the same arguments give another direction"
+        state = new
+
+
+# What the checks are made of -----------------------------------------------------------------------------------------
+
+
+def _histories(number: int) -> Iterator[list[Step]]:
+    """Runs of one to four steps, half of whose numbers are extremes; always the same ones."""
+    draw = random.Random("histories")
+
+    def one(extremes: Sequence[float], usual: float) -> float:
+        return draw.choice(extremes) if draw.random() < 0.5 else usual
+
+    for _ in range(number):
+        yield [
+            (
+                Losses(one(_LOSSES, draw.uniform(-100.0, 100.0)), one(_LOSSES, draw.uniform(-100.0, 100.0))),
+                _gramian(
+                    one(_NORMS, 10.0 ** draw.uniform(-6.0, 6.0)),
+                    one(_NORMS, 10.0 ** draw.uniform(-6.0, 6.0)),
+                    one(_COSINES, draw.uniform(-1.0, 1.0)),
+                ),
+            )
+            for _ in range(draw.randint(1, 4))
+        ]
+
+
+def _refuses(weighting: Weighting, *arguments: Any) -> bool:
+    try:
+        weighting.weigh(*arguments)
+    except ValueError:
+        return True
+    return False
+
+
+def _gramian(rho: float, phi: float, cosine: float) -> Gramian:
+    return Gramian(rho * rho, cosine * rho * phi, phi * phi)
+
+
+def _run(
+    weighting: Weighting,
+    taken: Sequence[Step],
+    state: State | None = None,
+    *,
+    options: Mapping[str, float] | None = None,
+) -> list[Weights]:
+    """The weights of consecutive steps."""
+    state = weighting.init(7) if state is None else state
+    options = defaults(weighting.options) if options is None else options
+    weights = []
+    for losses, gramian in taken:
+        step, state = weighting.weigh(losses, gramian, state, options)
+        weights.append(step)
+    return weights
+
+
+def _direction(weights: Weights, gramian: Gramian) -> tuple[float, float]:
+    """The share of each gradient in d, as a unit vector: what stays when d is rescaled."""
+    retain, forget = weights.retain * gramian.rho, weights.forget * gramian.phi
+    length = math.hypot(retain, forget)
+    return retain / length, forget / length
+
+
+def _close(one: tuple[float, float], other: tuple[float, float], tolerance: float) -> bool:
+    return all(math.isclose(a, b, rel_tol=tolerance) for a, b in zip(one, other, strict=True))
