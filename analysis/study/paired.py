@@ -1,4 +1,7 @@
-"""Whether one treatment is better than another on the same seeds: interval, exact test, correction for many tests."""
+"""Whether one treatment is better than another on the same seeds: interval, exact test, correction for many tests.
+
+Every function raises an AnalysisError for a difference that is NaN or infinite, and for too few of them.
+"""
 
 from __future__ import annotations
 
@@ -46,28 +49,17 @@ class PairedResult:
 
 
 def paired(differences: npt.ArrayLike, *, confidence: float = 0.95) -> PairedResult:
-    """Interval and test for the mean of per-seed ``differences``, shape (n,).
-
-    Raises:
-        AnalysisError: a difference is NaN or infinite.
-    """
+    """Interval and test for the mean of per-seed ``differences``, shape (n,)."""
     values = _checked(differences)
     n = len(values)
     if n == 0:
         return PairedResult(0, math.nan, None, None, confidence, None, True)
-    mean = float(values.mean())
-    low = high = None
-    if n > 1:
-        low, high = t_interval(values, confidence=confidence)
-    return PairedResult(n, mean, low, high, confidence, sign_flip_p(values), n <= _MOST_EXACT)
+    low, high = t_interval(values, confidence=confidence) if n > 1 else (None, None)
+    return PairedResult(n, float(values.mean()), low, high, confidence, sign_flip_p(values), n <= _MOST_EXACT)
 
 
 def t_interval(differences: npt.ArrayLike, *, confidence: float = 0.95) -> tuple[float, float]:
-    """``mean ± t(n-1) s / sqrt(n)`` of at least two differences.
-
-    Raises:
-        AnalysisError: fewer than two, or one is NaN or infinite.
-    """
+    """``mean ± t(n-1) s / sqrt(n)`` of at least two differences."""
     values = _checked(differences)
     if len(values) < 2:
         raise AnalysisError(f"an interval needs at least 2 pairs, got {len(values)}")
@@ -79,9 +71,6 @@ def sign_flip_p(differences: npt.ArrayLike, *, seed: int = 0, draws: int = 100_0
     """Two-sided p-value of the mean under independent sign flips (Fisher 1935): share of flips at least as far from 0.
 
     All 2^n flips up to n = 22; above, ``draws`` random ones with the observed one counted in.
-
-    Raises:
-        AnalysisError: no differences, or one is NaN or infinite.
     """
     values = _checked(differences)
     if len(values) == 0:

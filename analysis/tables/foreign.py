@@ -41,7 +41,7 @@ def read_foreign(path: Path, columns: Columns, *, sweep: str, objectives: Sequen
     if not path.is_file():
         raise AnalysisError(f"{path} is no file: expected a sweep's folder or a CSV with named columns")
     rows = read_rows(path, required=("method",), growing=False)
-    if not rows.columns:
+    if path.stat().st_size == 0:
         raise AnalysisError(f"{path} is empty: expected a header with a column method and the metrics")
     names = _names(path, rows)
     trials = typed_trials(path, rows, columns, sweep, elsewhere=True)

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from analysis.data_table import DataTable
     from analysis.study.lr_study import LrStudy
+    from analysis.words import DataTable
 
 
 def write_lr_study(out: Path) -> LrStudy:
