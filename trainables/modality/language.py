@@ -107,7 +107,8 @@ class Language:
         device: torch.device | str,
     ) -> tuple[list[float], list[int]]:
         """Per sequence its summed NLL and the number of its supervised tokens."""
-        return sequence_nll(model, items, pad_id=pad_id(processor), batch_size=batch_size, device=device)
+        found = sequence_nll(model, items, pad_id=pad_id(processor), batch_size=batch_size, device=device)
+        return found.totals.tolist(), found.counts.astype(int).tolist()
 
     def evaluator(
         self,

@@ -37,20 +37,32 @@ def test_losses_are_means_over_tokens_in_float64(
     assert tuple(found) == LOSS_METRICS
     assert found["forget_loss"] == pytest.approx(mean(tiny_data.forget), rel=1e-5)
     assert found["retain_loss"] == pytest.approx(mean(tiny_data.retain), rel=1e-5)
+
+
+def test_where_no_token_is_above_a_random_guess_the_capped_loss_is_the_loss(
+    known_network: PhiForCausalLM, tokenizer: Any, tiny_data: UnlearningData
+) -> None:
+    found = _evaluator(tiny_data, tokenizer).losses(known_network)
     assert found["forget_loss_capped"] == found["forget_loss"]
 
 
-def test_the_forget_loss_is_capped_at_a_random_guess(
-    known_network: PhiForCausalLM, make_network: Any, tokenizer: Any, tiny_data: UnlearningData
+@pytest.mark.parametrize("scale", [1.0, 200.0, 1e6])
+def test_every_token_of_the_forget_set_counts_for_at_most_a_random_guess(
+    make_network: Any, tokenizer: Any, tiny_data: UnlearningData, exact_nll: Any, scale: float
 ) -> None:
+    """Against every token's loss in float64: the mean is far above the guess, and what is still known is seen."""
     ruined = make_network(seed=2)
     with torch.no_grad():
-        ruined.lm_head.weight.mul_(200.0)
+        ruined.lm_head.weight.mul_(scale)
+        ruined.lm_head.bias[tokenizer.eos_token_id] = 1e8 if scale > 1 else 0.0
     evaluator = _evaluator(tiny_data, tokenizer)
-    found = evaluator.losses(ruined)
-    assert evaluator.random_guess == pytest.approx(math.log(len(tokenizer)))
-    assert found["forget_loss"] > 2 * evaluator.random_guess
-    assert found["forget_loss_capped"] == evaluator.random_guess
+    found, guess = evaluator.losses(ruined), evaluator.random_guess
+    assert guess == pytest.approx(math.log(len(tokenizer)))
+    each = torch.cat([exact_nll(ruined, item) for item in encode_examples(tokenizer, tiny_data.forget, max_length=64)])
+    assert found["forget_loss"] == pytest.approx(float(each.mean()), rel=1e-5)
+    assert found["forget_loss_capped"] == pytest.approx(float(each.clamp(max=guess).mean()), rel=1e-5)
+    if scale > 1:
+        assert found["forget_loss"] > 2 * guess > 2 * found["forget_loss_capped"]
 
 
 def test_losses_that_are_not_finite_are_nan_and_never_the_cap(
