@@ -8,8 +8,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from trainables.batches import sorted_batches
 from trainables.metrics.losses import ItemLosses
 from trainables.predictions import Predictions, scoring
@@ -56,6 +54,7 @@ def sequence_nll(
     model: PreTrainedModel, sequences: Sequence[Tokens], *, pad_id: int, batch_size: int, device: torch.device | str
 ) -> ItemLosses:
     """The losses of each sequence, in order; the cap is ``ln|V|``, with ``|V|`` the model's logits; in eval mode."""
+    import numpy as np
     import torch
 
     found = np.zeros((3, len(sequences)))
