@@ -101,5 +101,5 @@ class Vision:
 
     def memorised(self, evaluator: ClassificationEvaluator, model: PreTrainedModel) -> bool:
         """Whether the model names nearly every training image's class."""
-        scores = evaluator.final(model)
+        scores = evaluator.measure(model).metrics
         return min(scores["forget_accuracy"], scores["retain_accuracy"]) > MEMORISED_ACCURACY

@@ -75,10 +75,6 @@ class ClassificationEvaluator:
         )
         return values_of(LOSS_METRICS, SetLosses(forget, retain, self.random_guess))
 
-    def final(self, model: PreTrainedModel) -> dict[str, float]:
-        """Accuracies on the forget set, the retain sample, and held-out images of the retained classes if any."""
-        return dict(self.measure(model).metrics)
-
     def measure(
         self,
         model: PreTrainedModel,

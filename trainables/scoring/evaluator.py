@@ -55,10 +55,6 @@ class Evaluator:
             self._last["forget"] = self._last["trained"]
         return values_of(LOSS_METRICS, SetLosses(self._last["trained"], self._last["retain"], self.random_guess))
 
-    def final(self, model: PreTrainedModel) -> dict[str, float]:
-        """The default metrics of a finished model, as far as the data give them; docs/metrics.md has their formulas."""
-        return dict(self.measure(model).metrics)
-
     def measure(
         self,
         model: PreTrainedModel,

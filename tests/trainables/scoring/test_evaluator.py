@@ -97,7 +97,7 @@ def test_verbmem_and_utility_are_the_mean_rouge_of_greedy_answers(
         return float(np.mean([scorer.score(example.answer, said)["rougeL"].recall for example, said in pairs]))
 
     evaluator = _evaluator(tiny_data, tokenizer)
-    found = evaluator.final(half_known)
+    found = evaluator.measure(half_known).metrics
     assert found["verbmem"] == pytest.approx(mean_recall(tiny_data.forget), rel=1e-12)
     assert found["utility"] == pytest.approx(mean_recall(tiny_data.retain), rel=1e-12)
     assert 0.2 < found["verbmem"] < 1.0 > found["utility"]
@@ -121,7 +121,7 @@ def test_truth_ratios_compare_the_paraphrase_with_the_wrong_answers(
             for example in examples
         ]
 
-    found = _evaluator(tiny_data, tokenizer).final(half_known)
+    found = _evaluator(tiny_data, tokenizer).measure(half_known).metrics
     assert set(found) == set(DEFAULT_SET) - {"knowmem", *SETS["accuracy"]}
     on_retain, on_forget = ratios(tiny_data.retain_eval), ratios(tiny_data.forget_eval)
     assert found["truth_ratio"] == pytest.approx(sum(max(0.0, 1 - r) for r in on_retain) / 8, rel=1e-4)
@@ -133,14 +133,18 @@ def test_the_truth_ratio_is_left_out_where_there_are_no_wrong_answers(
 ) -> None:
     plain = tuple(replace(example, perturbed_answers=()) for example in tiny_data.retain)
     data = replace(tiny_data, retain_eval=plain)
-    assert set(_evaluator(data, tokenizer).final(known_network)) == {"verbmem", "utility", "forget_truth_ratio"}
+    assert set(_evaluator(data, tokenizer).measure(known_network).metrics) == {
+        "verbmem",
+        "utility",
+        "forget_truth_ratio",
+    }
 
 
 def test_a_network_that_knows_the_data_scores_so(
     known_network: PhiForCausalLM, tokenizer: Any, tiny_data: UnlearningData
 ) -> None:
     evaluator = _evaluator(tiny_data, tokenizer)
-    scores = evaluator.losses(known_network) | evaluator.final(known_network)
+    scores = {**evaluator.losses(known_network), **evaluator.measure(known_network).metrics}
     assert max(scores["forget_loss"], scores["retain_loss"]) < 0.05
     assert (scores["verbmem"], scores["utility"]) == (1.0, 1.0)
     assert scores["truth_ratio"] > 0.5 > scores["forget_truth_ratio"]
@@ -151,4 +155,4 @@ def test_the_batch_size_of_the_evaluation_does_not_matter(
 ) -> None:
     one, many = (_evaluator(tiny_data, tokenizer, batch_size) for batch_size in (1, 64))
     assert one.losses(half_known) == pytest.approx(many.losses(half_known), rel=1e-5)
-    assert one.final(half_known) == pytest.approx(many.final(half_known), rel=1e-4)
+    assert one.measure(half_known).metrics == pytest.approx(many.measure(half_known).metrics, rel=1e-4)

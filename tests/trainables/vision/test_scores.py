@@ -96,7 +96,7 @@ def test_losses_are_means_over_each_set_and_the_loss_of_a_forget_image_is_capped
 def test_accuracies_are_scikit_learns(
     evaluator: ClassificationEvaluator, network: Any, data: ImageData, plain_input: Any
 ) -> None:
-    final = evaluator.final(network)
+    final = evaluator.measure(network).metrics
     for name, items in zip(SETS["accuracy"], (data.forget, data.retain, data.holdout), strict=True):
         logits, labels = logits_of(network, plain_input, data, items)
         assert final[name] == accuracy_score(labels.numpy(), logits.argmax(dim=1).numpy())
@@ -135,7 +135,7 @@ def test_without_held_out_images_there_is_no_test_accuracy(
 
     bare = replace(data, holdout=ImageSet(data.source, np.empty(0, dtype=np.int64)))
     evaluator = ClassificationEvaluator(bare, processor, classes=10, batch_size=8, device="cpu")
-    assert set(evaluator.final(network)) == {"forget_accuracy", "retain_accuracy"}
+    assert set(evaluator.measure(network).metrics) == {"forget_accuracy", "retain_accuracy"}
 
 
 def test_images_are_of_the_vision_modality_and_every_item_has_length_one(data: ImageData) -> None:
