@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from search_spaces.fields import LOG, LOG_TO_ONE, Field
-from search_spaces.parameters import Choice, Float, Parameter
+from search_spaces.parameters import Choice, Number, Parameter
 from search_spaces.space import Space, SpaceError
 from search_spaces.values import Value, plain_name
 
@@ -63,7 +63,7 @@ def default_space(
         problems.append(f"auto_lr must be one of {', '.join(AUTO_LR)}, got '{auto_lr}'")
     parameters: list[Parameter] = [Choice("method", tuple(methods))]
     parameters.append(Choice("auto_lr", ("off", "on") if auto_lr == "both" else (auto_lr,)))
-    parameters.append(Choice("lr", unique(lr)) if lr else Float("lr", *lr_range, log=True))
+    parameters.append(Choice("lr", unique(lr)) if lr else Number("lr", *lr_range, log=True))
     return checked(parameters + option_parameters(methods, options), problems + foreign_options(methods, options))
 
 
@@ -104,7 +104,7 @@ def option_parameters(methods: Methods, given: Given, *, ranges: bool = True) ->
             found.append(Choice(item.name, unique(given[key]), when=when, key=key))
         elif ranges and (at := item.range) is not None:
             log, log_to_one = at.scale == LOG, at.scale == LOG_TO_ONE
-            found.append(Float(item.name, at.low, at.high, log=log, log_to_one=log_to_one, when=when, key=key))
+            found.append(Number(item.name, at.low, at.high, log=log, log_to_one=log_to_one, when=when, key=key))
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from search_spaces.parameters import Condition, Float, Parameter
+from search_spaces.parameters import Condition, Number, Parameter
 from search_spaces.values import Value, is_value, same
 
 Conditions = list[tuple[str, tuple[Value, ...]]]
@@ -62,7 +62,7 @@ def _condition_fault(
         return f"never applies: it waits for {waited} to be {listed}, but {waited} is {constants[waited]!r}"
     if waited not in earlier:
         return f"its condition is on {waited}, which is not in the space"
-    if isinstance(earlier[waited], Float):
+    if isinstance(awaited := earlier[waited], Number) and not awaited.whole:
         return f"its condition is on {waited}, which is continuous; conditions need values that can be listed"
     if not any(earlier[waited].accepts(value) for value in values):
         return f"never applies: it waits for {waited} to be {listed}, which {waited} never is"

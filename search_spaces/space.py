@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from search_spaces.consistency import relation_problems
-from search_spaces.parameters import Choice, Parameter, is_searched, optuna_name, parameter_from_dict, to_dict
+from search_spaces.parameters import Choice, Parameter, parameter_from_dict, to_dict
 from search_spaces.values import Value, same
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Space:
 
     def distributions(self) -> dict[str, optuna.distributions.BaseDistribution]:
         """Optuna's distribution of every parameter that is searched, by Optuna's names."""
-        return {optuna_name(item): item.distribution() for item in self.parameters if is_searched(item)}
+        return {name: item.distribution() for item in self.parameters if (name := item.optuna_name)}
 
     def problems(self) -> list[str]:
         """Everything wrong with the space, in plain sentences; empty when it can be searched."""
@@ -143,8 +143,8 @@ class Space:
                 misfits.append(f"{parameter.key} cannot be {config[parameter.name]!r}")
             else:
                 value = seen[parameter.key] = config[parameter.name]
-                if is_searched(parameter):
-                    params[optuna_name(parameter)] = parameter.stored(value)
+                if name := parameter.optuna_name:
+                    params[name] = parameter.stored(value)
         own = dict.fromkeys(parameter.name for parameter in self.parameters)
         misfits += [f"{name} does not apply here" for name in own if name in config and name not in expected]
         return params, misfits

@@ -24,7 +24,7 @@ import yaml
 
 from search_spaces.consistency import relation_problems
 from search_spaces.fields import Field, shown
-from search_spaces.parameters import Choice, Float, Int, Parameter
+from search_spaces.parameters import Choice, Number, Parameter
 from search_spaces.space import Space
 from search_spaces.values import Value, is_number, plain_name
 from search_spaces.yaml_nodes import YamlError, compose, line_of, scalar
@@ -161,13 +161,21 @@ class _Reader:
         points = [self._number(key, item) for item in _items(parts["grid"])] if "grid" in parts else []
         if low is None or high is None:
             return None
-        grid = tuple(point for point in points if point is not None)
-        if kind is int:
-            if log_to_one:
-                self._add(node, f"{key}: log_to_one is for shares between 0 and 1, not for whole numbers")
-            whole = tuple(map(int, grid))
-            return Int(plain_name(key), int(low), int(high), log=log, when=when, key=key, grid=whole)
-        return Float(plain_name(key), low, high, log=log, log_to_one=log_to_one, when=when, key=key, grid=grid)
+        whole = kind is int
+        if whole and log_to_one:
+            self._add(node, f"{key}: log_to_one is for shares between 0 and 1, not for whole numbers")
+        low, high, *grid = (int(point) if whole else point for point in (low, high, *points) if point is not None)
+        return Number(
+            plain_name(key),
+            low,
+            high,
+            log=log,
+            log_to_one=log_to_one and not whole,
+            when=when,
+            key=key,
+            grid=tuple(grid),
+            whole=whole,
+        )
 
     def _choice(self, key: str, node: yaml.Node, when: Mapping[str, tuple[Value, ...]]) -> Choice | None:
         values = self._values(key, node)
