@@ -27,6 +27,8 @@ RAY_ENVIRONMENT = {
 class PlacementError(RuntimeError):
     """Trials cannot be placed; the message is a plain sentence for the user."""
 
+    exit_code = 2
+
 
 @dataclass(frozen=True, slots=True)
 class Resources:

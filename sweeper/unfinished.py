@@ -20,6 +20,8 @@ SAVE_SHARE = 0.05
 class OtherRun(Exception):
     """The folder holds an unfinished run that is not this one, or that another process is at; a plain sentence."""
 
+    exit_code = 2
+
 
 @dataclass(frozen=True, slots=True)
 class RunFile:
