@@ -57,19 +57,18 @@ class SweepStudy:
         from optuna.storages import JournalStorage
         from optuna.storages.journal import JournalFileBackend
 
-        optuna.logging.set_verbosity(optuna.logging.WARNING)
         logging.getLogger("optuna").setLevel(logging.ERROR)
+        warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
         log = out / "optuna.log"
         cut_torn_line(log)
         log.with_name(f"{log.name}.lock").unlink(missing_ok=True)  # a killed driver's: the caller holds the folder
-        storage = JournalStorage(JournalFileBackend(str(log)))
         self._space = space
         self._objectives = tuple(objectives)
         self._trials = trials
         self._seeds = tuple(seeds)
         self._study = optuna.create_study(
             study_name=STUDY_NAME,
-            storage=storage,
+            storage=JournalStorage(JournalFileBackend(str(log))),
             directions=["maximize" if item.direction == "max" else "minimize" for item in objectives],
             load_if_exists=True,
         )
@@ -90,6 +89,8 @@ class SweepStudy:
         Trials that have a row but were never told are told now; trials without a row are proposed again, under their
         own ids and with their own values. Returns those.
         """
+        import optuna
+
         for trial in self._asked_trials():
             trial_id = format_id(trial.number)
             if trial_id in rows:
@@ -98,7 +99,7 @@ class SweepStudy:
                 self._again.append(Proposal(trial_id, dict(trial.user_attrs["config"])))
             else:
                 # Killed between Optuna's ask and our record of its values: nothing ran, the number takes a new config.
-                self._again.append(self._propose(trial.number))
+                self._again.append(self._record(optuna.trial.Trial(self._study, trial._trial_id)))
         return list(self._again)
 
     def ask(self) -> Proposal | None:
@@ -108,31 +109,18 @@ class SweepStudy:
         if self.asked >= self._trials:
             return None
         self._enqueue_repetition()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            trial = self._study.ask()
-            return self._record(trial)
+        return self._record(self._study.ask())
 
     def tell(self, trial_id: str, row: Mapping[str, object]) -> None:
         """Report how a trial ended; telling one twice changes nothing."""
         from optuna.trial import TrialState
 
-        number = int(trial_id)
-        status = row.get("status")
         values = [_number(row.get(item.column)) for item in self._objectives]
-        if status == Status.FINISHED and all(map(math.isfinite, values)):
-            self._study.tell(number, values, skip_if_finished=True)
-        elif status == Status.STOPPED:
-            self._study.tell(number, state=TrialState.PRUNED, skip_if_finished=True)
+        if row.get("status") == Status.FINISHED and all(map(math.isfinite, values)):
+            told: dict[str, Any] = {"values": values}
         else:
-            self._study.tell(number, state=TrialState.FAIL, skip_if_finished=True)
-
-    def _propose(self, number: int) -> Proposal:
-        import optuna
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return self._record(optuna.trial.Trial(self._study, self._study.trials[number]._trial_id))
+            told = {"state": TrialState.PRUNED if row.get("status") == Status.STOPPED else TrialState.FAIL}
+        self._study.tell(int(trial_id), **told, skip_if_finished=True)
 
     def _record(self, trial: optuna.trial.Trial) -> Proposal:
         config = self._space.suggest(trial)
@@ -168,22 +156,19 @@ def make_sampler(name: str, *, seed: int, trials: int) -> optuna.samplers.BaseSa
     """Optuna's sampler for a name of :data:`SAMPLERS`; a grid only needs one that never gets asked."""
     import optuna
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        if name == "tpe":
-            startup = max(4, min(10, trials // 3))
-            return optuna.samplers.TPESampler(
-                multivariate=True, group=True, constant_liar=True, n_startup_trials=startup, seed=seed
-            )
-        if name == "nsga2":
-            # Optuna's population of 50 would make a shorter sweep pure random search.
-            # Its uniform crossover over two or three parameters would mostly repeat the parents.
-            return optuna.samplers.NSGAIISampler(
-                population_size=max(4, min(50, trials // 4)),
-                crossover=optuna.samplers.nsgaii.SBXCrossover(),
-                seed=seed,
-            )
-        return optuna.samplers.RandomSampler(seed=seed)
+    if name == "tpe":
+        startup = max(4, min(10, trials // 3))
+        return optuna.samplers.TPESampler(
+            multivariate=True, group=True, constant_liar=True, n_startup_trials=startup, seed=seed
+        )
+    if name == "nsga2":
+        # Optuna's population of 50 would make a shorter sweep pure random search.
+        # Its uniform crossover over two or three parameters would mostly repeat the parents.
+        crossover = optuna.samplers.nsgaii.SBXCrossover()
+        return optuna.samplers.NSGAIISampler(
+            population_size=max(4, min(50, trials // 4)), crossover=crossover, seed=seed
+        )
+    return optuna.samplers.RandomSampler(seed=seed)
 
 
 def format_id(number: int) -> str:

@@ -100,19 +100,16 @@ def _checked(given: dict[str, Any]) -> TrialSpec:
 def _evaluate_log(eval_log: str, retain_eval_log: str | None, *, as_json: bool) -> None:
     from trainables.scoring.eval_log import EvalLogError, evaluate_log, read_eval_log
 
-    problems = []
-    logs = []
-    for name in (eval_log, retain_eval_log):
+    logs, problems = [], []
+    for name in [eval_log, *([] if retain_eval_log is None else [retain_eval_log])]:
         try:
-            logs.append(read_eval_log(Path(name)) if name is not None else None)
+            logs.append(read_eval_log(Path(name)))
         except EvalLogError as error:
             problems.append(str(error))
     if problems:
         raise Problems(problems)
-    log, retain_log = logs
-    assert log is not None
     try:
-        scores = evaluate_log(log, retain_log)
+        scores = evaluate_log(*logs)
     except EvalLogError as error:
         raise Problems([str(error)]) from None
     click.echo(json.dumps(scores) if as_json else _table(scores))
