@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from sweeper.commands.errors import resume_command
-from sweeper.commands.options import asked
+from sweeper.commands.errors import refuse, resume_command
+from sweeper.commands.options import asked, given_problems
 from trainables.data import DATASETS, DataError
 from trainables.methods import OPTIONS, MethodError, parse_method
 from trainables.modality import Modality, dataset_modality
@@ -69,6 +69,20 @@ def base_spec(given: Mapping[str, Any], problems: list[str]) -> TrialSpec:
     if values.get("lora_rank") == 0:
         values["lora_rank"] = None
     return replace(spec, **(own | values))
+
+
+def checked_spec(given: Mapping[str, Any], problems: list[str], **change: Any) -> TrialSpec:
+    """The spec the options describe, of no method, for work on a model; with ``change`` in place of what they say.
+
+    Raises:
+        Problems: what is wrong with them, beside the ``problems`` there are already.
+    """
+    problems += given_problems() + output_problems(given["out"])
+    spec = replace(base_spec(given, problems), **change)
+    problems += spec_problems(spec, (), {})
+    problems += source_problems(spec, ask_hub=not problems)
+    refuse(problems)
+    return spec
 
 
 def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str, Sequence[float]]) -> list[str]:

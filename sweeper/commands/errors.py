@@ -31,6 +31,12 @@ class Problems(Exception):
         super().__init__("; ".join(self.problems))
 
 
+def refuse(problems: Sequence[str]) -> None:
+    """Raise :class:`Problems` if there are any."""
+    if problems:
+        raise Problems(problems)
+
+
 def exit_with(problems: Sequence[str], code: int) -> None:
     """Print the problems, one a line, and exit."""
     for problem in problems:

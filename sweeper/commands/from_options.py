@@ -12,7 +12,7 @@ from typing import Any
 from search_spaces.builtin import AUTO_LR
 from search_spaces.space import SpaceError
 from sweeper.commands.checks import base_spec, output_problems, source_problems, spec_problems
-from sweeper.commands.errors import Problems
+from sweeper.commands.errors import Problems, refuse
 from sweeper.commands.options import given_problems, read_method_options
 from sweeper.commands.spaces import file_space, grid_trials, is_space_file, named_space
 from sweeper.placement import address_problem
@@ -58,8 +58,7 @@ def single_spec(given: Mapping[str, Any]) -> TrialSpec:
     method = given["method"]
     problems += spec_problems(spec, (method,), options)
     problems += source_problems(spec, ask_hub=not problems)
-    if problems:
-        raise Problems(problems)
+    refuse(problems)
     chosen = parse_method(method).resolve({name: values[0] for name, values in options.items()})
     return replace(spec, method=method, options=tuple(sorted(chosen.items())))
 
