@@ -11,7 +11,7 @@ import logging
 import math
 import warnings
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,6 @@ from trainables.run.reports import Status
 if TYPE_CHECKING:
     import optuna
 
-SAMPLERS = ("tpe", "nsga2", "random", "grid")
 STUDY_NAME = "sweep"
 
 
@@ -75,7 +74,7 @@ class SweepStudy:
         if sampler == "grid":
             self._enqueue_grid()
         # After a resume the sampler must not draw its first proposals again.
-        self._study.sampler = make_sampler(sampler, seed=seed + self.asked, trials=trials)
+        self._study.sampler = SAMPLERS[sampler](seed + self.asked, trials)
         self._again: deque[Proposal] = deque()
 
     @property
@@ -152,23 +151,40 @@ class SweepStudy:
         return [trial for trial in self._study.get_trials(deepcopy=False) if trial.state != TrialState.WAITING]
 
 
-def make_sampler(name: str, *, seed: int, trials: int) -> optuna.samplers.BaseSampler:
-    """Optuna's sampler for a name of :data:`SAMPLERS`; a grid only needs one that never gets asked."""
+def _tpe(seed: int, trials: int) -> optuna.samplers.BaseSampler:
     import optuna
 
-    if name == "tpe":
-        startup = max(4, min(10, trials // 3))
-        return optuna.samplers.TPESampler(
-            multivariate=True, group=True, constant_liar=True, n_startup_trials=startup, seed=seed
-        )
-    if name == "nsga2":
-        # Optuna's population of 50 would make a shorter sweep pure random search.
-        # Its uniform crossover over two or three parameters would mostly repeat the parents.
-        crossover = optuna.samplers.nsgaii.SBXCrossover()
-        return optuna.samplers.NSGAIISampler(
-            population_size=max(4, min(50, trials // 4)), crossover=crossover, seed=seed
-        )
+    startup = max(4, min(10, trials // 3))
+    return optuna.samplers.TPESampler(
+        multivariate=True, group=True, constant_liar=True, n_startup_trials=startup, seed=seed
+    )
+
+
+def _nsga2(seed: int, trials: int) -> optuna.samplers.BaseSampler:
+    """Optuna's population of 50 would make a shorter sweep pure random search.
+
+    Its uniform crossover over two or three parameters would mostly repeat the parents.
+    """
+    import optuna
+
+    return optuna.samplers.NSGAIISampler(
+        population_size=max(4, min(50, trials // 4)), crossover=optuna.samplers.nsgaii.SBXCrossover(), seed=seed
+    )
+
+
+def _random(seed: int, trials: int) -> optuna.samplers.BaseSampler:
+    import optuna
+
     return optuna.samplers.RandomSampler(seed=seed)
+
+
+SAMPLERS: Mapping[str, Callable[[int, int], optuna.samplers.BaseSampler]] = {
+    "tpe": _tpe,
+    "nsga2": _nsga2,
+    "random": _random,
+    "grid": _random,  # a grid is enqueued whole, so that no sampler is ever asked
+}
+"""What makes each sampler, by name, of a seed and the number of trials."""
 
 
 def format_id(number: int) -> str:
