@@ -66,16 +66,16 @@ def load_space(path: Path, fields: Mapping[str, Field]) -> SpaceFile:
 
 def parse_space(text: str, source: str, fields: Mapping[str, Field]) -> SpaceFile:
     """:func:`load_space` of a text; ``source`` is its name in messages."""
+    example = "such as lr: [1e-5, 1e-4]"
     try:
         root = compose(text)
     except YamlError as error:
         return SpaceFile(source, problems=(f"{source}:{error.line}: not valid YAML: {error}",))
     if root is None:
-        expected = "expected parameters, one a line, such as lr: [1e-5, 1e-4]"
-        return SpaceFile(source, problems=(f"{source}: the file is empty; {expected}",))
+        return SpaceFile(source, problems=(f"{source}: the file is empty; expected parameters, one a line, {example}",))
     if not isinstance(root, yaml.MappingNode):
-        expected = "expected a mapping of parameters, such as lr: [1e-5, 1e-4]"
-        return SpaceFile(source, problems=(f"{source}:{line_of(root)}: {expected}, got {_describe(root)}",))
+        problem = f"expected a mapping of parameters, {example}, got {_describe(root)}"
+        return SpaceFile(source, problems=(f"{source}:{line_of(root)}: {problem}",))
     reader = _Reader(fields)
     space = reader.space(root)
     told = tuple(f"{source}:{line}: {text}" for line, text in sorted(reader.problems, key=itemgetter(0)))
@@ -197,9 +197,8 @@ class _Reader:
 
     def _when(self, key: str, node: yaml.Node) -> dict[str, tuple[Value, ...]]:
         if not isinstance(node, yaml.MappingNode):
-            self._add(
-                node, f"{key}: when needs a mapping such as {{method: [gdiff]}}, got {_describe(node)}", lost=True
-            )
+            expected = "when needs a mapping such as {method: [gdiff]}"
+            self._add(node, f"{key}: {expected}, got {_describe(node)}", lost=True)
             return {}
         when: dict[str, tuple[Value, ...]] = {}
         for waited_node, values_node in node.value:

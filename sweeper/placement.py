@@ -37,10 +37,6 @@ class Resources:
     cpus: float
     gpus: float
 
-    def as_ray(self) -> dict[str, float]:
-        """As Ray Tune takes them."""
-        return {"cpu": self.cpus, "gpu": self.gpus}
-
 
 def address_problem(address: str | None) -> str | None:
     """Why no cluster can be joined at an address, in a few seconds; Ray itself tries a closed port for minutes."""

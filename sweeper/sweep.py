@@ -175,7 +175,7 @@ def _tune(
         storage = settings.ray_storage(out)
         attempt = 1 + sum(1 for path in storage.glob("attempt-*") if path.is_dir())
         tuner = tune.Tuner(
-            tune.with_resources(trainable, settings.resources.as_ray()),
+            tune.with_resources(trainable, {"cpu": settings.cpus_per_trial, "gpu": settings.gpus_per_trial}),
             tune_config=TuneConfig(
                 search_alg=SessionSearcher(session, restore_folders=restore, deadline=deadline),
                 num_samples=left,

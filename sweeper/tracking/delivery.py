@@ -8,6 +8,8 @@ ignores a point that it has.
 
 from __future__ import annotations
 
+import logging
+import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +19,6 @@ from typing import ParamSpec
 
 from sweeper.columns import HISTORY_METRICS, OUTCOME_METRICS
 from sweeper.ledger import Ledger, Mark
-from sweeper.tracking.notices import Notices
 from sweeper.tracking.runs import MLFLOW_STATUS, SWEEP, NewRun, finite_metrics, fit_tags, milliseconds, trial_run
 from sweeper.tracking.store import DELIVERED, RefusedError, Store, StoredRun, UnavailableError, is_refusal, plain_reason
 
@@ -26,6 +27,27 @@ _PER_REQUEST = max(1, 1000 // len(HISTORY_METRICS))  # reports; MLflow takes 1,0
 _ATTEMPTS = 3  # on a run that fails while the store answers; then it is set aside
 
 _P = ParamSpec("_P")
+_INTERVAL = 60.0  # seconds between two warnings of one kind
+_logger = logging.getLogger("sweeper.tracking")
+
+
+class Notices:
+    """Logs at most one warning a minute of each kind: a server that is down for a night must not fill the log."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, float] = {}
+
+    def warn(self, kind: str, message: str) -> None:
+        """Log ``message`` unless a warning of this ``kind`` was logged within the last minute."""
+        now = time.monotonic()
+        if now - self._last.get(kind, -_INTERVAL) >= _INTERVAL:
+            self._last[kind] = now
+            _logger.warning("%s", message)
+
+    def over(self, kind: str, message: str) -> None:
+        """Say that what was warned about has ended; silent when nobody was warned."""
+        if self._last.pop(kind, None) is not None:
+            _logger.info("%s", message)
 
 
 @dataclass(frozen=True, slots=True)
