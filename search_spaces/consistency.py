@@ -26,13 +26,8 @@ def relation_problems(parameters: Sequence[Parameter], constants: Mapping[str, V
         if key in earlier or key in constants:
             yield key, f"{key}: is there twice"
         for other in _rivals(parameter, earlier, constants):
-            yield (
-                key,
-                (
-                    f"{key}: {other} and {key} both set '{parameter.name}' and can apply together; "
-                    "give them conditions (when) that exclude each other"
-                ),
-            )
+            remedy = "give them conditions (when) that exclude each other"
+            yield key, f"{key}: {other} and {key} both set '{parameter.name}' and can apply together; {remedy}"
         for waited, values in parameter.when.items():
             if waited in keys and waited not in earlier and waited not in constants:
                 yield key, f"{key}: its condition is on {waited}, which must come before it"
@@ -46,10 +41,9 @@ def _rivals(parameter: Parameter, earlier: Mapping[str, Parameter], constants: M
     if parameter.name in constants and parameter.key not in constants:
         yield parameter.name
     for other in earlier.values():
-        if other.name == parameter.name and other.key != parameter.key:
-            left, right = _all_conditions(other, earlier), _all_conditions(parameter, earlier)
-            if not _exclude(left, right):
-                yield other.key
+        rivals = other.name == parameter.name and other.key != parameter.key
+        if rivals and not _exclude(_all_conditions(other, earlier), _all_conditions(parameter, earlier)):
+            yield other.key
 
 
 def _condition_fault(

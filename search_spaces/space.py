@@ -105,10 +105,7 @@ class Space:
 
     def to_dict(self) -> dict[str, object]:
         """A JSON-able mapping, read back by :meth:`from_dict`."""
-        return {
-            "parameters": [to_dict(parameter) for parameter in self.parameters],
-            "constants": dict(self.constants),
-        }
+        return {"parameters": [to_dict(item) for item in self.parameters], "constants": dict(self.constants)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, object]) -> Space:
