@@ -89,7 +89,28 @@ class Space:
             ValueError: the configuration is not of this space. Optuna itself would take an enqueued value that is out
                 of range with a mere warning.
         """
-        params, misfits = self._fit(config)
+        params: dict[str, Value] = {}
+        seen: dict[str, object] = dict(self.constants)
+        expected: set[str] = set()
+        misfits = [
+            f"{name} must be {value!r}, got {config.get(name)!r}"
+            for name, value in self.constants.items()
+            if name not in config or not same(config[name], value)
+        ]
+        for parameter in self.parameters:
+            if not _is_active(parameter, seen):
+                continue
+            expected.add(parameter.name)
+            if parameter.name not in config:
+                misfits.append(f"{parameter.name} is missing")
+            elif not parameter.accepts(config[parameter.name]):
+                misfits.append(f"{parameter.key} cannot be {config[parameter.name]!r}")
+            else:
+                value = seen[parameter.key] = config[parameter.name]
+                if name := parameter.optuna_name:
+                    params[name] = parameter.stored(value)
+        own = dict.fromkeys(parameter.name for parameter in self.parameters)
+        misfits += [f"{name} does not apply here" for name in own if name in config and name not in expected]
         if misfits:
             raise ValueError(f"this configuration is not of the search space: {'; '.join(misfits)}")
         return params
@@ -120,31 +141,6 @@ class Space:
         if not all(isinstance(item, Mapping) for item in parameters):
             raise ValueError("every parameter of a stored search space must be a mapping")
         return cls(tuple(parameter_from_dict(item) for item in parameters), constants)
-
-    def _fit(self, config: Mapping[str, object]) -> tuple[dict[str, Value], list[str]]:
-        params: dict[str, Value] = {}
-        seen: dict[str, object] = dict(self.constants)
-        expected: set[str] = set()
-        misfits = [
-            f"{name} must be {value!r}, got {config.get(name)!r}"
-            for name, value in self.constants.items()
-            if name not in config or not same(config[name], value)
-        ]
-        for parameter in self.parameters:
-            if not _is_active(parameter, seen):
-                continue
-            expected.add(parameter.name)
-            if parameter.name not in config:
-                misfits.append(f"{parameter.name} is missing")
-            elif not parameter.accepts(config[parameter.name]):
-                misfits.append(f"{parameter.key} cannot be {config[parameter.name]!r}")
-            else:
-                value = seen[parameter.key] = config[parameter.name]
-                if name := parameter.optuna_name:
-                    params[name] = parameter.stored(value)
-        own = dict.fromkeys(parameter.name for parameter in self.parameters)
-        misfits += [f"{name} does not apply here" for name in own if name in config and name not in expected]
-        return params, misfits
 
 
 def _is_active(parameter: Parameter, seen: Mapping[str, object]) -> bool:
