@@ -255,6 +255,7 @@ def _corrected(verdicts: Sequence[Verdict]) -> list[Verdict]:
     adjusted = holm([p for result in results for p in (result.p_above, result.p_below)])
     p_values = {place: (adjusted[2 * i], adjusted[2 * i + 1]) for i, place in enumerate(tested)}
     for row, column in rows:
+        # More seeds for one that could not be tested would make it one of all.
         count = len(tested) if (row, column) in p_values else len(rows)
         found[row][column] = _decided(
             replace(found[row][column], comparisons=count), p_values.get((row, column)), verdicts[row]

@@ -24,14 +24,24 @@ _SAID = {BETTER: "is better than", WORSE: "is worse than", UNDECIDED: "is not sh
 
 def words(verdict: Verdict) -> tuple[str, ...]:
     """What can be said, and what cannot, in sentences."""
-    # With one setting the oracle is the best single rate.
-    asked = [item for item in verdict.opponents if item.name == SINGLE or len(item.choice) > 1]
+    single, oracle = verdict.opponents
     return (
-        *(_of_opponent(verdict, opponent) for opponent in asked),
+        *(_of_opponent(verdict, opponent) for opponent in _asked(verdict)),
+        *(
+            [f"{verdict.case}: the {oracle.name} takes that rate for every c, so this is its comparison too"]
+            if len(oracle.choice) > 1 and oracle.choice == single.choice
+            else []
+        ),
         f"{verdict.case}: {ruin_in_words(verdict)}",
         f"{verdict.case}: {curve_in_words(verdict.curve, verdict.opponents[0])}",
         _seeds_in_words(verdict),
     )
+
+
+def _asked(verdict: Verdict) -> tuple[Opponent, ...]:
+    """The opponents that differ: with one setting, for instance, the oracle is the best single rate."""
+    single, oracle = verdict.opponents
+    return (single,) if oracle.choice == single.choice else (single, oracle)
 
 
 def _of_opponent(verdict: Verdict, opponent: Opponent) -> str:
@@ -50,7 +60,7 @@ def _of_opponent(verdict: Verdict, opponent: Opponent) -> str:
         return f"{text}. {_further(opponent)}" if opponent.outcome == UNDECIDED else text
     why = opponent.edge.words() if opponent.edge else ""
     lacking = "" if opponent.outcome == OPEN else _lacking(opponent, same_seeds=verdict.same_seeds)
-    so_far = "" if verdict.same_seeds else f"; {excluded_in_words(opponent)}"
+    so_far = "" if verdict.same_seeds or opponent.edge else f"; {excluded_in_words(opponent)}"
     still = "open, " if opponent.outcome == OPEN else ""
     return (
         f"{verdict.case}: {still}nothing can be concluded about {arm} against {against} from {seeds}: "
@@ -103,8 +113,8 @@ def _further(opponent: Opponent) -> str:
 
 def ruin_in_words(verdict: Verdict) -> str:
     """``ruined fronts, ...: AutoLR on 1 of 7 (0% to 58%) fresh seeds, ...``."""
-    hand = [item for item in verdict.opponents if item.name == SINGLE or len(item.choice) > 1]
-    sides = [(f"AutoLR {verdict.variant}", verdict.ruin), *((f"the {item.name}", item.ruin) for item in hand)]
+    arm = (f"AutoLR {verdict.variant}", verdict.ruin)
+    sides = [arm, *((f"the {item.name}", item.ruin) for item in _asked(verdict))]
     fresh = "" if verdict.same_seeds else "fresh "
     counts = "; ".join(
         f"{name} on {found.seeds} {fresh}seeds, {counted(found.runs, 'ruined run')} of {found.of}"
