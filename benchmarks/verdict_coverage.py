@@ -109,7 +109,8 @@ def family_row(arms: int, truth: Truth, n: int, draws: int, seed: int = 0) -> tu
         tested.append(min(p_values) < ALPHA)
         flips = [sign_flip_p(values) for values in tables]
         flipped.append((min(flips) < ALPHA, min(holm(flips)) < ALPHA))
-    return float(np.mean(tested)), *map(float, np.mean(flipped, axis=0))
+    alone, corrected = np.mean(flipped, axis=0)
+    return float(np.mean(tested)), float(alone), float(corrected)
 
 
 def markdown(head: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:

@@ -177,6 +177,13 @@ CASES = (
         lambda row: [table(row, 0.3, rates=RISING), table(row, 0.3, method="ngdiff", c=None)],
         [OPEN, BETTER],
     ),
+    Case(
+        "an edge that a second sweep extends",
+        lambda row: [table(row, 0.3, rates=RISING), table(row, rates={1e-2: 0.2}, sides=[False])],
+        [BETTER],
+        ["is better than the best single lr (0.001)"],
+        ["edge"],
+    ),
     # Different problems.
     Case("other epochs", two(epochs=9, forget_split="forget10"), [BETTER, WORSE], ["(epochs 3)", "differ in epochs:"]),
     Case("other batches", two(batch_size=2, forget_split="forget10"), [BETTER, WORSE], ["differ in batch size:"]),
