@@ -91,8 +91,7 @@ def _auto_lr(sources: Sources) -> tuple[tuple[str, ...], tuple[DataTable, ...]]:
         f"Hypervolume {' and '.join(arms)}.",
         f"This is a description, not a test: it rests on {counted(own.trials['seed'].nunique(), 'seed')}, the arms may "
         "have had unequal numbers of trials, and a learning rate picked and reported on the same trials looks better "
-        "than it is. A paired comparison over six fresh seeds or more, which lr-study with --seeds 8 runs, gives a "
-        "verdict.",
+        "than it is. A paired comparison on fresh seeds, which lr-study runs (--seeds 8 or more), gives a verdict.",
     )
     return sentences, (_changes(data),)
 

@@ -98,12 +98,13 @@ class LrGrid:
 def lr_grid(parts: Sequence[tuple[TrialTable, Sequence[Objective]]]) -> LrGrid:
     """The units in the tables of one or several sweeps, each with its own objectives (and thus bounds).
 
-    Of two trials of the same unit and setting the first counts.
+    Of two trials of the same unit and setting the first counts. Trials on other data, or trained otherwise, are cases
+    of their own: nothing is pooled over different problems.
 
     Raises:
         AnalysisError: sweeps with different objectives, or a table without a column of them.
     """
-    placed = placed_trials(parts)
+    placed = placed_trials(parts, by_problem=True)
     notes = list(placed.notes)
     fronts: dict[tuple[Case, str, float, int], dict[Setting, PlacedTrial]] = {}
     apart = 0
