@@ -61,7 +61,8 @@ class SafetyNet:
     """The sample's first losses and a snapshot of the last good state, in host memory.
 
     Attributes:
-        good_step: the step after which the snapshot was taken.
+        since: the step whose state the snapshot is, or the one after which it was last put back: a rollback undoes
+            the steps from there on.
     """
 
     def __init__(
@@ -75,29 +76,32 @@ class SafetyNet:
         self._look, self._save, self._restore = look, save, restore
         self._first: list[float] = []
         self._snapshot: Mapping[str, Any] = {}
-        self.good_step = 0
+        self.since = 0
 
     @property
     def begun(self) -> bool:
         """Whether there is a snapshot."""
         return bool(self._snapshot)
 
-    def begin(self, step: int) -> None:
-        """The state before the first update is the first good one; ``step`` steps were taken."""
+    def begin(self, step: int) -> float:
+        """The state after ``step`` steps, before the first update, is the first good one; returns its mean loss."""
         self._first = self._look()
         self.keep(step)
+        return fmean(self._first)
 
     def keep(self, step: int) -> None:
         """The present state is good."""
-        self._snapshot, self.good_step = self._save(), step
+        self._snapshot, self.since = self._save(), step
 
     def harm(self) -> tuple[float, float]:
         """How far the loss is above the first one, with its standard error."""
         return harm(self._first, self._look())
 
-    def roll_back(self) -> None:
-        """Weights, buffers and optimizer state of the last good step, bit for bit."""
+    def roll_back(self, step: int) -> int:
+        """The last good weights, buffers and optimizer state, bit for bit; returns how many steps that undid."""
         self._restore(self._snapshot)
+        undone, self.since = step - self.since, step
+        return undone
 
     def loss(self) -> float:
         """The mean loss of the sample's examples at the present weights."""
@@ -105,8 +109,8 @@ class SafetyNet:
 
     def state_dict(self) -> dict[str, Any]:
         """What a resumed run needs."""
-        return {"first": list(self._first), "snapshot": self._snapshot, "good_step": self.good_step}
+        return {"first": list(self._first), "snapshot": self._snapshot, "since": self.since}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a saved state."""
-        self._first, self._snapshot, self.good_step = list(state["first"]), state["snapshot"], state["good_step"]
+        self._first, self._snapshot, self.since = list(state["first"]), state["snapshot"], state["since"]

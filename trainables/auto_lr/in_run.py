@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from trainables.auto_lr.guard import SafetyNet, Seen
+from trainables.auto_lr.guard import Memory, SafetyNet, Seen
 from trainables.auto_lr.parabola import Fit
-from trainables.auto_lr.rule import Memory, Rule
+from trainables.auto_lr.rule import Rule
 from trainables.auto_lr.step import Update, auto_lr_step
 from trainables.batches import EndlessBatches
 
@@ -137,10 +137,9 @@ class AutoLR:
     def _guarded_step(self, step: int, forget_indices: Sequence[int]) -> None:
         """A fitted step until a rate is chosen, a plain one later; then look whether the retain loss is still good."""
         net = self._net
-        if not net.begun:
-            net.begin(step - 1)
+        first = None if net.begun else net.begin(step - 1)
         if not self._memory["settled"]:
-            self._fitted_step(step, forget_indices, net.loss, None)
+            self._fitted_step(step, forget_indices, net.loss, first)
         else:
             self._optimizer.step()
         self._judge(step)
@@ -164,8 +163,7 @@ class AutoLR:
             group["lr"] *= share
 
     def _undo(self, step: int) -> None:
-        self.counts["rolled_back"] += step - self._net.good_step
-        self._net.roll_back()
+        self.counts["rolled_back"] += self._net.roll_back(step)
 
     def conclude(self, step: int) -> None:
         """The run ends after this step: where the retain loss is beyond the tolerance, the last good weights count."""

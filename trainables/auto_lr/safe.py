@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import math
 
-from trainables.auto_lr.guard import Guard, Seen, Verdict
+from trainables.auto_lr.guard import Guard, Memory, Seen, Verdict
 from trainables.auto_lr.parabola import Fit
-from trainables.auto_lr.rule import Memory, Probe, Proposal, Rule
+from trainables.auto_lr.rule import Probe, Proposal, Rule
 
 BEND = 0.2
 """Nats per token that the retain loss bends by at the distance looked for."""

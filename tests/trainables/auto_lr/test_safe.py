@@ -104,10 +104,10 @@ def test_differences_are_paired_by_example() -> None:
 def test_the_net_goes_back_to_the_last_state_that_was_kept() -> None:
     state = {"x": 1.0}
     net = SafetyNet(lambda: [state["x"]], save=lambda: dict(state), restore=state.update)
-    net.begin(0)
+    assert net.begin(0) == 1.0
     state["x"] = 1.5
     net.keep(10)
     state["x"] = 9.0
     assert net.harm() == (8.0, 0.0)
-    net.roll_back()
-    assert (state["x"], net.good_step) == (1.5, 10)
+    assert (net.roll_back(25), state["x"]) == (15, 1.5)
+    assert net.roll_back(40) == 15, "steps undone already are not counted again"

@@ -48,7 +48,7 @@ def test_rolling_back_restores_weights_buffers_and_optimizer_state_bit_for_bit(
     next(run)
     assert not equal(bits(run), before)
     net.load_state_dict(snapshot)
-    net.roll_back()
+    net.roll_back(run.step)
     assert equal(bits(run), before)
 
 
