@@ -10,7 +10,7 @@ from typing import Any
 
 
 def entries(package: str, paths: Iterable[str], attribute: str, *, first: Sequence[str]) -> Mapping[str, Any]:
-    """By its ``name``, the ``attribute`` of every module of a package that has one.
+    """By its ``name``, the ``attribute`` of every module of a package that has one: an entry, or several in a tuple.
 
     ``first`` names those that are listed first, in this order; the others follow by their names.
 
@@ -18,7 +18,8 @@ def entries(package: str, paths: Iterable[str], attribute: str, *, first: Sequen
         ValueError: two modules have an entry of the same name, or one of ``first`` is not there.
     """
     modules = [import_module(f"{package}.{module.name}") for module in iter_modules(paths)]
-    found = [getattr(module, attribute) for module in modules if hasattr(module, attribute)]
+    given = [getattr(module, attribute, ()) for module in modules]
+    found = [entry for item in given for entry in (item if isinstance(item, tuple) else (item,))]
     names = [entry.name for entry in found]
     twice, lacking = {name for name in names if names.count(name) > 1}, set(first) - set(names)
     if twice or lacking:

@@ -77,9 +77,10 @@ def gradient_plane_data(sources: Sources, *, share: float = 0.5) -> PanelFigure[
         name="gradient_plane",
         title="The gradients and the direction of each method",
         caption="Norms, cosine and c_t of each method's trial nearest to the ideal corner, at the report nearest to "
-        f"half of its steps ({'; '.join(item.title for item in planes)}). All are means over the steps since the report "
-        "before, and d is drawn from these means: it need not be the direction of any one step. (The c_t of ngdiff is "
-        "that of the norms drawn.) A step goes against the direction d. In the region shaded along a gradient, a small "
+        f"half of its steps ({'; '.join(item.title for item in planes)}). All are means over the steps since the "
+        "report before, and d is drawn from these means: it need not be the direction of any one step. (The c_t of "
+        "ngdiff is that of the norms drawn.) A step goes against the direction d. In the region shaded along a "
+        "gradient, a small "
         "step against d lowers that objective; where both regions overlap it lowers both.",
     )
 

@@ -1,24 +1,17 @@
-"""The data sets by name. A new one is a file with its record, and the record's name in the table below."""
+"""The data sets by name. A new one is a file of this package with its record in ``DATASETS``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
-from trainables.data.authors import AUTHORS
-from trainables.data.cifar import CIFAR_10, CIFAR_100
 from trainables.data.dataset import DataSet, ProblemData
-from trainables.data.digits import DIGITS
 from trainables.data.errors import DataError
 from trainables.data.examples import Example, UnlearningData
-from trainables.data.jsonl import JSONL
-from trainables.data.muse import MUSE_BOOKS, MUSE_NEWS
-from trainables.data.tofu import TOFU
+from trainables.registry import entries
 
-DATASETS: Mapping[str, DataSet] = MappingProxyType(
-    {item.name: item for item in (AUTHORS, TOFU, DIGITS, CIFAR_10, CIFAR_100, MUSE_NEWS, MUSE_BOOKS, JSONL)}
-)
+_FIRST = ("authors", "tofu", "digits", "cifar-10", "cifar-100", "muse-news", "muse-books", "jsonl")
+DATASETS: Mapping[str, DataSet] = entries(__name__, __path__, "DATASETS", first=_FIRST)
 
 
 def load_data(name: str, **choices: Any) -> ProblemData:

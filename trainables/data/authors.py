@@ -173,7 +173,7 @@ def _load(*, limit: int | None) -> UnlearningData:
     return keep_retain(authors(), limit, per_author=QUESTIONS)
 
 
-AUTHORS = DataSet(
+DATASETS = DataSet(
     name="authors",
     modality="language",
     description="200 questions about 20 fictitious authors, generated; the forget set is the last two authors",

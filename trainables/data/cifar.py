@@ -57,5 +57,7 @@ def _record(variant: Variant, *, forget_class: str, forgotten: str) -> DataSet:
     )
 
 
-CIFAR_10 = _record(CIFAR_10_VARIANT, forget_class="dog", forgotten="500 of one class")
-CIFAR_100 = _record(CIFAR_100_VARIANT, forget_class="bed", forgotten="one class")
+DATASETS = (
+    _record(CIFAR_10_VARIANT, forget_class="dog", forgotten="500 of one class"),
+    _record(CIFAR_100_VARIANT, forget_class="bed", forgotten="one class"),
+)

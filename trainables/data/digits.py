@@ -49,7 +49,7 @@ def load_digits(*, forget_class: str = "3", limit: int | None = None) -> ImageDa
     )
 
 
-DIGITS = DataSet(
+DATASETS = DataSet(
     name="digits",
     modality="vision",
     description="1,797 handwritten digits of 8 x 8 pixels, from scikit-learn; the forget set is one digit",

@@ -86,7 +86,7 @@ def _key(example: Example) -> tuple[str, str]:
     return example.question, example.answer
 
 
-JSONL = DataSet(
+DATASETS = DataSet(
     name="jsonl",
     modality="language",
     description="your own forget.jsonl and retain.jsonl in --data-dir: questions with answers, or texts",

@@ -123,7 +123,9 @@ def _record(name: str, description: str) -> DataSet:
     )
 
 
-MUSE_NEWS = _record(
-    "muse-news", "MUSE-News (muse-bench/MUSE-News): news articles as running text; forget, scal_1-4 or sust_1-4"
+DATASETS = (
+    _record(
+        "muse-news", "MUSE-News (muse-bench/MUSE-News): news articles as running text; forget, scal_1-4 or sust_1-4"
+    ),
+    _record("muse-books", "MUSE-Books (muse-bench/MUSE-Books): the Harry Potter books as running text"),
 )
-MUSE_BOOKS = _record("muse-books", "MUSE-Books (muse-bench/MUSE-Books): the Harry Potter books as running text")

@@ -60,7 +60,7 @@ def load_tofu(
     return keep_retain(data, limit, per_author=QUESTIONS_PER_AUTHOR)
 
 
-TOFU = DataSet(
+DATASETS = DataSet(
     name="tofu",
     modality="language",
     description="TOFU (locuslab/TOFU): 4,000 questions about 200 fictitious authors; forget01, forget05 or forget10",

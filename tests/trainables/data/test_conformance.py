@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from trainables.data import DATASETS, DataError, DataSet, load_data
-from trainables.data.authors import AUTHORS, authors
+from trainables.data.authors import authors
 from trainables.data.examples import Example, UnlearningData
 from trainables.data.tofu import tofu_files
 from trainables.testing.datasets import check_dataset
@@ -88,9 +88,8 @@ def test_an_unknown_name_never_loads_other_data() -> None:
 
 
 def test_the_table_is_read_without_what_takes_long_to_import() -> None:
-    script = (
-        "import sys, trainables.data, trainables.modality; print({'torch', 'numpy', 'transformers'} & {*sys.modules})"
-    )
+    heavy = "{'torch', 'sklearn', 'pandas', 'transformers'}"
+    script = f"import sys, trainables.data, trainables.modality; print({heavy} & {{*sys.modules}})"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 
@@ -159,5 +158,5 @@ def test_a_broken_promise_is_told(kind: str) -> None:
 def test_a_choice_that_does_not_apply_is_refused_and_not_passed_over() -> None:
     for choice in ({"forget_split": "forget01"}, {"forget_class": "3"}, {"data_dir": Path("here")}):
         with pytest.raises(DataError, match="authors"):
-            AUTHORS.load(**choice)  # type: ignore[arg-type]
-    assert AUTHORS.load() == authors()
+            DATASETS["authors"].load(**choice)  # type: ignore[arg-type]
+    assert DATASETS["authors"].load() == authors()
