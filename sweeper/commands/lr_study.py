@@ -28,7 +28,9 @@ _NOT_HERE = ("space", "trials", "sampler", "auto_lr")
 @click.option(
     "--auto-lr-start-lr", type=options.NUMBER, multiple=True, help="Where AutoLR starts; repeats.  [default: every lr]"
 )
-@options.field("auto_lr_smoothing", help="search, trust, paper, clip or official; each an arm; repeats.", multiple=True)
+@options.field(
+    "auto_lr_smoothing", help="search, trust, safe, paper, clip or official; each an arm; repeats.", multiple=True
+)
 @options.field("auto_lr_probe", help="same or fresh; each an arm; repeats.", multiple=True)
 @options.field(
     "auto_lr_probe_batches", help="Retain batches a fresh probe averages over; each an arm; repeats.", multiple=True
