@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from trainables.objectives.base import ForgetBatch, ForgetObjective, Options, Tensor
+from typing import TYPE_CHECKING
+
+from trainables.objectives.base import ForgetBatch, ForgetObjective, Options
 from trainables.predictions import mean_loss
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def ascent_loss(batch: ForgetBatch, options: Options) -> Tensor:

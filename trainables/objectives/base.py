@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from search_spaces.fields import Field
 
 if TYPE_CHECKING:
-    import torch
+    from torch import Tensor
 
-Tensor: TypeAlias = "torch.Tensor"
-Options: TypeAlias = Mapping[str, float]
-"""A value for every option that an objective declares."""
+
+Options = Mapping[str, float]
+"""A value for every option that the objective declares."""
 
 
 class Reference(StrEnum):

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from trainables.objectives.base import ForgetBatch, ForgetObjective, Options, Tensor, full_precision
+from typing import TYPE_CHECKING
+
+from trainables.objectives.base import ForgetBatch, ForgetObjective, Options, full_precision
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def ce_u_loss(batch: ForgetBatch, options: Options) -> Tensor:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from search_spaces.fields import LOG, Field
-from trainables.objectives.base import ForgetBatch, ForgetObjective, Options, Reference, Tensor
+from trainables.objectives.base import ForgetBatch, ForgetObjective, Options, Reference
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def dpo_loss(batch: ForgetBatch, options: Options) -> Tensor:

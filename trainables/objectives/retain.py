@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from trainables.objectives.base import Tensor, full_precision
+from trainables.objectives.base import full_precision
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 RETAIN_OBJECTIVES: Mapping[str, str] = MappingProxyType(
     {

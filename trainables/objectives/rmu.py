@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from search_spaces.fields import LOG, Field
-from trainables.objectives.base import ForgetObjective, HiddenBatch, Options, Reference, Tensor, full_precision
+from trainables.objectives.base import ForgetObjective, HiddenBatch, Options, Reference, full_precision
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 AUTOMATIC = -1
 _PUBLISHED_LAYER = 7

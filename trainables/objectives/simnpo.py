@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from search_spaces.fields import LINEAR, Field
-from trainables.objectives.base import ForgetBatch, ForgetObjective, Options, Tensor
+from trainables.objectives.base import ForgetBatch, ForgetObjective, Options
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def simnpo_loss(batch: ForgetBatch, options: Options) -> Tensor:

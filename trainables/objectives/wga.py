@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from search_spaces.fields import LOG, Field
-from trainables.objectives.base import ForgetBatch, ForgetObjective, Options, Tensor
+from trainables.objectives.base import ForgetBatch, ForgetObjective, Options
 from trainables.predictions import mean_loss
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def wga_loss(batch: ForgetBatch, options: Options) -> Tensor:

@@ -29,7 +29,7 @@ State = Mapping[str, float]
 """What a weighting remembers between steps: JSON-able, replaced and never mutated."""
 
 Options = Mapping[str, float]
-"""A value for every option that a weighting declares."""
+"""A value for every option that the method declares."""
 
 
 class Needs(StrEnum):
@@ -108,8 +108,6 @@ class Weights:
 
 
 WeighFunction = Callable[[Losses, Gramian | None, State, Options], tuple[Weights, State]]
-
-
 CombineFunction = Callable[[Gradient, Gradient, State, Options], tuple[Gradient, State]]
 
 
@@ -149,7 +147,4 @@ def no_weights(losses: Losses, gramian: Gramian | None, state: State, options: O
 def of_gramian(weights: Callable[[Gramian], Weights]) -> WeighFunction:
     """The ``weigh`` of a method that is a function of the Gramian alone: the state is handed back as it came."""
 
-    def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
-        return weights(require_gramian(gramian)), state
-
-    return weigh
+    return lambda losses, gramian, state, options: (weights(require_gramian(gramian)), state)
