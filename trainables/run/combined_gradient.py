@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from trainables.gradients import combine_, gramian, norm, take_gradient
 from trainables.run.divergence import finite
-from trainables.run.gradients import combine_, gramian, norm, take_gradient
 from trainables.weightings import Gramian, Losses, Needs, State, Weighting, Weights
 
 if TYPE_CHECKING:
