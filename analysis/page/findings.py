@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from analysis.data_table import DataTable
 from analysis.figures.ablation import AblationPanel, ablation_data
 from analysis.figures.panels import PanelFigure
 from analysis.frontier.frontier import frontier
@@ -16,7 +15,7 @@ from analysis.study.study_tables import arms_table, differences_table, rates_tab
 from analysis.study.verdict_words import words
 from analysis.tables.sources import Sources
 from analysis.tables.trial_table import auto_lr_on
-from analysis.words import counted, number
+from analysis.words import DataTable, counted, number
 
 HEADINGS = {
     "sensitivity": "How much does the learning rate matter?",

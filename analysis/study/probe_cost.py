@@ -65,7 +65,7 @@ def auto_lr_charge(
         for setting, seconds in unit.train_seconds.items()
         if hand[lr][seed].train_seconds.get(setting, 0.0) > 0 and seconds > 0
     ]
-    rows = [row for units in auto.values() for unit in units.values() for row in unit.rows.values()]
+    rows = [trial.row for units in auto.values() for unit in units.values() for trial in unit.trials.values()]
     known = [runs for row in rows if (runs := probe_runs(row)) is not None]
     least = float(np.median(known)) if known else PROBE_CHARGE
     measured = float(np.median(ratios)) if ratios else 0.0

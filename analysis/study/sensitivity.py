@@ -149,7 +149,7 @@ def _rows(grid: LrGrid, case: Case, variant: str = "") -> tuple[RateRow, ...]:
 def _row(lr: float, units: Sequence[Unit], outcomes: Sequence[str]) -> RateRow:
     volumes = np.array([unit.hypervolume for unit in units])
     volumes = volumes[np.isfinite(volumes)]
-    rows = [row for unit in units for row in unit.rows.values()]
+    rows = [trial.row for unit in units for trial in unit.trials.values()]
     metrics = {}
     for name in outcomes:
         values = [float(row[name]) for row in rows if row["status"] == "finished" and name in row.index]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from analysis.data_table import DataTable
 from analysis.study.fronts import ArmFronts
 from analysis.study.lr_study import LrStudy
 from analysis.study.sensitivity import Sensitivity
 from analysis.tables.columns import Columns, short
-from analysis.words import number
+from analysis.words import DataTable, number
 
 _NOTHING = "\u2013"
 

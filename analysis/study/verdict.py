@@ -236,7 +236,7 @@ def _mean_volume(
 
 
 def _volume(hand: Mapping[float, Mapping[int, Unit]], choice: Mapping[Setting, float], seed: int) -> float:
-    costs = [hand[rate][seed].costs[setting] for setting, rate in choice.items()]
+    costs = [hand[rate][seed].trials[setting].costs for setting, rate in choice.items()]
     finished = [item for item in costs if item is not None]
     return hypervolume(np.stack(finished)) if finished else 0.0
 
