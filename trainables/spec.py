@@ -260,4 +260,3 @@ def _described() -> dict[str, Field]:
 
 FIELDS: Mapping[str, Field] = MappingProxyType(_described())
 """Every field by name, ``options`` apart, which hold those of the method: :func:`trainables.methods.option_names`."""
-SPEC_FIELDS = tuple(FIELDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.collections import PathCollection
     from matplotlib.figure import Figure
 
+_NARROW_LABEL = 56
+"""Letters beside a narrow plot."""
 _UNFINISHED_MARKERS = {"stopped": "+", "diverged": "x", "failed": "1"}
 
 
@@ -160,8 +163,9 @@ def _label_size(axes: Axes, label: str) -> tuple[float, float]:
 
 
 def _words(figure: Figure, axes: Axes, data: ParetoData, *, narrow: bool) -> None:
-    axes.set_xlabel(_with_arrow(data.x))
-    axes.set_ylabel(_with_arrow(data.y))
+    room = _NARROW_LABEL if narrow else 999
+    axes.set_xlabel(textwrap.fill(_with_arrow(data.x), room))
+    axes.set_ylabel(textwrap.fill(_with_arrow(data.y), room))
     size = 11 if narrow else 14
     axes.set_title(data.title, loc="left", fontsize=size, fontweight="bold", pad=44)
     # Above the label of the random guess, below the title.

@@ -115,6 +115,7 @@ def pareto_data(table: TrialTable, sweep: SweepFile) -> ParetoData:
         if (points := tuple(_points(table.with_status(status), pair, on_front)))
     )
     before = [sweep.baseline.get(item.column) for item in pair]
+    # Of a table from elsewhere only the mean is there to be capped; a sweep's own has each token capped.
     clipped = [float(item.clip(value)) for item, value in zip(pair, before, strict=True) if value is not None]
     baseline = (clipped[0], clipped[1]) if len(clipped) == 2 else None
     drawn = [(point.x, point.y) for series in methods + unfinished for point in series.points]

@@ -2,6 +2,7 @@
 
 A run is the set of costs of one seed, shape (n, m = 2), smaller is better, in [0, 1]; it attains a place that one of
 its points weakly dominates. A run without points (every trial diverged) attains nothing and counts as a run.
+Every function raises an AnalysisError for no runs, more than two objectives, a NaN or a cost outside [0, 1].
 Grunert da Fonseca, Fonseca and Hall (2001); López-Ibáñez, Paquete and Stützle (2010) for differences.
 """
 
@@ -48,11 +49,7 @@ class AttainmentDifference:
 
 
 def attainment_surfaces(runs: Sequence[npt.ArrayLike]) -> tuple[AttainmentSurface, ...]:
-    """The surface for one run (the best anyone attained), two, ..., all of them (what every run attains).
-
-    Raises:
-        AnalysisError: no runs, more than two objectives, a NaN or a cost outside [0, 1].
-    """
+    """The surface for one run (the best anyone attained), two, ..., all of them (what every run attains)."""
     sets = _runs(runs)
     found = [np.empty((0, 2))] * len(sets)
     points, labels = _labelled(sets)
@@ -71,9 +68,6 @@ def attainment_difference(first: Sequence[npt.ArrayLike], second: Sequence[npt.A
     """Where the ``first`` group of runs attains more often (above 0) or less often (below 0) than the ``second``.
 
     The groups may have different numbers of runs.
-
-    Raises:
-        AnalysisError: a group without runs, more than two objectives, a NaN or a cost outside [0, 1].
     """
     groups = _runs(first), _runs(second)
     points, _ = _labelled([*groups[0], *groups[1]])

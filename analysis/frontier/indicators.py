@@ -1,6 +1,7 @@
 """Quality indicators of a set of costs against a reference front, and how they move with the reference point.
 
-Convention of :mod:`analysis.frontier.frontier`: costs in [0, 1], smaller is better.
+Convention of :mod:`analysis.frontier.frontier`: costs in [0, 1], smaller is better; every function raises an
+AnalysisError for a cost that is NaN or outside.
 """
 
 from __future__ import annotations
@@ -54,11 +55,7 @@ class ReferenceSensitivity:
 
 
 def pooled_front(sets: Sequence[npt.ArrayLike]) -> Floats:
-    """The non-dominated points of all ``sets`` together, equal points once; shape (k, m).
-
-    Raises:
-        AnalysisError: a cost is NaN or outside [0, 1].
-    """
+    """The non-dominated points of all ``sets`` together, equal points once; shape (k, m)."""
     filled = [array for array in map(checked_costs, sets) if len(array)]
     if not filled:
         return np.empty((0, 0))
@@ -70,40 +67,25 @@ def igd_plus(costs: npt.ArrayLike, reference: npt.ArrayLike) -> float:
     """The modified inverted generational distance of ``costs`` (n, m) from ``reference`` (k, m); n, k at least 1.
 
     Mean over z in the reference of min over a of ``||max(a - z, 0)||``.
-
-    Raises:
-        AnalysisError: no points, a NaN, or a cost outside [0, 1].
     """
     points, target = _pair(costs, reference)
     return float(moocore.igd_plus(points, ref=target))
 
 
 def additive_epsilon(costs: npt.ArrayLike, reference: npt.ArrayLike) -> float:
-    """``max over z of min over a of max over axes of a - z``: below 0 where ``costs`` are ahead of ``reference``.
-
-    Raises:
-        AnalysisError: no points, a NaN, or a cost outside [0, 1].
-    """
+    """``max over z of min over a of max over axes of a - z``: below 0 where ``costs`` are ahead of ``reference``."""
     points, target = _pair(costs, reference)
     return float(moocore.epsilon_additive(points, ref=target))
 
 
 def indicators(sets: Mapping[str, npt.ArrayLike]) -> dict[str, Indicators]:
-    """Every set, by name, against the front of all of them together.
-
-    Raises:
-        AnalysisError: a cost is NaN or outside [0, 1].
-    """
+    """Every set, by name, against the front of all of them together."""
     target = pooled_front(list(sets.values()))
     found = {}
     for name, costs in sets.items():
-        array = checked_costs(costs)
-        empty = len(array) == 0
-        found[name] = Indicators(
-            hypervolume=hypervolume(array),
-            igd_plus=None if empty else igd_plus(array, target),
-            epsilon=None if empty else additive_epsilon(array, target),
-        )
+        there = len(checked_costs(costs)) > 0
+        distances = (igd_plus(costs, target), additive_epsilon(costs, target)) if there else (None, None)
+        found[name] = Indicators(hypervolume(costs), *distances)
     return found
 
 
@@ -113,9 +95,6 @@ def reference_sensitivity(
     """Hypervolumes with the reference at ``(x, ..., x)`` for each x in ``references``, as shares of ``[0, x]^m``.
 
     A point beyond the reference in one axis dominates nothing there, as always with hypervolumes.
-
-    Raises:
-        AnalysisError: a cost is NaN or outside [0, 1], or a reference outside (0, 1].
     """
     if not all(0.0 < place <= 1.0 for place in references):
         raise AnalysisError(f"a reference must lie in (0, 1], got {', '.join(f'{place:g}' for place in references)}")

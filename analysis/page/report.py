@@ -223,7 +223,8 @@ def _frontiers(sources: Sources) -> Iterator[DrawnFrontier]:
         kind = units.pop().partition("-")[0] if len(units) == 1 else ""
         labels = " against ".join(table.columns.label(name) for name in pair)
         heading = f"Over {kind or ' and '.join(map(short, pair))}"
-        yield DrawnFrontier(f"pareto_{kind.lower() or 'scores'}", scores, heading, f"{labels[:1].upper()}{labels[1:]}.")
+        name = file_stem("pareto", kind.lower() or "scores")
+        yield DrawnFrontier(name, scores, heading, f"{labels[:1].upper()}{labels[1:]}.")
 
 
 def _page_frontier(item: DrawnFrontier, stem: str, document: str, links: Mapping[str, str]) -> PageFrontier:

@@ -13,12 +13,11 @@ import pandas as pd
 
 from analysis.errors import AnalysisError
 from analysis.tables.columns import Columns
-from analysis.tables.csv_rows import CsvRows, read_rows
+from analysis.tables.csv_rows import read_rows, typed_frame
 from analysis.tables.foreign import check_objectives, read_foreign
 from analysis.tables.objectives import Objective
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable, concatenated
-from analysis.tables.typed_columns import typed_frame
 
 _LOGGED = frozenset(
     {"step", "x", "eta", "eta_star", "eta_new", "slope", "curvature", "loss_zero", "loss_plus", "loss_minus"}
@@ -200,10 +199,8 @@ def differences(files: Sequence[SweepFile]) -> list[str]:
 
 def _logs(out: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The rows of auto_lr.csv and landscape.csv by trial and step as written; a repeated row is one."""
-    required = ("trial_id", "step")
-    logs = []
-    for path in (out / "auto_lr.csv", out / "landscape.csv"):
-        rows = read_rows(path, required=required)
-        frame = typed_frame(path, rows if rows.columns else CsvRows(required), is_number=_LOGGED.__contains__)
-        logs.append(frame.drop_duplicates(ignore_index=True))
-    return logs[0], logs[1]
+    updates, landscape = (
+        typed_frame(path, read_rows(path, required=("trial_id", "step")), is_number=_LOGGED.__contains__)
+        for path in (out / "auto_lr.csv", out / "landscape.csv")
+    )
+    return updates.drop_duplicates(ignore_index=True), landscape.drop_duplicates(ignore_index=True)
