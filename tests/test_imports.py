@@ -18,7 +18,7 @@ def room(module: str) -> str:
 
 @pytest.mark.parametrize("place", [str, room])
 def test_imports_have_an_order(place: Callable[[str], str]) -> None:
-    """The graph has the imports of every statement, wherever it stands, but for those that only a type checker makes."""
+    """The graph has every import, wherever it stands, but for those that only a type checker makes."""
     graph = grimp.build_graph(*PACKAGES, exclude_type_checking_imports=True)
     builds_on: dict[str, set[str]] = {}
     for module in graph.modules:
