@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
 from analysis.frontier.frontier import hypervolume, nondominated
 from analysis.tables.objectives import Floats, Objective, scored
@@ -44,7 +43,9 @@ def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> AnytimeC
     trials = table.trials
     if "ended_at" in trials.columns:
         trials = trials.sort_values("ended_at", kind="stable")
-    seconds = _seconds(trials)
+    train, evaluation, wall = (numbers(trials, f"{part}_seconds").to_numpy() for part in ("train", "eval", "wall"))
+    own = train + np.nan_to_num(evaluation)
+    seconds = np.where(np.isnan(own), wall, own)
     usable, costs = scored(trials, objectives)
     volumes = np.zeros(len(trials))
     front, volume = np.empty((0, len(objectives))), 0.0
@@ -56,9 +57,3 @@ def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> AnytimeC
         volumes[index] = volume
     untimed = tuple(trials["trial_id"].to_numpy()[np.isnan(seconds)])
     return AnytimeCurve(np.cumsum(np.nan_to_num(seconds)), volumes, tuple(trials["trial_id"]), untimed)
-
-
-def _seconds(trials: pd.DataFrame) -> Floats:
-    train, evaluation, wall = (numbers(trials, f"{part}_seconds").to_numpy() for part in ("train", "eval", "wall"))
-    own = train + np.nan_to_num(evaluation)
-    return np.where(np.isnan(own), wall, own)

@@ -74,8 +74,7 @@ def igd_plus(costs: npt.ArrayLike, reference: npt.ArrayLike) -> float:
     Raises:
         AnalysisError: no points, a NaN, or a cost outside [0, 1].
     """
-    points, target = _pair(costs, reference)
-    return float(moocore.igd_plus(points, ref=target))
+    return float(moocore.igd_plus(_filled(costs), ref=_filled(reference)))
 
 
 def additive_epsilon(costs: npt.ArrayLike, reference: npt.ArrayLike) -> float:
@@ -84,8 +83,7 @@ def additive_epsilon(costs: npt.ArrayLike, reference: npt.ArrayLike) -> float:
     Raises:
         AnalysisError: no points, a NaN, or a cost outside [0, 1].
     """
-    points, target = _pair(costs, reference)
-    return float(moocore.epsilon_additive(points, ref=target))
+    return float(moocore.epsilon_additive(_filled(costs), ref=_filled(reference)))
 
 
 def indicators(sets: Mapping[str, npt.ArrayLike]) -> dict[str, Indicators]:
@@ -95,16 +93,12 @@ def indicators(sets: Mapping[str, npt.ArrayLike]) -> dict[str, Indicators]:
         AnalysisError: a cost is NaN or outside [0, 1].
     """
     target = pooled_front(list(sets.values()))
-    found = {}
-    for name, costs in sets.items():
-        array = checked_costs(costs)
-        empty = len(array) == 0
-        found[name] = Indicators(
-            hypervolume=hypervolume(array),
-            igd_plus=None if empty else igd_plus(array, target),
-            epsilon=None if empty else additive_epsilon(array, target),
-        )
-    return found
+    return {
+        name: Indicators(hypervolume(costs), igd_plus(costs, target), additive_epsilon(costs, target))
+        if len(checked_costs(costs))
+        else Indicators(0.0, None, None)
+        for name, costs in sets.items()
+    }
 
 
 def reference_sensitivity(
@@ -119,19 +113,18 @@ def reference_sensitivity(
     """
     if not all(0.0 < place <= 1.0 for place in references):
         raise AnalysisError(f"a reference must lie in (0, 1], got {', '.join(f'{place:g}' for place in references)}")
-    table = np.zeros((len(sets), len(references)))
-    for row, costs in enumerate(sets.values()):
-        array = checked_costs(costs)
-        for column, place in enumerate(references):
-            # Beyond the reference means clipped onto it: a face of the box has no volume.
-            table[row, column] = hypervolume(np.minimum(array / place, 1.0))
+    # Beyond the reference means clipped onto it: a face of the box has no volume.
+    volumes = [
+        hypervolume(np.minimum(costs / x, 1.0)) for costs in map(checked_costs, sets.values()) for x in references
+    ]
+    table = np.array(volumes).reshape(len(sets), len(references))
     orders = [np.sign(np.subtract.outer(column, column).round(12)) for column in table.T]
     stable = all(np.array_equal(order, orders[0]) for order in orders)
     return ReferenceSensitivity(tuple(sets), tuple(references), table, stable)
 
 
-def _pair(costs: npt.ArrayLike, reference: npt.ArrayLike) -> tuple[Floats, Floats]:
-    points, target = checked_costs(costs), checked_costs(reference)
-    if len(points) == 0 or len(target) == 0:
+def _filled(costs: npt.ArrayLike) -> Floats:
+    points = checked_costs(costs)
+    if len(points) == 0:
         raise AnalysisError("a distance between fronts needs at least one point in each")
-    return points, target
+    return points

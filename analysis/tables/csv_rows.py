@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,10 +28,9 @@ class CsvRows:
     rows: tuple[CsvRow, ...] = ()
     torn: bool = False
 
-    def column(self, name: str) -> list[str]:
-        """The cells below a header, top to bottom."""
-        index = self.columns.index(name)
-        return [row.cells[index] for row in self.rows]
+    def records(self) -> Iterator[tuple[int, dict[str, str]]]:
+        """Each record with the line it begins on, as cells by column."""
+        return ((row.line, dict(zip(self.columns, row.cells, strict=True))) for row in self.rows)
 
 
 def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> CsvRows:
@@ -48,17 +47,21 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> C
         return CsvRows()
     data = path.read_bytes()
     whole = whole_lines(data) if growing else data
-    torn = len(whole) < len(data)
     try:
         text = whole.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise AnalysisError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from None
     records, cut = _records(path, text)
-    torn = torn or cut
+    torn = cut or len(whole) < len(data)
     if not records:
         return CsvRows(torn=torn)
     columns = records[0].cells
-    _check_header(path, columns, required)
+    for found, words in (
+        ([name for name in required if name not in columns], "{} lacks the column{} {}"),
+        (sorted({name for name in columns if columns.count(name) > 1}), "{} has the column{} {} twice"),
+    ):
+        if found:
+            raise AnalysisError(words.format(path, "s" * (len(found) > 1), ", ".join(found)))
     for row in records[1:]:
         if len(row.cells) != len(columns):
             raise AnalysisError(
@@ -83,12 +86,3 @@ def _records(path: Path, text: str) -> tuple[list[CsvRow], bool]:
             raise AnalysisError(f"{path}, line {line}: not CSV: {error}") from None
         if cells:
             records.append(CsvRow(line, tuple(cells)))
-
-
-def _check_header(path: Path, columns: Sequence[str], required: Sequence[str]) -> None:
-    missing = [name for name in required if name not in columns]
-    if missing:
-        raise AnalysisError(f"{path} lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}")
-    twice = sorted({name for name in columns if columns.count(name) > 1})
-    if twice:
-        raise AnalysisError(f"{path} has the column{'s' * (len(twice) > 1)} {', '.join(twice)} twice")

@@ -16,7 +16,7 @@ from analysis.errors import AnalysisError
 from analysis.tables.columns import Columns
 from analysis.tables.csv_rows import CsvRow, CsvRows, read_rows
 from analysis.tables.sweep_file import SweepFile
-from analysis.tables.typed_columns import typed_frame
+from analysis.tables.typed_columns import typed_frame, typed_log
 
 STATUSES = ("finished", "stopped", "diverged", "failed")
 ATTAIN_NOTHING = ("diverged", "stopped")
@@ -45,8 +45,7 @@ class TrialTable:
     def read(cls, out: Path, *, sweep: str = "") -> TrialTable:
         """The tables in a sweep's folder, also while the sweep runs: a table that is not there yet is empty.
 
-        Of two rows with one trial id the first counts, as it does when a sweep is resumed. ``sweep`` is the value of
-        the column ``sweep``.
+        Of two rows with one trial id the first counts, as it does when a sweep is resumed.
 
         Raises:
             AnalysisError: a file cannot be read; says which, where, and what was expected.
@@ -106,11 +105,9 @@ class TrialTable:
 
     def renamed(self, name: Callable[[str], str], checkpoint: Callable[[str], str]) -> TrialTable:
         """The same table with other trial ids and other paths of the checkpoints that there are."""
-        trials = self.trials.assign(
-            trial_id=self.trials["trial_id"].map(name),
-            checkpoint=self.trials["checkpoint"].map(lambda path: checkpoint(path) if path else ""),
-        )
-        return replace(self, trials=trials, history=self.history.assign(trial_id=self.history["trial_id"].map(name)))
+        paths = self.trials["checkpoint"].map(lambda path: checkpoint(path) if path else "")
+        trials, history = (part.assign(trial_id=part["trial_id"].map(name)) for part in (self.trials, self.history))
+        return replace(self, trials=trials.assign(checkpoint=paths), history=history)
 
     @property
     def own(self) -> TrialTable:
@@ -120,7 +117,7 @@ class TrialTable:
     @property
     def spec_columns(self) -> tuple[str, ...]:
         """The columns that say what a trial was asked to do."""
-        return tuple(name for name in self.trials.columns if self.columns.is_setting(name))
+        return tuple(filter(self.columns.is_setting, self.trials.columns))
 
     @property
     def varying(self) -> tuple[str, ...]:
@@ -189,7 +186,7 @@ def typed_trials(path: Path, rows: CsvRows, columns: Columns, sweep: str, *, els
     """Rows of trials with every required column: an unknown number is NaN, an unknown text empty.
 
     Raises:
-        AnalysisError: a number is none; says where.
+        AnalysisError: as :func:`typed_frame`.
     """
     trials = typed_frame(path, rows, is_number=columns.is_number)
     unknown = {name: float("nan") if name in ("lr", "seed") else "" for name in REQUIRED if name not in trials}
@@ -212,13 +209,12 @@ def concatenated(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _check_trials(path: Path, rows: CsvRows) -> None:
-    for row in rows.rows:
-        cells = dict(zip(rows.columns, row.cells, strict=True))
+    for line, cells in rows.records():
         if not cells["trial_id"]:
-            raise AnalysisError(f"{path}, line {row.line}: trial_id is empty")
-        check_status(path, row.line, cells["status"])
+            raise AnalysisError(f"{path}, line {line}: trial_id is empty")
+        check_status(path, line, cells["status"])
         if not cells["seed"] or not float(cells["seed"]).is_integer():
-            raise AnalysisError(f"{path}, line {row.line}: seed is '{cells['seed']}', expected a whole number")
+            raise AnalysisError(f"{path}, line {line}: seed is '{cells['seed']}', expected a whole number")
 
 
 def check_status(path: Path, line: int, status: str) -> None:
@@ -229,10 +225,7 @@ def check_status(path: Path, line: int, status: str) -> None:
 
 def _history(path: Path, sweep: str, columns: Columns) -> pd.DataFrame:
     """The reports, by trial and step. A restarted worker may repeat a step; the later report counts."""
-    required = ("trial_id", "step")
-    rows = read_rows(path, required=required)
-    frame = typed_frame(path, rows if rows.columns else CsvRows(required), is_number=columns.is_number)
-    frame = frame.drop_duplicates(["trial_id", "step"], keep="last")
+    frame = typed_log(path, columns.is_number).drop_duplicates(["trial_id", "step"], keep="last")
     frame = frame.sort_values(["trial_id", "step"], kind="stable", ignore_index=True)
     frame.insert(0, "sweep", sweep)
     return frame
