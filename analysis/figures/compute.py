@@ -7,7 +7,7 @@ from dataclasses import astuple, replace
 
 import numpy as np
 
-from analysis.figures.panels import Band, Guide, Line, Panel, PanelFigure, finite_lines
+from analysis.figures.panels import Guide, Line, Panel, PanelFigure, finite_lines
 from analysis.figures.style import OKABE_ITO
 from analysis.frontier.anytime import anytime_data
 from analysis.study.lr_study import LrStudy
@@ -81,10 +81,9 @@ def anytime_figure(
 
 
 def tuning_figure(
-    picks: Sequence[float], expected: Sequence[float], *, auto: float, charge: float, equals: float,
-    band: tuple[Sequence[float], Sequence[float]] | None = None, title: str = "",
-) -> PanelFigure[Panel]:  # fmt: skip
-    """The expected hypervolume of the best of n rates, its band if known, and AutoLR, charged ``charge`` runs.
+    picks: Sequence[float], expected: Sequence[float], *, auto: float, charge: float, equals: float, title: str = ""
+) -> PanelFigure[Panel]:
+    """The expected hypervolume of the best of n rates, and AutoLR, charged ``charge`` runs.
 
     ``equals`` is the n at which the curve reaches AutoLR; where it never does it is infinite and no line is drawn.
     AutoLR below what a single rate gives is said to be so.
@@ -96,15 +95,11 @@ def tuning_figure(
         Line("AutoLR", ends, (auto, auto), OKABE_ITO[1], "dashed"),
         Line("AutoLR, at what it is charged", (charge,), (auto,), OKABE_ITO[1], "marks", "D"),
     )
-    bands: tuple[Band, ...] = ()
-    if band is not None:
-        low, high = (tuple(map(float, edge)) for edge in band)
-        bands = (Band("band of the fixed rates", xs, low, high, OKABE_ITO[0]),)
     below = bool(ys) and auto < ys[0]
     label = "n* < 1: below a single rate" if below else f"n* = {equals:.3g}"
     guides = (Guide("x", equals, label),) if np.isfinite(equals) else ()
     panel = Panel(
-        title, "n, learning rates tried (runs)", "hypervolume (share of the box)", lines, bands, guides, x_whole=True
+        title, "n, learning rates tried (runs)", "hypervolume (share of the box)", lines, guides=guides, x_whole=True
     )
     caption = "Exact expectation over all subsets of n of the rates tried; AutoLR is charged for its probes."
     return PanelFigure(

@@ -39,16 +39,6 @@ class Plane:
     cosine: float
     c_t: float
 
-    @property
-    def helps_retain(self) -> bool:
-        """Whether a small step lowers the retain objective."""
-        return self.direction is not None and _dot(self.direction, self.retain) > 0
-
-    @property
-    def helps_forget(self) -> bool:
-        """Whether a small step lowers the forget objective."""
-        return self.direction is not None and _dot(self.direction, self.forget) > 0
-
 
 def gradient_plane_data(sources: Sources, *, share: float = 0.5) -> PanelFigure[Plane] | None:
     """Of each method's selected trial the measured gradients at the report nearest to ``share`` of its steps.

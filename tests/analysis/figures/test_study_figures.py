@@ -77,7 +77,6 @@ def test_the_hypervolume_stays_between_two_trials() -> None:
 
 @pytest.mark.parametrize(("equals", "marked"), [(2.5, True), (math.inf, False)])
 def test_the_tuning_curve_marks_where_it_reaches_auto_lr(equals: float, marked: bool) -> None:
-    band = ([0.2, 0.3, 0.4], [0.6, 0.7, 0.8])
-    data = tuning_figure([1, 2, 3], [0.4, 0.5, 0.6], auto=0.55, charge=1.033, equals=equals, band=band)
+    data = tuning_figure([1, 2, 3], [0.4, 0.5, 0.6], auto=0.55, charge=1.033, equals=equals)
     assert ("n* = 2.5" in svg_text(draw_panels(data))) is marked
     assert [line.ys for line in data.panels[0].lines[1:]] == [(0.55, 0.55), (0.55,)]
