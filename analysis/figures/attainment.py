@@ -53,11 +53,8 @@ def draw_attainment(data: AttainmentData) -> Figure:
         _differences(right, data.attained.arms, data.attained.difference)
         right.set_title("attained in more runs by", loc="left", fontsize=10.5)
         for axes in (left, right):
-            axes.set_xlim(0, 1)
-            axes.set_ylim(0, 1)
-            axes.set_aspect("equal")
-            axes.set_xlabel(f"\u2190 better    {data.axes[0]}, cost from 0 to 1")
-            axes.set_ylabel(f"\u2190 better    {data.axes[1]}, cost from 0 to 1")
+            across, up = (f"\u2190 better    {name}, cost from 0 to 1" for name in data.axes)
+            axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xlabel=across, ylabel=up)
         legend_of(figure, right)
         return figure
 

@@ -68,8 +68,7 @@ def _panel(axes: Axes, panel: Panel) -> None:
             ticks.set_powerlimits((-2, 5))
             axis.set_major_formatter(ticks)
     axes.set_title(panel.title, loc="left", fontsize=10.5)
-    axes.set_xlabel(panel.x_label)
-    axes.set_ylabel(panel.y_label)
+    axes.set(xlabel=panel.x_label, ylabel=panel.y_label)
 
 
 def _line(axes: Axes, line: Line) -> None:

@@ -139,8 +139,7 @@ def _call_out(axes: Axes, data: ParetoData, point: Point, label: str) -> None:
 
 
 def _words(figure: Figure, axes: Axes, data: ParetoData, *, narrow: bool) -> None:
-    axes.set_xlabel(_with_arrow(data.x))
-    axes.set_ylabel(_with_arrow(data.y))
+    axes.set(xlabel=_with_arrow(data.x), ylabel=_with_arrow(data.y))
     size = 11 if narrow else 14
     axes.set_title(data.title, loc="left", fontsize=size, fontweight="bold", pad=44)
     # Above the label of the random guess, below the title.

@@ -33,10 +33,7 @@ class AxisData:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A trial in the units of the axes, moved onto a bound where it lies beyond it.
-
-    ``filled`` is False for a fixed learning rate where the figure also shows AutoLR.
-    """
+    """A trial in the axes' units, on a bound if beyond it; not ``filled``: a fixed rate where AutoLR is also shown."""
 
     trial_id: str
     x: float

@@ -2,7 +2,8 @@
 
 A run is the set of costs of one seed, shape (n, m = 2), smaller is better, in [0, 1]; it attains a place that one of
 its points weakly dominates. A run without points (every trial diverged) attains nothing and counts as a run.
-Grunert da Fonseca, Fonseca and Hall (2001); López-Ibáñez, Paquete and Stützle (2010) for differences.
+Grunert da Fonseca, Fonseca and Hall (2001); López-Ibáñez, Paquete and Stützle (2010) for differences. Every function
+raises :class:`AnalysisError` for a group without runs, more than two objectives, a NaN or a cost outside [0, 1].
 """
 
 from __future__ import annotations
@@ -48,11 +49,7 @@ class AttainmentDifference:
 
 
 def attainment_surfaces(runs: Sequence[npt.ArrayLike]) -> tuple[AttainmentSurface, ...]:
-    """The surface for one run (the best anyone attained), two, ..., all of them (what every run attains).
-
-    Raises:
-        AnalysisError: no runs, more than two objectives, a NaN or a cost outside [0, 1].
-    """
+    """The surface for one run (the best anyone attained), two, ..., all of them (what every run attains)."""
     sets = _runs(runs)
     found = [np.empty((0, 2))] * len(sets)
     labels = np.repeat(np.arange(len(sets)), [len(array) for array in sets])
@@ -71,9 +68,6 @@ def attainment_difference(first: Sequence[npt.ArrayLike], second: Sequence[npt.A
     """Where the ``first`` group of runs attains more often (above 0) or less often (below 0) than the ``second``.
 
     The groups may have different numbers of runs.
-
-    Raises:
-        AnalysisError: a group without runs, more than two objectives, a NaN or a cost outside [0, 1].
     """
     groups = _runs(first), _runs(second)
     points = np.concatenate([*groups[0], *groups[1]])

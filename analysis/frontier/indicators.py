@@ -1,6 +1,7 @@
 """Quality indicators of a set of costs against a reference front, and how they move with the reference point.
 
-Convention of :mod:`analysis.frontier.frontier`: costs in [0, 1], smaller is better.
+Convention of :mod:`analysis.frontier.frontier`: costs in [0, 1], smaller is better. Every function raises
+:class:`AnalysisError` for a cost that is NaN or outside [0, 1], and a distance for a front without points.
 """
 
 from __future__ import annotations
@@ -54,11 +55,7 @@ class ReferenceSensitivity:
 
 
 def pooled_front(sets: Sequence[npt.ArrayLike]) -> Floats:
-    """The non-dominated points of all ``sets`` together, equal points once; shape (k, m).
-
-    Raises:
-        AnalysisError: a cost is NaN or outside [0, 1].
-    """
+    """The non-dominated points of all ``sets`` together, equal points once; shape (k, m)."""
     filled = [array for array in map(checked_costs, sets) if len(array)]
     if not filled:
         return np.empty((0, 0))
@@ -70,28 +67,17 @@ def igd_plus(costs: npt.ArrayLike, reference: npt.ArrayLike) -> float:
     """The modified inverted generational distance of ``costs`` (n, m) from ``reference`` (k, m); n, k at least 1.
 
     Mean over z in the reference of min over a of ``||max(a - z, 0)||``.
-
-    Raises:
-        AnalysisError: no points, a NaN, or a cost outside [0, 1].
     """
     return float(moocore.igd_plus(_filled(costs), ref=_filled(reference)))
 
 
 def additive_epsilon(costs: npt.ArrayLike, reference: npt.ArrayLike) -> float:
-    """``max over z of min over a of max over axes of a - z``: below 0 where ``costs`` are ahead of ``reference``.
-
-    Raises:
-        AnalysisError: no points, a NaN, or a cost outside [0, 1].
-    """
+    """``max over z of min over a of max over axes of a - z``: below 0 where ``costs`` are ahead of ``reference``."""
     return float(moocore.epsilon_additive(_filled(costs), ref=_filled(reference)))
 
 
 def indicators(sets: Mapping[str, npt.ArrayLike]) -> dict[str, Indicators]:
-    """Every set, by name, against the front of all of them together.
-
-    Raises:
-        AnalysisError: a cost is NaN or outside [0, 1].
-    """
+    """Every set, by name, against the front of all of them together."""
     target = pooled_front(list(sets.values()))
     return {
         name: Indicators(hypervolume(costs), igd_plus(costs, target), additive_epsilon(costs, target))
@@ -109,7 +95,7 @@ def reference_sensitivity(
     A point beyond the reference in one axis dominates nothing there, as always with hypervolumes.
 
     Raises:
-        AnalysisError: a cost is NaN or outside [0, 1], or a reference outside (0, 1].
+        AnalysisError: also for a reference outside (0, 1].
     """
     if not all(0.0 < place <= 1.0 for place in references):
         raise AnalysisError(f"a reference must lie in (0, 1], got {', '.join(f'{place:g}' for place in references)}")
