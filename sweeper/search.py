@@ -11,7 +11,7 @@ import logging
 import math
 import warnings
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,6 @@ from trainables.run.reports import Status
 if TYPE_CHECKING:
     import optuna
 
-SAMPLERS = ("tpe", "nsga2", "random", "grid")
 STUDY_NAME = "sweep"
 
 
@@ -165,25 +164,46 @@ class SweepStudy:
 
 
 def make_sampler(name: str, *, seed: int, trials: int) -> optuna.samplers.BaseSampler:
-    """Optuna's sampler for a name of :data:`SAMPLERS`; a grid only needs one that never gets asked."""
-    import optuna
-
+    """Optuna's sampler for a name of :data:`SAMPLERS`, for a sweep of so many trials."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if name == "tpe":
-            startup = max(4, min(10, trials // 3))
-            return optuna.samplers.TPESampler(
-                multivariate=True, group=True, constant_liar=True, n_startup_trials=startup, seed=seed
-            )
-        if name == "nsga2":
-            # Optuna's population of 50 would make a shorter sweep pure random search.
-            # Its uniform crossover over two or three parameters would mostly repeat the parents.
-            return optuna.samplers.NSGAIISampler(
-                population_size=max(4, min(50, trials // 4)),
-                crossover=optuna.samplers.nsgaii.SBXCrossover(),
-                seed=seed,
-            )
-        return optuna.samplers.RandomSampler(seed=seed)
+        return SAMPLERS[name](seed, trials)
+
+
+def _tpe(seed: int, trials: int) -> optuna.samplers.BaseSampler:
+    import optuna
+
+    startup = max(4, min(10, trials // 3))
+    return optuna.samplers.TPESampler(
+        multivariate=True, group=True, constant_liar=True, n_startup_trials=startup, seed=seed
+    )
+
+
+def _nsga2(seed: int, trials: int) -> optuna.samplers.BaseSampler:
+    """Optuna's population of 50 would make a shorter sweep pure random search.
+
+    Its uniform crossover over two or three parameters would mostly repeat the parents.
+    """
+    import optuna
+
+    return optuna.samplers.NSGAIISampler(
+        population_size=max(4, min(50, trials // 4)), crossover=optuna.samplers.nsgaii.SBXCrossover(), seed=seed
+    )
+
+
+def _random(seed: int, trials: int) -> optuna.samplers.BaseSampler:
+    import optuna
+
+    return optuna.samplers.RandomSampler(seed=seed)
+
+
+SAMPLERS: Mapping[str, Callable[[int, int], optuna.samplers.BaseSampler]] = {
+    "tpe": _tpe,
+    "nsga2": _nsga2,
+    "random": _random,
+    "grid": _random,  # a grid is enqueued whole, so that no sampler is ever asked
+}
+"""What makes each sampler, by name, of a seed and the number of trials."""
 
 
 def format_id(number: int) -> str:

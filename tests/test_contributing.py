@@ -1,0 +1,236 @@
+"""CONTRIBUTING.md's table, row by row: a toy is added to a copy of the code, by the files of its row and no others."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("search_spaces", "trainables", "sweeper", "analysis")
+GOLDEN = ROOT / "tests" / "data" / "golden_sweep"
+
+
+@dataclass(frozen=True)
+class Addition:
+    """What is written (a new file's text, or ``(anchor, text)``: put in before the anchor), and what must work then.
+
+    ``check`` is a program; what it prints must hold ``expected``.
+    """
+
+    files: Mapping[str, str | tuple[str, str]]
+    check: str
+    expected: str
+
+
+def command(*words: str) -> str:
+    """A program that runs one of the project's commands."""
+    return f"import sys; sys.argv[1:] = {list(words)!r}; from sweeper.cli import main; main()"
+
+
+WEIGHTING = '''
+from trainables.weightings.base import Gramian, Needs, Weighting, Weights, of_gramian
+
+def weights(gramian: Gramian) -> Weights:
+    """Each gradient counts as the other is large."""
+    total = gramian.rho + gramian.phi
+    return Weights(gramian.phi / total, gramian.rho / total) if total != 0 else Weights(0.5, 0.5)
+
+WEIGHTING = Weighting(
+    name="toy", formula="(phi, rho)", needs=Needs.GRAMIAN, weigh=of_gramian(weights), citation="Toy 2026"
+)
+'''
+OBJECTIVE = """
+from trainables.objectives.base import ForgetObjective
+from trainables.predictions import mean_loss
+
+OBJECTIVE = ForgetObjective(
+    name="toy",
+    formula="-CE_F / 2",
+    loss=lambda batch, options: -mean_loss(batch.token_nll, batch.supervised) / 2,
+    citation="Toy 2026",
+)
+"""
+METRIC = """
+from trainables.metrics.metric import Cost, Metric
+
+METRICS = (
+    Metric(
+        name="toy",
+        label="loss of the forget set's worst answer",
+        unit="nats per token",
+        direction="max",
+        low=0.0,
+        high=20.0,
+        of="forget",
+        cost=Cost.FORWARD,
+        formula="max loss per answer",
+        citation="Toy 2026",
+        measure=lambda scores: float(scores.losses("forget").max()),
+    ),
+)
+"""
+DATA_SET = """
+from trainables.data.dataset import DataSet
+from trainables.data.examples import Example, UnlearningData
+
+def _load(*, limit: int | None = None) -> UnlearningData:
+    pairs = tuple(Example(f"What is the square of {n}?", f"It is {n * n}.") for n in range(12))
+    forget, retain = pairs[:4], pairs[4:][:limit]
+    return UnlearningData("toy", forget, retain, (*retain, *forget), forget, retain)
+
+DATASETS = DataSet(name="toy", modality="language", description="twelve squares; four are forgotten", loader=_load)
+"""
+FIGURE = '''
+from analysis.figures.panels import Line, Panel, PanelFigure
+from analysis.tables.sources import Sources
+
+def toy_data(sources: Sources) -> PanelFigure | None:
+    """The seconds of each trial."""
+    seconds = tuple(float(value) for value in sources.table.trials["wall_seconds"])
+    line = Line("trials", tuple(map(float, range(len(seconds)))), seconds, "#0072b2")
+    return PanelFigure("toy", "Seconds", "By trial.", (Panel("", "trial", "s", (line,)),))
+'''
+
+ADDITIONS = {
+    "weighting": Addition(
+        {"trainables/weightings/toy.py": WEIGHTING},
+        "from trainables.weightings import WEIGHTINGS; from trainables.testing.weightings import check_weighting;"
+        "from trainables.methods import parse_method; check_weighting(WEIGHTINGS['toy'], symmetric=True);"
+        "print(parse_method('npo+toy').weighting.name, 'is a method')",
+        "toy is a method",
+    ),
+    "objective": Addition(
+        {"trainables/objectives/toy.py": OBJECTIVE},
+        "from trainables.objectives import OBJECTIVES; from trainables.testing.objectives import check_objective;"
+        "from trainables.methods import parse_method; check_objective(OBJECTIVES['toy']);"
+        "print(parse_method('toy+ngdiff').objective.name, 'is a method')",
+        "toy is a method",
+    ),
+    "metric": Addition(
+        {"trainables/metrics/toy.py": METRIC},
+        "from sweeper.columns import column_dictionary; from trainables.metrics.registry import unknown_names;"
+        "from sweeper.trade_off import parse_objectives; parse_objectives('toy:max,retain_loss:min');"
+        "assert not unknown_names(['toy']); print(column_dictionary()['toy'])",
+        "loss of the forget set's worst answer",
+    ),
+    "data set": Addition(
+        {"trainables/data/toy.py": DATA_SET},
+        "from trainables.data import DATASETS; from trainables.testing.datasets import check_dataset;"
+        "check_dataset(DATASETS['toy'], limit=5);" + command("list", "datasets"),
+        "twelve squares",
+    ),
+    "model": Addition(
+        {
+            "trainables/models/registry.py": (
+                '    _whole("falcon-1b"',
+                '    _whole("toy-1b", "toys/toy-1b", "a toy"),\n',
+            )
+        },
+        command("list", "models"),
+        "toy-1b",
+    ),
+    "rule of AutoLR": Addition(
+        {
+            "trainables/auto_lr/rules.py": (
+                '            Rule("clip"',
+                '            Rule("toy", "eta / 2", "Toy 2026", of_one_fit(lambda eta, wanted: eta / 2)),\n',
+            )
+        },
+        "from trainables.spec import TrialSpec; print(TrialSpec(auto_lr='on', auto_lr_smoothing='toy').problems())",
+        "[]",
+    ),
+    "figure": Addition(
+        {
+            "analysis/figures/toy.py": FIGURE,
+            "analysis/figures/gallery.py": (
+                '    ("courses", metrics_data, draw_panels),',
+                '    ("courses", __import__("analysis.figures.toy", fromlist=["toy"]).toy_data, draw_panels),\n',
+            ),
+        },
+        "import shutil; from pathlib import Path; from analysis.page.report import write_report;"
+        f"shutil.copytree({str(GOLDEN)!r}, 'out'); write_report(Path('out')); print(*Path('out/figures').iterdir())",
+        "toy.svg",
+    ),
+    "column": Addition(
+        {
+            "sweeper/columns.py": (
+                '    _Column("seconds", "cost", "training and evaluation", "s"),',
+                '    _Column("toy", "course", "steps left", "steps"),\n',
+            ),
+            "trainables/run/reports.py": (
+                '            "padding": self.padding,\n            "seconds"',
+                '            "toy": 7,\n',
+            ),
+        },
+        "from sweeper.columns import HISTORY_COLUMNS, column_dictionary; from trainables.run.reports import Report;"
+        "assert 'toy' in HISTORY_COLUMNS; row = Report(1, 1.0, {}, {}, 1.0, 1.0).row();"
+        "print(column_dictionary()['toy'], row['toy'])",
+        "'steps left', 'unit': 'steps'} 7",
+    ),
+    "flag of a trial": Addition(
+        {
+            "trainables/spec.py": (
+                "    batch_size: int = setting(",
+                '    toy: int = setting("training", 3, "Toys per step.", low=1)\n',
+            )
+        },
+        "from trainables.spec import TrialSpec; from sweeper.columns import TRIAL_COLUMNS;"
+        "assert 'toy' in TRIAL_COLUMNS;"
+        "assert TrialSpec(toy=4).spec_hash != TrialSpec().spec_hash; print(TrialSpec(toy=0).problems());"
+        + command("pareto", "--help"),
+        "--toy",
+    ),
+    "sampler": Addition(
+        {
+            "sweeper/search.py": (
+                '    "nsga2": _nsga2,',
+                '    "toy": lambda seed, trials: __import__("optuna").samplers.QMCSampler(seed=seed),\n',
+            )
+        },
+        "from sweeper.search import SAMPLERS, make_sampler; print(make_sampler('toy', seed=0, trials=8))",
+        "QMCSampler",
+    ),
+}
+
+
+def table() -> dict[str, set[str]]:
+    """The rows of CONTRIBUTING.md: what is added, and the files it names, NAME being ``toy``."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([\w ]+) \| (`[^|]+`) \|", text, flags=re.MULTILINE)
+    return {what: {path.replace("NAME", "toy") for path in re.findall(r"`([^`]+)`", files)} for what, files in rows}
+
+
+def test_every_row_of_the_table_is_tried_with_the_files_it_names() -> None:
+    assert table() == {what: set(addition.files) for what, addition in ADDITIONS.items()}
+
+
+@pytest.mark.parametrize("what", ADDITIONS)
+def test_a_toy_added_so_is_there(what: str, tmp_path: Path) -> None:
+    addition = ADDITIONS[what]
+    code = tmp_path / "code"
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, code / package, ignore=shutil.ignore_patterns("__pycache__"))
+    for name, change in addition.files.items():
+        path = code / name
+        if isinstance(change, str):
+            assert not path.exists()
+            path.write_text(change, encoding="utf-8")
+            continue
+        before, (anchor, text) = path.read_text(encoding="utf-8"), change
+        assert before.count(anchor) == 1, f"{name} has no single place '{anchor}'"
+        path.write_text(before.replace(anchor, text + anchor), encoding="utf-8")
+    work = tmp_path / "work"
+    work.mkdir()
+    environment = {**os.environ, "PYTHONPATH": str(code), "COLUMNS": "200"}
+    done = subprocess.run(
+        [sys.executable, "-c", addition.check], cwd=work, env=environment, capture_output=True, text=True, check=False
+    )
+    assert addition.expected in done.stdout, done.stdout[-2000:] + done.stderr[-2000:]
