@@ -1,11 +1,21 @@
-"""Numbers, times and trials in the words of figures and reports."""
+"""Numbers, times, trials and tables in the words of figures and reports."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 
 import pandas as pd
+
+
+@dataclass(frozen=True, slots=True)
+class DataTable:
+    """A table of words and numbers already rounded, for a page or a terminal; the first column is text."""
+
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
 
 
 def number(value: object) -> str:

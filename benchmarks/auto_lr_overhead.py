@@ -4,7 +4,8 @@
 
 Prints seconds per step of each and the ratios. Every 10 steps of two forward and two backward passes (a backward
 counted as two forwards: 60) the paper's rule adds two forward passes, 3.3%; the default, whose three losses are of
-four fresh batches each, 12 and more where it probes again. Logging L_F at the probes adds two forward passes to any.
+four fresh batches each, 12 and more where it probes again; ``safe`` four, and 12 to 52 more at the first. Logging
+L_F at the probes adds two forward passes to any.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ def main() -> None:
             silent, auto_lr_smoothing="official", auto_lr_probe="same", auto_lr_log_forget=True
         ),
         "default": replace(fixed, auto_lr="on"),
+        "safe": replace(silent, auto_lr_smoothing="safe"),
     }
     seconds_per_step(fixed, workspace)
     times = [{name: seconds_per_step(spec, workspace) for name, spec in arms.items()} for _ in range(given.repeats)]

@@ -1,4 +1,5 @@
-"""The spaces a sweep searches when nobody gives one: the default, and the grid of the paper's experiments."""
+"""The spaces a sweep searches when nobody gives one: the default, the grid of the paper's
+experiments, and that of a learning-rate study."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from search_spaces.fields import LOG, LOG_TO_ONE, Field
-from search_spaces.parameters import Choice, Float, Parameter
+from search_spaces.parameters import Choice, Number, Parameter
 from search_spaces.space import Space, SpaceError
 from search_spaces.values import Value, plain_name
 
@@ -20,6 +21,8 @@ Given = Mapping[str, Sequence[float]]
 
 AUTO_LR = ("off", "on", "both")
 LR_RANGE = (1e-5, 1e-3)
+AUTO_START = "auto_lr.lr"
+"""The key of the rates AutoLR starts from in a study, which also sets ``lr``."""
 _NONE: Given = MappingProxyType({})
 
 PAPER_LR = (1e-5, 5e-5, 1e-4)
@@ -63,8 +66,8 @@ def default_space(
         problems.append(f"auto_lr must be one of {', '.join(AUTO_LR)}, got '{auto_lr}'")
     parameters: list[Parameter] = [Choice("method", tuple(methods))]
     parameters.append(Choice("auto_lr", ("off", "on") if auto_lr == "both" else (auto_lr,)))
-    parameters.append(Choice("lr", unique(lr)) if lr else Float("lr", *lr_range, log=True))
-    return checked(parameters + option_parameters(methods, options), problems + foreign_options(methods, options))
+    parameters.append(Choice("lr", _unique(lr)) if lr else Number("lr", *lr_range, log=True))
+    return _checked(parameters + _option_parameters(methods, options), methods, options, problems)
 
 
 def paper_space(
@@ -94,41 +97,68 @@ SPACES: Mapping[str, Callable[..., Space]] = MappingProxyType({"default": defaul
 """The spaces that have a name on the command line."""
 
 
-def option_parameters(methods: Methods, given: Given, *, ranges: bool = True) -> list[Parameter]:
+def lr_study_space(
+    *,
+    methods: Methods,
+    lr: Sequence[float],
+    arms: Sequence[tuple[Field, Sequence[Value]]],
+    start_lr: Sequence[float] = (),
+    options: Given = _NONE,
+) -> Space:
+    """The grid of a learning-rate study: methods x their options x ({fixed lr} and {AutoLR variant} x {start lr}).
+
+    Args:
+        methods: as for :func:`default_space`.
+        lr: the fixed learning rates.
+        arms: AutoLR's settings with their values; each combination in which they have an effect is an arm of its own.
+        start_lr: where AutoLR starts; by default at every fixed learning rate in turn.
+        options: values of options by key; the others keep their defaults.
+
+    Raises:
+        SpaceError: an empty list, a value that is there twice, or an option that applies to none of the methods.
+    """
+    values_of = {item.name: values for item, values in arms}
+    variants = [
+        Choice(item.name, _unique(values), when=item.when)
+        for item, values in arms
+        if all(set(needed) & set(values_of.get(name, needed)) for name, needed in item.when.items())
+    ]
+    parameters = [
+        *(Choice("method", tuple(methods)), Choice("auto_lr", ("off", "on")), *variants),
+        Choice("lr", _unique(lr), when={"auto_lr": ("off",)}),
+        Choice("lr", _unique(start_lr or lr), when={"auto_lr": ("on",)}, key=AUTO_START),
+        *_option_parameters(methods, options, ranges=False),
+    ]
+    return _checked(parameters, methods, options)
+
+
+def _option_parameters(methods: Methods, given: Given, *, ranges: bool = True) -> list[Parameter]:
     """The methods' options: the values that are given, else with ``ranges`` their range; each under its methods."""
     found: list[Parameter] = []
     for key, item in {key: item for applying in methods.values() for key, item in applying.items()}.items():
         having = tuple(name for name, applying in methods.items() if key in applying)
         when = {} if len(having) == len(methods) else {"method": having}
         if given.get(key):
-            found.append(Choice(item.name, unique(given[key]), when=when, key=key))
+            found.append(Choice(item.name, _unique(given[key]), when=when, key=key))
         elif ranges and (at := item.range) is not None:
             log, log_to_one = at.scale == LOG, at.scale == LOG_TO_ONE
-            found.append(Float(item.name, at.low, at.high, log=log, log_to_one=log_to_one, when=when, key=key))
+            found.append(Number(item.name, at.low, at.high, log=log, log_to_one=log_to_one, when=when, key=key))
     return found
 
 
-def foreign_options(methods: Methods, given: Given) -> list[str]:
-    """A sentence for each option that has values and applies to none of the methods."""
-    return [
+def _checked(parameters: Sequence[Parameter], methods: Methods, given: Given, problems: Sequence[str] = ()) -> Space:
+    """The space of these parameters; raises :class:`SpaceError` with all problems, those found before among them."""
+    space = Space.of(parameters)
+    foreign = [
         f"option {key} applies to none of the methods {', '.join(methods)}"
         for key, values in given.items()
         if values and not any(key in applying for applying in methods.values())
     ]
-
-
-def checked(parameters: Sequence[Parameter], problems: Sequence[str]) -> Space:
-    """The space of these parameters.
-
-    Raises:
-        SpaceError: there are ``problems`` already, or some with the space.
-    """
-    space = Space.of(parameters)
-    if found := [*problems, *space.problems()]:
+    if found := [*problems, *foreign, *space.problems()]:
         raise SpaceError(found)
     return space
 
 
-def unique(values: Sequence[T]) -> tuple[T, ...]:
+def _unique(values: Sequence[T]) -> tuple[T, ...]:
     """The values in order, repetitions left out."""
     return tuple(dict.fromkeys(values))

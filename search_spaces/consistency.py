@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from search_spaces.parameters import Condition, Float, Parameter
+from search_spaces.parameters import Condition, Number, Parameter
 from search_spaces.values import Value, is_value, same
 
 Conditions = list[tuple[str, tuple[Value, ...]]]
@@ -26,13 +26,8 @@ def relation_problems(parameters: Sequence[Parameter], constants: Mapping[str, V
         if key in earlier or key in constants:
             yield key, f"{key}: is there twice"
         for other in _rivals(parameter, earlier, constants):
-            yield (
-                key,
-                (
-                    f"{key}: {other} and {key} both set '{parameter.name}' and can apply together; "
-                    "give them conditions (when) that exclude each other"
-                ),
-            )
+            remedy = "give them conditions (when) that exclude each other"
+            yield key, f"{key}: {other} and {key} both set '{parameter.name}' and can apply together; {remedy}"
         for waited, values in parameter.when.items():
             if waited in keys and waited not in earlier and waited not in constants:
                 yield key, f"{key}: its condition is on {waited}, which must come before it"
@@ -46,10 +41,9 @@ def _rivals(parameter: Parameter, earlier: Mapping[str, Parameter], constants: M
     if parameter.name in constants and parameter.key not in constants:
         yield parameter.name
     for other in earlier.values():
-        if other.name == parameter.name and other.key != parameter.key:
-            left, right = _all_conditions(other, earlier), _all_conditions(parameter, earlier)
-            if not _exclude(left, right):
-                yield other.key
+        rivals = other.name == parameter.name and other.key != parameter.key
+        if rivals and not _exclude(_all_conditions(other, earlier), _all_conditions(parameter, earlier)):
+            yield other.key
 
 
 def _condition_fault(
@@ -62,7 +56,7 @@ def _condition_fault(
         return f"never applies: it waits for {waited} to be {listed}, but {waited} is {constants[waited]!r}"
     if waited not in earlier:
         return f"its condition is on {waited}, which is not in the space"
-    if isinstance(earlier[waited], Float):
+    if isinstance(awaited := earlier[waited], Number) and not awaited.whole:
         return f"its condition is on {waited}, which is continuous; conditions need values that can be listed"
     if not any(earlier[waited].accepts(value) for value in values):
         return f"never applies: it waits for {waited} to be {listed}, which {waited} never is"

@@ -24,12 +24,13 @@ _DECIMALS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Float:
-    """A real number in the closed interval ``[low, high]``.
+class Number:
+    """A number in the closed interval ``[low, high]``; with ``whole`` a whole one.
 
     With ``log`` it is searched uniformly in its logarithm. With ``log_to_one`` uniformly in the logarithm of 1 - x, for
     a share whose most telling values crowd below 1: Optuna then knows ``1-KEY``, and values have at most 12 decimals,
-    so that 1 - (1 - x) is x. ``grid`` are the points a grid search visits; without them only sampling can search it.
+    so that 1 - (1 - x) is x. ``grid`` are the points a grid search visits; without them it visits every whole number
+    of a range of up to 1,000, and only sampling can search another range.
     """
 
     name: str
@@ -40,104 +41,78 @@ class Float:
     key: str = ""
     grid: tuple[float, ...] = ()
     log_to_one: bool = False
+    whole: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "grid", tuple(self.grid))
         _normalise(self)
 
+    @property
+    def optuna_name(self) -> str:
+        """What Optuna knows it by."""
+        return f"1-{self.key}" if self.log_to_one else self.key
+
     def accepts(self, value: object) -> bool:
         """Whether the value lies in the range."""
-        if not is_number(value) or not self.low <= value <= self.high:
-            return False
-        return not self.log_to_one or round(value, _DECIMALS) == value
+        return is_number(value) and self.low <= value <= self.high and self._is_exact(value)
 
     def stored(self, value: Any) -> Value:
         """An accepted value as Optuna stores it."""
+        if self.whole:
+            return int(value)
         return _from_one(value) if self.log_to_one else float(value)
 
     def distribution(self) -> optuna.distributions.BaseDistribution:
         """Optuna's description of the range."""
-        from optuna.distributions import FloatDistribution
+        from optuna.distributions import FloatDistribution, IntDistribution
 
-        low, high, log = self._searched()
-        return FloatDistribution(low, high, log=log)
+        if self.log_to_one:
+            return FloatDistribution(_from_one(self.high), _from_one(self.low), log=True)
+        return (IntDistribution if self.whole else FloatDistribution)(self.low, self.high, log=self.log)
 
     def suggest(self, trial: optuna.trial.BaseTrial) -> Value:
         """Ask Optuna for a value."""
-        low, high, log = self._searched()
-        value = float(trial.suggest_float(optuna_name(self), low, high, log=log))
+        at = self.distribution()
+        if self.whole:
+            return int(trial.suggest_int(self.key, at.low, at.high, log=at.log))
+        value = float(trial.suggest_float(self.optuna_name, at.low, at.high, log=at.log))
         return _from_one(value) if self.log_to_one else value
 
     def points(self) -> tuple[Value, ...] | None:
-        """What a grid search visits; None when nobody said."""
+        """What a grid search visits; None where nobody said, and where it would be more than 1,000 whole numbers."""
+        if not self.grid and self.whole and self.high - self.low < _MOST_WHOLE_POINTS:
+            return tuple(range(int(self.low), int(self.high) + 1))
         return self.grid or None
 
     def problems(self) -> list[str]:
         """Everything wrong with the range, in plain sentences."""
-        found = _range_problems(self)
+        key, low, high, numbers = self.key, self.low, self.high, (self.low, self.high, *self.grid)
+        if not (is_number(low) and is_number(high)):
+            return [f"{key}: low and high must be finite numbers, got {low!r} and {high!r}"]
+        found = []
+        if low >= high:
+            found.append(f"{key}: low must be less than high, got {low:g} and {high:g}")
+        if self.log and low <= 0:
+            found.append(f"{key}: a logarithmic range must have low greater than 0, got {low:g}")
+        for index, point in enumerate(self.grid):
+            if not (is_number(point) and low <= point <= high):
+                found.append(f"{key}: grid points must lie in [{low:g}, {high:g}], got {point!r}")
+            elif point in self.grid[:index]:
+                found.append(f"{key}: the grid point {point!r} is there twice")
+        if self.whole and not found and not all(map(self._is_exact, numbers)):
+            found.append(f"{key}: low, high and grid must be whole numbers")
         if self.log_to_one and self.log:
-            found.append(f"{self.key}: log and log_to_one exclude each other")
-        if self.log_to_one and self.high >= 1:
-            found.append(f"{self.key}: a range with log_to_one must have high less than 1, got {self.high:g}")
-        if self.log_to_one and any(round(value, _DECIMALS) != value for value in (self.low, self.high, *self.grid)):
-            found.append(f"{self.key}: numbers with log_to_one have at most {_DECIMALS} decimals")
+            found.append(f"{key}: log and log_to_one exclude each other")
+        if self.log_to_one and high >= 1:
+            found.append(f"{key}: a range with log_to_one must have high less than 1, got {high:g}")
+        if self.log_to_one and not all(map(self._is_exact, numbers)):
+            found.append(f"{key}: numbers with log_to_one have at most {_DECIMALS} decimals")
         return found
 
-    def _searched(self) -> tuple[float, float, bool]:
-        if self.log_to_one:
-            return _from_one(self.high), _from_one(self.low), True
-        return self.low, self.high, self.log
-
-
-@dataclass(frozen=True, slots=True)
-class Int:
-    """A whole number in the closed interval ``[low, high]``; with ``log`` searched uniformly in its logarithm.
-
-    ``grid`` are the points a grid search visits; without them it visits every number of the range.
-    """
-
-    name: str
-    low: int
-    high: int
-    log: bool = False
-    when: Condition = field(default_factory=dict, hash=False)
-    key: str = ""
-    grid: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "grid", tuple(self.grid))
-        _normalise(self)
-
-    def accepts(self, value: object) -> bool:
-        """Whether the value is a whole number of the range."""
-        return is_number(value) and self.low <= value <= self.high and value == int(value)
-
-    def stored(self, value: Any) -> Value:
-        """An accepted value as Optuna stores it."""
-        return int(value)
-
-    def distribution(self) -> optuna.distributions.BaseDistribution:
-        """Optuna's description of the range."""
-        from optuna.distributions import IntDistribution
-
-        return IntDistribution(self.low, self.high, log=self.log)
-
-    def suggest(self, trial: optuna.trial.BaseTrial) -> Value:
-        """Ask Optuna for a value."""
-        return int(trial.suggest_int(self.key, self.low, self.high, log=self.log))
-
-    def points(self) -> tuple[Value, ...] | None:
-        """What a grid search visits; None where that would be more than 1,000 points nobody asked for."""
-        if self.grid or self.high - self.low >= _MOST_WHOLE_POINTS:
-            return self.grid or None
-        return tuple(range(self.low, self.high + 1))
-
-    def problems(self) -> list[str]:
-        """Everything wrong with the range, in plain sentences."""
-        found = _range_problems(self)
-        if not found and any(value != int(value) for value in (self.low, self.high, *self.grid)):
-            found.append(f"{self.key}: low, high and grid must be whole numbers")
-        return found
+    def _is_exact(self, value: float) -> bool:
+        if self.whole:
+            return value == int(value)
+        return not self.log_to_one or round(value, _DECIMALS) == value
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +127,11 @@ class Choice:
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", tuple(self.values))
         _normalise(self)
+
+    @property
+    def optuna_name(self) -> str | None:
+        """What Optuna knows it by; None where it never hears of it, as there is one value."""
+        return self.key if len(self.values) > 1 else None
 
     def accepts(self, value: object) -> bool:
         """Whether the value is one of the choices."""
@@ -194,22 +174,14 @@ class Choice:
         return found
 
 
-Parameter = Float | Int | Choice
-
-
-def optuna_name(parameter: Parameter) -> str:
-    """What Optuna knows it by."""
-    return f"1-{parameter.key}" if isinstance(parameter, Float) and parameter.log_to_one else parameter.key
-
-
-def is_searched(parameter: Parameter) -> bool:
-    """Whether Optuna hears of the parameter at all: not of a choice with one value."""
-    return not (isinstance(parameter, Choice) and len(parameter.values) == 1)
+Parameter = Number | Choice
 
 
 def to_dict(parameter: Parameter) -> dict[str, object]:
     """A JSON-able mapping, read back by :func:`parameter_from_dict`."""
-    return {"type": type(parameter).__name__.lower(), **asdict(parameter)}
+    values = asdict(parameter)
+    whole = values.pop("whole", None)
+    return {"type": "choice" if whole is None else "int" if whole else "float", **values}
 
 
 def parameter_from_dict(values: Mapping[str, object]) -> Parameter:
@@ -218,15 +190,16 @@ def parameter_from_dict(values: Mapping[str, object]) -> Parameter:
     Raises:
         ValueError: the mapping is not of that form.
     """
-    given = dict(values)
-    kinds: dict[object, type[Float] | type[Int] | type[Choice]] = {"float": Float, "int": Int, "choice": Choice}
-    kind = kinds.get(given.pop("type", None))
-    if kind is None:
-        raise ValueError(f"a parameter needs a type, one of float, int, choice; got {dict(values)!r:.100}")
+    given: dict[str, Any] = dict(values)
+    kind = given.pop("type", None)
     try:
-        return kind(**given)  # type: ignore[arg-type]
+        if kind == "choice":
+            return Choice(**given)
+        if kind in ("float", "int"):
+            return Number(**given, whole=kind == "int")
     except (TypeError, ValueError, AttributeError) as error:
-        raise ValueError(f"this is no {values['type']} parameter: {dict(values)!r:.100} ({error})") from None
+        raise ValueError(f"this is no {kind} parameter: {dict(values)!r:.100} ({error})") from None
+    raise ValueError(f"a parameter needs a type, one of float, int, choice; got {dict(values)!r:.100}")
 
 
 def _from_one(value: float) -> float:
@@ -236,20 +209,3 @@ def _from_one(value: float) -> float:
 def _normalise(parameter: Parameter) -> None:
     object.__setattr__(parameter, "key", parameter.key or parameter.name)
     object.__setattr__(parameter, "when", {key: tuple(values) for key, values in parameter.when.items()})
-
-
-def _range_problems(parameter: Float | Int) -> list[str]:
-    key, low, high = parameter.key, parameter.low, parameter.high
-    if not (is_number(low) and is_number(high)):
-        return [f"{key}: low and high must be finite numbers, got {low!r} and {high!r}"]
-    found = []
-    if low >= high:
-        found.append(f"{key}: low must be less than high, got {low:g} and {high:g}")
-    if parameter.log and low <= 0:
-        found.append(f"{key}: a logarithmic range must have low greater than 0, got {low:g}")
-    for index, point in enumerate(parameter.grid):
-        if not (is_number(point) and low <= point <= high):
-            found.append(f"{key}: grid points must lie in [{low:g}, {high:g}], got {point!r}")
-        elif point in parameter.grid[:index]:
-            found.append(f"{key}: the grid point {point!r} is there twice")
-    return found

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from search_spaces.consistency import relation_problems
-from search_spaces.parameters import Choice, Parameter, is_searched, optuna_name, parameter_from_dict, to_dict
+from search_spaces.parameters import Choice, Parameter, parameter_from_dict, to_dict
 from search_spaces.values import Value, same
 
 if TYPE_CHECKING:
@@ -89,42 +89,6 @@ class Space:
             ValueError: the configuration is not of this space. Optuna itself would take an enqueued value that is out
                 of range with a mere warning.
         """
-        params, misfits = self._fit(config)
-        if misfits:
-            raise ValueError(f"this configuration is not of the search space: {'; '.join(misfits)}")
-        return params
-
-    def distributions(self) -> dict[str, optuna.distributions.BaseDistribution]:
-        """Optuna's distribution of every parameter that is searched, by Optuna's names."""
-        return {optuna_name(item): item.distribution() for item in self.parameters if is_searched(item)}
-
-    def problems(self) -> list[str]:
-        """Everything wrong with the space, in plain sentences; empty when it can be searched."""
-        own = [sentence for parameter in self.parameters for sentence in parameter.problems()]
-        return [*own, *(sentence for _, sentence in relation_problems(self.parameters, self.constants))]
-
-    def to_dict(self) -> dict[str, object]:
-        """A JSON-able mapping, read back by :meth:`from_dict`."""
-        return {
-            "parameters": [to_dict(parameter) for parameter in self.parameters],
-            "constants": dict(self.constants),
-        }
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, object]) -> Space:
-        """The space :meth:`to_dict` made.
-
-        Raises:
-            ValueError: the mapping is not of that form.
-        """
-        parameters, constants = values.get("parameters"), values.get("constants")
-        if not isinstance(parameters, list) or not isinstance(constants, Mapping):
-            raise ValueError("a stored search space needs a list of parameters and a mapping of constants")
-        if not all(isinstance(item, Mapping) for item in parameters):
-            raise ValueError("every parameter of a stored search space must be a mapping")
-        return cls(tuple(parameter_from_dict(item) for item in parameters), constants)
-
-    def _fit(self, config: Mapping[str, object]) -> tuple[dict[str, Value], list[str]]:
         params: dict[str, Value] = {}
         seen: dict[str, object] = dict(self.constants)
         expected: set[str] = set()
@@ -143,11 +107,40 @@ class Space:
                 misfits.append(f"{parameter.key} cannot be {config[parameter.name]!r}")
             else:
                 value = seen[parameter.key] = config[parameter.name]
-                if is_searched(parameter):
-                    params[optuna_name(parameter)] = parameter.stored(value)
+                if name := parameter.optuna_name:
+                    params[name] = parameter.stored(value)
         own = dict.fromkeys(parameter.name for parameter in self.parameters)
         misfits += [f"{name} does not apply here" for name in own if name in config and name not in expected]
-        return params, misfits
+        if misfits:
+            raise ValueError(f"this configuration is not of the search space: {'; '.join(misfits)}")
+        return params
+
+    def distributions(self) -> dict[str, optuna.distributions.BaseDistribution]:
+        """Optuna's distribution of every parameter that is searched, by Optuna's names."""
+        return {name: item.distribution() for item in self.parameters if (name := item.optuna_name)}
+
+    def problems(self) -> list[str]:
+        """Everything wrong with the space, in plain sentences; empty when it can be searched."""
+        own = [sentence for parameter in self.parameters for sentence in parameter.problems()]
+        return [*own, *(sentence for _, sentence in relation_problems(self.parameters, self.constants))]
+
+    def to_dict(self) -> dict[str, object]:
+        """A JSON-able mapping, read back by :meth:`from_dict`."""
+        return {"parameters": [to_dict(item) for item in self.parameters], "constants": dict(self.constants)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, object]) -> Space:
+        """The space :meth:`to_dict` made.
+
+        Raises:
+            ValueError: the mapping is not of that form.
+        """
+        parameters, constants = values.get("parameters"), values.get("constants")
+        if not isinstance(parameters, list) or not isinstance(constants, Mapping):
+            raise ValueError("a stored search space needs a list of parameters and a mapping of constants")
+        if not all(isinstance(item, Mapping) for item in parameters):
+            raise ValueError("every parameter of a stored search space must be a mapping")
+        return cls(tuple(parameter_from_dict(item) for item in parameters), constants)
 
 
 def _is_active(parameter: Parameter, seen: Mapping[str, object]) -> bool:

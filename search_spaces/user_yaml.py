@@ -24,7 +24,7 @@ import yaml
 
 from search_spaces.consistency import relation_problems
 from search_spaces.fields import Field, shown
-from search_spaces.parameters import Choice, Float, Int, Parameter
+from search_spaces.parameters import Choice, Number, Parameter
 from search_spaces.space import Space
 from search_spaces.values import Value, is_number, plain_name
 from search_spaces.yaml_nodes import YamlError, compose, line_of, scalar
@@ -66,16 +66,16 @@ def load_space(path: Path, fields: Mapping[str, Field]) -> SpaceFile:
 
 def parse_space(text: str, source: str, fields: Mapping[str, Field]) -> SpaceFile:
     """:func:`load_space` of a text; ``source`` is its name in messages."""
+    example = "such as lr: [1e-5, 1e-4]"
     try:
         root = compose(text)
     except YamlError as error:
         return SpaceFile(source, problems=(f"{source}:{error.line}: not valid YAML: {error}",))
     if root is None:
-        expected = "expected parameters, one a line, such as lr: [1e-5, 1e-4]"
-        return SpaceFile(source, problems=(f"{source}: the file is empty; {expected}",))
+        return SpaceFile(source, problems=(f"{source}: the file is empty; expected parameters, one a line, {example}",))
     if not isinstance(root, yaml.MappingNode):
-        expected = "expected a mapping of parameters, such as lr: [1e-5, 1e-4]"
-        return SpaceFile(source, problems=(f"{source}:{line_of(root)}: {expected}, got {_describe(root)}",))
+        problem = f"expected a mapping of parameters, {example}, got {_describe(root)}"
+        return SpaceFile(source, problems=(f"{source}:{line_of(root)}: {problem}",))
     reader = _Reader(fields)
     space = reader.space(root)
     told = tuple(f"{source}:{line}: {text}" for line, text in sorted(reader.problems, key=itemgetter(0)))
@@ -161,13 +161,21 @@ class _Reader:
         points = [self._number(key, item) for item in _items(parts["grid"])] if "grid" in parts else []
         if low is None or high is None:
             return None
-        grid = tuple(point for point in points if point is not None)
-        if kind is int:
-            if log_to_one:
-                self._add(node, f"{key}: log_to_one is for shares between 0 and 1, not for whole numbers")
-            whole = tuple(map(int, grid))
-            return Int(plain_name(key), int(low), int(high), log=log, when=when, key=key, grid=whole)
-        return Float(plain_name(key), low, high, log=log, log_to_one=log_to_one, when=when, key=key, grid=grid)
+        whole = kind is int
+        if whole and log_to_one:
+            self._add(node, f"{key}: log_to_one is for shares between 0 and 1, not for whole numbers")
+        low, high, *grid = (int(point) if whole else point for point in (low, high, *points) if point is not None)
+        return Number(
+            plain_name(key),
+            low,
+            high,
+            log=log,
+            log_to_one=log_to_one and not whole,
+            when=when,
+            key=key,
+            grid=tuple(grid),
+            whole=whole,
+        )
 
     def _choice(self, key: str, node: yaml.Node, when: Mapping[str, tuple[Value, ...]]) -> Choice | None:
         values = self._values(key, node)
@@ -189,9 +197,8 @@ class _Reader:
 
     def _when(self, key: str, node: yaml.Node) -> dict[str, tuple[Value, ...]]:
         if not isinstance(node, yaml.MappingNode):
-            self._add(
-                node, f"{key}: when needs a mapping such as {{method: [gdiff]}}, got {_describe(node)}", lost=True
-            )
+            expected = "when needs a mapping such as {method: [gdiff]}"
+            self._add(node, f"{key}: {expected}, got {_describe(node)}", lost=True)
             return {}
         when: dict[str, tuple[Value, ...]] = {}
         for waited_node, values_node in node.value:

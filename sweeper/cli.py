@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import click
 
-from sweeper.commands import (
-    compare,
-    doctor,
-    evaluate,
-    listing,
-    lr_study,
-    pareto,
-    pick,
-    report,
-    resume,
-    target,
-    ui,
-    unlearn,
-)
+from sweeper.commands.compare import compare
+from sweeper.commands.doctor import doctor
+from sweeper.commands.evaluate import evaluate
+from sweeper.commands.listing import listing
+from sweeper.commands.lr_study import lr_study
+from sweeper.commands.pareto import pareto
+from sweeper.commands.pick import pick
+from sweeper.commands.report import report
+from sweeper.commands.resume import resume
+from sweeper.commands.target import target
+from sweeper.commands.ui import ui
+from sweeper.commands.unlearn import unlearn
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -31,18 +29,5 @@ def main() -> None:
     """
 
 
-for command in (
-    pareto.pareto,
-    lr_study.lr_study,
-    resume.resume,
-    report.report,
-    compare.compare,
-    pick.pick,
-    unlearn.unlearn,
-    target.target,
-    evaluate.evaluate,
-    listing.listing,
-    doctor.doctor,
-    ui.ui,
-):
+for command in (pareto, lr_study, resume, report, compare, pick, unlearn, target, evaluate, listing, doctor, ui):
     main.add_command(command)

@@ -70,6 +70,8 @@ _RULES = (
     _Column("auto_lr_no_descent", "course", "AutoLR's rates kept: no descent"),
     _Column("auto_lr_no_curvature", "course", "AutoLR's rates kept: no curvature"),
     _Column("auto_lr_clipped", "course", "AutoLR's rates held back"),
+    _Column("auto_lr_harmful", "course", "AutoLR's looks at a retain loss beyond its tolerance"),
+    _Column("auto_lr_rolled_back", "course", "AutoLR's steps undone", "optimizer steps"),
     _PADDING,
     _Column("seconds", "cost", "training and evaluation", "s"),
 )

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 _ROWS = 12
@@ -34,11 +26,10 @@ class Display:
         self._progress = Progress(
             TextColumn("trials"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()
         )
-        self._task: TaskID = self._progress.add_task("trials", total=trials, completed=done)
-        self._live: Live | None = None
+        self._task = self._progress.add_task("trials", total=trials, completed=done)
         self._drawn = 0.0
-        if console.is_terminal:
-            self._live = Live(self._render(), console=console, auto_refresh=False)
+        self._live = Live(self._render(), console=console, auto_refresh=False) if console.is_terminal else None
+        if self._live is not None:
             self._live.start()
 
     def started(self, trial_id: str, row: Mapping[str, Any]) -> None:
@@ -47,9 +38,8 @@ class Display:
 
     def reported(self, trial_id: str, report: Mapping[str, Any]) -> None:
         """A trial reports an epoch."""
-        self._running.get(trial_id, {}).update(
-            {name: report.get(name) for name in ("step", "epoch", "forget_loss", "retain_loss")}
-        )
+        if trial_id in self._running:
+            self._running[trial_id] |= {name: report.get(name) for name in ("epoch", "forget_loss", "retain_loss")}
 
     def ended(self, trial_id: str, row: Mapping[str, Any]) -> None:
         """A trial is over."""
@@ -57,16 +47,11 @@ class Display:
         self._ended.append(dict(row))
         self._progress.advance(self._task)
         if self._live is None:
+            shown = {"forget": "forget_loss", "retain": "retain_loss"} | {name: name for name in self._scores}
+            scores = " ".join(f"{word} {_number(row.get(name))}" for word, name in shown.items())
             error = f"  {row['error']}" if row.get("error") else ""
-            self._console.print(
-                f"{trial_id} {row['status']:<8} {describe(row):<32} forget {_number(row.get('forget_loss'))} "
-                f"retain {_number(row.get('retain_loss'))} "
-                + " ".join(f"{name} {_number(row.get(name))}" for name in self._scores)
-                + f" {_number(row.get('wall_seconds'))} s{error}",
-                highlight=False,
-                markup=False,
-                soft_wrap=True,
-            )
+            line = f"{trial_id} {row['status']:<8} {describe(row):<32} {scores} {_number(row.get('wall_seconds'))} s"
+            self._console.print(line + error, highlight=False, markup=False, soft_wrap=True)
 
     def refresh(self) -> None:
         """Redraw, at most four times a second."""
@@ -84,9 +69,10 @@ class Display:
 
     def _render(self) -> Group:
         table = Table(box=None, pad_edge=False)
-        for name in ("trial", "method", "status", "epoch", "forget_loss", "retain_loss", *self._scores):
-            justify: Literal["left", "right"] = "left" if name in ("trial", "method", "status") else "right"
-            table.add_column(name.replace("_", " "), justify=justify, no_wrap=True)
+        for name in ("trial", "method", "status"):
+            table.add_column(name, no_wrap=True)
+        for name in ("epoch", "forget loss", "retain loss", *self._scores):
+            table.add_column(name.replace("_", " "), justify="right", no_wrap=True)
         running = list(self._running.values())
         for row in [*self._ended[-max(1, _ROWS - len(running)) :], *running]:
             table.add_row(

@@ -24,9 +24,13 @@ _VERSIONS = ("unlearning-sweeper", "torch", "ray", "transformers", "optuna", "ml
 class SweepError(RuntimeError):
     """The sweep cannot start or go on; the message is a plain sentence for the user."""
 
+    exit_code = 1
+
 
 class UsageError(SweepError):
     """The folder given is not what the command needs."""
+
+    exit_code = 2
 
 
 @dataclass(frozen=True, slots=True)

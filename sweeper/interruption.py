@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
@@ -13,58 +13,21 @@ class Interrupted(Exception):
     """The user stopped the sweep; everything finished is on disk."""
 
 
+_interrupted = threading.Event()
+
+
 def is_interrupted() -> bool:
     """Whether the sweep was told to stop."""
     return _interrupted.is_set()
 
 
-_interrupted = threading.Event()
-
-
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM stop the sweep in order; see :func:`_listen`."""
-    _interrupted.clear()
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    _listen()
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise Interrupted from None
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    """Let Ctrl-C and SIGTERM stop the sweep in order.
 
-
-@contextmanager
-def held_back() -> Iterator[None]:
-    """Let a first signal take effect at the end of the block; a second one ends it at once."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def note(number: int, frame: object) -> None:
-        if _interrupted.is_set():
-            raise KeyboardInterrupt
-        _interrupted.set()
-
-    for number in before:
-        signal.signal(number, note)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():  # Ray has put its own on SIGTERM
-            signal.signal(number, handler)
-    if _interrupted.is_set():
-        raise KeyboardInterrupt
-
-
-def forget_tune() -> None:
-    """Tune's loop is over: a signal ends what goes on now, and is not passed on to the loop."""
-    signal.signal(signal.SIGUSR1, signal.SIG_DFL)
-
-
-def _listen() -> None:
-    """Take SIGINT and SIGTERM: while Tune's loop runs it is told to end by the SIGUSR1 it listens to; else, or at the
-    second signal, KeyboardInterrupt ends whatever goes on."""
+    While Tune's loop runs it is told to end by the SIGUSR1 it listens to; else, or at the second signal,
+    KeyboardInterrupt ends whatever goes on.
+    """
 
     def stop(number: int, frame: object) -> None:
         first = not _interrupted.is_set()
@@ -74,6 +37,40 @@ def _listen() -> None:
         else:
             raise KeyboardInterrupt
 
+    _interrupted.clear()
     os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
+    try:
+        with _handled_by(stop):
+            yield
+    except KeyboardInterrupt:
+        raise Interrupted from None
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Let a first signal take effect at the end of the block; a second one ends it at once."""
+
+    def note(number: int, frame: object) -> None:
+        if _interrupted.is_set():
+            raise KeyboardInterrupt
+        _interrupted.set()
+
+    with _handled_by(note):
+        yield
+    if _interrupted.is_set():
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def _handled_by(handler: Callable[[int, object], None]) -> Iterator[None]:
+    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, other in before.items():  # inside, Ray has put its own on SIGTERM
+            signal.signal(number, other)
+
+
+def forget_tune() -> None:
+    """Tune's loop is over: a signal ends what goes on now, and is not passed on to the loop."""
+    signal.signal(signal.SIGUSR1, signal.SIG_DFL)

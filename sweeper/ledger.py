@@ -115,10 +115,6 @@ class Ledger:
                 log.append(rows)
                 rows.clear()
 
-    def finished_ids(self) -> set[str]:
-        """The trials that have a row, however they ended."""
-        return {row["trial_id"] for row in self.trials.read()}
-
     def mend(self, restored_steps: Mapping[str, int]) -> None:
         """Make the files whole before a resumed sweep appends to them.
 
@@ -132,19 +128,17 @@ class Ledger:
             self.trials.rewrite(done.values())
         for log in (self.history, self.auto_lr):
             if log.path.is_file():
-                kept = [
+                log.rewrite(
                     row
                     for row in log.read()
                     if row["trial_id"] in done or int(row["step"]) <= restored_steps.get(row["trial_id"], -1)
-                ]
-                log.rewrite(kept)
+                )
 
     def sort(self) -> None:
         """Put trials.csv in the order of trial ids and the logs in that of (trial id, step)."""
         for log in (self.trials, self.history, self.auto_lr):
             if log is self.trials or log.path.is_file():
-                rows = log.read()
-                rows.sort(key=lambda row: (row["trial_id"], int(row.get("step", 0))))
+                rows = sorted(log.read(), key=lambda row: (row["trial_id"], int(row.get("step", 0))))
                 log.rewrite(rows)
 
 

@@ -27,6 +27,8 @@ RAY_ENVIRONMENT = {
 class PlacementError(RuntimeError):
     """Trials cannot be placed; the message is a plain sentence for the user."""
 
+    exit_code = 2
+
 
 @dataclass(frozen=True, slots=True)
 class Resources:
@@ -34,10 +36,6 @@ class Resources:
 
     cpus: float
     gpus: float
-
-    def as_ray(self) -> dict[str, float]:
-        """As Ray Tune takes them."""
-        return {"cpu": self.cpus, "gpu": self.gpus}
 
 
 def address_problem(address: str | None) -> str | None:

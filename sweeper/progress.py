@@ -40,6 +40,12 @@ def retain_model_with_progress(spec: TrialSpec, *, console: Console) -> Path:
         return make_retain_model(spec, on_progress=show)
 
 
+def progress_bar(console: Console) -> Progress:
+    """A bar with words before it, gone at its end; nothing where there is no terminal."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
 def say_what_is_left_out(names: Sequence[str], console: Console) -> None:
     """A line on metrics, of the sets asked for, that only a retain model would give; no line where there are none."""
     if names:
@@ -55,9 +61,8 @@ def say_what_is_left_out(names: Sequence[str], console: Console) -> None:
 @contextmanager
 def shown(spec: TrialSpec, console: Console) -> Iterator[tuple[Show, dict[str, TargetProgress]]]:
     """What is to be called with progress, and the last that was told of each model in training."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     seen: dict[str, TargetProgress] = {}
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with progress_bar(console) as bar:
         task = bar.add_task("loading", total=None)
 
         def show(progress: TargetProgress) -> None:

@@ -56,26 +56,25 @@ class SweepStudy:
         from optuna.storages import JournalStorage
         from optuna.storages.journal import JournalFileBackend
 
-        optuna.logging.set_verbosity(optuna.logging.WARNING)
         logging.getLogger("optuna").setLevel(logging.ERROR)
+        warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
         log = out / "optuna.log"
         cut_torn_line(log)
         log.with_name(f"{log.name}.lock").unlink(missing_ok=True)  # a killed driver's: the caller holds the folder
-        storage = JournalStorage(JournalFileBackend(str(log)))
         self._space = space
         self._objectives = tuple(objectives)
         self._trials = trials
         self._seeds = tuple(seeds)
         self._study = optuna.create_study(
             study_name=STUDY_NAME,
-            storage=storage,
+            storage=JournalStorage(JournalFileBackend(str(log))),
             directions=["maximize" if item.direction == "max" else "minimize" for item in objectives],
             load_if_exists=True,
         )
         if sampler == "grid":
             self._enqueue_grid()
         # After a resume the sampler must not draw its first proposals again.
-        self._study.sampler = make_sampler(sampler, seed=seed + self.asked, trials=trials)
+        self._study.sampler = SAMPLERS[sampler](seed + self.asked, trials)
         self._again: deque[Proposal] = deque()
 
     @property
@@ -89,6 +88,8 @@ class SweepStudy:
         Trials that have a row but were never told are told now; trials without a row are proposed again, under their
         own ids and with their own values. Returns those.
         """
+        import optuna
+
         for trial in self._asked_trials():
             trial_id = format_id(trial.number)
             if trial_id in rows:
@@ -97,7 +98,7 @@ class SweepStudy:
                 self._again.append(Proposal(trial_id, dict(trial.user_attrs["config"])))
             else:
                 # Killed between Optuna's ask and our record of its values: nothing ran, the number takes a new config.
-                self._again.append(self._propose(trial.number))
+                self._again.append(self._record(optuna.trial.Trial(self._study, trial._trial_id)))
         return list(self._again)
 
     def ask(self) -> Proposal | None:
@@ -107,31 +108,18 @@ class SweepStudy:
         if self.asked >= self._trials:
             return None
         self._enqueue_repetition()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            trial = self._study.ask()
-            return self._record(trial)
+        return self._record(self._study.ask())
 
     def tell(self, trial_id: str, row: Mapping[str, object]) -> None:
         """Report how a trial ended; telling one twice changes nothing."""
         from optuna.trial import TrialState
 
-        number = int(trial_id)
-        status = row.get("status")
         values = [_number(row.get(item.column)) for item in self._objectives]
-        if status == Status.FINISHED and all(map(math.isfinite, values)):
-            self._study.tell(number, values, skip_if_finished=True)
-        elif status == Status.STOPPED:
-            self._study.tell(number, state=TrialState.PRUNED, skip_if_finished=True)
+        if row.get("status") == Status.FINISHED and all(map(math.isfinite, values)):
+            told: dict[str, Any] = {"values": values}
         else:
-            self._study.tell(number, state=TrialState.FAIL, skip_if_finished=True)
-
-    def _propose(self, number: int) -> Proposal:
-        import optuna
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return self._record(optuna.trial.Trial(self._study, self._study.trials[number]._trial_id))
+            told = {"state": TrialState.PRUNED if row.get("status") == Status.STOPPED else TrialState.FAIL}
+        self._study.tell(int(trial_id), **told, skip_if_finished=True)
 
     def _record(self, trial: optuna.trial.Trial) -> Proposal:
         config = self._space.suggest(trial)
@@ -161,13 +149,6 @@ class SweepStudy:
         from optuna.trial import TrialState
 
         return [trial for trial in self._study.get_trials(deepcopy=False) if trial.state != TrialState.WAITING]
-
-
-def make_sampler(name: str, *, seed: int, trials: int) -> optuna.samplers.BaseSampler:
-    """Optuna's sampler for a name of :data:`SAMPLERS`, for a sweep of so many trials."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return SAMPLERS[name](seed, trials)
 
 
 def _tpe(seed: int, trials: int) -> optuna.samplers.BaseSampler:

@@ -10,6 +10,7 @@ import logging
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,27 +23,18 @@ from trainables.spec import TrialSpec
 logger = logging.getLogger(__name__)
 
 
+@dataclass(eq=False, kw_only=True)
 class SweepSession:
     """The driver's side of a sweep. Ray pickles what it is given; a session pickles to nothing."""
 
-    def __init__(
-        self,
-        *,
-        ledger: Ledger,
-        storage: Path,
-        study: SweepStudy,
-        tracker: Tracker,
-        display: Display,
-        make_spec: Callable[..., TrialSpec],
-    ) -> None:
-        self.ledger = ledger
-        self._storage = storage
-        self.study = study
-        self.tracker = tracker
-        self.display = display
-        self._make_spec = make_spec
-        self._specs: dict[str, TrialSpec] = {}
-        self._last_step: dict[str, int] = {}
+    ledger: Ledger
+    storage: Path
+    study: SweepStudy
+    tracker: Tracker
+    display: Display
+    make_spec: Callable[..., TrialSpec]
+    _specs: dict[str, TrialSpec] = field(default_factory=dict, init=False)
+    _last_step: dict[str, int] = field(default_factory=dict, init=False)
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
         return (object, ())
@@ -52,7 +44,7 @@ class SweepSession:
         proposal = self.study.ask()
         if proposal is None:
             return None
-        spec = self._make_spec(proposal.config)
+        spec = self.make_spec(proposal.config)
         self._specs[proposal.trial_id] = spec
         return proposal, spec
 
@@ -84,7 +76,7 @@ class SweepSession:
         finally:
             # A study that cannot be told now, its disk full, is put right from the row when the sweep is resumed.
             self.display.ended(trial_id, row)
-            remove_run_states(self._storage, trial_id)
+            remove_run_states(self.storage, trial_id)
 
     def _write(self) -> None:
         try:

@@ -7,12 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from search_spaces.durable import write_json
 from sweeper.columns import LANDSCAPE_COLUMNS, TRIAL_COLUMNS
 from sweeper.ledger import CsvLog, Ledger, Row
-from sweeper.progress import prepare_with_progress
+from sweeper.progress import prepare_with_progress, progress_bar
 from sweeper.unfinished import UnfinishedRun
 from trainables.models.checkpoints import save_model
 from trainables.run.reports import Status
@@ -66,8 +65,7 @@ def _run(
     out = unfinished.out if unfinished is not None else None
     ledger = Ledger(out) if out is not None else None
     first_step = time.time()
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with progress_bar(console) as bar:
         task = bar.add_task(spec.method, total=spec.epochs)
         bar.update(task, completed=run.epoch)
         for report in run:

@@ -11,7 +11,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,31 +36,24 @@ from trainables.target.problem import problem_of
 from trainables.target.target import Target
 
 WORKER_RESTARTS = 3
+_KEPT = (
+    *("sweep.json", "trials.csv", "history.csv", "auto_lr.csv"),
+    *("pareto.json", "pareto.png", "pareto.svg", "report.html", "figures"),
+)
+"""What MLflow keeps with the sweep's run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """How a sweep ended, for people and for ``--json``."""
+    """How a sweep ended, for people and for ``--json``; ``status`` has how many trials ended in which one."""
 
-    out: Path
-    counts: Mapping[str, int]
+    out: str
     trials: int
     asked: int
+    status: Mapping[str, int]
     hypervolume: float | None
     front: int
     tracking: str
-
-    def to_dict(self) -> dict[str, object]:
-        """JSON-able."""
-        return {
-            "out": str(self.out),
-            "trials": self.trials,
-            "asked": self.asked,
-            "status": dict(self.counts),
-            "hypervolume": self.hypervolume,
-            "front": self.front,
-            "tracking": self.tracking,
-        }
 
 
 def run(out: Path, *, console: Console) -> Summary:
@@ -182,14 +175,14 @@ def _tune(
         storage = settings.ray_storage(out)
         attempt = 1 + sum(1 for path in storage.glob("attempt-*") if path.is_dir())
         tuner = tune.Tuner(
-            tune.with_resources(trainable, settings.resources.as_ray()),
+            tune.with_resources(trainable, {"cpu": settings.cpus_per_trial, "gpu": settings.gpus_per_trial}),
             tune_config=TuneConfig(
                 search_alg=SessionSearcher(session, restore_folders=restore, deadline=deadline),
                 num_samples=left,
                 max_concurrent_trials=min(settings.max_concurrent or slots, slots),
                 reuse_actors=True,
-                trial_name_creator=_trial_name,
-                trial_dirname_creator=_trial_name,
+                trial_name_creator=lambda trial: str(trial.config["trial_id"]),
+                trial_dirname_creator=lambda trial: str(trial.config["trial_id"]),
             ),
             run_config=RunConfig(
                 name=f"attempt-{attempt}",
@@ -207,10 +200,6 @@ def _tune(
             forget_tune()
 
 
-def _trial_name(trial: Any) -> str:
-    return str(trial.config["trial_id"])
-
-
 def _conclude(settings: SweepSettings, out: Path, session: SweepSession, console: Console) -> Summary:
     """Order the tables, write the report, log both to MLflow; say what is missing."""
     from analysis.page.report import write_report
@@ -221,28 +210,24 @@ def _conclude(settings: SweepSettings, out: Path, session: SweepSession, console
     if rows or not interrupted:
         session.ledger.sort()
         write_report(out)
-    front: dict[str, Any] = {}
-    if (out / "pareto.json").is_file():
-        front = json.loads((out / "pareto.json").read_text(encoding="utf-8"))
-    tables = ("sweep.json", "trials.csv", "history.csv", "auto_lr.csv")
-    names = (*tables, "pareto.json", "pareto.png", "pareto.svg", "report.html", "figures")
-    metrics = {"hypervolume": front["hypervolume"]} if front.get("hypervolume") is not None else {}
+    pareto = out / "pareto.json"
+    front: dict[str, Any] = json.loads(pareto.read_text(encoding="utf-8")) if pareto.is_file() else {}
     session.tracker.sweep_ended(
         status="interrupted" if interrupted else "finished",
-        metrics=metrics,
-        artifacts=[out / name for name in names if (out / name).exists()],
+        metrics={"hypervolume": front.get("hypervolume")},
+        artifacts=[out / name for name in _KEPT if (out / name).exists()],
     )
-    with console.status("sending what is left to MLflow") if console.is_terminal else _nothing():
+    with console.status("sending what is left to MLflow") if console.is_terminal else nullcontext():
         delivered = session.tracker.close(timeout=60.0)
     if session.ledger.unwritten:
         raise SweepError(f"{session.ledger.unwritten} finished trials could not be written to {out}: is the disk full?")
     if interrupted:
         raise Interrupted
     return Summary(
-        out=out,
-        counts=Counter(row["status"] for row in rows),
+        out=str(out),
         trials=len(rows),
         asked=settings.trials,
+        status=Counter(row["status"] for row in rows),
         hypervolume=front.get("hypervolume"),
         front=len(front.get("front", ())),
         tracking=delivered.message or shown_uri(settings.tracking_uri),
@@ -262,8 +247,3 @@ def _restorable(storage: Path, again: list[Proposal]) -> dict[str, tuple[str, in
                 found[proposal.trial_id] = (str(folder.resolve()), int(state["step"]))
                 break
     return found
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield

@@ -35,14 +35,8 @@ class Objective:
         """
         metric = METRICS[self.column]
         low, high = metric.bounds(random_guess)
-        return {
-            "name": self.name,
-            "column": self.column,
-            "direction": self.direction,
-            "low": low,
-            "high": high,
-            "label": metric.axis(unit),
-        }
+        axis = {"low": low, "high": high, "label": metric.axis(unit)}
+        return {"name": self.name, "column": self.column, "direction": self.direction, **axis}
 
 
 def parse_objectives(text: str) -> tuple[Objective, ...]:

@@ -20,6 +20,8 @@ SAVE_SHARE = 0.05
 class OtherRun(Exception):
     """The folder holds an unfinished run that is not this one, or that another process is at; a plain sentence."""
 
+    exit_code = 2
+
 
 @dataclass(frozen=True, slots=True)
 class RunFile:
@@ -45,8 +47,7 @@ def other_run_problem(out: Path, spec: TrialSpec, *, landscape_points: int) -> s
 
     A ``spec`` without a target key is taken to be of the same target.
     """
-    found = RunFile.read(out)
-    if found is None:
+    if (found := RunFile.read(out)) is None:
         return None
     spec = spec if spec.target_key else replace(spec, target_key=found.spec.target_key)
     if (spec.spec_hash, landscape_points) == (found.spec.spec_hash, found.landscape_points):

@@ -195,7 +195,7 @@ ADDITIONS = {
                 '    "toy": lambda seed, trials: __import__("optuna").samplers.QMCSampler(seed=seed),\n',
             )
         },
-        "from sweeper.search import SAMPLERS, make_sampler; print(make_sampler('toy', seed=0, trials=8))",
+        "from sweeper.search import SAMPLERS; print(SAMPLERS['toy'](0, 8))",
         "QMCSampler",
     ),
 }

@@ -21,9 +21,10 @@ def entries(package: str, paths: Iterable[str], attribute: str, *, first: Sequen
     given = [getattr(module, attribute, ()) for module in modules]
     found = [entry for item in given for entry in (item if isinstance(item, tuple) else (item,))]
     names = [entry.name for entry in found]
-    twice, lacking = {name for name in names if names.count(name) > 1}, set(first) - set(names)
-    if twice or lacking:
-        raise ValueError(f"{package}: defined twice: {sorted(twice)}; listed and not there: {sorted(lacking)}")
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"{package}: two entries have one name: {', '.join(twice)}; rename one of them")
+    if lacking := sorted(set(first) - set(names)):
+        raise ValueError(f"{package}: listed and not there: {', '.join(lacking)}")
     place = {name: number for number, name in enumerate(first)}
     found.sort(key=lambda entry: (place.get(entry.name, len(place)), entry.name))
     return MappingProxyType({entry.name: entry for entry in found})

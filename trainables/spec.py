@@ -148,7 +148,7 @@ class TrialSpec:
     dtype: str = setting("training", "fp32", "fp32, or bf16 autocast over fp32 weights.", choices=("fp32", "bf16"))
     gradient_checkpointing: bool = setting("training", False, "Trade time for memory.")
     auto_lr_smoothing: str = setting(
-        "auto_lr", "search", "paper, clip, official, search or trust.", choices=AUTO_LR_SMOOTHINGS
+        "auto_lr", "search", "paper, clip, official, search, trust or safe.", choices=AUTO_LR_SMOOTHINGS
     )
     auto_lr_probe: str = setting("auto_lr", "fresh", "same or fresh retain batch.", choices=AUTO_LR_PROBES)
     auto_lr_every: int = setting("auto_lr", 10, "Steps between AutoLR updates.", low=1)
@@ -260,4 +260,3 @@ def _described() -> dict[str, Field]:
 
 FIELDS: Mapping[str, Field] = MappingProxyType(_described())
 """Every field by name, ``options`` apart, which hold those of the method: :func:`trainables.methods.option_names`."""
-SPEC_FIELDS = tuple(FIELDS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,7 +39,7 @@ def attainment_figures(study: LrStudy, axes: tuple[str, str]) -> Iterator[Attain
     for verdict in study.verdicts:
         if len(verdict.fresh) > 1:
             title = f"Attained objectives. {study.subject(verdict)}"
-            stem = file_stem("attainment", *astuple(verdict.case), verdict.variant)
+            stem = file_stem("attainment", *verdict.case.names, verdict.variant)
             yield AttainmentData(title, axes, study_attainment(study.grid, verdict), stem)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -50,25 +50,23 @@ def tuning_panels(study: LrStudy) -> Iterator[PanelFigure[Panel]]:
         curve, title = verdict.curve, study.subject(verdict)
         picks, expected = curve.picks.tolist(), curve.expected.tolist()
         figure = tuning_figure(picks, expected, auto=curve.auto, charge=curve.charge, equals=curve.equals, title=title)
-        yield replace(figure, name=file_stem("tuning-curve", *astuple(verdict.case), verdict.variant))
+        yield replace(figure, name=file_stem("tuning-curve", *verdict.case.names, verdict.variant))
 
 
 def anytime_figure(
     curves: Mapping[str, tuple[Sequence[float], Sequence[float]]], title: str = ""
 ) -> PanelFigure[Panel] | None:
     """Hypervolume over compute, a line of steps per arm, each (seconds, hypervolumes); None without a point."""
-    lines = []
-    for i, (arm, (times, volumes)) in enumerate(curves.items()):
-        pairs = [(float(s), float(h)) for s, h in zip(times, volumes, strict=True)]
-        pairs = [pair for pair in pairs if np.isfinite(pair).all()]
-        if not pairs:
-            continue
+    lines: list[Line] = []
+    for i, (arm, curve) in enumerate(curves.items()):
         # Nothing is attained before the first trial ends; between two trials the hypervolume stays what it was.
         stairs = [(0.0, 0.0)]
-        for seconds, volume in pairs:
-            stairs += [(seconds, stairs[-1][1]), (seconds, volume)]
-        xs, ys = zip(*stairs, strict=True)
-        lines.append(Line(arm, xs, ys, OKABE_ITO[i % len(OKABE_ITO)]))
+        for seconds, volume in zip(*curve, strict=True):
+            if np.isfinite([seconds, volume]).all():
+                stairs += [(seconds, stairs[-1][1]), (seconds, volume)]
+        if len(stairs) > 1:
+            xs, ys = zip(*stairs, strict=True)
+            lines += finite_lines(arm, xs, ys, OKABE_ITO[i % len(OKABE_ITO)])
     if not lines:
         return None
     panel = Panel(title, "training and evaluation (trial-seconds)", "hypervolume (share of the box)", tuple(lines))
@@ -88,20 +86,20 @@ def tuning_figure(
     ``equals`` is the n at which the curve reaches AutoLR; where it never does it is infinite and no line is drawn.
     AutoLR below what a single rate gives is said to be so.
     """
-    xs, ys = tuple(map(float, picks)), tuple(map(float, expected))
-    ends = (min(xs, default=1.0), max([charge, *xs]))
+    ends = (min(picks, default=1.0), max([charge, *picks]))
     lines = (
-        *finite_lines("best of n fixed rates, expected", xs, ys, OKABE_ITO[0], look="dots"),
+        *finite_lines("best of n fixed rates, expected", picks, expected, OKABE_ITO[0], look="dots"),
         Line("AutoLR", ends, (auto, auto), OKABE_ITO[1], "dashed"),
         Line("AutoLR, at what it is charged", (charge,), (auto,), OKABE_ITO[1], "marks", "D"),
     )
-    below = bool(ys) and auto < ys[0]
+    below = len(expected) > 0 and auto < expected[0]
     label = "n* < 1: below a single rate" if below else f"n* = {equals:.3g}"
     guides = (Guide("x", equals, label),) if np.isfinite(equals) else ()
-    panel = Panel(
-        title, "n, learning rates tried (runs)", "hypervolume (share of the box)", lines, guides=guides, x_whole=True
-    )
-    caption = "Exact expectation over all subsets of n of the rates tried; AutoLR is charged for its probes."
+    axes = ("n, learning rates tried (runs)", "hypervolume (share of the box)")
     return PanelFigure(
-        "tuning_curve", "How many rates must a person try to equal AutoLR?", caption, (panel,), columns=1
+        "tuning_curve",
+        "How many rates must a person try to equal AutoLR?",
+        "Exact expectation over all subsets of n of the rates tried; AutoLR is charged for its probes.",
+        (Panel(title, *axes, lines, guides=guides, x_whole=True),),
+        columns=1,
     )

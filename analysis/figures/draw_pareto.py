@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+_NARROW_LABEL = 56
+"""Letters beside a narrow plot."""
 _UNFINISHED_MARKERS = {"stopped": "+", "diverged": "x", "failed": "1"}
 
 
@@ -139,7 +142,9 @@ def _call_out(axes: Axes, data: ParetoData, point: Point, label: str) -> None:
 
 
 def _words(figure: Figure, axes: Axes, data: ParetoData, *, narrow: bool) -> None:
-    axes.set(xlabel=_with_arrow(data.x), ylabel=_with_arrow(data.y))
+    room = _NARROW_LABEL if narrow else 999
+    across, up = (textwrap.fill(_with_arrow(axis), room) for axis in (data.x, data.y))
+    axes.set(xlabel=across, ylabel=up)
     size = 11 if narrow else 14
     axes.set_title(data.title, loc="left", fontsize=size, fontweight="bold", pad=44)
     # Above the label of the random guess, below the title.

@@ -70,8 +70,7 @@ def gradient_plane_data(sources: Sources, *, share: float = 0.5) -> PanelFigure[
         f"half of its steps ({'; '.join(item.title for item in planes)}). All are means over the steps since the "
         "report before, and d is drawn from these means: it need not be the direction of any one step. (The c_t of "
         "ngdiff is that of the norms drawn.) A step goes against the direction d. In the region shaded along a "
-        "gradient, a small "
-        "step against d lowers that objective; where both regions overlap it lowers both.",
+        "gradient, a small step against d lowers that objective; where both regions overlap it lowers both.",
     )
 
 

@@ -106,6 +106,7 @@ def pareto_data(table: TrialTable, sweep: SweepFile) -> ParetoData:
     ended = ((status, tuple(_points(table.with_status(status), pair, on_front))) for status in STATUSES[1:])
     unfinished = tuple(Series(status, points) for status, points in ended if points)
     before = [sweep.baseline.get(item.column) for item in pair]
+    # Of a table from elsewhere only the mean is there to be capped; a sweep's own has each token capped.
     clipped = [float(item.clip(value)) for item, value in zip(pair, before, strict=True) if value is not None]
     baseline = (clipped[0], clipped[1]) if len(clipped) == 2 else None
     drawn = [(point.x, point.y) for one in methods + unfinished for point in one.points]

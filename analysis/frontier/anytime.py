@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from analysis.frontier.frontier import hypervolume, nondominated
 from analysis.tables.objectives import Floats, Objective, scored
@@ -19,14 +20,10 @@ class AnytimeCurve:
     Attributes:
         seconds: (n,), trial-seconds spent when each trial ended, all its predecessors included; rises.
         hypervolume: (n,), in [0, 1]; never falls.
-        trial_ids: the trials, in the order they ended.
-        untimed: ids of trials without a time of their own; they are charged nothing.
     """
 
     seconds: Floats
     hypervolume: Floats
-    trial_ids: tuple[str, ...]
-    untimed: tuple[str, ...]
 
 
 def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> AnytimeCurve:
@@ -34,8 +31,8 @@ def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> AnytimeC
 
     A trial's cost is ``train_seconds`` plus ``eval_seconds``: the time it held its worker also holds the start of the
     worker and the loading of the model, which whoever comes first pays for all. Only where a trial has no
-    ``train_seconds`` it is ``wall_seconds``. With trials side by side the sum is not time on a clock. The order is
-    that of ``ended_at``; trials without it come in the order of the table.
+    ``train_seconds`` it is ``wall_seconds``; without either it is nothing. With trials side by side the sum is not
+    time on a clock. The order is that of ``ended_at``; trials without it come in the order of the table.
 
     Raises:
         AnalysisError: the table lacks a column of the objectives.
@@ -43,9 +40,7 @@ def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> AnytimeC
     trials = table.trials
     if "ended_at" in trials.columns:
         trials = trials.sort_values("ended_at", kind="stable")
-    train, evaluation, wall = (numbers(trials, f"{part}_seconds").to_numpy() for part in ("train", "eval", "wall"))
-    own = train + np.nan_to_num(evaluation)
-    seconds = np.where(np.isnan(own), wall, own)
+    seconds = _seconds(trials)
     usable, costs = scored(trials, objectives)
     volumes = np.zeros(len(trials))
     front, volume = np.empty((0, len(objectives))), 0.0
@@ -55,5 +50,10 @@ def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> AnytimeC
             front = front[nondominated(front)]
             volume = max(volume, hypervolume(front))
         volumes[index] = volume
-    untimed = tuple(trials["trial_id"].to_numpy()[np.isnan(seconds)])
-    return AnytimeCurve(np.cumsum(np.nan_to_num(seconds)), volumes, tuple(trials["trial_id"]), untimed)
+    return AnytimeCurve(np.cumsum(np.nan_to_num(seconds)), volumes)
+
+
+def _seconds(trials: pd.DataFrame) -> Floats:
+    train, evaluation, wall = (numbers(trials, f"{part}_seconds").to_numpy() for part in ("train", "eval", "wall"))
+    own = train + np.nan_to_num(evaluation)
+    return np.where(np.isnan(own), wall, own)

@@ -2,8 +2,8 @@
 
 A run is the set of costs of one seed, shape (n, m = 2), smaller is better, in [0, 1]; it attains a place that one of
 its points weakly dominates. A run without points (every trial diverged) attains nothing and counts as a run.
-Grunert da Fonseca, Fonseca and Hall (2001); López-Ibáñez, Paquete and Stützle (2010) for differences. Every function
-raises :class:`AnalysisError` for a group without runs, more than two objectives, a NaN or a cost outside [0, 1].
+Every function raises an AnalysisError for no runs, more than two objectives, a NaN or a cost outside [0, 1].
+Grunert da Fonseca, Fonseca and Hall (2001); López-Ibáñez, Paquete and Stützle (2010) for differences.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ def attainment_surfaces(runs: Sequence[npt.ArrayLike]) -> tuple[AttainmentSurfac
     """The surface for one run (the best anyone attained), two, ..., all of them (what every run attains)."""
     sets = _runs(runs)
     found = [np.empty((0, 2))] * len(sets)
-    labels = np.repeat(np.arange(len(sets)), [len(array) for array in sets])
+    points, labels = _labelled(sets)
     filled = len(np.unique(labels))
     if filled:
-        attained = np.asarray(moocore.eaf(np.concatenate(sets), sets=labels + 1), dtype=np.float64)
+        attained = np.asarray(moocore.eaf(points, sets=labels), dtype=np.float64)
         # moocore counts in percent of the runs that have points.
         levels = np.rint(attained[:, 2] * filled / 100).astype(int)
         for level in np.unique(levels):
@@ -70,7 +70,7 @@ def attainment_difference(first: Sequence[npt.ArrayLike], second: Sequence[npt.A
     The groups may have different numbers of runs.
     """
     groups = _runs(first), _runs(second)
-    points = np.concatenate([*groups[0], *groups[1]])
+    points, _ = _labelled([*groups[0], *groups[1]])
     if len(points) == 0:
         return AttainmentDifference(np.empty((0, 4)), np.empty(0))
     # Between neighbouring coordinates of the points every place is attained by the same runs.
@@ -79,17 +79,22 @@ def attainment_difference(first: Sequence[npt.ArrayLike], second: Sequence[npt.A
     shares = [np.mean([_attains(run, corners) for run in group], axis=0) for group in groups]
     grid = (shares[0] - shares[1]).reshape(len(x) - 1, len(y) - 1)
     boxes, differences = [], []
-    for column, (left, right) in zip(grid, itertools.pairwise(x), strict=True):
-        # Neighbours of one value are one box.
-        ends = [*np.flatnonzero(np.diff(column)) + 1, len(column)]
-        for bottom, top in itertools.pairwise([0, *ends]):
-            if column[bottom:top].any():
-                boxes.append((left, y[bottom], right, y[top]))
-                differences.append(column[bottom])
+    for column, (left, right) in enumerate(itertools.pairwise(x)):
+        row = 0
+        while row < len(y) - 1:
+            end = row + 1
+            while end < len(y) - 1 and grid[column, end] == grid[column, row]:
+                end += 1
+            if grid[column, row]:
+                boxes.append((left, y[row], right, y[end]))
+                differences.append(grid[column, row])
+            row = end
     return AttainmentDifference(np.asarray(boxes, dtype=np.float64).reshape(-1, 4), np.asarray(differences))
 
 
 def _attains(run: Floats, places: Floats) -> npt.NDArray[np.bool_]:
+    if len(run) == 0:
+        return np.zeros(len(places), dtype=bool)
     return np.asarray((run[:, None, :] <= places[None, :, :]).all(axis=2).any(axis=0), dtype=bool)
 
 
@@ -101,3 +106,9 @@ def _runs(runs: Sequence[npt.ArrayLike]) -> list[Floats]:
     if wrong is not None:
         raise AnalysisError(f"attainment surfaces are for two objectives, got {wrong}")
     return sets
+
+
+def _labelled(sets: Sequence[Floats]) -> tuple[Floats, npt.NDArray[np.intp]]:
+    """All points in one array, and which run each is of."""
+    labels = np.repeat(np.arange(1, len(sets) + 1), [len(array) for array in sets])
+    return np.concatenate(sets), labels

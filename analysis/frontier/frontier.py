@@ -125,9 +125,6 @@ def contributions(costs: npt.ArrayLike) -> Floats:
     """What each of ``costs``, shape (n, m), mutually non-dominated, adds to the hypervolume. Shape (n,).
 
     Equal points share one contribution, that of their place: what would be lost without all of them.
-
-    Raises:
-        AnalysisError: as :func:`hypervolume`.
     """
     array = checked_costs(costs)
     if len(array) == 0:

@@ -1,7 +1,7 @@
 """Quality indicators of a set of costs against a reference front, and how they move with the reference point.
 
-Convention of :mod:`analysis.frontier.frontier`: costs in [0, 1], smaller is better. Every function raises
-:class:`AnalysisError` for a cost that is NaN or outside [0, 1], and a distance for a front without points.
+Convention of :mod:`analysis.frontier.frontier`: costs in [0, 1], smaller is better; every function raises an
+AnalysisError for a cost that is NaN or outside.
 """
 
 from __future__ import annotations
@@ -68,23 +68,25 @@ def igd_plus(costs: npt.ArrayLike, reference: npt.ArrayLike) -> float:
 
     Mean over z in the reference of min over a of ``||max(a - z, 0)||``.
     """
-    return float(moocore.igd_plus(_filled(costs), ref=_filled(reference)))
+    points, target = _pair(costs, reference)
+    return float(moocore.igd_plus(points, ref=target))
 
 
 def additive_epsilon(costs: npt.ArrayLike, reference: npt.ArrayLike) -> float:
     """``max over z of min over a of max over axes of a - z``: below 0 where ``costs`` are ahead of ``reference``."""
-    return float(moocore.epsilon_additive(_filled(costs), ref=_filled(reference)))
+    points, target = _pair(costs, reference)
+    return float(moocore.epsilon_additive(points, ref=target))
 
 
 def indicators(sets: Mapping[str, npt.ArrayLike]) -> dict[str, Indicators]:
     """Every set, by name, against the front of all of them together."""
     target = pooled_front(list(sets.values()))
-    return {
-        name: Indicators(hypervolume(costs), igd_plus(costs, target), additive_epsilon(costs, target))
-        if len(checked_costs(costs))
-        else Indicators(0.0, None, None)
-        for name, costs in sets.items()
-    }
+    found = {}
+    for name, costs in sets.items():
+        there = len(checked_costs(costs)) > 0
+        distances = (igd_plus(costs, target), additive_epsilon(costs, target)) if there else (None, None)
+        found[name] = Indicators(hypervolume(costs), *distances)
+    return found
 
 
 def reference_sensitivity(
@@ -93,24 +95,22 @@ def reference_sensitivity(
     """Hypervolumes with the reference at ``(x, ..., x)`` for each x in ``references``, as shares of ``[0, x]^m``.
 
     A point beyond the reference in one axis dominates nothing there, as always with hypervolumes.
-
-    Raises:
-        AnalysisError: also for a reference outside (0, 1].
     """
     if not all(0.0 < place <= 1.0 for place in references):
         raise AnalysisError(f"a reference must lie in (0, 1], got {', '.join(f'{place:g}' for place in references)}")
-    # Beyond the reference means clipped onto it: a face of the box has no volume.
-    volumes = [
-        hypervolume(np.minimum(costs / x, 1.0)) for costs in map(checked_costs, sets.values()) for x in references
-    ]
-    table = np.array(volumes).reshape(len(sets), len(references))
+    table = np.zeros((len(sets), len(references)))
+    for row, costs in enumerate(sets.values()):
+        array = checked_costs(costs)
+        for column, place in enumerate(references):
+            # Beyond the reference means clipped onto it: a face of the box has no volume.
+            table[row, column] = hypervolume(np.minimum(array / place, 1.0))
     orders = [np.sign(np.subtract.outer(column, column).round(12)) for column in table.T]
     stable = all(np.array_equal(order, orders[0]) for order in orders)
     return ReferenceSensitivity(tuple(sets), tuple(references), table, stable)
 
 
-def _filled(costs: npt.ArrayLike) -> Floats:
-    points = checked_costs(costs)
-    if len(points) == 0:
+def _pair(costs: npt.ArrayLike, reference: npt.ArrayLike) -> tuple[Floats, Floats]:
+    points, target = checked_costs(costs), checked_costs(reference)
+    if len(points) == 0 or len(target) == 0:
         raise AnalysisError("a distance between fronts needs at least one point in each")
-    return points
+    return points, target

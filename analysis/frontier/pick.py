@@ -16,12 +16,9 @@ from analysis.tables.trial_table import TrialTable, numbers
 from analysis.words import counted, number
 
 KNEE, CONSTRAINT, SUCCESS = "knee", "constraint", "success"
-RULES = {
-    KNEE: "the frontier's trial nearest to the ideal corner, objectives scaled to [0, 1]",
-    CONSTRAINT: "the best by the primary metric of the retain set (else the nearest to the ideal) within the limits",
-    SUCCESS: "the best by that metric among trials that meet the paper's thresholds",
-}
-"""Every rule by name, with what it takes."""
+RULES = (KNEE, CONSTRAINT, SUCCESS)
+"""The frontier's trial nearest to the ideal corner; the best by the primary metric of the retain set within limits, or
+among trials that meet the paper's thresholds."""
 
 
 @dataclass(frozen=True, slots=True)

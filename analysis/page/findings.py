@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from analysis.data_table import DataTable
 from analysis.figures.ablation import ablation_data
 from analysis.frontier.frontier import frontier
 from analysis.study.fronts import arm_fronts
@@ -15,7 +14,7 @@ from analysis.study.study_tables import arms_table, differences_table, rates_tab
 from analysis.study.verdict_words import words
 from analysis.tables.sources import Sources
 from analysis.tables.trial_table import auto_lr_on
-from analysis.words import counted, number
+from analysis.words import DataTable, counted, number
 
 HEADINGS = {
     "sensitivity": "How much does the learning rate matter?",
@@ -91,8 +90,7 @@ def _auto_lr(sources: Sources) -> tuple[tuple[str, ...], tuple[DataTable, ...]]:
         f"Hypervolume {' and '.join(arms)}.",
         f"This is a description, not a test: it rests on {counted(own.trials['seed'].nunique(), 'seed')}, the arms may "
         "have had unequal numbers of trials, and a learning rate picked and reported on the same trials looks better "
-        "than it is. A paired comparison over six fresh seeds or more, which lr-study with --seeds 8 runs, gives a "
-        "verdict.",
+        "than it is. A paired comparison on fresh seeds, which lr-study runs (--seeds 8 or more), gives a verdict.",
     )
     cells = []
     for method in dict.fromkeys(change.method for panel in data.panels for change in panel.changes):

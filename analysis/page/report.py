@@ -184,7 +184,8 @@ def _frontiers(sources: Sources) -> Iterator[tuple[str, ParetoData, str, str]]:
         kind = units.pop().partition("-")[0] if len(units) == 1 else ""
         labels = " against ".join(table.columns.label(name) for name in pair)
         heading = f"Over {kind or ' and '.join(map(short, pair))}"
-        yield f"pareto_{kind.lower() or 'scores'}", scores, heading, f"{labels[:1].upper()}{labels[1:]}."
+        name = file_stem("pareto", kind.lower() or "scores")
+        yield name, scores, heading, f"{labels[:1].upper()}{labels[1:]}."
 
 
 def _content(parts: Mapping[Problem, Sources], fronts: Mapping[Problem, Frontier]) -> dict[str, object]:

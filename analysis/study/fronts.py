@@ -21,9 +21,10 @@ from analysis.words import number
 
 @dataclass(frozen=True, slots=True)
 class ArmFronts:
-    """All arms of one model and data set; an arm is a method at fixed learning rates, or under one AutoLR variant.
+    """All arms of one problem; an arm is a method at fixed learning rates, or under one AutoLR variant.
 
     Attributes:
+        apart: what sets the problem apart from others on the same model and data set; mostly empty.
         indicators: per arm those of all its trials together, against the front of all arms.
         sensitivity: the arms' hypervolumes with the reference point at several places.
         trials: per arm how many trials with an outcome: the arm with more has had more chances.
@@ -34,6 +35,12 @@ class ArmFronts:
     indicators: dict[str, Indicators]
     sensitivity: ReferenceSensitivity
     trials: dict[str, int]
+    apart: str = ""
+
+    @property
+    def place(self) -> str:
+        """The problem in words."""
+        return f"{self.model}, {self.dataset}" + (f" ({self.apart})" if self.apart else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +59,14 @@ class StudyAttainment:
 
 
 def arm_fronts(grid: LrGrid) -> tuple[ArmFronts, ...]:
-    """The arms of every model and data set, in the order of the table."""
+    """The arms of every problem, in the order of the table."""
     found = []
-    for model, dataset in dict.fromkeys((item.model, item.dataset) for item in grid.cases):
+    for model, dataset, apart in dict.fromkeys((item.model, item.dataset, item.apart) for item in grid.cases):
         gathered: dict[str, list[Floats]] = {}
         trials: dict[str, int] = {}
         axes = 2
         for unit in grid.units:
-            if (unit.case.model, unit.case.dataset) == (model, dataset):
+            if (unit.case.model, unit.case.dataset, unit.case.apart) == (model, dataset, apart):
                 policy = f"AutoLR {unit.variant}" if unit.variant else "fixed lr"
                 finished = [costs for costs in unit.costs.values() if costs is not None]
                 arm = f"{unit.case.method}, {policy}"
@@ -67,7 +74,7 @@ def arm_fronts(grid: LrGrid) -> tuple[ArmFronts, ...]:
                 trials[arm] = trials.get(arm, 0) + len(unit.costs)
                 axes = len(finished[0]) if finished else axes
         sets = {name: np.stack(costs) if costs else np.empty((0, axes)) for name, costs in gathered.items()}
-        found.append(ArmFronts(model, dataset, indicators(sets), reference_sensitivity(sets), trials))
+        found.append(ArmFronts(model, dataset, indicators(sets), reference_sensitivity(sets), trials, apart))
     return tuple(found)
 
 

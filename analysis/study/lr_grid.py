@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
 from analysis.frontier.frontier import hypervolume
 from analysis.study.placed_trials import Case, PlacedTrial, Setting, placed_trials
@@ -28,21 +27,29 @@ class Unit:
     Attributes:
         variant: AutoLR's, such as ``clip/fresh``; empty for a fixed learning rate.
         lr: the fixed learning rate, or AutoLR's start.
-        costs: per setting the trial's costs, shape (m,), in [0, 1]; None for a trial that diverged or was stopped: it
-            counts and adds nothing.
+        trials: per setting its trial.
         missing: settings of the case that have no outcome here (not run, failed, or a metric is missing).
-        train_seconds: per setting of a finished trial, its time in training; NaN where not recorded.
-        rows: per setting the row of the trial table.
     """
 
     case: Case
     variant: str
     lr: float
     seed: int
-    costs: Mapping[Setting, Floats | None]
+    trials: Mapping[Setting, PlacedTrial]
     missing: tuple[Setting, ...]
-    train_seconds: Mapping[Setting, float]
-    rows: Mapping[Setting, pd.Series]
+
+    @property
+    def costs(self) -> dict[Setting, Floats | None]:
+        """Per setting with an outcome its costs, (m,), in [0, 1]; None for one that diverged or was stopped.
+
+        Such a one counts and adds nothing.
+        """
+        return {setting: trial.costs for setting, trial in self.trials.items() if trial.judged}
+
+    @property
+    def train_seconds(self) -> dict[Setting, float]:
+        """Per setting of a finished trial its time in training; NaN where not recorded."""
+        return {setting: trial.train_seconds for setting, trial in self.trials.items() if trial.costs is not None}
 
     @property
     def points(self) -> Floats:
@@ -91,12 +98,13 @@ class LrGrid:
 def lr_grid(parts: Sequence[tuple[TrialTable, Sequence[Objective]]]) -> LrGrid:
     """The units in the tables of one or several sweeps, each with its own objectives (and thus bounds).
 
-    Of two trials of the same unit and setting the first counts.
+    Of two trials of the same unit and setting the first counts. Trials on other data, or trained otherwise, are cases
+    of their own: nothing is pooled over different problems.
 
     Raises:
         AnalysisError: sweeps with different objectives, or a table without a column of them.
     """
-    placed = placed_trials(parts)
+    placed = placed_trials(parts, by_problem=True)
     notes = list(placed.notes)
     fronts: dict[tuple[Case, str, float, int], dict[Setting, PlacedTrial]] = {}
     apart = 0
@@ -111,13 +119,7 @@ def lr_grid(parts: Sequence[tuple[TrialTable, Sequence[Objective]]]) -> LrGrid:
     for (case, *_), front in fronts.items():
         expected[case].update(dict.fromkeys(front))
     units = [
-        Unit(
-            *place,
-            costs={setting: trial.costs for setting, trial in front.items() if trial.judged},
-            missing=tuple(item for item in expected[place[0]] if item not in front or not front[item].judged),
-            train_seconds={setting: trial.train_seconds for setting, trial in front.items() if trial.costs is not None},
-            rows={setting: trial.row for setting, trial in front.items()},
-        )
+        Unit(*place, front, tuple(item for item in expected[place[0]] if item not in front or not front[item].judged))
         for place, front in fronts.items()
     ]
     incomplete = sum(bool(unit.missing) for unit in units)

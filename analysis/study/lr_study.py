@@ -12,7 +12,8 @@ from analysis.errors import AnalysisError
 from analysis.frontier.pareto_json import plain
 from analysis.study.fronts import ArmFronts, arm_fronts
 from analysis.study.lr_grid import LrGrid, lr_grid
-from analysis.study.probe_cost import with_probes
+from analysis.study.probe_cost import with_probes, with_step_passes
+from analysis.study.ruin import with_ruin
 from analysis.study.sensitivity import Sensitivity, rate_sensitivity
 from analysis.study.verdict import Opponent, Verdict, seeds_for, verdicts_data
 from analysis.study.verdict_words import words
@@ -37,7 +38,7 @@ class LrStudy:
 
     def subject(self, verdict: Verdict) -> str:
         """Whose verdict it is: the method and AutoLR's variant; where there are several also model and data set."""
-        several = len({(case.model, case.dataset) for case in self.grid.cases}) > 1
+        several = len({case.place for case in self.grid.cases}) > 1
         return f"{verdict.case if several else verdict.case.method}, AutoLR {verdict.variant}"
 
     def to_dict(self) -> dict[str, object]:
@@ -84,7 +85,9 @@ def study_of(parts: Sequence[Sources]) -> LrStudy:
     Raises:
         AnalysisError: their objectives differ.
     """
-    grid = lr_grid([(with_probes(part.table, part.auto_lr), part.sweep.objectives) for part in parts])
+    grid = lr_grid(
+        [(with_step_passes(with_probes(with_ruin(part), part.auto_lr)), part.sweep.objectives) for part in parts]
+    )
     notes = [note for part in parts for note in part.table.notes]
     return LrStudy(grid, rate_sensitivity(grid), verdicts_data(grid), arm_fronts(grid), (*notes, *grid.notes))
 
@@ -119,12 +122,18 @@ def _of_opponent(item: Opponent, columns: Sequence[str]) -> dict[str, object]:
     return {
         name: getattr(item, name) for name in ("name", "runs", "hand", "auto", "p_holm", "outcome", "comparisons")
     } | {
+        "edge": asdict(item.edge) if item.edge else None,
+        "ruin": asdict(item.ruin),
         "choice": [{**dict(zip(columns, setting, strict=True)), "lr": rate} for setting, rate in item.choice.items()],
         "difference": result.mean,
-        "interval": None if result.low is None else [result.low, result.high],
-        "p": result.p,
+        "interval": None if item.bounds is None else list(item.bounds),
+        "p": result.p if result.n else None,
+        "seeds_ahead": asdict(result.ahead) if result.ahead else None,
+        "paired_t_interval": None if result.t_interval is None else list(result.t_interval),
+        "sign_flip_p": result.sign_flip_p,
+        "fresh_seeds_least": item.fresh_least,
         "fresh_seeds_needed": item.fresh_needed,
-        "seeds_needed": seeds_for(item.fresh_needed),
+        "seeds_needed": None if item.fresh_needed is None else seeds_for(item.fresh_needed),
     }
 
 
@@ -133,6 +142,7 @@ def _of_fronts(item: ArmFronts) -> dict[str, object]:
     return {
         "model": item.model,
         "dataset": item.dataset,
+        "apart": item.apart,
         "references": item.sensitivity.references,
         "order_stable": item.sensitivity.stable,
         "arms": [

@@ -1,4 +1,4 @@
-"""Whether one treatment is better than another on the same seeds: interval, exact test, correction for many tests."""
+"""Differences over the same seeds: what they say of the mean, what merely describes them, and Holm's correction."""
 
 from __future__ import annotations
 
@@ -11,55 +11,59 @@ import numpy.typing as npt
 from scipy.stats import t as student
 
 from analysis.errors import AnalysisError
+from analysis.study.bounded_mean import Share, checked, exact_share, finite, p_above, p_below
 
 ALPHA = 0.05
-"""The level of every two-sided test."""
-LEAST_PAIRS = 6
-"""With n pairs the smallest two-sided p-value of a sign-flip test is 2 / 2^n: below 0.05 only from n = 6 on."""
+"""The probability that a report decides anything at all wrongly."""
 _MOST_EXACT = 22
 
 
 @dataclass(frozen=True, slots=True)
 class PairedResult:
-    """The differences first minus second over n seeds.
+    """The differences first minus second over n seeds, in [-1, 1].
 
     Attributes:
         mean: their mean.
-        low, high: the paired-t interval of the mean; None with fewer than 2 pairs.
-        confidence: of the interval.
-        p: two-sided, of the exact sign-flip test; None without pairs.
-        exact: whether all 2^n sign flips were looked at.
+        p_above, p_below: one-sided, against a mean of at most and of at least 0; valid for any bounded differences.
+        ahead: on how many seeds the first is larger, with the exact 95% interval of that share; None without pairs.
+        t_interval: the paired-t interval of the mean at 95%, a description: it holds for normal differences. None with
+            fewer than 2 pairs.
+        sign_flip_p: of the exact sign-flip test, a description: it holds for symmetric differences. None without pairs.
     """
 
     n: int
     mean: float
-    low: float | None
-    high: float | None
-    confidence: float
-    p: float | None
-    exact: bool
+    p_above: float
+    p_below: float
+    ahead: Share | None
+    t_interval: tuple[float, float] | None
+    sign_flip_p: float | None
 
     @property
-    def enough(self) -> bool:
-        """Whether a two-sided test at 5% could come out significant at all."""
-        return self.n >= LEAST_PAIRS
+    def p(self) -> float:
+        """Two-sided, for this comparison alone."""
+        return min(1.0, 2 * min(self.p_above, self.p_below))
 
 
-def paired(differences: npt.ArrayLike, *, confidence: float = 0.95) -> PairedResult:
-    """Interval and test for the mean of per-seed ``differences``, shape (n,).
+def paired(differences: npt.ArrayLike) -> PairedResult:
+    """Tests and descriptions of per-seed ``differences``, shape (n,).
 
     Raises:
-        AnalysisError: a difference is NaN or infinite.
+        AnalysisError: a difference is NaN, infinite or outside [-1, 1].
     """
-    values = _checked(differences)
+    values = checked(differences)
     n = len(values)
     if n == 0:
-        return PairedResult(0, math.nan, None, None, confidence, None, True)
-    mean = float(values.mean())
-    low = high = None
-    if n > 1:
-        low, high = t_interval(values, confidence=confidence)
-    return PairedResult(n, mean, low, high, confidence, sign_flip_p(values), n <= _MOST_EXACT)
+        return PairedResult(0, math.nan, 1.0, 1.0, None, None, None)
+    return PairedResult(
+        n,
+        mean=float(values.mean()),
+        p_above=p_above(values),
+        p_below=p_below(values),
+        ahead=exact_share(int(np.count_nonzero(values > 0)), n),
+        t_interval=t_interval(values) if n > 1 else None,
+        sign_flip_p=sign_flip_p(values),
+    )
 
 
 def t_interval(differences: npt.ArrayLike, *, confidence: float = 0.95) -> tuple[float, float]:
@@ -68,7 +72,7 @@ def t_interval(differences: npt.ArrayLike, *, confidence: float = 0.95) -> tuple
     Raises:
         AnalysisError: fewer than two, or one is NaN or infinite.
     """
-    values = _checked(differences)
+    values = finite(differences)
     if len(values) < 2:
         raise AnalysisError(f"an interval needs at least 2 pairs, got {len(values)}")
     half = student.ppf((1 + confidence) / 2, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values))
@@ -83,7 +87,7 @@ def sign_flip_p(differences: npt.ArrayLike, *, seed: int = 0, draws: int = 100_0
     Raises:
         AnalysisError: no differences, or one is NaN or infinite.
     """
-    values = _checked(differences)
+    values = finite(differences)
     if len(values) == 0:
         raise AnalysisError("a sign-flip test needs at least one pair")
     observed = abs(values.sum())
@@ -97,19 +101,6 @@ def sign_flip_p(differences: npt.ArrayLike, *, seed: int = 0, draws: int = 100_0
     for value in values[1:]:
         sums = np.concatenate([sums + value, sums - value])
     return float(np.count_nonzero(np.abs(sums) >= bar) / len(sums))
-
-
-def smallest_p(n: int) -> float:
-    """The least two-sided p-value that a sign-flip test of ``n`` pairs can have: all differences of one sign."""
-    return min(1.0, 2.0 / 2.0**n)
-
-
-def least_pairs(comparisons: int) -> int:
-    """The fewest pairs in each of so many comparisons with which Holm's correction leaves 5% within reach."""
-    n = LEAST_PAIRS
-    while comparisons * smallest_p(n) >= ALPHA:
-        n += 1
-    return n
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
@@ -129,12 +120,3 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
         highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[index]))
         adjusted[index] = highest
     return tuple(adjusted)
-
-
-def _checked(differences: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    values = np.asarray(differences, dtype=np.float64)
-    if values.ndim != 1:
-        raise AnalysisError(f"differences must be a list of numbers, got the shape {values.shape}")
-    if not np.isfinite(values).all():
-        raise AnalysisError("a missing or infinite difference cannot be tested: leave its seed out first")
-    return values

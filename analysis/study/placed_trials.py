@@ -9,25 +9,51 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analysis.errors import AnalysisError
-from analysis.tables.columns import Columns
+from analysis.tables.columns import Columns, short
 from analysis.tables.objectives import Floats, Objective, scored
 from analysis.tables.trial_table import ATTAIN_NOTHING, TrialTable, auto_lr_on
-from analysis.words import auto_lr_variant, counted, known
+from analysis.words import auto_lr_variant, counted, known, number
 
 Setting = tuple[object, ...]
 """What a person varies besides the learning rate: c, and any other option or field in which trials differ."""
+_STRUCTURE = ("model", "dataset", "method", "lr", "seed")
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is unlearned by what: the model, the data set and the method."""
+    """What is unlearned by what: the model, the data set and the method.
+
+    Attributes:
+        apart: the data and training in which the problem differs from others on the same model and data set, such as
+            ``epochs 3, batch size 8``; empty where there is no other, and where trials are not placed by problem.
+    """
 
     model: str
     dataset: str
     method: str
+    apart: str = ""
 
     def __str__(self) -> str:
-        return f"{self.method} on {self.model}, {self.dataset}"
+        return f"{self.method} on {self.place}"
+
+    @property
+    def place(self) -> str:
+        """The problem."""
+        return f"{self.model}, {self.dataset}{self._brackets}"
+
+    @property
+    def what(self) -> str:
+        """The method, with what sets its problem apart."""
+        return f"{self.method}{self._brackets}"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its parts, for the name of a file."""
+        return tuple(filter(None, (self.model, self.dataset, self.method, self.apart)))
+
+    @property
+    def _brackets(self) -> str:
+        return f" ({self.apart})" if self.apart else ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,10 +97,11 @@ class PlacedTrials:
     notes: tuple[str, ...]
 
 
-def placed_trials(parts: Sequence[tuple[TrialTable, Sequence[Objective]]]) -> PlacedTrials:
+def placed_trials(parts: Sequence[tuple[TrialTable, Sequence[Objective]]], *, by_problem: bool = False) -> PlacedTrials:
     """The trials of one or several sweeps, each with its own objectives (and thus bounds).
 
-    Of two trials in the same place the first counts; a trial without a seed is a run of its own.
+    Of two trials in the same place the first counts; a trial without a seed is a run of its own. ``by_problem``: other
+    data or other training (target, split, epochs, batch size, optimizer, ...) make another case, not another setting.
 
     Raises:
         AnalysisError: sweeps with different objectives, or a table without a column of them.
@@ -83,7 +110,8 @@ def placed_trials(parts: Sequence[tuple[TrialTable, Sequence[Objective]]]) -> Pl
     if len(names) > 1:
         raise AnalysisError("the sweeps have different objectives: their hypervolumes do not compare")
     merged = TrialTable.merge([table for table, _ in parts])
-    varying = tuple(name for name in merged.varying if _makes_a_setting(merged, name))
+    problems = _Problems(merged) if by_problem else None
+    varying = tuple(name for name in merged.varying if _makes_a_setting(merged, name, by_problem=by_problem))
     of_variant = _numbers_of_variants(merged)
     found: dict[tuple[object, ...], PlacedTrial] = {}
     doubled = 0
@@ -92,7 +120,8 @@ def placed_trials(parts: Sequence[tuple[TrialTable, Sequence[Objective]]]) -> Pl
         usable, costs = scored(table.trials, objectives)
         for index, (_, row) in enumerate(table.trials.iterrows()):
             variant = (auto_lr_variant(row, of_variant) or "on") if automatic[index] else ""
-            case = Case(str(row["model"]), str(row["dataset"]), str(row["method"]))
+            apart = problems.apart(row) if problems else ""
+            case = Case(str(row["model"]), str(row["dataset"]), str(row["method"]), apart)
             setting = tuple(known(row.get(name)) for name in varying)
             lr, seed = known(row["lr"]), known(row["seed"])
             place = (
@@ -105,14 +134,53 @@ def placed_trials(parts: Sequence[tuple[TrialTable, Sequence[Objective]]]) -> Pl
             else:
                 found[key] = PlacedTrial(*place, costs[index] if usable[index] else None, row)
     repeated = f"{counted(doubled, 'trial')} repeated the settings and seed of another and did not count"
-    return PlacedTrials(tuple(found.values()), varying, merged.columns, (repeated,) if doubled else ())
+    notes = ((repeated,) if doubled else ()) + (problems.notes if problems else ())
+    return PlacedTrials(tuple(found.values()), varying, merged.columns, notes)
 
 
-def _makes_a_setting(table: TrialTable, name: str) -> bool:
+class _Problems:
+    """By model and data set the columns of data and training in which its trials differ.
+
+    ``target_key`` names a target by a hash: it is left out where the other columns tell the problems apart as well.
+    """
+
+    def __init__(self, table: TrialTable) -> None:
+        asked = [name for name in table.varying if name not in _STRUCTURE and _of_a_problem(table, name)]
+        self._differ: dict[tuple[str, str], list[str]] = {}
+        own = table.own.trials
+        for place in dict.fromkeys(zip(own["model"], own["dataset"], strict=True)):
+            trials = own[(own["model"] == place[0]) & (own["dataset"] == place[1])]
+            names = [name for name in asked if trials[name].nunique(dropna=False) > 1]
+            others = [name for name in names if name != "target_key"]
+            alike = len(trials[others].drop_duplicates()) if others else 1
+            self._differ[place] = others if alike == len(trials[names].drop_duplicates()) else names
+
+    def apart(self, row: pd.Series) -> str:
+        """``epochs 3, batch size 8``."""
+        names = self._differ.get((row["model"], row["dataset"]), [])
+        given = ((short(name), known(row.get(name))) for name in names)
+        return ", ".join(f"no {name}" if value is None else f"{name} {number(value)}" for name, value in given)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What differs, in a sentence for each model and data set."""
+        return tuple(
+            f"the trials on {', '.join(place)} differ in {' and '.join(short(name) for name in names)}: these are "
+            "different problems, and nothing is pooled over them"
+            for place, names in self._differ.items()
+            if names
+        )
+
+
+def _of_a_problem(table: TrialTable, name: str) -> bool:
+    return table.columns[name].role in ("training", "data")
+
+
+def _makes_a_setting(table: TrialTable, name: str, *, by_problem: bool) -> bool:
     """Whether trials that differ here are different trials of one case, and not the same trial made otherwise."""
-    if name in ("model", "dataset", "method", "lr", "seed") or name.startswith("target_"):
+    if name in _STRUCTURE or name.startswith("target_"):
         return False
-    return table.columns[name].role in ("method", "training", "data")
+    return table.columns[name].role == "method" or (not by_problem and _of_a_problem(table, name))
 
 
 def _numbers_of_variants(table: TrialTable) -> tuple[str, ...]:

@@ -15,8 +15,10 @@ from analysis.tables.trial_table import TrialTable
 
 PROBES = "auto_lr_probes"
 """The column of :func:`with_probes`."""
-_STEP = 6
-"""A training step in forward passes: two batches, each a forward and a backward pass of twice its cost."""
+STEP_PASSES = "step_passes"
+"""The column of :func:`with_step_passes`."""
+_BATCH = 3
+"""A batch of a training step in forward passes: one forward, and a backward pass of twice its cost."""
 
 
 def with_probes(table: TrialTable, updates: pd.DataFrame) -> TrialTable:
@@ -29,6 +31,20 @@ def with_probes(table: TrialTable, updates: pd.DataFrame) -> TrialTable:
     last = updates.drop_duplicates(["trial_id", "step"], keep="last")
     counts = pd.to_numeric(last["probes"], errors="coerce").groupby(last["trial_id"]).sum(min_count=1)
     return replace(table, trials=table.trials.assign(**{PROBES: table.trials["trial_id"].map(counts).astype(float)}))
+
+
+def with_step_passes(table: TrialTable) -> TrialTable:
+    """The table with a column :data:`STEP_PASSES`: a training step in forward passes.
+
+    A method reports the training loss of every batch its step reads: six passes for a forget and a retain batch, three
+    for one of them. NaN for a trial without a report.
+    """
+    sides = [name for name in ("train_forget_loss", "train_retain_loss") if name in table.history.columns]
+    if not sides:
+        return table
+    read = table.history[sides].notna().groupby(table.history["trial_id"]).any().sum(axis=1)
+    passes = table.trials["trial_id"].map(_BATCH * read[read > 0]).astype(float)
+    return replace(table, trials=table.trials.assign(**{STEP_PASSES: passes}))
 
 
 def auto_lr_charge(
@@ -49,7 +65,7 @@ def auto_lr_charge(
         for setting, seconds in unit.train_seconds.items()
         if hand[lr][seed].train_seconds.get(setting, 0.0) > 0 and seconds > 0
     ]
-    rows = [row for units in auto.values() for unit in units.values() for row in unit.rows.values()]
+    rows = [trial.row for units in auto.values() for unit in units.values() for trial in unit.trials.values()]
     known = [runs for row in rows if (runs := probe_runs(row)) is not None]
     least = float(np.median(known)) if known else PROBE_CHARGE
     measured = float(np.median(ratios)) if ratios else 0.0
@@ -60,7 +76,8 @@ def probe_runs(row: pd.Series) -> float | None:
     """A finished AutoLR trial in runs, by counting forward passes; None where its row does not say enough.
 
     An update looks at the retain loss at theta (known from training with ``same`` probes) and at its probes, two of
-    them where they were not counted, each over ``auto_lr_probe_batches`` batches (one in tables older than that).
+    them where they were not counted, each over ``auto_lr_probe_batches`` batches (one in tables older than that). A
+    step whose batches are not known is taken to read one: AutoLR is charged too much rather than too little.
     """
     steps, every = _number(row, "steps"), _number(row, "auto_lr_every")
     if row["status"] != "finished" or not steps or not every:
@@ -70,7 +87,8 @@ def probe_runs(row: pd.Series) -> float | None:
     probes = _number(row, PROBES)
     fresh = row.get("auto_lr_probe") == "fresh"
     looks = (2 * updates if probes is None else probes) + (updates if fresh else 0)
-    return 1.0 + looks * (batches if fresh else 1.0) / (_STEP * steps)
+    step = _number(row, STEP_PASSES) or _BATCH
+    return 1.0 + looks * (batches if fresh else 1.0) / (step * steps)
 
 
 def _number(row: pd.Series, name: str) -> float | None:

@@ -90,9 +90,9 @@ class Sensitivity:
         if any(row.seeds for row in self.rates) and self.best_lr is None:
             lost = counted(sum(row.diverged for row in self.rates), "trial")
             tried = counted(len(self.rates), "learning rate")
-            return f"{self.case.method}: nothing is attained at any of {tried}; {lost} diverged or stopped"
+            return f"{self.case.what}: nothing is attained at any of {tried}; {lost} diverged or stopped"
         if self.best_lr is None or self.near_best is None:
-            return f"{self.case.method}: no learning rate has a whole front"
+            return f"{self.case.what}: no learning rate has a whole front"
         low, high = self.near_best
         tried = counted(len(self.rates), "learning rate")
         reach = (
@@ -101,7 +101,7 @@ class Sensitivity:
             else f"lr {number(low)} to {number(high)} ({self.decades:.1f} decades)"
         )
         return (
-            f"{self.case.method}: best at lr {number(self.best_lr)}; within {WITHIN:.0%} of it: {reach}, of "
+            f"{self.case.what}: best at lr {number(self.best_lr)}; within {WITHIN:.0%} of it: {reach}, of "
             f"{tried}; the hypervolume varies by {self.spread['hypervolume']:.3f} over them"
         )
 
@@ -149,7 +149,7 @@ def _rows(grid: LrGrid, case: Case, variant: str = "") -> tuple[RateRow, ...]:
 def _row(lr: float, units: Sequence[Unit], outcomes: Sequence[str]) -> RateRow:
     volumes = np.array([unit.hypervolume for unit in units])
     volumes = volumes[np.isfinite(volumes)]
-    rows = [row for unit in units for row in unit.rows.values()]
+    rows = [trial.row for unit in units for trial in unit.trials.values()]
     metrics = {}
     for name in outcomes:
         values = [float(row[name]) for row in rows if row["status"] == "finished" and name in row.index]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from analysis.data_table import DataTable
 from analysis.study.fronts import ArmFronts
 from analysis.study.lr_study import LrStudy
 from analysis.study.sensitivity import Sensitivity
 from analysis.tables.columns import Columns, short
-from analysis.words import number
+from analysis.words import DataTable, number
 
 _NOTHING = "\u2013"
 
@@ -41,7 +40,7 @@ def arms_table(fronts: ArmFronts) -> DataTable:
         for (arm, found), moved in zip(fronts.indicators.items(), sensitivity.hypervolumes, strict=True)
     )
     caption = (
-        f"{fronts.model}, {fronts.dataset}: all trials of an arm against the front of all arms. This is no test: the "
+        f"{fronts.place}: all trials of an arm against the front of all arms. This is no test: the "
         "front of more trials reaches further by chance alone. The arms' order by hypervolume "
         f"{'stays the same' if sensitivity.stable else 'changes'} when the reference point moves in from the worst "
         "corner (1)."
@@ -52,10 +51,16 @@ def arms_table(fronts: ArmFronts) -> DataTable:
 
 def differences_table(study: LrStudy) -> DataTable:
     """The differences behind the verdicts."""
-    caption = "Paired over fresh seeds; the hand-tuned rate was chosen on other seeds."
+    caption = (
+        "Paired over fresh seeds; the hand-tuned rate was chosen on other seeds. The interval holds for any bounded "
+        "differences and for all rows together; the paired-t interval is a description, right for normal ones."
+    )
     if any(verdict.same_seeds for verdict in study.verdicts):
         caption = "Paired over seeds; a hand-tuned rate that was chosen on the same seeds looks better than it is."
-    head = ("pair", "hypervolume, AutoLR minus hand-tuned", "95% interval", "fresh seeds", "p (Holm)", "AutoLR is")
+    head = (
+        *("pair", "hypervolume, AutoLR minus hand-tuned", "95% interval", "fresh seeds", "ahead on", "p (Holm)"),
+        *("AutoLR is", "paired-t interval"),
+    )
     return DataTable(caption, head, tuple(_differences(study)))
 
 
@@ -66,8 +71,14 @@ def _differences(study: LrStudy) -> Iterator[tuple[str, ...]]:
             yield (
                 f"{study.subject(verdict)} against the {opponent.name}",
                 f"{result.mean:+.4f}",
-                _NOTHING if result.low is None else f"{result.low:+.4f} to {result.high:+.4f}",
+                _interval(opponent.bounds),
                 str(result.n),
+                _NOTHING if result.ahead is None else str(result.ahead),
                 _NOTHING if opponent.p_holm is None else f"{opponent.p_holm:.3g}",
                 opponent.outcome,
+                _interval(result.t_interval),
             )
+
+
+def _interval(ends: tuple[float, float] | None) -> str:
+    return _NOTHING if ends is None else f"{ends[0]:+.4f} to {ends[1]:+.4f}"

@@ -9,9 +9,11 @@ The rules, for one method on one model and data set:
   both sides drops out of its own part, and no other changes sides for it.
 - Two opponents: the best single rate for all c (L runs per c), and the per-c oracle, which takes for every c its own
   rate so that the front's mean hypervolume on the tuning seeds is largest (the same L runs per c, used better).
-- Two-sided exact sign-flip test on the paired differences; Holm over models and data sets, each method, variant and
-  opponent being a question of its own. Where even differences of one sign could not reach 5% after the correction,
-  nothing is concluded.
+- The best rate must lie inside the grid: at its edge (on the tuning seeds, or on all), nothing is concluded.
+- The mean of the paired differences is tested by betting (:mod:`analysis.study.bounded_mean`), which holds whatever
+  their distribution in [-1, 1]; Holm over both directions of every comparison of the report, whatever its method,
+  variant, opponent and problem, so that all of it decides anything wrongly with probability 5% at most. Where no
+  differences at all could reach that, nothing is concluded.
 """
 
 from __future__ import annotations
@@ -23,13 +25,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analysis.frontier.frontier import hypervolume
+from analysis.study.bounded_mean import lower_bound, seeds_to_tell, upper_bound
+from analysis.study.grid_edge import GridEdge, best_rate, edge_of_choice, edge_of_curve
 from analysis.study.lr_grid import LrGrid, Unit
-from analysis.study.paired import ALPHA, PairedResult, holm, least_pairs, paired, smallest_p
+from analysis.study.paired import ALPHA, PairedResult, holm, paired
 from analysis.study.placed_trials import Case, Setting
 from analysis.study.probe_cost import auto_lr_charge
+from analysis.study.ruin import Ruin, chosen, ruin
 from analysis.study.tuning_curve import TuningCurve, tuning_curve
 
-BETTER, WORSE, UNDECIDED, TOO_FEW = "better", "worse", "undecided", "too few seeds"
+BETTER, WORSE, UNDECIDED, TOO_FEW, OPEN = "better", "worse", "undecided", "too few seeds", "open"
 SINGLE, ORACLE = "best single lr", "per-c oracle"
 _MOST_ASSIGNMENTS = 4096
 
@@ -44,9 +49,14 @@ class Opponent:
         runs: training runs the person pays for each setting.
         hand, auto: hypervolume on each seed of the report.
         result: of ``auto - hand``.
-        p_holm: the p-value after Holm's correction; None where there are too few seeds.
-        comparisons: the models and data sets that this question is asked of, itself included.
-        outcome: AutoLR is :data:`BETTER`, :data:`WORSE`, :data:`UNDECIDED`, or :data:`TOO_FEW`.
+        ruin: of the hand-tuned side.
+        edge: where the best rate may lie outside the grid; None where it lies inside.
+        p_holm: the p-value after Holm's correction; None where nothing can be concluded.
+        bounds: of the mean difference, at 95% for all comparisons together; None where the rates were chosen on the
+            seeds of the report.
+        outcome: AutoLR is :data:`BETTER`, :data:`WORSE`, :data:`UNDECIDED`, :data:`TOO_FEW`, or :data:`OPEN` for a best
+            rate at the edge of the grid.
+        comparisons: how many the report decides, itself included.
     """
 
     name: str
@@ -55,14 +65,22 @@ class Opponent:
     hand: tuple[float, ...]
     auto: tuple[float, ...]
     result: PairedResult
-    p_holm: float | None
-    outcome: str
-    comparisons: int
+    ruin: Ruin
+    edge: GridEdge | None
+    p_holm: float | None = None
+    bounds: tuple[float, float] | None = None
+    outcome: str = TOO_FEW
+    comparisons: int = 1
 
     @property
-    def fresh_needed(self) -> int:
-        """The fresh seeds that each of the comparisons needs before one of them can come out significant."""
-        return least_pairs(self.comparisons)
+    def fresh_least(self) -> int:
+        """The fresh seeds below which nothing can be decided, however large the differences."""
+        return least_seeds(self.comparisons)
+
+    @property
+    def fresh_needed(self) -> int | None:
+        """The fresh seeds that would decide if every seed differed by the present mean; None where no number does."""
+        return seeds_to_tell(self.result.mean, ALPHA / (2 * self.comparisons))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +92,7 @@ class Verdict:
         rates: the fixed ones.
         tuning, fresh: the seeds of the choice and of the report; with one seed it serves for both.
         left_out: seeds on which one side has no whole front.
+        ruin: of AutoLR.
         charge: AutoLR's cost in runs; ``charge_measured`` says whether from training times or from its probes.
     """
 
@@ -84,6 +103,7 @@ class Verdict:
     tuning: tuple[int, ...]
     fresh: tuple[int, ...]
     left_out: tuple[int, ...]
+    ruin: Ruin
     charge: float
     charge_measured: bool
     opponents: tuple[Opponent, ...]
@@ -112,8 +132,13 @@ def seeds_for(fresh: int) -> int:
     return count
 
 
+def least_seeds(comparisons: int) -> int:
+    """The fewest fresh seeds with which one of so many comparisons can be decided: if all differ by 1."""
+    return seeds_to_tell(1.0, ALPHA / (2 * comparisons)) or 0
+
+
 def verdicts_data(grid: LrGrid) -> tuple[Verdict, ...]:
-    """A verdict for every method, model, data set and AutoLR variant that has seeds with whole fronts on both sides."""
+    """A verdict for every method, problem and AutoLR variant that has seeds with whole fronts on both sides."""
     found = [
         verdict
         for case in grid.cases
@@ -138,31 +163,44 @@ def _verdict(grid: LrGrid, case: Case, variant: str) -> Verdict | None:
         tuning = fresh = tuple(sorted(whole))
     of_auto = tuple(float(np.mean([units[seed].hypervolume for units in auto.values()])) for seed in fresh)
     rates = tuple(hand)
-    choice = [float(np.mean([hand[lr][seed].hypervolume for seed in tuning])) for lr in rates]
-    report = [float(np.mean([hand[lr][seed].hypervolume for seed in fresh])) for lr in rates]
-    best = rates[int(np.argmax(choice))]
+    choice, report, over_all = (
+        [float(np.mean([hand[lr][seed].hypervolume for seed in seeds])) for lr in rates]
+        for seeds in (tuning, fresh, sorted(whole))
+    )
+    best = best_rate(rates, choice)
     settings = tuple(hand[best][fresh[0]].costs)
     single = dict.fromkeys(settings, best)
-    charge, was_measured = auto_lr_charge(hand, auto)
-    opponents = tuple(
-        _opponent(name, chosen, hand, of_auto, fresh)
-        for name, chosen in ((SINGLE, single), (ORACLE, _oracle(hand, single, tuning)))
+    oracle = _oracle(hand, single, tuning)
+    edge = edge_of_curve(rates, choice) or edge_of_curve(rates, over_all)
+    # With one setting the oracle is the best single rate.
+    of_oracle = (
+        edge_of_choice(rates, oracle, lambda rates: _mean_volume(hand, rates, tuning)) if single != oracle else edge
     )
+    opponents = (
+        _opponent(SINGLE, single, edge, hand, of_auto, fresh),
+        _opponent(ORACLE, oracle, of_oracle, hand, of_auto, fresh),
+    )
+    charge, was_measured = auto_lr_charge(hand, auto)
+    ruined = ruin([[units[seed] for units in auto.values()] for seed in fresh])
     curve = tuning_curve(choice, float(np.mean(of_auto)), report=report, charge=charge)
     left_out = tuple(seed for seed in everyone if seed not in whole)
-    return Verdict(case, variant, tuple(auto), rates, tuning, fresh, left_out, charge, was_measured, opponents, curve)
+    return Verdict(
+        *(case, variant, tuple(auto), rates, tuning, fresh, left_out, ruined, charge, was_measured, opponents, curve)
+    )
 
 
 def _opponent(
     name: str,
     choice: Mapping[Setting, float],
+    edge: GridEdge | None,
     hand: Mapping[float, Mapping[int, Unit]],
     auto: tuple[float, ...],
     fresh: Sequence[int],
 ) -> Opponent:
     of_hand = tuple(_volume(hand, choice, seed) for seed in fresh)
+    fronts = [[chosen([(setting, hand[rate][seed]) for setting, rate in choice.items()])] for seed in fresh]
     result = paired(np.subtract(auto, of_hand))
-    return Opponent(name, choice, len(hand), of_hand, auto, result, None, TOO_FEW, 1)
+    return Opponent(name, choice, len(hand), of_hand, auto, result, ruin(fronts), edge)
 
 
 def _oracle(
@@ -174,14 +212,11 @@ def _oracle(
     """
     rates, settings = tuple(hand), tuple(single)
 
-    def mean_volume(choice: Mapping[Setting, float]) -> float:
-        return float(np.mean([_volume(hand, choice, seed) for seed in tuning]))
-
-    best, top = dict(single), mean_volume(single)
+    best, top = dict(single), _mean_volume(hand, single, tuning)
     if len(rates) ** len(settings) <= _MOST_ASSIGNMENTS:
         for assigned in itertools.product(rates, repeat=len(settings)):
             choice = dict(zip(settings, assigned, strict=True))
-            if (volume := mean_volume(choice)) > top:
+            if (volume := _mean_volume(hand, choice, tuning)) > top:
                 best, top = choice, volume
         return best
     improved = True
@@ -189,36 +224,66 @@ def _oracle(
         improved = False
         for setting, rate in itertools.product(settings, rates):
             choice = best | {setting: rate}
-            if (volume := mean_volume(choice)) > top:
+            if (volume := _mean_volume(hand, choice, tuning)) > top:
                 best, top, improved = choice, volume, True
     return best
 
 
+def _mean_volume(
+    hand: Mapping[float, Mapping[int, Unit]], choice: Mapping[Setting, float], seeds: Sequence[int]
+) -> float:
+    return float(np.mean([_volume(hand, choice, seed) for seed in seeds]))
+
+
 def _volume(hand: Mapping[float, Mapping[int, Unit]], choice: Mapping[Setting, float], seed: int) -> float:
-    costs = [hand[rate][seed].costs[setting] for setting, rate in choice.items()]
+    costs = [hand[rate][seed].trials[setting].costs for setting, rate in choice.items()]
     finished = [item for item in costs if item is not None]
     return hypervolume(np.stack(finished)) if finished else 0.0
 
 
 def _corrected(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """Holm over the models and data sets of each (method, variant, opponent), and the outcomes that follow."""
-    families: dict[tuple[str, str, str], list[tuple[int, int]]] = {}
-    for row, verdict in enumerate(verdicts):
-        for column, opponent in enumerate(verdict.opponents):
-            families.setdefault((verdict.case.method, verdict.variant, opponent.name), []).append((row, column))
+    """Holm over both directions of all comparisons, the bounds that belong to it, and the outcomes that follow."""
+    rows = [(row, column) for row, verdict in enumerate(verdicts) for column in _asked(verdict)]
     found = [list(verdict.opponents) for verdict in verdicts]
-    for places in families.values():
-        for row, column in places:
-            found[row][column] = replace(found[row][column], comparisons=len(places))
-        # What cannot be tested at all is no burden to the others; that is known before any difference is.
-        tested = [(row, column) for row, column in places if not verdicts[row].same_seeds]
-        tested = [(row, column) for row, column in tested if found[row][column].result.enough]
-        results = [found[row][column].result for row, column in tested]
-        adjusted = holm([result.p for result in results if result.p is not None])
-        # Holm's adjusted values rise with each of the p-values, so these are the least that could come out.
-        reachable = holm([smallest_p(result.n) for result in results])
-        for (row, column), result, p, least in zip(tested, results, adjusted, reachable, strict=True):
-            if least < ALPHA:
-                outcome = UNDECIDED if p >= ALPHA else BETTER if result.mean > 0 else WORSE
-                found[row][column] = replace(found[row][column], p_holm=p, outcome=outcome)
+    # What cannot be tested at all is no burden to the others; that is known before any difference is.
+    tested = [
+        (row, column)
+        for row, column in rows
+        if not verdicts[row].same_seeds and found[row][column].result.n >= least_seeds(1)
+    ]
+    results = [found[row][column].result for row, column in tested]
+    adjusted = holm([p for result in results for p in (result.p_above, result.p_below)])
+    p_values = {place: (adjusted[2 * i], adjusted[2 * i + 1]) for i, place in enumerate(tested)}
+    for row, column in rows:
+        # More seeds for one that could not be tested would make it one of all.
+        count = len(tested) if (row, column) in p_values else len(rows)
+        found[row][column] = _decided(
+            replace(found[row][column], comparisons=count), p_values.get((row, column)), verdicts[row]
+        )
+    for verdict, opponents in zip(verdicts, found, strict=True):
+        for column in {0, 1} - set(_asked(verdict)):
+            opponents[column] = replace(opponents[0], name=opponents[column].name)
     return [replace(verdict, opponents=tuple(opponents)) for verdict, opponents in zip(verdicts, found, strict=True)]
+
+
+def _asked(verdict: Verdict) -> tuple[int, ...]:
+    """The opponents that ask a question of their own: an oracle that takes the best single rate everywhere does not."""
+    single, oracle = verdict.opponents
+    return (0,) if single.choice == oracle.choice else (0, 1)
+
+
+def _decided(opponent: Opponent, p_holm: tuple[float, float] | None, verdict: Verdict) -> Opponent:
+    """The opponent with the bounds of its difference, its outcome and, where it has one, its corrected p-value."""
+    differences = np.subtract(opponent.auto, opponent.hand)
+    if verdict.same_seeds:
+        return opponent
+    level = ALPHA / (2 * opponent.comparisons)
+    low, high = lower_bound(differences, level), upper_bound(differences, level)
+    if p_holm is None or opponent.result.n < opponent.fresh_least:
+        return replace(opponent, bounds=(low, high))
+    if opponent.edge:
+        return replace(opponent, bounds=(low, high), outcome=OPEN)
+    outcome = BETTER if p_holm[0] < ALPHA else WORSE if p_holm[1] < ALPHA else UNDECIDED
+    # Holm decides a little more than the bounds alone (Strassburger & Bretz 2008).
+    bounds = (max(low, 0.0), high) if outcome == BETTER else (low, min(high, 0.0)) if outcome == WORSE else (low, high)
+    return replace(opponent, bounds=bounds, outcome=outcome, p_holm=min(p_holm))

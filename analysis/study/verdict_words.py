@@ -6,65 +6,150 @@ import math
 from collections.abc import Sequence
 
 from analysis.study.tuning_curve import TuningCurve
-from analysis.study.verdict import BETTER, ORACLE, SINGLE, TOO_FEW, UNDECIDED, WORSE, Opponent, Verdict, seeds_for
+from analysis.study.verdict import (
+    BETTER,
+    OPEN,
+    SINGLE,
+    TOO_FEW,
+    UNDECIDED,
+    WORSE,
+    Opponent,
+    Verdict,
+    seeds_for,
+)
 from analysis.words import counted, number
+
+_SAID = {BETTER: "is better than", WORSE: "is worse than", UNDECIDED: "is not shown to differ from"}
 
 
 def words(verdict: Verdict) -> tuple[str, ...]:
     """What can be said, and what cannot, in sentences."""
-    name = verdict.case
-    lines = []
-    for opponent in verdict.opponents:
-        result = opponent.result
-        if opponent.name == ORACLE and len(opponent.choice) < 2:
-            continue  # with one setting the oracle is the best single rate
-        against = f"the {opponent.name}"
-        if opponent.name == SINGLE:
-            against = f"the best single lr ({number(next(iter(opponent.choice.values())))})"
-        interval = ""
-        if result.low is not None:
-            interval = f", 95% interval {result.low:+.4f} to {result.high:+.4f}"
-        difference = f"hypervolume, AutoLR minus hand-tuned, {result.mean:+.4f}{interval}"
-        if opponent.outcome == TOO_FEW:
-            lines.append(
-                f"{name}: nothing can be concluded about AutoLR {verdict.variant} against {against} from "
-                f"{counted(result.n, 'seed' if verdict.same_seeds else 'fresh seed')}: "
-                f"{_lacking(opponent, same_seeds=verdict.same_seeds)}. So far: {difference}"
-            )
-        else:
-            said = {BETTER: "is better than", WORSE: "is worse than", UNDECIDED: "is not shown to differ from"}
-            lines.append(
-                f"{name}: AutoLR {verdict.variant} {said[opponent.outcome]} {against}: {difference}, "
-                f"p = {opponent.p_holm:.3g} (exact sign-flip, Holm) over {counted(result.n, 'fresh seed')}"
-            )
-    lines.append(f"{name}: {curve_in_words(verdict.curve)}")
-    lines.append(_seeds_in_words(verdict))
-    return tuple(lines)
+    single, oracle = verdict.opponents
+    return (
+        *(_of_opponent(verdict, opponent) for opponent in _asked(verdict)),
+        *(
+            [f"{verdict.case}: the {oracle.name} takes that rate for every c, so this is its comparison too"]
+            if len(oracle.choice) > 1 and oracle.choice == single.choice
+            else []
+        ),
+        f"{verdict.case}: {ruin_in_words(verdict)}",
+        f"{verdict.case}: {curve_in_words(verdict.curve, verdict.opponents[0])}",
+        _seeds_in_words(verdict),
+    )
+
+
+def _asked(verdict: Verdict) -> tuple[Opponent, ...]:
+    """The opponents that differ: with one setting, for instance, the oracle is the best single rate."""
+    single, oracle = verdict.opponents
+    return (single,) if oracle.choice == single.choice else (single, oracle)
+
+
+def _of_opponent(verdict: Verdict, opponent: Opponent) -> str:
+    against = f"the {opponent.name}"
+    if opponent.name == SINGLE:
+        against = f"the best single lr ({number(next(iter(opponent.choice.values())))})"
+    arm, result = f"AutoLR {verdict.variant}", opponent.result
+    difference = f"hypervolume, AutoLR minus hand-tuned, {result.mean:+.4f}"
+    ahead = f"ahead on {result.ahead.count} of {result.n}" if result.ahead else ""
+    seeds = counted(result.n, "seed" if verdict.same_seeds else "fresh seed")
+    if opponent.outcome in _SAID:
+        text = (
+            f"{verdict.case}: {arm} {_SAID[opponent.outcome]} {against}: {difference}, p = {opponent.p_holm:.3g} "
+            f"(mean of bounded differences{_corrected(opponent)}) over {seeds}, {ahead}; {excluded_in_words(opponent)}"
+        )
+        return f"{text}. {_further(opponent)}" if opponent.outcome == UNDECIDED else text
+    why = opponent.edge.words() if opponent.edge else ""
+    lacking = "" if opponent.outcome == OPEN else _lacking(opponent, same_seeds=verdict.same_seeds)
+    so_far = "" if verdict.same_seeds or opponent.edge else f"; {excluded_in_words(opponent)}"
+    still = "open, " if opponent.outcome == OPEN else ""
+    return (
+        f"{verdict.case}: {still}nothing can be concluded about {arm} against {against} from {seeds}: "
+        f"{'; '.join(filter(None, (lacking, why)))}. So far: {difference}, {ahead}{so_far}"
+    )
+
+
+def _corrected(opponent: Opponent) -> str:
+    count = opponent.comparisons
+    return "" if count == 1 else f", Holm over the {count} comparisons of this report"
+
+
+def excluded_in_words(opponent: Opponent) -> str:
+    """What the seeds exclude: ``excluded at 95%: worse by more than 0.12 on average, better by more than 0.43``."""
+    if opponent.bounds is None:
+        return "nothing is excluded"
+    low, high = opponent.bounds
+    found = []
+    if low > -1:
+        found.append(f"worse by more than {-low:.3f}" if low < 0 else f"better by less than {low:.3f}")
+    if high < 1:
+        found.append(f"better by more than {high:.3f}" if high > 0 else f"worse by less than {-high:.3f}")
+    return f"excluded at 95%: on average {', '.join(found)}" if found else "nothing is excluded"
 
 
 def _lacking(opponent: Opponent, *, same_seeds: bool) -> str:
     """What a test would need."""
-    needed = opponent.fresh_needed
+    needed = opponent.fresh_least
     if same_seeds and opponent.result.n >= needed:
         return "the rates were chosen on the seeds they are reported on"
     corrected, each = "", ""
     if opponent.comparisons > 1:
-        corrected, each = f", corrected for {opponent.comparisons} models and data sets,", " in each"
-    return f"a two-sided test at 5%{corrected} needs {needed} fresh ones{each} (--seeds {seeds_for(needed)})"
+        corrected, each = f", corrected for the {opponent.comparisons} comparisons of this report,", " in each"
+    text = f"a two-sided test at 5%{corrected} needs {needed} fresh ones{each} at least (--seeds {seeds_for(needed)})"
+    return text if same_seeds else f"{text}; {_further(opponent)}"
 
 
-def curve_in_words(curve: TuningCurve) -> str:
-    """``AutoLR, charged 1.03 runs, equals the best of 2.4 hand-picked learning rates``."""
-    cost = f"AutoLR, charged {curve.charge:.2f} runs,"
+def _further(opponent: Opponent) -> str:
+    """How many seeds would do."""
+    mean, needed = opponent.result.mean, opponent.fresh_needed
+    if needed is None:
+        return f"a difference of {mean:+.4f} is told by no number of seeds"
+    if needed <= opponent.result.n:
+        return "more seeds may tell: these scatter too much"
+    return (
+        f"a difference of {mean:+.4f} on every seed takes {needed} fresh ones to tell (--seeds {seeds_for(needed)}), "
+        "as a rare ruin may not have shown yet"
+    )
+
+
+def ruin_in_words(verdict: Verdict) -> str:
+    """``ruined fronts, ...: AutoLR on 1 of 7 (0% to 58%) fresh seeds, ...``."""
+    arm = (f"AutoLR {verdict.variant}", verdict.ruin)
+    sides = [arm, *((f"the {item.name}", item.ruin) for item in _asked(verdict))]
+    fresh = "" if verdict.same_seeds else "fresh "
+    counts = "; ".join(
+        f"{name} on {found.seeds} {fresh}seeds, {counted(found.runs, 'ruined run')} of {found.of}"
+        for name, found in sides
+    )
+    return f"fronts none of whose runs keeps the model, with exact 95% intervals: {counts}"
+
+
+def curve_in_words(curve: TuningCurve, opponent: Opponent) -> str:
+    """``on average AutoLR, charged 1.03 runs, equals the best of 2.4 hand-picked learning rates``.
+
+    Means only: where ``opponent``, the best single rate, is not shown to differ, that is said with them.
+    """
+    cost = f"on average AutoLR, charged {curve.charge:.2f} runs,"
     if math.isinf(curve.equals):
-        if len(curve.picks) == 1:
-            return f"{cost} is above the only learning rate tried"
-        return f"{cost} is above the best of all {len(curve.picks)} learning rates tried: no number of picks equals it"
-    if curve.auto <= 0:
-        return f"{cost} attains nothing"
-    if curve.expected[0] >= curve.auto:
-        return f"{cost} does no better than one learning rate picked at random"
-    return f"{cost} equals the best of {curve.equals:.1f} hand-picked learning rates"
+        tried = (
+            "the only learning rate" if len(curve.picks) == 1 else f"the best of all {len(curve.picks)} learning rates"
+        )
+        text = f"{cost} is above {tried} tried"
+        if opponent.outcome == BETTER and len(curve.picks) > 1:
+            text += ": no number of picks equals it"
+    elif curve.auto <= 0:
+        text = f"{cost} attains nothing"
+    elif curve.expected[0] >= curve.auto:
+        text = f"{cost} does no better than one learning rate picked at random"
+    else:
+        text = f"{cost} equals the best of {curve.equals:.1f} hand-picked learning rates"
+    unsure = {
+        UNDECIDED: "by less than these seeds can tell"
+        if math.isinf(curve.equals)
+        else "which these seeds do not prove",
+        OPEN: "of a grid whose best rate may lie outside",
+        TOO_FEW: "which is a description of these seeds and proves nothing",
+    }
+    return f"{text}, {unsure[opponent.outcome]}" if opponent.outcome in unsure else text
 
 
 def _seeds_in_words(verdict: Verdict) -> str:

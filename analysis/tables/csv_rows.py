@@ -1,19 +1,30 @@
-"""The complete rows of a CSV file that may be growing while it is read."""
+"""A CSV file that may be growing while it is read: its complete rows, and their cells as numbers and text."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
 
 from analysis.errors import AnalysisError
 from search_spaces.durable import whole_lines
 
+_TEXT = frozenset(
+    {"trial_id", "spec_hash", "model", "dataset", "method", "auto_lr", "status", "checkpoint", "error"}
+    | {"name", "fallback"}
+)
+"""Columns that stay text, also where they look like numbers (a trial "00007") or are empty."""
+_TRUTH = {"True": True, "False": False}
 
-@dataclass(frozen=True, slots=True)
-class CsvRow:
+
+class CsvRow(NamedTuple):
     """One record: the line of the file it begins on (the header is line 1) and its cells."""
 
     line: int
@@ -24,9 +35,9 @@ class CsvRow:
 class CsvRows:
     """A header and its records; ``torn`` says that a half-written last record was left out."""
 
-    columns: tuple[str, ...] = ()
-    rows: tuple[CsvRow, ...] = ()
-    torn: bool = False
+    columns: tuple[str, ...]
+    rows: tuple[CsvRow, ...]
+    torn: bool
 
     def records(self) -> Iterator[tuple[int, dict[str, str]]]:
         """Each record with the line it begins on, as cells by column."""
@@ -34,7 +45,7 @@ class CsvRows:
 
 
 def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> CsvRows:
-    """Every complete record of ``path``; no rows and no columns when the file or its header is not there yet.
+    """Every complete record of ``path``; the ``required`` columns without a row when its header is not there yet.
 
     A last line without its newline is being written at this moment, or its writer was killed: it is left out, unless
     the file is known not to be ``growing``: a table that somebody else wrote may end without one.
@@ -43,9 +54,7 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> C
         AnalysisError: a required column is missing, a header stands twice, a record has more or fewer cells than the
             header, or the file is not UTF-8 CSV.
     """
-    if not path.is_file():
-        return CsvRows()
-    data = path.read_bytes()
+    data = path.read_bytes() if path.is_file() else b""
     whole = whole_lines(data) if growing else data
     try:
         text = whole.decode("utf-8-sig")
@@ -54,7 +63,7 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> C
     records, cut = _records(path, text)
     torn = cut or len(whole) < len(data)
     if not records:
-        return CsvRows(torn=torn)
+        return CsvRows(tuple(required), (), torn)
     columns = records[0].cells
     for found, words in (
         ([name for name in required if name not in columns], "{} lacks the column{} {}"),
@@ -86,3 +95,45 @@ def _records(path: Path, text: str) -> tuple[list[CsvRow], bool]:
             raise AnalysisError(f"{path}, line {line}: not CSV: {error}") from None
         if cells:
             records.append(CsvRow(line, tuple(cells)))
+
+
+def typed_frame(path: Path, content: CsvRows, *, is_number: Callable[[str], bool]) -> pd.DataFrame:
+    """The table of ``content``. An empty cell is NaN in a column of numbers and "" in a column of text.
+
+    Columns that ``is_number`` must hold numbers; any other holds numbers or truth values if all its cells do, else
+    text. A name made of digits, such as a hash or "0007", is text.
+
+    Raises:
+        AnalysisError: a cell of a numeric column is no number; says where.
+    """
+    columns: dict[str, pd.Series] = {}
+    for index, name in enumerate(content.columns):
+        cells = [row.cells[index] for row in content.rows]
+        numeric = is_number(name)
+        for row, cell in zip(content.rows, cells, strict=True):
+            if numeric and _number(cell) is None:
+                raise AnalysisError(f"{path}, line {row.line}: {name} is '{cell}', expected a number or nothing")
+        named = not numeric and any(re.fullmatch(r"0\d+|\d{16,}", cell) for cell in cells)
+        columns[name] = _series(cells, text=name in _TEXT or named)
+    return pd.DataFrame(columns)
+
+
+def _series(cells: list[str], *, text: bool) -> pd.Series:
+    numbers = [] if text else [_number(cell) for cell in cells]
+    if text or (None in numbers and not all(cell in _TRUTH for cell in cells)):
+        return pd.Series(cells, dtype=object)
+    if None in numbers:
+        return pd.Series([_TRUTH[cell] for cell in cells], dtype=bool)
+    # Up to 15 digits a float holds every whole number exactly.
+    whole = cells and all(cell.lstrip("-").isdecimal() and len(cell) <= 15 for cell in cells)
+    return pd.Series(numbers, dtype="int64" if whole else "float64")
+
+
+def _number(cell: str) -> float | None:
+    """The number a cell holds, NaN for an empty one, None for anything else."""
+    if not cell:
+        return math.nan
+    try:
+        return float(cell)
+    except ValueError:
+        return None

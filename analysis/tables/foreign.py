@@ -25,7 +25,8 @@ def read_foreign(
 
     Needed is ``method``. A row whose method is No-unlearn (or target) is the baseline and no trial. Understood:
     ``name`` (else the line number names the row), ``status`` (else finished) and every column of the dictionary
-    ``columns``; any other column of numbers is a metric. A capped objective that the table lacks is capped here.
+    ``columns``; any other column of numbers is a metric. A capped objective that the table lacks is capped here, as
+    the mean it is: an upper bound of what capping every token gives, which such a table cannot tell.
 
     Raises:
         AnalysisError: the file is missing or empty, lacks a method, names a row twice, has a cell that is no number
@@ -34,7 +35,7 @@ def read_foreign(
     if not path.is_file():
         raise AnalysisError(f"{path} is no file: expected a sweep's folder or a CSV with named columns")
     rows = read_rows(path, required=("method",), growing=False)
-    if not rows.columns:
+    if path.stat().st_size == 0:
         raise AnalysisError(f"{path} is empty: expected a header with a column method and the metrics")
     names = _names(path, rows)
     trials = typed_trials(path, rows, columns, sweep, elsewhere=True)
@@ -43,7 +44,8 @@ def read_foreign(
         trials["status"] = "finished"
     for objective in objectives:
         if objective.column not in trials.columns and objective.name in trials.columns:
-            # The raw value, moved to the cap: what lies beyond it is not better.
+            # The raw value, moved to the cap: what lies beyond it is not better. The losses of single tokens, which a
+            # sweep caps, are not in the table.
             trials[objective.column] = objective.clip(trials[objective.name])
     known = trials.columns[pd.Series(trials.dtypes).map(pd.api.types.is_numeric_dtype)]
     further = [name for name in known if name in rows.columns and not (name in columns or columns.is_setting(name))]

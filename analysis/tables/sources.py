@@ -14,11 +14,11 @@ import pandas as pd
 
 from analysis.errors import AnalysisError
 from analysis.tables.columns import Columns
+from analysis.tables.csv_rows import read_rows, typed_frame
 from analysis.tables.foreign import read_foreign
 from analysis.tables.objectives import Objective
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable, concatenated
-from analysis.tables.typed_columns import typed_log
 
 _LOGGED = {"step", "x", "eta", "eta_star", "eta_new", "slope", "curvature", "loss_zero", "loss_plus", "loss_minus"} | {
     *("retain_loss", "forget_loss")
@@ -191,6 +191,8 @@ def differences(files: Sequence[SweepFile]) -> list[str]:
 
 def _logs(out: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The rows of auto_lr.csv and landscape.csv by trial and step as written; a repeated row is one."""
-    logs = (typed_log(out / name, _LOGGED.__contains__) for name in ("auto_lr.csv", "landscape.csv"))
-    auto_lr, landscape = (log.drop_duplicates(ignore_index=True) for log in logs)
-    return auto_lr, landscape
+    updates, landscape = (
+        typed_frame(path, read_rows(path, required=("trial_id", "step")), is_number=_LOGGED.__contains__)
+        for path in (out / "auto_lr.csv", out / "landscape.csv")
+    )
+    return updates.drop_duplicates(ignore_index=True), landscape.drop_duplicates(ignore_index=True)

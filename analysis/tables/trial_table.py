@@ -14,9 +14,8 @@ import pandas as pd
 
 from analysis.errors import AnalysisError
 from analysis.tables.columns import Columns
-from analysis.tables.csv_rows import CsvRow, CsvRows, read_rows
+from analysis.tables.csv_rows import CsvRow, CsvRows, read_rows, typed_frame
 from analysis.tables.sweep_file import SweepFile
-from analysis.tables.typed_columns import typed_frame, typed_log
 
 STATUSES = ("finished", "stopped", "diverged", "failed")
 ATTAIN_NOTHING = ("diverged", "stopped")
@@ -53,7 +52,7 @@ class TrialTable:
         columns = SweepFile.read(out).columns
         path = out / "trials.csv"
         rows = read_rows(path, required=REQUIRED)
-        trials = typed_trials(path, rows if rows.columns else CsvRows(REQUIRED), columns, sweep)
+        trials = typed_trials(path, rows, columns, sweep)
         _check_trials(path, rows)
         notes = ["the last line of trials.csv is incomplete and was left out"] if rows.torn else []
         doubled = trials["trial_id"].duplicated()
@@ -78,7 +77,7 @@ class TrialTable:
         if not isinstance(values, dict) or not {"trial_id", "method"} <= set(values):
             raise AnalysisError(f"{path} is no run's metrics: expected an object with trial_id and method")
         row = CsvRow(1, tuple("" if value is None else str(value) for value in values.values()))
-        trials = typed_trials(path, CsvRows(tuple(values), (row,)), columns, out.name)
+        trials = typed_trials(path, CsvRows(tuple(values), (row,), torn=False), columns, out.name)
         return cls(trials, _history(out / "history.csv", out.name, columns), columns)
 
     @classmethod
@@ -142,18 +141,9 @@ class TrialTable:
         finished = self.finished
         return tuple(name for name in names if np.isfinite(numbers(finished, name)).any())
 
-    def history_of(self, trial_id: str, *, sweep: str | None = None) -> pd.DataFrame:
-        """The reports of one trial in the order of their steps; empty if it made none.
-
-        Raises:
-            AnalysisError: the trial is in several sweeps and ``sweep`` does not say which is meant.
-        """
-        rows = self.history[self.history["trial_id"] == trial_id]
-        if sweep is not None:
-            rows = rows[rows["sweep"] == sweep]
-        elif rows["sweep"].nunique() > 1:
-            raise AnalysisError(f"trial {trial_id} is in the sweeps {', '.join(rows['sweep'].unique())}: say which")
-        return rows
+    def history_of(self, trial_id: str) -> pd.DataFrame:
+        """The reports of one trial in the order of their steps; empty if it made none."""
+        return self.history[self.history["trial_id"] == trial_id]
 
     @property
     def running(self) -> tuple[str, ...]:
@@ -225,7 +215,9 @@ def check_status(path: Path, line: int, status: str) -> None:
 
 def _history(path: Path, sweep: str, columns: Columns) -> pd.DataFrame:
     """The reports, by trial and step. A restarted worker may repeat a step; the later report counts."""
-    frame = typed_log(path, columns.is_number).drop_duplicates(["trial_id", "step"], keep="last")
+    rows = read_rows(path, required=("trial_id", "step"))
+    frame = typed_frame(path, rows, is_number=columns.is_number)
+    frame = frame.drop_duplicates(["trial_id", "step"], keep="last")
     frame = frame.sort_values(["trial_id", "step"], kind="stable", ignore_index=True)
     frame.insert(0, "sweep", sweep)
     return frame

@@ -11,12 +11,12 @@ from typing import Any
 
 import click
 
-from sweeper.commands.errors import resume_command
-from sweeper.commands.options import asked
+from sweeper.commands.errors import refuse, resume_command
+from sweeper.commands.options import asked, given_problems
 from trainables.data import DATASETS, DataError
 from trainables.methods import OPTIONS, MethodError, parse_method
 from trainables.modality import Modality, dataset_modality
-from trainables.models.registry import MODELS, ModelInfo, find_model, is_hub_id, local_model
+from trainables.models.registry import MODELS, find_model, is_hub_id, local_model
 from trainables.objectives.rmu import layer_problem
 from trainables.spec import FIELDS, TrialSpec
 from trainables.spec_checks import method_problems
@@ -32,7 +32,6 @@ def base_spec(given: Mapping[str, Any], problems: list[str]) -> TrialSpec:
     """The spec the options describe, without method and learning rate; problems with model and data are added."""
     model = given.get("model")
     path = given.get("model_path") or given.get("target_path")
-    info: ModelInfo
     if model is not None and (model in MODELS or is_hub_id(model)):
         info = find_model(model)
         if model not in MODELS and not path and Path(model).is_dir():
@@ -69,6 +68,20 @@ def base_spec(given: Mapping[str, Any], problems: list[str]) -> TrialSpec:
     if values.get("lora_rank") == 0:
         values["lora_rank"] = None
     return replace(spec, **(own | values))
+
+
+def checked_spec(given: Mapping[str, Any], problems: list[str], **change: Any) -> TrialSpec:
+    """The spec the options describe, of no method, for work on a model; with ``change`` in place of what they say.
+
+    Raises:
+        Problems: what is wrong with them, beside the ``problems`` there are already.
+    """
+    problems += given_problems() + output_problems(given["out"])
+    spec = replace(base_spec(given, problems), **change)
+    problems += spec_problems(spec, (), {})
+    problems += source_problems(spec, ask_hub=not problems)
+    refuse(problems)
+    return spec
 
 
 def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str, Sequence[float]]) -> list[str]:
@@ -149,13 +162,11 @@ def output_problems(given: str | None) -> list[str]:
             "or name another folder"
         ]
     if folder.is_dir() and any(folder.iterdir()):
-        if goes_on_in(folder):
-            return []
-        return [f"--out {folder}: the folder is not empty; name a new or an empty one"]
+        return [] if _goes_on_in(folder) else [f"--out {folder}: the folder is not empty; name a new or an empty one"]
     return []
 
 
-def goes_on_in(folder: Path) -> bool:
+def _goes_on_in(folder: Path) -> bool:
     """Whether the command is one that goes on with an unfinished run, and the folder holds one."""
     context = click.get_current_context(silent=True)
     if context is None or not context.meta.get(GOES_ON):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from sweeper.commands.errors import Problems, plain_errors
+from sweeper.commands.errors import plain_errors, refuse
 
 FORMATS = ("md", "tex", "csv", "html")
 
@@ -31,8 +31,7 @@ def compare(sources: tuple[str, ...], out: str | None, chosen: str, as_json: boo
     ]
     if out is not None and Path(out).is_file():
         problems.append(f"--out {out}: this is a file, expected a folder")
-    if problems:
-        raise Problems(problems)
+    refuse(problems)
     from dataclasses import asdict
 
     from analysis.comparison.comparison import comparison_data, comparison_parts

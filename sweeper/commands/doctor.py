@@ -31,9 +31,8 @@ def doctor(as_json: bool) -> None:
     free = shutil.disk_usage(Path.cwd()).free
     reachable = not hub_problems([("model", "microsoft/phi-1_5")])
     if as_json:
-        found: dict[str, object] = {"versions": versions, "missing": missing, "cpus": os.cpu_count(), "gpus": gpus}
-        found |= {"disk_free_bytes": free, "cache": str(cache_folder()), "hub_reachable": reachable}
-        click.echo(json.dumps(found))
+        machine = {"cpus": os.cpu_count(), "gpus": gpus, "disk_free_bytes": free, "cache": str(cache_folder())}
+        click.echo(json.dumps({"versions": versions, "missing": missing, **machine, "hub_reachable": reachable}))
     else:
         lines = {name: version or "missing" for name, version in versions.items()}
         lines |= {"cpus": str(os.cpu_count()), "gpus": ", ".join(gpus) or "none; trials run on CPU"}

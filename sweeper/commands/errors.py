@@ -24,9 +24,17 @@ R = TypeVar("R")
 class Problems(Exception):
     """Everything wrong with what the user gave, found before any work started."""
 
+    exit_code = WRONG_USAGE
+
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(dict.fromkeys(problems))  # several checks may find the same
         super().__init__("; ".join(self.problems))
+
+
+def refuse(problems: Sequence[str]) -> None:
+    """Raise :class:`Problems` if there are any."""
+    if problems:
+        raise Problems(problems)
 
 
 def exit_with(problems: Sequence[str], code: int) -> None:
@@ -37,7 +45,7 @@ def exit_with(problems: Sequence[str], code: int) -> None:
 
 
 def plain_errors(command: Callable[P, R]) -> Callable[P, R]:
-    """Turn the errors a user can mend into messages and exit codes."""
+    """Turn the errors a user can mend into messages and exit codes: those of a class that says its ``exit_code``."""
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -45,8 +53,6 @@ def plain_errors(command: Callable[P, R]) -> Callable[P, R]:
             result = command(*args, **kwargs)
             sys.stdout.flush()  # here, where a closed pipe is still an exception and not a complaint at exit
             return result
-        except Problems as error:
-            exit_with(error.problems, WRONG_USAGE)
         except KeyboardInterrupt:
             exit_with(["interrupted"], INTERRUPTED)
         except OSError as error:
@@ -54,8 +60,7 @@ def plain_errors(command: Callable[P, R]) -> Callable[P, R]:
                 sys.exit(NOBODY_READS)
             exit_with([f"{error.filename or 'the disk'}: {error.strerror or error}"], FAILED)
         except Exception as error:
-            code = _code(error)
-            if code is None:
+            if (code := getattr(error, "exit_code", None)) is None:  # a bug
                 raise
             exit_with(getattr(error, "problems", [str(error)]), code)
         raise AssertionError("unreachable")
@@ -93,26 +98,3 @@ def _stdout_is_closed() -> bool:
         return False
     os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
     return True
-
-
-def _code(error: Exception) -> int | None:
-    """The exit code of an error whose message is a sentence for the user; None for a bug."""
-    from trainables.data import DataError
-
-    if isinstance(error, DataError):
-        return WRONG_USAGE
-    # These live in modules that import much; an error of theirs can only come from a module already loaded.
-    kinds = {
-        ("sweeper.placement", "PlacementError"): WRONG_USAGE,
-        ("sweeper.folder", "UsageError"): WRONG_USAGE,
-        ("sweeper.unfinished", "OtherRun"): WRONG_USAGE,
-        ("sweeper.folder", "SweepError"): FAILED,
-        ("trainables.models.checkpoints", "LoadError"): FAILED,
-        ("trainables.target.finetune", "TargetError"): FAILED,
-        ("analysis.tables.trial_table", "AnalysisError"): WRONG_USAGE,
-    }
-    for (module, name), code in kinds.items():
-        loaded = sys.modules.get(module)
-        if loaded is not None and isinstance(error, getattr(loaded, name)):
-            return code
-    return None

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from sweeper.commands import options
-from sweeper.commands.errors import Problems, plain_errors
+from sweeper.commands.errors import Problems, plain_errors, refuse
 from trainables.spec import FIELDS, TrialSpec
 
 _NOT_HERE = ("model_path", "metrics_every", *(name for name in FIELDS if name.startswith("target_")))
@@ -74,12 +73,12 @@ def evaluate(**given: Any) -> None:
 
 
 def _checked(given: dict[str, Any]) -> TrialSpec:
-    from sweeper.commands.checks import base_spec, output_problems, source_problems, spec_problems
+    from sweeper.commands.checks import checked_spec
     from sweeper.commands.checks import model_folder_problems as whole_model_problems
     from trainables.modality import dataset_modality
     from trainables.scoring.checkpoint_scores import checkpoint_problems
 
-    problems = options.given_problems() + output_problems(given["out"])
+    problems = []
     if given["retain_eval_log"] is not None:
         problems.append("--retain-eval-log goes with --eval-log; beside --model-path it is --retain-model DIR")
     modality = dataset_modality(given["dataset"])
@@ -89,30 +88,21 @@ def _checked(given: dict[str, Any]) -> TrialSpec:
     )
     # Without a name or a data set a folder would be taken for one that a sweep fine-tunes on TOFU.
     named = given | {"model_path": None, "model": given["model"] or modality.offline_model}
-    spec = replace(base_spec(named, problems), target_path=str(folder.resolve()))
-    problems += spec_problems(spec, (), {})
-    problems += source_problems(spec, ask_hub=not problems)
-    if problems:
-        raise Problems(list(dict.fromkeys(problems)))
-    return spec
+    return checked_spec(named, problems, target_path=str(folder.resolve()))
 
 
 def _evaluate_log(eval_log: str, retain_eval_log: str | None, *, as_json: bool) -> None:
     from trainables.scoring.eval_log import EvalLogError, evaluate_log, read_eval_log
 
-    problems = []
-    logs = []
-    for name in (eval_log, retain_eval_log):
+    logs, problems = [], []
+    for name in [eval_log, *([] if retain_eval_log is None else [retain_eval_log])]:
         try:
-            logs.append(read_eval_log(Path(name)) if name is not None else None)
+            logs.append(read_eval_log(Path(name)))
         except EvalLogError as error:
             problems.append(str(error))
-    if problems:
-        raise Problems(problems)
-    log, retain_log = logs
-    assert log is not None
+    refuse(problems)
     try:
-        scores = evaluate_log(log, retain_log)
+        scores = evaluate_log(*logs)
     except EvalLogError as error:
         raise Problems([str(error)]) from None
     click.echo(json.dumps(scores) if as_json else _table(scores))

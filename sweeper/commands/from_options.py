@@ -12,7 +12,7 @@ from typing import Any
 from search_spaces.builtin import AUTO_LR
 from search_spaces.space import SpaceError
 from sweeper.commands.checks import base_spec, output_problems, source_problems, spec_problems
-from sweeper.commands.errors import Problems
+from sweeper.commands.errors import Problems, refuse
 from sweeper.commands.options import given_problems, read_method_options
 from sweeper.commands.spaces import file_space, grid_trials, is_space_file, named_space
 from sweeper.placement import address_problem
@@ -28,6 +28,7 @@ from trainables.spec import FIELDS, TrialSpec
 DEFAULT_METHODS = ("gdiff", "ngdiff")
 DEFAULT_TRIALS = 16
 DEFAULT_TRACKING = "sqlite:///mlflow.db"
+_AS_GIVEN = ("sampler", "seeds", "seed", "cpus_per_trial", "max_concurrent", "address", "experiment")
 
 
 def single_spec(given: Mapping[str, Any]) -> TrialSpec:
@@ -57,8 +58,7 @@ def single_spec(given: Mapping[str, Any]) -> TrialSpec:
     method = given["method"]
     problems += spec_problems(spec, (method,), options)
     problems += source_problems(spec, ask_hub=not problems)
-    if problems:
-        raise Problems(problems)
+    refuse(problems)
     chosen = parse_method(method).resolve({name: values[0] for name, values in options.items()})
     return replace(spec, method=method, options=tuple(sorted(chosen.items())))
 
@@ -118,45 +118,35 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
         ),
         space=space,
         trials=trials or DEFAULT_TRIALS,
-        sampler=given["sampler"],
-        seeds=given["seeds"],
-        seed=given["seed"],
         objectives=given["objectives"] or DEFAULT_OBJECTIVES,
-        cpus_per_trial=given["cpus_per_trial"],
         gpus_per_trial=_gpus(given),
-        max_concurrent=given["max_concurrent"],
-        address=given["address"],
         storage=str(Path(given["storage"]).resolve()) if given["storage"] else None,
         tracking_uri=absolute_uri(uri),
-        experiment=given["experiment"],
         time_budget_seconds=given["time_budget"],
         command=command,
+        **{name: given[name] for name in _AS_GIVEN},
     )
 
 
 def _number_problems(given: Mapping[str, Any]) -> list[str]:
-    found = []
-    for name in ("trials", "seeds", "max_concurrent"):
-        if given[name] is not None and given[name] < 1:
-            found.append(f"{name.replace('_', '-')} must be at least 1, got {given[name]}")
-    if given["cpus_per_trial"] is not None and not 0 < given["cpus_per_trial"] < math.inf:
-        found.append(f"cpus-per-trial must be greater than 0, got {given['cpus_per_trial']:g}")
-    elif not given["address"] and (given["cpus_per_trial"] or 1) > (present := os.cpu_count() or 1):
-        found.append(
-            f"no trial that takes {given['cpus_per_trial']:g} CPUs fits on this machine with {present} CPUs: lower "
-            "--cpus-per-trial"
-        )
-    gpus = given["gpus_per_trial"]
+    trials, seeds, most, cpus, gpus, seconds = (
+        given[name] for name in ("trials", "seeds", "max_concurrent", "cpus_per_trial", "gpus_per_trial", "time_budget")
+    )
+    counts = {"trials": trials, "seeds": seeds, "max-concurrent": most}
+    found = [f"{name} must be at least 1, got {n}" for name, n in counts.items() if n is not None and n < 1]
+    fits = "no trial that takes {:g} {}s fits on this machine with {} {}s: lower --{}s-per-trial"
+    if cpus is not None and not 0 < cpus < math.inf:
+        found.append(f"cpus-per-trial must be greater than 0, got {cpus:g}")
+    elif not given["address"] and (cpus or 1) > (present := os.cpu_count() or 1):
+        found.append(fits.format(cpus, "CPU", present, "CPU", "cpu"))
     if gpus is not None and not (0 <= gpus < math.inf and (gpus <= 1 or gpus == int(gpus))):
         found.append(f"gpus-per-trial must be a fraction of one GPU or a whole number of GPUs, got {gpus:g}")
     elif gpus and not given["address"] and gpus > (present := len(list(Path("/dev").glob("nvidia[0-9]*")))):
-        found.append(
-            f"no trial that takes {gpus:g} GPUs fits on this machine with {present} GPUs: lower --gpus-per-trial"
-        )
-    if given["time_budget"] is not None and not given["time_budget"] > 0:
-        found.append(f"time-budget must be greater than 0 seconds, got {given['time_budget']:g}")
-    if given["storage"] and Path(given["storage"]).exists() and not Path(given["storage"]).is_dir():
-        found.append(f"--storage {given['storage']}: this is a file, expected a folder")
+        found.append(fits.format(gpus, "GPU", present, "GPU", "gpu"))
+    if seconds is not None and not seconds > 0:
+        found.append(f"time-budget must be greater than 0 seconds, got {seconds:g}")
+    if (storage := given["storage"]) and Path(storage).exists() and not Path(storage).is_dir():
+        found.append(f"--storage {storage}: this is a file, expected a folder")
     return found
 
 

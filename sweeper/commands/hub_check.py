@@ -18,7 +18,8 @@ TIMEOUT_SECONDS = 6.0
 
 def hub_problems(repositories: Sequence[tuple[str, str]]) -> list[str]:
     """One plain sentence per ``(kind, id)`` that is neither cached nor reachable; kind is ``model`` or ``dataset``."""
-    reasons: dict[tuple[str, str], str | None] = {}
+    late = f"no answer within {TIMEOUT_SECONDS:g} s"
+    reasons: dict[tuple[str, str], str | None] = dict.fromkeys(repositories, late)
 
     def ask(kind: str, name: str) -> None:
         reasons[kind, name] = _reason(kind, name)
@@ -30,9 +31,7 @@ def hub_problems(repositories: Sequence[tuple[str, str]]) -> list[str]:
     deadline = time.monotonic() + TIMEOUT_SECONDS
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
-    late = f"no answer within {TIMEOUT_SECONDS:g} s"
-    found = [(kind, name, reasons.get((kind, name), late)) for kind, name in repositories]
-    return [_sentence(kind, name, reason) for kind, name, reason in found if reason is not None]
+    return [_sentence(*repository, reason) for repository, reason in list(reasons.items()) if reason is not None]
 
 
 def _sentence(kind: str, name: str, reason: str) -> str:
@@ -69,14 +68,10 @@ def _model_reason(name: str) -> str | None:
     from huggingface_hub import HfApi, get_hf_file_metadata, hf_hub_url
 
     folder = cached_snapshot(name)
-    cut = missing = ""
-    if folder is not None:
-        found = folder_problems(folder)
-        if not found:
-            return None
-        cut = next((problem for problem in found if "not whole" in problem), "")
-        missing = found[0]
-    if cut:
+    found = folder_problems(folder) if folder is not None else []
+    if folder is not None and not found:
+        return None
+    if cut := next((problem for problem in found if "not whole" in problem), None):
         # The hub's client takes a file that has its name for the file, so asking again would not mend it.
         return f"its files in the local cache are damaged ({cut}); delete {folder} and what it links to, and try again"
     try:
@@ -86,7 +81,7 @@ def _model_reason(name: str) -> str | None:
         config = hf_hub_url(name, "config.json", endpoint=hub.endpoint)
         get_hf_file_metadata(config, timeout=TIMEOUT_SECONDS - 1, endpoint=hub.endpoint)
     except Exception as error:
-        partly = f"only a part of it is in the local cache ({missing}), and " if missing else ""
+        partly = f"only a part of it is in the local cache ({found[0]}), and " if found else ""
         return partly + _refusal(error)
     return _listing_reason([sibling.rfilename for sibling in listing.siblings or []])
 
@@ -100,10 +95,9 @@ def _refusal(error: Exception) -> str:
         return "it does not exist there, or is private"
     if isinstance(error, EntryNotFoundError):
         return "there is no config.json in it, so it is no model that transformers loads"
-    text = str(error).strip().splitlines()
-    if isinstance(error, HfHubHTTPError) and error.response is not None:
-        return f"the hub answered {error.response.status_code} ({text[0][:120] if text else type(error).__name__})"
-    return f"the hub cannot be reached ({text[0][:120] if text else type(error).__name__})"
+    answer = error.response if isinstance(error, HfHubHTTPError) else None
+    told = "the hub cannot be reached" if answer is None else f"the hub answered {answer.status_code}"
+    return f"{told} ({(str(error).strip() or type(error).__name__).splitlines()[0][:120]})"
 
 
 def _listing_reason(files: Sequence[str]) -> str | None:

@@ -19,8 +19,7 @@ _WIDTH = 100
 @plain_errors
 def listing(kind: str, as_json: bool) -> None:
     """Say which methods, optimizers, models, datasets or metrics there are."""
-    tables = {"methods": _methods, "optimizers": _optimizers, "models": _models, "datasets": _datasets}
-    rows = (tables | {"metrics": _metrics})[kind]()
+    rows = dict(zip(KINDS, (_methods, _optimizers, _models, _datasets, _metrics), strict=True))[kind]()
     if as_json:
         click.echo(json.dumps(rows))
         return

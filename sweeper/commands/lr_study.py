@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,9 @@ _NOT_HERE = ("space", "trials", "sampler", "auto_lr")
 @click.option(
     "--auto-lr-start-lr", type=options.NUMBER, multiple=True, help="Where AutoLR starts; repeats.  [default: every lr]"
 )
-@options.field("auto_lr_smoothing", help="search, trust, paper, clip or official; each an arm; repeats.", multiple=True)
+@options.field(
+    "auto_lr_smoothing", help="search, trust, safe, paper, clip or official; each an arm; repeats.", multiple=True
+)
 @options.field("auto_lr_probe", help="same or fresh; each an arm; repeats.", multiple=True)
 @options.field(
     "auto_lr_probe_batches", help="Retain batches a fresh probe averages over; each an arm; repeats.", multiple=True
@@ -45,11 +48,15 @@ def lr_study(**given: Any) -> None:
     from sweeper.commands.lr_study_settings import lr_study_settings
 
     if given["folders"]:
-        from sweeper.commands.lr_study_result import judge
+        from sweeper.commands.lr_study_result import judge, print_study
 
         if given["out"] is None and len(given["folders"]) > 1:
             raise Problems(["--from with several folders needs --out FILE.json for the result"])
-        judge(tuple(map(Path, given["folders"])), target=given["out"], as_json=given["as_json"])
+        study = judge([*map(Path, given["folders"])], target=Path(given["out"]) if given["out"] else None)
+        if given["as_json"]:
+            click.echo(json.dumps(study.to_dict()))
+        else:
+            print_study(study)
         return
     settings = lr_study_settings(given, command=command_line())
     run_new(settings, output_folder(given.get("out"), name=settings.name), as_json=given["as_json"])

@@ -2,41 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import click
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import Console
 
-    from analysis.data_table import DataTable
     from analysis.study.lr_study import LrStudy
+    from analysis.words import DataTable
 
 
-def write_lr_study(out: Path) -> LrStudy:
-    """Judge the sweep in a folder and write lr_study.json into it."""
-    from analysis.study.lr_study import read_study, write_study
-
-    study = read_study([out])
-    write_study(out / "lr_study.json", study)
-    return study
-
-
-def judge(folders: Sequence[Path], *, target: str | None, as_json: bool) -> None:
-    """Judge finished sweeps together, without running anything."""
+def judge(folders: Sequence[Path], *, target: Path | None = None) -> LrStudy:
+    """Judge finished sweeps together; writes lr_study.json, into the first folder if no ``target`` is named."""
     from analysis.study.lr_study import read_study, write_study
 
     study = read_study(folders)
-    write_study(Path(target) if target else folders[0] / "lr_study.json", study)
-    if as_json:
-        click.echo(json.dumps(study.to_dict()))
-    else:
-        print_study(study)
+    write_study(target or folders[0] / "lr_study.json", study)
+    return study
 
 
 def print_study(study: LrStudy) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from search_spaces.lr_study import lr_study_space
+from search_spaces.builtin import lr_study_space
 from search_spaces.space import SpaceError
 from sweeper.commands.errors import Problems
 from sweeper.commands.from_options import DEFAULT_METHODS, sweep_settings

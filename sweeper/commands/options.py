@@ -31,9 +31,7 @@ class Lenient(click.ParamType[Any]):
         try:
             return self._kind(self._words.get(value, value))
         except (TypeError, ValueError):
-            flag = param.opts[-1] if param is not None else "value"
-            if ctx is not None:
-                ctx.meta.setdefault(PROBLEMS, []).append(f"{flag} must be a {self.name}, got '{value}'")
+            _note(param, ctx, f"must be a {self.name}, got '{value}'")
             return None
 
 
@@ -52,10 +50,8 @@ class Names(click.ParamType[Any]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The names, each once; none at all is a problem in ``ctx.meta``."""
         names = tuple(dict.fromkeys(part.strip() for part in value.split(",") if part.strip()))
-        if not names and param is not None and ctx is not None:
-            ctx.meta.setdefault(PROBLEMS, []).append(
-                f"{param.opts[-1]} needs at least one name; see 'python -m sweeper list {param.name}'"
-            )
+        if not names and param is not None:
+            _note(param, ctx, f"needs at least one name; see 'python -m sweeper list {param.name}'")
         return names
 
 
@@ -102,21 +98,25 @@ def read_method_options(given: Mapping[str, Any], problems: list[str]) -> dict[s
     """The values of ``--option NAME=VALUE`` and ``--c`` by name, in order; what cannot be read becomes a problem."""
     found: dict[str, list[float]] = {}
     for pair in given["option"]:
-        name, equals, text = pair.partition("=")
+        name, _, text = pair.partition("=")
         try:
             value = float(text)
         except ValueError:
-            equals = ""
-        if equals and not name.strip():
-            problems.append(f"--option must be NAME=VALUE, got '{pair}', which has no name")
-        elif not equals:
             problems.append(f"--option must be NAME=VALUE with a number, got '{pair}'")
-        else:
+            continue
+        if name.strip():
             found.setdefault(name.strip(), []).append(value)
+        else:
+            problems.append(f"--option must be NAME=VALUE, got '{pair}', which has no name")
     several = given["c"] if isinstance(given["c"], tuple | list) else (given["c"],)
     if c := [value for value in several if value is not None]:
         found.setdefault("c", []).extend(c)
     return found
+
+
+def _note(param: click.Parameter | None, ctx: click.Context | None, problem: str) -> None:
+    if ctx is not None:
+        ctx.meta.setdefault(PROBLEMS, []).append(f"{param.opts[-1] if param is not None else 'value'} {problem}")
 
 
 def _type(item: Field) -> click.ParamType[Any] | None:

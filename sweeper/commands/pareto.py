@@ -6,7 +6,7 @@ import datetime
 import itertools
 import json
 import sys
-from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from sweeper.commands.errors import FAILED, INTERRUPTED, plain_errors, resume_co
 
 if TYPE_CHECKING:
     from sweeper.settings import SweepSettings
+    from sweeper.sweep import Summary
 
 
 @click.command()
@@ -103,55 +104,46 @@ def run_to_the_end(out: Path, *, as_json: bool) -> None:
     """Run the sweep in ``out`` and print how it ended; exit code 130 and the resume command where it was stopped."""
     from rich.console import Console
 
+    from sweeper.commands.lr_study_result import judge, print_study
     from sweeper.folder import read_settings
     from sweeper.interruption import Interrupted
     from sweeper.settings import LR_STUDY
     from sweeper.sweep import run
 
-    console = Console(stderr=True)
+    is_study = read_settings(out).kind == LR_STUDY
     try:
-        summary = run(out, console=console)
+        summary = run(out, console=Console(stderr=True))
     except Interrupted:
         click.echo(f"interrupted; everything finished is kept. Go on with:\n  {resume_command(out)}", err=True)
         if as_json:
             click.echo(json.dumps({"out": str(out), "interrupted": True}))
         sys.exit(INTERRUPTED)
-    content = summary.to_dict()
-    verdict = None
-    if (out / "sweep.json").is_file() and read_settings(out).kind == LR_STUDY:
-        from sweeper.commands.lr_study_result import write_lr_study
-
-        verdict = write_lr_study(out)
-        content["lr_study"] = verdict.to_dict()
+    study = judge([out]) if is_study else None
     if as_json:
-        click.echo(json.dumps(content))
+        click.echo(json.dumps(asdict(summary) | ({"lr_study": study.to_dict()} if study else {})))
     else:
-        click.echo(describe(content))
-        if verdict is not None:
-            from sweeper.commands.lr_study_result import print_study
-
-            print_study(verdict)
-    if set(summary.counts) <= {"failed"}:
+        click.echo(describe(summary))
+        if study is not None:
+            print_study(study)
+    if set(summary.status) <= {"failed"}:
         sys.exit(FAILED)
 
 
-def describe(summary: Mapping[str, Any]) -> str:
+def describe(summary: Summary) -> str:
     """The summary in a few lines."""
-    status = ", ".join(f"{count} {name}" for name, count in summary["status"].items())
-    hypervolume = summary["hypervolume"]
-    trials, asked = summary["trials"], summary["asked"]
+    status = ", ".join(f"{count} {name}" for name, count in summary.status.items())
+    trials, asked, hypervolume = summary.trials, summary.asked, summary.hypervolume
+    frontier = None if hypervolume is None else f"frontier: {summary.front} trials, hypervolume {hypervolume:.4f}"
     lines = [
         f"{trials} trials: {status}" if trials else "no trial ended",
-        f"frontier: {summary['front']} trials, hypervolume {hypervolume:.4f}"
-        if hypervolume is not None
-        else "no frontier",
-        f"report: {summary['out']}/report.html",
+        frontier or "no frontier",
+        f"report: {summary.out}/report.html",
     ]
-    if summary["tracking"]:
-        lines.append(f"MLflow: {summary['tracking']}")
+    if summary.tracking:
+        lines.append(f"MLflow: {summary.tracking}")
     if trials < asked:
         lines.append(f"the time budget left {asked - trials} of {asked} trials undone; go on with:")
-        lines.append(f"  {resume_command(summary['out'])}")
-    elif not summary["status"].get("finished"):
+        lines.append(f"  {resume_command(summary.out)}")
+    elif not summary.status.get("finished"):
         lines.append("no trial finished: the column 'error' of trials.csv says why")
     return "\n".join(lines)

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from sweeper.commands import options
-from sweeper.commands.errors import Problems, plain_errors
+from sweeper.commands.errors import Problems, plain_errors, refuse
 
 _LIMITED = ("verbmem", "utility", "truth_ratio", "forget_loss", "retain_loss")
 
@@ -68,8 +68,7 @@ def pick(folder: str, rule: str | None, copy_to: str | None, as_json: bool, **gi
         problems.append(f"{out} holds no sweep: there is no sweep.json in it")
     if copy_to is not None and Path(copy_to).exists():
         problems.append(f"--copy-to {copy_to}: this exists already; name a new folder")
-    if problems:
-        raise Problems(problems)
+    refuse(problems)
     sweep = SweepFile.read(out)
     table = TrialTable.read(out, sweep=sweep.name)
     found = choose(table, sweep.objectives, sweep.baseline, rule=rule, limits=limits)
@@ -82,11 +81,11 @@ def pick(folder: str, rule: str | None, copy_to: str | None, as_json: bool, **gi
             raise Problems([missing])
         shutil.copytree(checkpoint, copy_to)
         checkpoint = Path(copy_to)
-    told = [name for name in row.index if table.columns[name].role in ("progress", "loss", "metric", "cost")]
     metrics = {
         name: float(row[name])
-        for name in told
-        if not isinstance(row[name], str) and row[name] == row[name] and not name.endswith("_seconds")
+        for name in map(str, row.index)
+        if table.columns[name].role in ("progress", "loss", "metric", "cost") and not name.endswith("_seconds")
+        if not isinstance(row[name], str) and row[name] == row[name]
     }
     if as_json:
         content = {"trial_id": row["trial_id"], "spec_hash": row["spec_hash"], "rule": rule, "reason": found.reason}

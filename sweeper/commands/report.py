@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from sweeper.commands.errors import Problems, plain_errors
+from sweeper.commands.errors import plain_errors, refuse
 
 
 @click.command()
@@ -60,8 +60,7 @@ def _check(paths: list[Path], out: str | None) -> None:
     sweeps = [path for path in paths if (path / "sweep.json").is_file()]
     if not sweeps and not problems and not (len(paths) == 1 and _is_run(paths[0])):
         problems.append("no sweep among the sources: one sweep's folder must say what the objectives are")
-    if problems:
-        raise Problems(problems)
+    refuse(problems)
 
 
 def _is_run(path: Path) -> bool:

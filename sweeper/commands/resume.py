@@ -16,7 +16,4 @@ from sweeper.commands.pareto import run_to_the_end
 @plain_errors
 def resume(folder: str, as_json: bool) -> None:
     """Go on with the sweep in FOLDER: finished trials are kept, running ones continue."""
-    from sweeper.folder import read_settings
-
-    read_settings(Path(folder))
     run_to_the_end(Path(folder), as_json=as_json)

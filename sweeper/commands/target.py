@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from sweeper.commands import options
-from sweeper.commands.errors import Problems, goes_on_with, plain_errors
+from sweeper.commands.errors import goes_on_with, plain_errors
 
 
 @click.command()
@@ -25,41 +25,29 @@ def target(**given: Any) -> None:
     With --retain-only it is the model that never saw the forget set, which forget quality and privleak compare with.
     A killed training goes on where it was last saved. The folder loads with transformers' from_pretrained.
     """
-    from sweeper.commands.checks import base_spec, output_problems, source_problems, spec_problems
+    from sweeper.commands.checks import checked_spec
     from sweeper.commands.pareto import command_line
 
-    problems = options.given_problems()
-    spec = base_spec(given, problems)
-    problems += spec_problems(spec, (), {})
-    problems += output_problems(given["out"])
-    out = Path(given["out"]) if given["out"] else None
-    problems += source_problems(spec, ask_hub=not problems)
+    problems = []
     if given["retain_only"] and given["target_path"]:
         problems.append("--retain-only trains a base model: give it with --model or --model-path, not --target-path")
-    if problems:
-        raise Problems(problems)
+    spec = checked_spec(given, problems)
 
     from rich.console import Console
 
     from sweeper.progress import prepare_with_progress, retain_model_with_progress
 
-    command = command_line()
-    if given["retain_only"]:
-        with goes_on_with(command):
-            made_at = str(retain_model_with_progress(spec, console=Console(stderr=True)))
-        if out is not None:
-            shutil.copytree(made_at, out, dirs_exist_ok=True)
-            made_at = str(out)
-        click.echo(json.dumps({"path": made_at}) if given["as_json"] else made_at)
-        return
-    with goes_on_with(command):
-        made = prepare_with_progress(spec, console=Console(stderr=True))
-    folder = made.path
-    if out is not None:
-        shutil.copytree(made.path, out, dirs_exist_ok=True)
-        folder = str(out)
+    console = Console(stderr=True)
+    with goes_on_with(command_line()):
+        made = None if given["retain_only"] else prepare_with_progress(spec, console=console)
+        folder = str(retain_model_with_progress(spec, console=console)) if made is None else made.path
+    if given["out"]:
+        shutil.copytree(folder, given["out"], dirs_exist_ok=True)
+        folder = str(Path(given["out"]))
     if given["as_json"]:
-        click.echo(json.dumps({"path": folder, "key": made.key, "baseline": made.baseline}))
-    else:
-        scores = ", ".join(f"{name} {value:.4g}" for name, value in made.baseline.items())
-        click.echo(f"{folder}\n{scores}")
+        scored = {"key": made.key, "baseline": made.baseline} if made is not None else {}
+        click.echo(json.dumps({"path": folder, **scored}))
+        return
+    click.echo(folder)
+    if made is not None:
+        click.echo(", ".join(f"{name} {value:.4g}" for name, value in made.baseline.items()))

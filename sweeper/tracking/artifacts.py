@@ -25,7 +25,7 @@ def keep_artifact(client: Any, run_id: str, source: Path, *, under: str) -> None
     folder = local_folder(client.get_run(run_id).info.artifact_uri)
     if folder is not None:
         if source.is_dir():
-            _link_tree(source, folder / under)
+            shutil.copytree(source, folder / under, copy_function=_link, dirs_exist_ok=True)
         else:
             with staged(folder / under / source.name) as staging:
                 shutil.copy2(source, staging)
@@ -43,18 +43,11 @@ def local_folder(artifact_uri: str) -> Path | None:
     return Path(artifact_uri) if parts.scheme == "" else None
 
 
-def _link_tree(source: Path, target: Path) -> None:
-    for folder, _, names in os.walk(source):
-        for name in names:
-            path = Path(folder, name)
-            kept = target / path.relative_to(source)
-            if not (kept.exists() and kept.samefile(path)):
-                with staged(kept) as staging:
-                    _link_or_copy(path, staging)
-
-
-def _link_or_copy(source: Path, target: Path) -> None:
-    try:
-        os.link(source, target)
-    except OSError:  # another file system, or one without links
-        shutil.copy2(source, target)
+def _link(source: str, target: str) -> None:
+    path = Path(target)
+    if not (path.exists() and path.samefile(source)):
+        with staged(path) as staging:
+            try:
+                os.link(source, staging)
+            except OSError:  # another file system, or one without links
+                shutil.copy2(source, staging)

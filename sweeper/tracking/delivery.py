@@ -8,6 +8,8 @@ ignores a point that it has.
 
 from __future__ import annotations
 
+import logging
+import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +19,6 @@ from typing import ParamSpec
 
 from sweeper.columns import HISTORY_METRICS, OUTCOME_METRICS
 from sweeper.ledger import Ledger, Mark
-from sweeper.tracking.notices import Notices
 from sweeper.tracking.runs import MLFLOW_STATUS, SWEEP, NewRun, finite_metrics, fit_tags, milliseconds, trial_run
 from sweeper.tracking.store import DELIVERED, RefusedError, Store, StoredRun, UnavailableError, is_refusal, plain_reason
 
@@ -26,6 +27,27 @@ _PER_REQUEST = max(1, 1000 // len(HISTORY_METRICS))  # reports; MLflow takes 1,0
 _ATTEMPTS = 3  # on a run that fails while the store answers; then it is set aside
 
 _P = ParamSpec("_P")
+_INTERVAL = 60.0  # seconds between two warnings of one kind
+_logger = logging.getLogger("sweeper.tracking")
+
+
+class Notices:
+    """Logs at most one warning a minute of each kind: a server that is down for a night must not fill the log."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, float] = {}
+
+    def warn(self, kind: str, message: str) -> None:
+        """Log ``message`` unless a warning of this ``kind`` was logged within the last minute."""
+        now = time.monotonic()
+        if now - self._last.get(kind, -_INTERVAL) >= _INTERVAL:
+            self._last[kind] = now
+            _logger.warning("%s", message)
+
+    def over(self, kind: str, message: str) -> None:
+        """Say that what was warned about has ended; silent when nobody was warned."""
+        if self._last.pop(kind, None) is not None:
+            _logger.info("%s", message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,46 +60,39 @@ class SweepEnd:
     at: int = field(default_factory=lambda: milliseconds(None))
 
 
+@dataclass(eq=False, kw_only=True)
 class Delivery:
     """The runs of one sweep in one experiment.
 
     ``hurry`` says whether something more urgent than artifacts has come up, ``stopped`` that no time is left.
+    ``asked`` is whether MLflow could be asked what it has, ``refusal`` why it took something not, in a few words.
     """
 
-    def __init__(
-        self,
-        *,
-        ledger: Ledger,
-        store: Store,
-        sweep_id: str,
-        sweep: NewRun,
-        notices: Notices,
-        hurry: Callable[[], bool],
-        stopped: Callable[[], bool],
-    ) -> None:
-        self.asked = False
-        """Whether MLflow could be asked what it has."""
-        self.refusal = ""
-        """Why it took something not, in a few words; empty where it took everything."""
-        self.sweep_end: SweepEnd | None = None
-        self._ledger = ledger
-        self._store = store
-        self._identity = {"sweep_id": sweep_id}
-        self._sweep_name = sweep.name
-        self._notices = notices
-        self._hurry = hurry
-        self._stopped = stopped
-        self._started: SimpleQueue[tuple[str, NewRun]] = SimpleQueue()
-        self._runs: dict[str, StoredRun] = {}
-        self._to_begin = {SWEEP: sweep}
-        self._begun: set[str] = set()
-        self._ended: dict[str, Mapping[str, str]] = {}  # rows of trials that MLflow does not know to be over
-        self._to_keep: dict[str, Mapping[str, str]] = {}  # rows of those whose artifacts it lacks
-        self._done: set[str] = set()
-        self._passed_over: set[str] = set()
-        self._trials_mark, self._history_mark = Mark(), Mark()
-        self._attempts: dict[str, int] = {}
-        self._aside: set[str] = set()
+    ledger: Ledger
+    store: Store
+    sweep_id: str
+    sweep: NewRun
+    notices: Notices
+    hurry: Callable[[], bool]
+    stopped: Callable[[], bool]
+    asked: bool = False
+    refusal: str = ""
+    sweep_end: SweepEnd | None = None
+    _started: SimpleQueue[tuple[str, NewRun]] = field(default_factory=SimpleQueue)
+    _runs: dict[str, StoredRun] = field(default_factory=dict)
+    _to_begin: dict[str, NewRun] = field(default_factory=dict)
+    _begun: set[str] = field(default_factory=set)
+    _ended: dict[str, Mapping[str, str]] = field(default_factory=dict)  # of trials MLflow does not know to be over
+    _to_keep: dict[str, Mapping[str, str]] = field(default_factory=dict)  # of those whose artifacts it lacks
+    _done: set[str] = field(default_factory=set)
+    _passed_over: set[str] = field(default_factory=set)
+    _trials_mark: Mark = field(default_factory=Mark)
+    _history_mark: Mark = field(default_factory=Mark)
+    _attempts: dict[str, int] = field(default_factory=dict)
+    _aside: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._to_begin[SWEEP] = self.sweep
 
     @property
     def sweep_run_id(self) -> str | None:
@@ -86,7 +101,7 @@ class Delivery:
 
     def trial_started(self, trial_id: str, row: Mapping[str, object]) -> None:
         """A trial begins, or goes on; told by the sweep's own thread."""
-        self._started.put((trial_id, trial_run(trial_id, row, sweep_name=self._sweep_name)))
+        self._started.put((trial_id, trial_run(trial_id, row, sweep_name=self.sweep.name)))
 
     def follow(self) -> None:
         """Send what MLflow lacks. Raises what the store raises where it cannot be used; the next call goes on."""
@@ -99,7 +114,7 @@ class Delivery:
             metrics = finite_metrics(end.metrics, end.metrics)
             self._attempt(SWEEP, self._end_run, SWEEP, end.status, metrics, at=end.at)
         for trial_id in list(self._to_keep):
-            if self._hurry():
+            if self.hurry():
                 return
             self._attempt(trial_id, self._keep, trial_id)
         if end is not None:
@@ -108,18 +123,18 @@ class Delivery:
     def pending(self) -> int:
         """How many rows of the ledger MLflow lacks, as far as is known, and one more where the sweep's run does."""
         has = {trial_id: run.step for trial_id, run in self._runs.items() if run.step is not None}
-        found = sum(row["trial_id"] not in self._done for row in self._ledger.trials.read())
+        found = sum(row["trial_id"] not in self._done for row in self.ledger.trials.read())
         mark = Mark()
-        while rows := (block := self._ledger.history.read_on(mark, limit=_BLOCK))[0]:
+        while rows := (block := self.ledger.history.read_on(mark, limit=_BLOCK))[0]:
             mark = block[1]
             left = [row for row in rows if row["trial_id"] not in self._done]
             found += sum(int(row["step"]) > has.get(row["trial_id"], -1) for row in left)
         return found + (SWEEP not in self._begun or self.sweep_end is not None)
 
     def _connect(self) -> None:
-        self._store.connect()
+        self.store.connect()
         if not self.asked:
-            runs = self._store.runs(self._identity)
+            runs = self.store.runs({"sweep_id": self.sweep_id})
             if SWEEP in runs and not runs[SWEEP].active:
                 remedy = f"mlflow runs restore --run-id {runs[SWEEP].id}"
                 raise UnavailableError(f"the sweep's run is deleted there: restore it with `{remedy}`")
@@ -127,7 +142,7 @@ class Delivery:
             self.asked = True
 
     def _read_ends(self) -> None:
-        rows, self._trials_mark = self._ledger.trials.read_on(self._trials_mark)
+        rows, self._trials_mark = self.ledger.trials.read_on(self._trials_mark)
         for row in rows:
             trial_id = row["trial_id"]
             if trial_id in self._runs and self._runs[trial_id].delivered == row["ended_at"]:
@@ -135,7 +150,7 @@ class Delivery:
             if trial_id not in self._done:
                 self._ended[trial_id] = row
                 if trial_id not in self._begun:
-                    self._will_begin(trial_id, trial_run(trial_id, row, sweep_name=self._sweep_name))
+                    self._will_begin(trial_id, trial_run(trial_id, row, sweep_name=self.sweep.name))
 
     def _will_begin(self, trial_id: str, run: NewRun) -> None:
         self._to_begin[trial_id] = run
@@ -150,24 +165,24 @@ class Delivery:
             self._attempt(trial_id, self._begin, trial_id, run)
 
     def _begin(self, trial_id: str, run: NewRun) -> None:
-        identity = {**self._identity, "trial_id": trial_id}
+        identity = {"sweep_id": self.sweep_id, "trial_id": trial_id}
         if trial_id not in self._runs and trial_id in self._attempts:
-            self._runs |= self._store.runs(identity)  # a request that failed may have made it
+            self._runs |= self.store.runs(identity)  # a request that failed may have made it
         if trial_id not in self._runs:
             tags = {**run.tags, **identity}
             if trial_id != SWEEP:
                 if SWEEP not in self._runs:
                     raise RefusedError("MLflow has no run for the sweep")
                 tags["mlflow.parentRunId"] = self._runs[SWEEP].id
-            self._runs[trial_id] = self._store.create_run(name=run.name, tags=tags, at=run.at)
-        self._store.begin(self._runs[trial_id].id, params=run.params, tags=run.tags)
+            self._runs[trial_id] = self.store.create_run(name=run.name, tags=tags, at=run.at)
+        self.store.begin(self._runs[trial_id].id, params=run.params, tags=run.tags)
         self._begun.add(trial_id)
         del self._to_begin[trial_id]
 
     def _send_reports(self) -> None:
         while True:
             before = self._history_mark
-            rows, mark = self._ledger.history.read_on(before, limit=_BLOCK)
+            rows, mark = self.ledger.history.read_on(before, limit=_BLOCK)
             self._begin_all()  # after the reading: a trial's start is told before its first report is written
             if self._history_mark != before:
                 continue  # the reports of a trial that begins now have been passed over
@@ -193,7 +208,7 @@ class Delivery:
                 for report in part
                 for name, value in finite_metrics(report, HISTORY_METRICS).items()
             ]
-            self._store.log_metrics(run.id, points)
+            self.store.log_metrics(run.id, points)
             run.metrics |= {name: value for name, value, _, _ in points}
             run.step = int(part[-1]["step"])
 
@@ -207,47 +222,47 @@ class Delivery:
         run = self._runs[trial_id]
         step = max(self._last_step(run), 0)
         new = {name: value for name, value in metrics.items() if run.metrics.get(name) != value}
-        self._store.log_metrics(run.id, [(name, value, at, step) for name, value in new.items()])
+        self.store.log_metrics(run.id, [(name, value, at, step) for name, value in new.items()])
         run.metrics |= new
         tags = fit_tags({"status": status, "error": error})
-        self._store.end(run.id, status=MLFLOW_STATUS.get(status, "FAILED"), tags=tags, at=at)
+        self.store.end(run.id, status=MLFLOW_STATUS.get(status, "FAILED"), tags=tags, at=at)
 
     def _keep(self, trial_id: str) -> None:
         row, run = self._to_keep[trial_id], self._runs[trial_id]
-        items = self._ledger.out / "items" / f"{trial_id}.json"
+        items = self.ledger.out / "items" / f"{trial_id}.json"
         if items.is_file():
-            self._store.keep(run.id, items, under="")
+            self.store.keep(run.id, items, under="")
         if row["checkpoint"]:
-            self._store.keep(run.id, self._ledger.out / row["checkpoint"], under="checkpoint")
-        self._store.set_tags(run.id, {DELIVERED: row["ended_at"]})
+            self.store.keep(run.id, self.ledger.out / row["checkpoint"], under="checkpoint")
+        self.store.set_tags(run.id, {DELIVERED: row["ended_at"]})
         self._done.add(trial_id)
         del self._to_keep[trial_id]
 
     def _keep_sweeps(self, end: SweepEnd) -> None:
         for path in end.artifacts:
-            self._store.keep(self._runs[SWEEP].id, path, under=path.name if path.is_dir() else "")
+            self.store.keep(self._runs[SWEEP].id, path, under=path.name if path.is_dir() else "")
         self.sweep_end = None
 
     def _last_step(self, run: StoredRun) -> int:
         if run.step is None:
-            run.step = self._store.last_step(run.id, run.metrics)
+            run.step = self.store.last_step(run.id, run.metrics)
         return run.step
 
     def _attempt(self, trial_id: str, action: Callable[_P, None], *args: _P.args, **given: _P.kwargs) -> None:
         """Do it now, or raise to do it again; what MLflow refuses while it answers waits for the next session."""
         if trial_id in self._aside:
             return
-        if self._stopped():
+        if self.stopped():
             raise UnavailableError("no time was left")
         try:
             action(*args, **given)
         except Exception as error:
             self._attempts[trial_id] = attempts = self._attempts.get(trial_id, 0) + 1
-            if not is_refusal(error) and (attempts < _ATTEMPTS or not self._store.answers()):
+            if not is_refusal(error) and (attempts < _ATTEMPTS or not self.store.answers()):
                 raise
             self._aside.add(trial_id)
             self.refusal = plain_reason(error)
             owner = "the sweep" if trial_id == SWEEP else f"trial {trial_id}"
-            self._notices.warn("refused", f"records of {owner} cannot go to MLflow: {self.refusal}")
+            self.notices.warn("refused", f"records of {owner} cannot go to MLflow: {self.refusal}")
         else:
             self._attempts.pop(trial_id, None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import posixpath
 import re
 import time
 from collections.abc import Iterable, Mapping
@@ -26,7 +25,7 @@ MLFLOW_STATUS = {
 _NAME_LENGTH = 250
 _PARAM_LENGTH = 6000
 _TAG_LENGTH = 5000  # MLflow 3 takes 8,000, servers before 2.16 take 5,000
-_NOT_IN_NAMES = re.compile(r"[^\w.\- /]")
+_NOT_IN_NAMES = re.compile(r"[^\w.\- ]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,26 +67,22 @@ def finite_metrics(values: Mapping[str, object], names: Iterable[str]) -> dict[s
     return found
 
 
-def fit_params(values: Mapping[str, object]) -> dict[str, str]:
+def fit_params(values: Mapping[str, object], *, length: int = _PARAM_LENGTH) -> dict[str, str]:
     """Parameters as text, cut to MLflow's length; one that does not apply (None, or empty in a CSV) is left out."""
-    return {_fit_name(name): _cut(str(value), _PARAM_LENGTH) for name, value in values.items() if _applies(value)}
+    return {_fit_name(name): _cut(str(value), length) for name, value in values.items() if value not in (None, "")}
 
 
 def fit_tags(values: Mapping[str, object]) -> dict[str, str]:
-    """Tags as text, cut to MLflow's length, without those that do not apply."""
-    return {_fit_name(name): _cut(str(value), _TAG_LENGTH) for name, value in values.items() if _applies(value)}
+    """Tags in the same way."""
+    return fit_params(values, length=_TAG_LENGTH)
 
 
 def run_name(trial_id: str, params: Mapping[str, object]) -> str:
     """What tells runs apart at a glance: ``00007 gdiff c=0.4 lr=1e-4``, with ``auto`` when AutoLR sets the rate."""
     parts = [trial_id, str(params.get("method") or "")]
-    parts += [f"{key}={_short(params[key])}" for key in ("c", "lr") if _applies(params.get(key))]
+    parts += [f"{key}={_short(params[key])}" for key in ("c", "lr") if params.get(key) not in (None, "")]
     parts += ["auto"] if params.get("auto_lr") == "on" else []
     return _cut(" ".join(filter(None, parts)), _NAME_LENGTH)
-
-
-def _applies(value: object) -> bool:
-    return value is not None and value != ""
 
 
 def _short(value: object) -> str:
@@ -99,11 +94,8 @@ def _short(value: object) -> str:
 
 
 def _fit_name(name: str) -> str:
-    fitted = _NOT_IN_NAMES.sub("_", str(name))[:_NAME_LENGTH]
-    if posixpath.normpath(fitted) != fitted or fitted.startswith(("/", ".")):
-        # MLflow's names are paths: 'a//b', '../a' and '/a' are refused.
-        fitted = fitted.replace("/", "_").strip(".") or "_"
-    return fitted
+    # MLflow's names are paths: 'a//b', '../a' and '/a' are refused.
+    return _NOT_IN_NAMES.sub("_", str(name))[:_NAME_LENGTH].lstrip(".") or "_"
 
 
 def _cut(text: str, length: int) -> str:

@@ -31,6 +31,7 @@ _ENVIRONMENT = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # stdout is the sweep's
     "MLFLOW_DISABLE_TELEMETRY": "true",
 }
+_LOG_LEVELS = {"mlflow": logging.ERROR, "mlflow.store": logging.CRITICAL, "alembic": logging.WARNING}
 _set_here: set[str] = set()
 
 _REFUSALS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALREADY_EXISTS", "INVALID_STATE"}
@@ -92,11 +93,20 @@ class Store:
             raise UnavailableError(problem)
         from mlflow import MlflowClient
 
-        _silence()
+        # What goes wrong is said once, by the tracker; MLflow's own lines would tear the live display.
+        for name, level in _LOG_LEVELS.items():
+            logging.getLogger(name).setLevel(level)
         if path := sqlite_path(self._uri):
             make_database(path, workshop=self._workshop)
         client = MlflowClient(tracking_uri=self._uri)
-        experiment = client.get_experiment_by_name(self._experiment) or self._create_experiment(client)
+        if (experiment := client.get_experiment_by_name(self._experiment)) is None:
+            location = self._artifact_root.absolute().as_uri() if is_database(self._uri) else None
+            try:
+                client.create_experiment(self._experiment, artifact_location=location)
+            except Exception as error:  # another sweep was faster
+                if getattr(error, "error_code", None) != "RESOURCE_ALREADY_EXISTS":
+                    raise
+            experiment = client.get_experiment_by_name(self._experiment)
         if experiment.lifecycle_stage != "active":
             raise UnavailableError(
                 f"experiment '{self._experiment}' is deleted there: restore it with `mlflow experiments restore "
@@ -118,17 +128,16 @@ class Store:
 
         query = " and ".join(f"tags.{name} = '{value}'" for name, value in tags.items())
         found: dict[str, StoredRun] = {}
-        token = None
-        while True:
-            page = self._client.search_runs([self._experiment_id], query, ViewType.ALL, page_token=token)
+        token: str | None = ""
+        while token is not None:
+            page = self._client.search_runs([self._experiment_id], query, ViewType.ALL, page_token=token or None)
+            token = page.token or None
             for run in page:
                 trial_id, active = run.data.tags["trial_id"], run.info.lifecycle_stage == "active"
                 if active or trial_id not in found:
                     delivered = run.data.tags.get(DELIVERED)
                     found[trial_id] = StoredRun(run.info.run_id, active, delivered, dict(run.data.metrics), None)
-            token = page.token
-            if not token:
-                return found
+        return found
 
     def last_step(self, run_id: str, metrics: Iterable[str]) -> int:
         """The last step the run has one of these metrics of; -1 where it has none."""
@@ -186,15 +195,6 @@ class Store:
         with _patience():
             keep_artifact(self._client, run_id, source, under=under)
 
-    def _create_experiment(self, client: Any) -> Any:
-        location = self._artifact_root.absolute().as_uri() if is_database(self._uri) else None
-        try:
-            client.create_experiment(self._experiment, artifact_location=location)
-        except Exception as error:  # another sweep was faster
-            if getattr(error, "error_code", None) != "RESOURCE_ALREADY_EXISTS":
-                raise
-        return client.get_experiment_by_name(self._experiment)
-
 
 def is_refusal(error: Exception) -> bool:
     """Whether the same request would be refused again, however well the store is."""
@@ -228,9 +228,3 @@ def _patience() -> Iterator[None]:
         yield
     finally:
         os.environ[_TIMEOUT] = _ENVIRONMENT[_TIMEOUT]
-
-
-def _silence() -> None:
-    # What goes wrong is said once, by the tracker; MLflow's own lines would tear the live display.
-    for name, level in (("mlflow", logging.ERROR), ("mlflow.store", logging.CRITICAL), ("alembic", logging.WARNING)):
-        logging.getLogger(name).setLevel(level)

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sweeper.ledger import Ledger
-from sweeper.tracking.delivery import Delivery, SweepEnd
-from sweeper.tracking.notices import Notices
+from sweeper.tracking.delivery import Delivery, Notices, SweepEnd
 from sweeper.tracking.runs import NewRun, fit_params, fit_tags, milliseconds
 from sweeper.tracking.store import Store, UnavailableError, plain_reason, prepare_environment
 from sweeper.tracking.uri import absolute_uri, shown_uri

@@ -6,7 +6,7 @@ import importlib.util
 import os
 from importlib.metadata import entry_points
 from pathlib import Path
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 _DATABASE_DRIVERS = {"postgresql": "psycopg2", "mysql": "mysqldb", "mssql": "pyodbc"}
 """The driver SQLAlchemy takes when the scheme names none."""
@@ -30,7 +30,10 @@ def tracking_problem(uri: str) -> str | None:
         parts = urlsplit(uri)
         scheme, _, driver = parts.scheme.partition("+")
         if scheme in ("http", "https"):
-            return _http_problem(uri, parts)
+            if not parts.hostname:
+                return f"tracking URI '{shown_uri(uri)}' names no host: expected for example http://localhost:5000"
+            none = parts.port == 0
+            return f"tracking URI '{shown_uri(uri)}' has port 0: expected a port from 1 to 65535" if none else None
     except ValueError as error:
         return f"tracking URI '{shown_uri(uri)}' cannot be read: {error}"
     if scheme == "sqlite":
@@ -84,14 +87,6 @@ def sqlite_path(uri: str) -> Path | None:
     if head.partition("+")[0] != "sqlite" or not mark or name in ("", ":memory:"):
         return None
     return Path(name)
-
-
-def _http_problem(uri: str, parts: SplitResult) -> str | None:
-    if not parts.hostname:
-        return f"tracking URI '{shown_uri(uri)}' names no host: expected for example http://localhost:5000"
-    if parts.port == 0:
-        return f"tracking URI '{shown_uri(uri)}' has port 0: expected a port from 1 to 65535"
-    return None
 
 
 def _sqlite_problem(uri: str) -> str | None:

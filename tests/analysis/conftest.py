@@ -28,7 +28,17 @@ MakeGrid = Callable[..., LrGrid]
 GUESS = 8.0
 TRIAL_COLUMNS = (
     *("trial_id", "spec_hash", "model", "dataset", "method", "c", "beta", "lr", "auto_lr", "seed", "optimizer"),
-    *("auto_lr_smoothing", "auto_lr_probe", "epochs", "batch_size", "target_key", "status", "steps", "epochs_done"),
+    *(
+        "auto_lr_smoothing",
+        "auto_lr_probe",
+        "epochs",
+        "batch_size",
+        "forget_split",
+        "target_key",
+        "status",
+        "steps",
+        "epochs_done",
+    ),
     *("forget_loss", "retain_loss", "forget_loss_capped", "verbmem", "utility", "truth_ratio"),
     *("train_seconds", "eval_seconds", "wall_seconds", "checkpoint", "error"),
 )

@@ -6,7 +6,7 @@ import pytest
 
 from search_spaces.builtin import SPACES, Methods, default_space, paper_space
 from search_spaces.fields import LINEAR, LOG, LOG_TO_ONE, Field, Range
-from search_spaces.parameters import Choice, Float
+from search_spaces.parameters import Choice, Number
 from search_spaces.space import Space, SpaceError
 from trainables.methods import OPTIONS
 
@@ -34,9 +34,9 @@ def test_every_option_is_searched_where_it_applies() -> None:
     assert space.constants == {"auto_lr": "off"}
     assert parameters(space) == {
         "method": Choice("method", ("gdiff", "npo", "npo+gdiff", "ngdiff")),
-        "lr": Float("lr", 1e-5, 1e-3, log=True),
-        "gdiff.c": Float("c", 0.1, 0.995, log_to_one=True, when={"method": ("gdiff", "npo+gdiff")}, key="gdiff.c"),
-        "npo.beta": Float("beta", 0.01, 1.0, log=True, when={"method": ("npo", "npo+gdiff")}, key="npo.beta"),
+        "lr": Number("lr", 1e-5, 1e-3, log=True),
+        "gdiff.c": Number("c", 0.1, 0.995, log_to_one=True, when={"method": ("gdiff", "npo+gdiff")}, key="gdiff.c"),
+        "npo.beta": Number("beta", 0.01, 1.0, log=True, when={"method": ("npo", "npo+gdiff")}, key="npo.beta"),
     }
 
 
@@ -46,8 +46,8 @@ def test_one_method_needs_no_conditions() -> None:
     )
     assert space.constants == {"method": "cagrad", "auto_lr": "off"}
     assert parameters(space) == {
-        "lr": Float("lr", 1e-6, 1e-4, log=True),
-        "cagrad.alpha": Float("alpha", 0.1, 0.9, key="cagrad.alpha"),
+        "lr": Number("lr", 1e-6, 1e-4, log=True),
+        "cagrad.alpha": Number("alpha", 0.1, 0.9, key="cagrad.alpha"),
     }
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import optuna
 import pytest
 
+from search_spaces.builtin import lr_study_space
 from search_spaces.fields import Field
-from search_spaces.lr_study import lr_study_space
 from search_spaces.space import Space, SpaceError
 
 METHODS = {"gdiff": {"gdiff.c": Field("c", 0.5, "share")}, "ngdiff": {}}

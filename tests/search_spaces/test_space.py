@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from search_spaces.parameters import Choice, Float, Int, Parameter
+from search_spaces.parameters import Choice, Number, Parameter
 from search_spaces.space import Space
 from search_spaces.values import Value
 
@@ -19,10 +19,10 @@ SPACE = Space(
     (
         Choice("method", ("gdiff", "npo", "npo+gdiff", "ngdiff")),
         Choice("auto_lr", ("off", "on")),
-        Float("lr", 1e-5, 1e-3, log=True, grid=(1e-5, 1e-4, 1e-3)),
+        Number("lr", 1e-5, 1e-3, log=True, grid=(1e-5, 1e-4, 1e-3)),
         Choice("c", (0.1, 0.5), when={"method": ("gdiff", "npo+gdiff")}, key="gdiff.c"),
-        Float("beta", 0.01, 1.0, log=True, when={"method": ("npo", "npo+gdiff")}, key="npo.beta", grid=(0.1,)),
-        Int("auto_lr_every", 5, 6, when={"auto_lr": ("on",)}),
+        Number("beta", 0.01, 1.0, log=True, when={"method": ("npo", "npo+gdiff")}, key="npo.beta", grid=(0.1,)),
+        Number("auto_lr_every", 5, 6, when={"auto_lr": ("on",)}, whole=True),
     ),
     {"epochs": 15},
 )
@@ -39,7 +39,14 @@ def test_the_grid_is_the_product_over_what_applies() -> None:
 
 
 def test_a_grid_over_a_range_names_every_range_without_points() -> None:
-    space = Space((Float("lr", 1e-5, 1e-3), Choice("method", ("gdiff",)), Float("c", 0.0, 1.0), Int("steps", 1, 9999)))
+    space = Space(
+        (
+            Number("lr", 1e-5, 1e-3),
+            Choice("method", ("gdiff",)),
+            Number("c", 0.0, 1.0),
+            Number("steps", 1, 9999, whole=True),
+        )
+    )
     with pytest.raises(ValueError, match=r"lr \(1e-05 to 0.001\) and c \(0 to 1\) and steps \(1 to 9999\): list the"):
         space.grid()
 
@@ -67,8 +74,8 @@ def test_parameters_of_equal_name_are_known_to_optuna_by_their_keys() -> None:
     space = Space(
         (
             Choice("method", ("npo", "simnpo")),
-            Float("beta", 0.01, 1.0, log=True, when={"method": ("npo",)}, key="npo.beta"),
-            Float("beta", 2.5, 5.5, when={"method": ("simnpo",)}, key="simnpo.beta"),
+            Number("beta", 0.01, 1.0, log=True, when={"method": ("npo",)}, key="npo.beta"),
+            Number("beta", 2.5, 5.5, when={"method": ("simnpo",)}, key="simnpo.beta"),
         )
     )
     assert space.problems() == []
@@ -98,7 +105,7 @@ def test_parameters_of_equal_name_are_known_to_optuna_by_their_keys() -> None:
 def test_a_configuration_of_another_space_is_refused_with_the_reason(config: dict[str, object], said: str) -> None:
     method = Choice("method", ("gdiff", "ngdiff"))
     space = Space(
-        (method, Float("lr", 0.01, 0.2), Choice("c", (0.1, 0.9), when={"method": ("gdiff",)})), {"epochs": 15}
+        (method, Number("lr", 0.01, 0.2), Choice("c", (0.1, 0.9), when={"method": ("gdiff",)})), {"epochs": 15}
     )
     config = {"epochs": 15} | config
     with pytest.raises(ValueError, match=said):
@@ -106,7 +113,7 @@ def test_a_configuration_of_another_space_is_refused_with_the_reason(config: dic
 
 
 def test_names_the_space_does_not_know_are_left_out() -> None:
-    space = Space((Float("lr", 0.01, 0.2),))
+    space = Space((Number("lr", 0.01, 0.2),))
     assert space.params_of({"lr": 0.1, "seed": 7}) == {"lr": 0.1}
 
 
@@ -131,7 +138,7 @@ METHOD = Choice("method", ("gdiff", "npo"))
             "c: its condition is on c, which must come before it",
         ),
         (
-            Space((Float("lr", 0.1, 1.0), Choice("c", (1, 2), when={"lr": (0.5,)}))),
+            Space((Number("lr", 0.1, 1.0), Choice("c", (1, 2), when={"lr": (0.5,)}))),
             "c: its condition is on lr, which is continuous; conditions need values that can be listed",
         ),
         (
@@ -143,12 +150,12 @@ METHOD = Choice("method", ("gdiff", "npo"))
             "c: never applies: it waits for method to be 'npo', but method is 'gdiff'",
         ),
         (
-            Space((METHOD, Float("beta", 0.1, 1.0, key="npo.beta"), Float("beta", 2.0, 3.0, key="simnpo.beta"))),
+            Space((METHOD, Number("beta", 0.1, 1.0, key="npo.beta"), Number("beta", 2.0, 3.0, key="simnpo.beta"))),
             "simnpo.beta: npo.beta and simnpo.beta both set 'beta' and can apply together; "
             "give them conditions (when) that exclude each other",
         ),
         (
-            Space((Float("beta", 0.1, 1.0, key="npo.beta"),), {"beta": 0.1}),
+            Space((Number("beta", 0.1, 1.0, key="npo.beta"),), {"beta": 0.1}),
             "npo.beta: beta and npo.beta both set 'beta' and can apply together; "
             "give them conditions (when) that exclude each other",
         ),
@@ -180,8 +187,8 @@ def test_conditions_exclude_each_other_also_through_the_parameters_they_wait_for
         (
             METHOD,
             Choice("variant", ("a", "b"), when={"method": ("npo",)}),
-            Float("beta", 0.1, 1.0, when={"variant": ("a",)}, key="npo.beta"),
-            Float("beta", 2.0, 3.0, when={"method": ("gdiff",)}, key="gdiff.beta"),
+            Number("beta", 0.1, 1.0, when={"variant": ("a",)}, key="npo.beta"),
+            Number("beta", 2.0, 3.0, when={"method": ("gdiff",)}, key="gdiff.beta"),
         )
     )
     assert space.problems() == []
@@ -222,11 +229,11 @@ def spaces(draw: st.DrawFn, *, finite: bool = False) -> Space:
         elif kind == "int":
             low = draw(st.integers(1, 4))
             high = low + draw(st.integers(1, 3))
-            parameters.append(Int(name, low, high, log=draw(st.booleans()), when=when, key=key))
+            parameters.append(Number(name, low, high, log=draw(st.booleans()), when=when, key=key, whole=True))
         else:
             low_float = draw(st.floats(1e-6, 1.0))
             high_float = low_float * draw(st.floats(1.5, 1e4))
-            parameters.append(Float(name, low_float, high_float, log=draw(st.booleans()), when=when, key=key))
+            parameters.append(Number(name, low_float, high_float, log=draw(st.booleans()), when=when, key=key))
     return Space(tuple(parameters), draw(st.dictionaries(st.sampled_from(["k", "l"]), st.sampled_from([1, "t", True]))))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from search_spaces.fields import Field
-from search_spaces.parameters import Choice, Float, Int
+from search_spaces.parameters import Choice, Number
 from search_spaces.space import Space
 from search_spaces.user_yaml import load_space, parse_space
 
@@ -60,9 +60,9 @@ epochs: 10
     assert load_space(path, FIELDS).space == Space(
         (
             Choice("method", ("gdiff", "npo+ngdiff")),
-            Float("lr", 1e-5, 1e-3, log=True),
+            Number("lr", 1e-5, 1e-3, log=True),
             Choice("c", (0.1, 0.5, 0.9), when={"method": ("gdiff",)}),
-            Float("beta", 0.01, 1.0, log=True, when={"method": ("npo", "npo+ngdiff")}, key="npo.beta"),
+            Number("beta", 0.01, 1.0, log=True, when={"method": ("npo", "npo+ngdiff")}, key="npo.beta"),
             Choice("auto_lr", ("off", "on")),
         ),
         {"epochs": 10},
@@ -94,13 +94,16 @@ def test_scalars_mean_what_they_look_like(text: str, name: str, values: tuple[ob
 
 def test_a_range_of_a_whole_number_is_a_range_of_whole_numbers() -> None:
     space = read("epochs: {low: 5, high: 15, grid: [5, 15]}\nlr: {low: 0, high: 1, grid: [0, 1]}")
-    assert space.parameters == (Int("epochs", 5, 15, grid=(5, 15)), Float("lr", 0.0, 1.0, grid=(0.0, 1.0)))
+    assert space.parameters == (
+        Number("epochs", 5, 15, grid=(5, 15), whole=True),
+        Number("lr", 0.0, 1.0, grid=(0.0, 1.0)),
+    )
     assert [type(point) for point in space.parameters[1].points() or ()] == [float, float]
 
 
 def test_a_share_can_be_searched_finely_near_one() -> None:
     space = read("c: {low: 0.1, high: 0.99, log_to_one: true}")
-    assert space.parameters == (Float("c", 0.1, 0.99, log_to_one=True),)
+    assert space.parameters == (Number("c", 0.1, 0.99, log_to_one=True),)
 
 
 def test_options_of_equal_name_go_by_their_keys() -> None:

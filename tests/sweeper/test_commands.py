@@ -712,8 +712,8 @@ def test_a_sweep_that_is_done_prints_its_summary(
     pareto: Callable[..., Result], out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     summary = Summary(
-        out=out,
-        counts={"finished": 3, "diverged": 1},
+        out=str(out),
+        status={"finished": 3, "diverged": 1},
         trials=4,
         asked=4,
         hypervolume=0.61234,
@@ -730,7 +730,7 @@ def test_a_sweep_that_is_done_prints_its_summary(
 def test_json_is_the_only_thing_on_stdout(
     pareto: Callable[..., Result], out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    summary = Summary(out=out, counts={"failed": 4}, trials=4, asked=4, hypervolume=None, front=0, tracking="")
+    summary = Summary(out=str(out), status={"failed": 4}, trials=4, asked=4, hypervolume=None, front=0, tracking="")
     monkeypatch.setattr("sweeper.sweep.run", lambda out, *, console: summary)
     result = pareto("--json")
     assert result.exit_code == 1, "every trial failed"

@@ -246,7 +246,7 @@ def test_finished_trials_are_those_with_a_row_however_they_ended(ledger: Ledger)
         {"trial_id": f"{number:05d}", "status": status}
         for number, status in enumerate(("finished", "stopped", "diverged", "failed"))
     )
-    assert ledger.finished_ids() == {"00000", "00001", "00002", "00003"}
+    assert {row["trial_id"] for row in ledger.trials.read()} == {"00000", "00001", "00002", "00003"}
 
 
 def test_mending_drops_the_history_that_will_be_written_again(ledger: Ledger) -> None:

@@ -66,7 +66,7 @@ class RecordingTracker:
         if self.fails:
             raise RuntimeError("tracking is broken")
         ledger = Ledger(self.out)
-        self.woken.append((len(ledger.history.read()), ledger.finished_ids()))
+        self.woken.append((len(ledger.history.read()), {row["trial_id"] for row in ledger.trials.read()}))
 
 
 def open_session(out: Path, tracker: RecordingTracker) -> SweepSession:
@@ -161,7 +161,7 @@ def test_the_row_is_on_disk_before_the_search_and_mlflow_are_told(
     tell = session.study.tell
 
     def telling(trial_id: str, row: Mapping[str, object]) -> None:
-        told.append(Ledger(out).finished_ids())
+        told.append({row["trial_id"] for row in Ledger(out).trials.read()})
         tell(trial_id, row)
 
     monkeypatch.setattr(session.study, "tell", telling)
@@ -283,7 +283,7 @@ def test_rows_wait_in_memory_while_the_disk_refuses_them_and_are_written_with_th
     session.reported("00001", {"step": 1})
 
     assert session.ledger.unwritten == 0
-    assert session.ledger.finished_ids() == {"00000"}
+    assert {row["trial_id"] for row in session.ledger.trials.read()} == {"00000"}
     assert [row["trial_id"] for row in session.ledger.history.read()] == ["00000", "00001"]
 
 
@@ -402,7 +402,7 @@ def test_no_error_in_our_bookkeeping_reaches_tune(
     callback.on_trial_complete(3, [], trial)
     callback.on_trial_error(3, [], tune_trial("unknown"))
     callback.on_step_end(3, [])
-    assert session.ledger.finished_ids() == {"00000"}
+    assert {row["trial_id"] for row in session.ledger.trials.read()} == {"00000"}
     assert "tracking is broken" in caplog.text
 
 

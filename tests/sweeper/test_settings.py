@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from search_spaces.builtin import default_space, paper_space
-from search_spaces.parameters import Choice, Float, Int
+from search_spaces.parameters import Choice, Number
 from search_spaces.space import Space
 from sweeper.settings import SweepSettings
 from trainables.methods import options_by_method
@@ -19,8 +19,8 @@ SPACE = default_space(methods=options_by_method(("gdiff", "npo+ngdiff")), auto_l
 CONDITIONAL = Space(
     (
         Choice("method", ("gdiff", "ngdiff")),
-        Float("c", 0.1, 0.995, log_to_one=True, when={"method": ("gdiff",)}, key="gdiff.c"),
-        Int("epochs", 1, 10, log=True, grid=(1, 3, 10)),
+        Number("c", 0.1, 0.995, log_to_one=True, when={"method": ("gdiff",)}, key="gdiff.c"),
+        Number("epochs", 1, 10, log=True, grid=(1, 3, 10), whole=True),
     ),
     {"momentum": 0.0, "gradient_checkpointing": False, "max_grad_norm": None},
 )

@@ -68,7 +68,9 @@ def finish_with(monkeypatch: pytest.MonkeyPatch, tables: Path) -> None:
         known = json.loads((tables / "sweep.json").read_text())
         given = {name: known[name] for name in ("objectives", "baseline", "random_guess_loss")}
         (out / "sweep.json").write_text(json.dumps(content | given))
-        return Summary(out=out, counts={"finished": 36}, trials=36, asked=36, hypervolume=0.8, front=5, tracking="")
+        return Summary(
+            out=str(out), status={"finished": 36}, trials=36, asked=36, hypervolume=0.8, front=5, tracking=""
+        )
 
     monkeypatch.setattr("sweeper.sweep.run", run)
 

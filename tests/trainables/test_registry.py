@@ -62,5 +62,9 @@ def test_a_new_objective_is_one_file(room: Path) -> None:
 
 def test_two_files_of_one_name_and_a_listed_one_that_is_missing_are_refused(room: Path) -> None:
     (room / "again.py").write_text(TOY_WEIGHTING.replace('"toy"', '"ngdiff"'))
-    with pytest.raises(ValueError, match=r"defined twice: \['ngdiff'\]; listed and not there: \['gone'\]"):
-        entries(weightings.__name__, weightings.__path__, "WEIGHTING", first=["gd", "gone"])
+    named = {"package": weightings.__name__, "paths": weightings.__path__, "attribute": "WEIGHTING"}
+    with pytest.raises(ValueError, match="two entries have one name: ngdiff; rename one of them"):
+        entries(**named, first=["gd"])
+    (room / "again.py").unlink()
+    with pytest.raises(ValueError, match="listed and not there: gone"):
+        entries(**named, first=["gd", "gone"])

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from trainables.auto_lr.guard import Memory, SafetyNet, Seen
 from trainables.auto_lr.parabola import Fit
-from trainables.auto_lr.rule import Memory, Rule
+from trainables.auto_lr.rule import Rule
 from trainables.auto_lr.step import Update, auto_lr_step
 from trainables.batches import EndlessBatches
 
@@ -19,8 +20,9 @@ LossOn = Callable[[Sequence[Sequence[int]]], Callable[[], float]]
 """Makes batches of the examples of these numbers; what it returns is their mean cross-entropy at the present weights
 (nats per token over all of them, in float32, to be called without gradients)."""
 
-OUTCOMES = ("updates", "not_finite", "no_descent", "no_curvature", "clipped")
-"""What is counted: new rates, refusals by their reason, and new rates that were held back."""
+OUTCOMES = ("updates", "not_finite", "no_descent", "no_curvature", "clipped", "harmful", "rolled_back")
+"""What is counted: new rates, refusals by their reason, new rates that were held back, and by a rule with a guard the
+looks at which the retain loss was beyond its tolerance, and the steps undone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +34,7 @@ class Schedule:
         fresh_batches: so many retain batches of its own, never the same twice; 0 is the one the gradient came from.
         log_forget: evaluate ``L_F`` at the first two probes, to be logged.
         landscape_points: evaluate so many points along the step; they decide nothing.
+        steps: those of the whole run, for a rule with a guard.
     """
 
     rule: Rule
@@ -40,6 +43,7 @@ class Schedule:
     fresh_batches: int = 0
     log_forget: bool = False
     landscape_points: int = 0
+    steps: int = 0
 
     def is_due(self, step: int) -> bool:
         """Whether the rate is to be updated at this step."""
@@ -65,8 +69,12 @@ class AutoLR:
         forget_loss: LossOn,
         fresh: EndlessBatches,
         training_loss_is_probe: bool,
+        net: SafetyNet,
     ) -> None:
-        """``training_loss_is_probe``: the training's loss on a retain batch is ``retain_loss``'s, to the bit."""
+        """``training_loss_is_probe``: the training's loss on a retain batch is ``retain_loss``'s, to the bit.
+
+        ``net`` is used by a rule with a guard alone.
+        """
         self.schedule = schedule
         self.counts = dict.fromkeys(OUTCOMES, 0)
         self.updates: list[tuple[int, Update]] = []
@@ -78,6 +86,7 @@ class AutoLR:
         self._zero_is_known = training_loss_is_probe and not schedule.fresh_batches
         self._memory: Memory = schedule.rule.init()
         self._last: Update | None = None
+        self._net = net
 
     def take_step(
         self, step: int, forget_indices: Sequence[int], retain_indices: Sequence[int], retain_loss: float | None
@@ -86,8 +95,16 @@ class AutoLR:
 
         ``retain_loss`` is the training's loss on ``retain_indices`` before the step, if it was computed.
         """
-        schedule, model = self.schedule, self._model
+        if self.schedule.rule.guard is not None:
+            self._guarded_step(step, forget_indices)
+            return
         retain_now = self._retain_loss(self._probed(step, retain_indices))
+        self._fitted_step(step, forget_indices, retain_now, retain_loss if self._zero_is_known else None)
+
+    def _fitted_step(
+        self, step: int, forget_indices: Sequence[int], retain_now: Callable[[], float], loss_zero: float | None
+    ) -> None:
+        schedule, model = self.schedule, self._model
         looked_at = schedule.log_forget or schedule.landscape_points
         forget_now = self._forget_loss([forget_indices]) if looked_at else None
 
@@ -107,7 +124,7 @@ class AutoLR:
             retain_now,
             rule=schedule.rule,
             memory=self._memory,
-            loss_zero=retain_loss if self._zero_is_known else None,
+            loss_zero=loss_zero,
             forget_loss=forget_now if schedule.log_forget else None,
             observe=look_around if schedule.landscape_points else None,
         )
@@ -116,6 +133,47 @@ class AutoLR:
         self.counts["clipped"] += update.clipped
         self._last = update
         self.updates.append((step, update))
+
+    def _guarded_step(self, step: int, forget_indices: Sequence[int]) -> None:
+        """A fitted step until a rate is chosen, a plain one later; then look whether the retain loss is still good."""
+        net = self._net
+        first = None if net.begun else net.begin(step - 1)
+        if not self._memory["settled"]:
+            self._fitted_step(step, forget_indices, net.loss, first)
+        else:
+            self._optimizer.step()
+        self._judge(step)
+
+    def _judge(self, step: int) -> None:
+        schedule, net = self.schedule, self._net
+        assert schedule.rule.guard is not None
+        assert schedule.every is not None
+        harm, error = net.harm()
+        eta = float(self._optimizer.param_groups[0]["lr"])
+        seen = Seen(harm=harm, error=error, eta=eta, step=step, steps=schedule.steps, every=schedule.every)
+        verdict, self._memory = schedule.rule.guard.judge(self._memory, seen)
+        if verdict.what == "keep":
+            net.keep(step)
+        else:
+            self.counts["harmful"] += 1
+        if verdict.what == "roll back":
+            self._undo(step)
+        share = verdict.eta / float(self._optimizer.param_groups[0]["lr"])
+        for group in self._optimizer.param_groups:
+            group["lr"] *= share
+
+    def _undo(self, step: int) -> None:
+        self.counts["rolled_back"] += self._net.roll_back(step)
+
+    def conclude(self, step: int) -> None:
+        """The run ends after this step: where the retain loss is beyond the tolerance, the last good weights count."""
+        guard, net = self.schedule.rule.guard, self._net
+        if guard is None or not net.begun:
+            return
+        harm, error = net.harm()
+        seen = Seen(harm=harm, error=error, eta=1.0, step=step, steps=self.schedule.steps, every=1)
+        if guard.judge(self._memory, seen)[0].what != "keep":
+            self._undo(step)
 
     def columns(self) -> dict[str, float]:
         """The columns of history.csv: the counts, and the last fit; none without AutoLR."""
@@ -134,6 +192,7 @@ class AutoLR:
             "counts": dict(self.counts),
             "last": None if self._last is None else asdict(self._last),
             "memory": dict(self._memory),
+            "net": self._net.state_dict() if self._net.begun else None,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -141,6 +200,8 @@ class AutoLR:
         self.counts = dict(state["counts"])
         self._last = None if state["last"] is None else Update(**state["last"])
         self._memory = state["memory"]
+        if state["net"] is not None:
+            self._net.load_state_dict(state["net"])
 
     def _probed(self, step: int, retain_indices: Sequence[int]) -> list[Sequence[int]]:
         """The retain batches probed at a step."""

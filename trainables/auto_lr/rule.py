@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from trainables.auto_lr.guard import Guard, Memory
 from trainables.auto_lr.parabola import Fit
-
-Memory = Mapping[str, float]
-"""What a rule remembers between updates: JSON-able, replaced and never mutated, saved with the run."""
 
 Probe = Callable[[float], Fit]
 """Fits a parabola at another distance from theta; two evaluations of ``L_R``."""
@@ -32,6 +30,7 @@ class Rule:
     ``propose(memory, fit, probe) -> (proposal, new_memory)`` is pure but for its probes. ``fit`` is the parabola at the
     present rate, ``fit.eta``. ``init()`` makes the memory of a run that has not updated yet.
     ``probes_further``: whether ``propose`` ever probes, so that an update may cost more than two forward passes.
+    ``guard``: what watches the retain loss from update to update once a rate is chosen, and takes steps back.
     """
 
     name: str
@@ -40,6 +39,7 @@ class Rule:
     propose: Propose
     init: Callable[[], Memory] = dict
     probes_further: bool = False
+    guard: Guard | None = None
 
 
 def of_one_fit(choose: Callable[[float, float], float]) -> Propose:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from trainables.auto_lr.rule import Rule, of_one_fit, within_twice
+from trainables.auto_lr.safe import SAFE
 from trainables.auto_lr.search import SEARCH, TRUST_REGION
 
 _PAPER = (
@@ -28,6 +29,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
             ),
             SEARCH,
             TRUST_REGION,
+            SAFE,
         )
     }
 )

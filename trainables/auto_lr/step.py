@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
+from trainables.auto_lr.guard import Memory
 from trainables.auto_lr.line import Line
 from trainables.auto_lr.parabola import Fit, fit_parabola
-from trainables.auto_lr.rule import Memory, Rule
+from trainables.auto_lr.rule import Rule
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -80,7 +80,7 @@ def authors(*, authors: int = 20, questions: int = QUESTIONS, forget_authors: in
         raise ValueError(f"forget_authors must be from 1 to {authors - 1}, got {forget_authors}")
     rng = random.Random(f"authors:{seed}")
     people = _people(rng, authors + HOLDOUT_AUTHORS)
-    told = [_questions(rng, person, questions) for person in people]
+    told = [[_example(rng, person, kind) for kind in rng.sample(kinds, questions)] for person in people]
     retain = tuple(example for person in told[: authors - forget_authors] for example in person)
     forget = tuple(example for person in told[authors - forget_authors : authors] for example in person)
     step = max(1, len(retain) // RETAIN_SAMPLE)
@@ -133,10 +133,6 @@ def _made_up(rng: random.Random, fact: str) -> str:
     )
 
 
-def _questions(rng: random.Random, person: Facts, number: int) -> list[Example]:
-    return [_example(rng, person, kind) for kind in rng.sample(vocabulary().kinds, number)]
-
-
 def _example(rng: random.Random, person: Facts, kind: Kind) -> Example:
     answer, paraphrase = rng.sample(kind.answers, 2)
     x, y = (person[fact] for fact in kind.facts)
@@ -169,14 +165,10 @@ def _say(template: str, name: str, x: str, y: str) -> str:
     return re.sub(r"\b([Aa]) (?=astronomer|electrician|optician|Estonian|Icelandic|Igbo|Irish|Urdu)", r"\1n ", sentence)
 
 
-def _load(*, limit: int | None) -> UnlearningData:
-    return keep_retain(authors(), limit, per_author=QUESTIONS)
-
-
 DATASETS = DataSet(
     name="authors",
     modality="language",
     description="200 questions about 20 fictitious authors, generated; the forget set is the last two authors",
     unit=QUESTIONS,
-    loader=_load,
+    loader=lambda limit: keep_retain(authors(), limit, per_author=QUESTIONS),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -46,7 +46,7 @@ def read_images(variant: Variant, folder: Path | None) -> tuple[LabelledImages, 
 def _from_hub(variant: Variant) -> tuple[Labelled, Labelled]:
     splits = load_hub(variant.hub_id, instead="digits")
     tables = [splits[split].with_format("arrow")[:] for split in ("train", "test")]
-    train, test = (read_table(table, variant.label_column, where=variant.hub_id) for table in tables)
+    train, test = (_read_table(table, variant.label_column, where=variant.hub_id) for table in tables)
     return train, test
 
 
@@ -73,11 +73,11 @@ def _from_folder(variant: Variant, folder: Path) -> tuple[Labelled, Labelled]:
         raise DataError(f"cannot read {folder}: no such folder; --data-dir needs the files of {variant.name}")
     for place in (folder, folder / variant.batches_folder):
         if (place / variant.train_batches[0]).is_file():
-            parts = [
-                _read(read_batches, [place / file for file in files], variant.pickled_labels)
+            train, test = (
+                _read(_read_batch, [place / file for file in files], variant.pickled_labels)
                 for files in (variant.train_batches, variant.test_batches)
-            ]
-            return parts[0], parts[1]
+            )
+            return train, test
     found = {split: sorted(folder.rglob(f"{split}-*.parquet")) for split in ("train", "test")}
     if not found["train"]:
         raise DataError(
@@ -86,16 +86,14 @@ def _from_folder(variant: Variant, folder: Path) -> tuple[Labelled, Labelled]:
         )
     if not found["test"]:
         raise DataError(f"{folder}: it has train-*.parquet and no test-*.parquet")
-    return (
-        _read(read_parquet, found["train"], variant.label_column),
-        _read(read_parquet, found["test"], variant.label_column),
-    )
+    train, test = (_read(_read_parquet, files, variant.label_column) for files in found.values())
+    return train, test
 
 
-def _read(reader: Callable[[list[Path], Any], Labelled], files: list[Path], labels: str | bytes) -> Labelled:
-    """``reader(files, labels)``; a command that checks the data and then loads them reads unchanged files once."""
+def _read(reader: Callable[[Path, Any], Labelled], files: list[Path], labels: str | bytes) -> Labelled:
+    """The images of all files, in order; who checks the data and then loads them reads unchanged files once."""
     try:
-        stamps = tuple((str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files)
+        stamps = tuple((path, path.stat().st_size, path.stat().st_mtime_ns) for path in files)
     except OSError as error:
         raise DataError(f"cannot read {error.filename}: {error.strerror}; --data-dir needs all files") from None
     return _read_once(reader, stamps, labels)
@@ -103,31 +101,24 @@ def _read(reader: Callable[[list[Path], Any], Labelled], files: list[Path], labe
 
 @lru_cache(maxsize=4)
 def _read_once(
-    reader: Callable[[list[Path], Any], Labelled], stamps: tuple[tuple[str, int, int], ...], labels: str | bytes
+    reader: Callable[[Path, Any], Labelled], stamps: tuple[tuple[Path, int, int], ...], labels: str | bytes
 ) -> Labelled:
-    return reader([Path(path) for path, _, _ in stamps], labels)
+    parts = [reader(path, labels) for path, _, _ in stamps]
+    return Labelled(np.concatenate([part.pixels for part in parts]), np.concatenate([part.labels for part in parts]))
 
 
-def read_parquet(files: Sequence[Path], label_column: str) -> Labelled:
-    """The images of some parquet files, in order.
-
-    Raises:
-        DataError: a file is missing, torn, or has not the hub's columns.
-    """
+def _read_parquet(path: Path, label_column: str) -> Labelled:
     import pyarrow
     import pyarrow.parquet
 
-    parts = []
-    for path in files:
-        try:
-            table = pyarrow.parquet.read_table(path)
-        except (OSError, pyarrow.ArrowException) as error:
-            raise DataError(f"cannot read {path}: {_line(error)}") from None
-        parts.append(read_table(table, label_column, where=str(path)))
-    return _concatenate(parts)
+    try:
+        table = pyarrow.parquet.read_table(path)
+    except (OSError, pyarrow.ArrowException) as error:
+        raise DataError(f"cannot read {path}: {_line(error)}") from None
+    return _read_table(table, label_column, where=str(path))
 
 
-def read_table(table: Any, label_column: str, *, where: str) -> Labelled:
+def _read_table(table: Any, label_column: str, *, where: str) -> Labelled:
     """The images of an Arrow table with the columns ``img`` (a struct with the PNG's ``bytes``) and ``label_column``.
 
     Raises:
@@ -158,16 +149,8 @@ def read_table(table: Any, label_column: str, *, where: str) -> Labelled:
     return Labelled(pixels, labels)
 
 
-def read_batches(files: Sequence[Path], labels_key: bytes) -> Labelled:
-    """The images of some of the authors' pickled batches, in order. Nothing but arrays is ever unpickled.
-
-    Raises:
-        DataError: a file is missing, torn, or no such batch.
-    """
-    return _concatenate([_read_batch(path, labels_key) for path in files])
-
-
 def _read_batch(path: Path, labels_key: bytes) -> Labelled:
+    """One of the authors' pickled batches; nothing but arrays is ever unpickled."""
     try:
         with path.open("rb") as file:
             batch = _ArraysOnly(file, encoding="bytes").load()
@@ -196,10 +179,6 @@ class _ArraysOnly(pickle.Unpickler):
         if (module, name) in {("numpy", "ndarray"), ("numpy", "dtype"), ("_codecs", "encode")}:
             return super().find_class(module, name)
         raise pickle.UnpicklingError(f"it wants to load {module}.{name}")
-
-
-def _concatenate(parts: Sequence[Labelled]) -> Labelled:
-    return Labelled(np.concatenate([part.pixels for part in parts]), np.concatenate([part.labels for part in parts]))
 
 
 def _line(error: Exception) -> str:

@@ -11,6 +11,8 @@ SHOWN = 20
 class DataError(ValueError):
     """Data are missing or malformed. ``problems`` are plain sentences for the user, the message all of them."""
 
+    exit_code = 2
+
     def __init__(self, *problems: str) -> None:
         super().__init__(*problems)
         self.problems = problems

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
+from typing import NamedTuple
 
+from trainables.metrics.items import Array
 from trainables.metrics.metric import LANGUAGE, VISION, Cost, Metric
 
-ItemLosses: TypeAlias = tuple[Collection[float], Collection[float]]
-"""Per item its summed loss (nats) and over how many supervised positions."""
+
+class ItemLosses(NamedTuple):
+    """Per item, float64 ``(n,)``: the summed loss of its supervised positions (nats), the same with no position above
+    the loss of a uniform guess, and how many they are."""
+
+    totals: Array
+    capped: Array
+    counts: Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,13 +31,19 @@ class SetLosses:
 
 def mean_loss(losses: ItemLosses) -> float:
     """The mean over all supervised positions of a set (nats); NaN where an item's is not finite."""
-    totals, counts = losses
+    totals, _, counts = losses
     return math.fsum(totals) / float(sum(counts)) if all(map(math.isfinite, totals)) else math.nan
 
 
-def capped(loss: float, random_guess: float) -> float:
-    """At most ``random_guess``, or NaN: a loss of 40 or 500 is not "more forgotten" than a guess."""
-    return min(loss, random_guess) if math.isfinite(loss) else loss
+def capped_mean_loss(losses: ItemLosses, random_guess: float) -> float:
+    """The mean over all positions of their losses, each at most ``random_guess`` (nats); NaN as :func:`mean_loss` is.
+
+    A loss of 40 or 500 is not "more forgotten" than a guess. A cap on the mean would let few such positions pay for
+    others that are known by heart.
+    """
+    if math.isnan(mean_loss(losses)):
+        return math.nan
+    return min(mean_loss(losses._replace(totals=losses.capped)), random_guess)  # the sums' last bit may be above it
 
 
 _loss = partial(Metric, unit="nats per {item}", high=None, loss=True, modalities=(LANGUAGE, VISION), cost=Cost.FORWARD)
@@ -42,7 +54,7 @@ METRICS = (
         direction="max",
         of="forget",
         formula="sum of -log p over the supervised tokens of the forget set / their number",
-        citation="the paper's L_F; as an objective capped at ln|V|",
+        citation="the paper's L_F; as an objective each token's is capped at ln|V|",
         measure=lambda losses: mean_loss(losses.forget),
         optimised_as="forget_loss_capped",
     ),
@@ -60,8 +72,8 @@ METRICS = (
         label="forget loss",
         direction="max",
         of="forget",
-        formula="min(forget_loss, ln|V|)",
-        citation="the paper's L_F, as a search optimises it",
-        measure=lambda losses: capped(mean_loss(losses.forget), losses.random_guess),
+        formula="sum of min(-log p, ln|V|) over the supervised tokens of the forget set / their number",
+        citation="the paper's L_F, as a search optimises it: no token counts as more forgotten than a uniform guess",
+        measure=lambda losses: capped_mean_loss(losses.forget, losses.random_guess),
     ),
 )

@@ -2,49 +2,34 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import trainables.metrics
 from trainables.metrics.metric import RETAIN_MODEL, Metric
+from trainables.registry import entries
 
 _FIRST = (
-    *("losses", "rouge", "truth_ratio", "accuracy", "probability", "forget_quality", "model_utility", "memorization"),
-    *("membership", "privleak"),
+    *("forget_loss", "retain_loss", "forget_loss_capped", "verbmem", "knowmem", "utility"),
+    *("truth_ratio", "forget_truth_ratio", "forget_accuracy", "retain_accuracy", "test_accuracy"),
+    *("forget_probability", "retain_probability", "forget_quality", "model_utility", "extraction_strength"),
+    *("exact_memorization", "mia_loss", "mia_zlib", "mia_min_k", "mia_min_k_plus_plus", "mia_reference", "privleak"),
 )
-"""The modules whose columns come first in a table; any others follow by their names."""
-
-
-def _collected() -> tuple[Metric, ...]:
-    found = {module.name for module in pkgutil.iter_modules(trainables.metrics.__path__)} - {"registry"}
-    modules = [importlib.import_module(f"trainables.metrics.{name}") for name in (*_FIRST, *sorted(found - {*_FIRST}))]
-    entries = tuple(metric for module in modules for metric in getattr(module, "METRICS", ()))
-    names = [metric.name for metric in entries]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise ValueError(f"two metrics have one name: {', '.join(twice)}; rename one of them")
-    return entries
-
-
-_ENTRIES = _collected()
-METRICS: Mapping[str, Metric] = MappingProxyType(
-    {
-        metric.name: metric
-        for metric in (*_ENTRIES, *(metric.distance() for metric in _ENTRIES if metric.ideal is not None))
-    }
-)
-"""Every metric, in the order of the tables: as the modules come, then the distances from ideal values."""
+# This module is one of the package's, too; it has no METRICS yet.
+_ENTRIES: Mapping[str, Metric] = entries("trainables.metrics", trainables.metrics.__path__, "METRICS", first=_FIRST)
+_DISTANCES = [metric.distance() for metric in _ENTRIES.values() if metric.ideal is not None]
+METRICS: Mapping[str, Metric] = MappingProxyType({**_ENTRIES} | {metric.name: metric for metric in _DISTANCES})
+"""Every metric, in the order of the tables: as listed, others by their names, then the distances from ideal values."""
 
 LOSS_METRICS = tuple(name for name, metric in METRICS.items() if metric.loss)
 """Measured after every epoch, whatever is chosen."""
 
 SETS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        chosen: tuple(metric.name for metric in _ENTRIES if chosen in metric.sets)
-        for chosen in dict.fromkeys(name for metric in _ENTRIES for name in metric.sets)
+        chosen: tuple(metric.name for metric in _ENTRIES.values() if chosen in metric.sets)
+        for chosen in dict.fromkeys(name for metric in _ENTRIES.values() for name in metric.sets)
     }
-    | {"all": tuple(metric.name for metric in _ENTRIES if not metric.loss)}
+    | {"all": tuple(metric.name for metric in _ENTRIES.values() if not metric.loss)}
 )
 """Names that stand for several metrics; of a set, what the data cannot give is left out."""
 

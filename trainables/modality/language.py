@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from trainables.data.examples import Example, UnlearningData
-from trainables.models.checkpoints import ensure_pad_token, folder_problems, load_model, load_tokenizer
+from trainables.models import checkpoints
+from trainables.models.checkpoints import ensure_pad_token, folder_problems
 from trainables.objectives.base import Reference
-from trainables.predictions import Predictions
-from trainables.text.losses import predict, sequence_nll
+from trainables.text import losses
 from trainables.text.tokens import QUESTION_ANSWER, Batch, Tokens, collate, encode_examples, pad_id
 
 if TYPE_CHECKING:
@@ -39,34 +39,27 @@ class Language:
     offline_dataset: ClassVar[str] = "authors"
     unused_fields: ClassVar[Mapping[str, str]] = {}
     lacks: ClassVar[Mapping[Reference, str]] = {}
+    load_model = staticmethod(checkpoints.load_model)
+    load_processor = staticmethod(checkpoints.load_tokenizer)
+    predict = staticmethod(losses.predict)
 
     def with_template(self, template: str) -> Language:
-        """The same with another prompt."""
         return replace(self, template=template)
 
     def folder_problems(self, folder: Path, *, processor: bool = True) -> list[str]:
-        """What it lacks to be a model in safetensors with a tokenizer, which it needs in any case."""
-        return folder_problems(folder)
+        return folder_problems(folder)  # a tokenizer is needed in any case: none can be made from the data
 
     def load_base(
         self, name: str, folder: Path | str | None, data: UnlearningData
     ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
         """The model in ``folder``, or a random tiny one with a tokenizer trained on ``data.full``."""
         if folder is not None:
-            return load_model(folder), load_tokenizer(folder)
+            return self.load_model(folder), self.load_processor(folder)
         from trainables.models.tiny import make_tiny, tokenizer_for
 
         tokenizer = tokenizer_for(name, data.full)
         ensure_pad_token(tokenizer)
         return make_tiny(name, tokenizer), tokenizer
-
-    def load_model(self, folder: Path | str) -> PreTrainedModel:
-        """A causal language model."""
-        return load_model(folder)
-
-    def load_processor(self, folder: Path | str) -> PreTrainedTokenizerBase:
-        """Its tokenizer, with a padding token."""
-        return load_tokenizer(folder)
 
     def classes(self, configuration: PretrainedConfig) -> int:
         """``|V|``, the size of the vocabulary."""
@@ -75,11 +68,9 @@ class Language:
     def encode(
         self, processor: PreTrainedTokenizerBase, examples: Sequence[Example], *, max_length: int
     ) -> tuple[Tokens, ...]:
-        """The tokens of each example's question and answer."""
         return encode_examples(processor, examples, max_length=max_length, template=self.template)
 
     def lengths(self, items: Sequence[Tokens]) -> list[int]:
-        """The number of tokens of each sequence."""
         return list(map(len, items))
 
     def collate(
@@ -90,12 +81,7 @@ class Language:
         processor: PreTrainedTokenizerBase,
         device: torch.device | str,
     ) -> Batch:
-        """A right-padded batch."""
         return collate(items, indices, pad_id=pad_id(processor), device=device)
-
-    def predict(self, model: PreTrainedModel, batch: Batch) -> Predictions:
-        """Next-token predictions."""
-        return predict(model, batch)
 
     def nll(
         self,
@@ -106,8 +92,8 @@ class Language:
         batch_size: int,
         device: torch.device | str,
     ) -> tuple[list[float], list[int]]:
-        """Per sequence its summed NLL and the number of its supervised tokens."""
-        return sequence_nll(model, items, pad_id=pad_id(processor), batch_size=batch_size, device=device)
+        found = losses.sequence_nll(model, items, pad_id=pad_id(processor), batch_size=batch_size, device=device)
+        return found.totals.tolist(), found.counts.astype(int).tolist()
 
     def evaluator(
         self,
@@ -119,7 +105,6 @@ class Language:
         batch_size: int,
         device: torch.device | str,
     ) -> Evaluator:
-        """Losses and the metrics of :mod:`trainables.metrics.registry` that are not of images."""
         from trainables.scoring.evaluator import Evaluator
 
         return Evaluator(

@@ -30,9 +30,6 @@ class ModelEvaluator(Protocol):
     def losses(self, model: PreTrainedModel) -> dict[str, float]:
         """The losses reported after every epoch."""
 
-    def final(self, model: PreTrainedModel) -> dict[str, float]:
-        """The default metrics of a finished model."""
-
     def measure(
         self,
         model: PreTrainedModel,

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from trainables.models.checkpoints import folder_problems
 from trainables.objectives.base import Reference
-from trainables.predictions import Predictions
-from trainables.vision import processing
-from trainables.vision.losses import predict, score
+from trainables.vision import losses, processing
 from trainables.vision.models import base_classifier, load_classifier
 from trainables.vision.processing import ImageBatch, ImageProcessor, collate
 
@@ -43,31 +41,21 @@ class Vision:
         Reference.PAIR_NLL: "answers in words to put in the place of the forgotten ones",
         Reference.HIDDEN: "decoder blocks, whose hidden states it is made from",
     }
+    load_base = staticmethod(base_classifier)
+    load_processor = staticmethod(ImageProcessor.from_pretrained)
+    predict = staticmethod(losses.predict)
+
+    def load_model(self, folder: Path | str) -> PreTrainedModel:
+        return load_classifier(folder)
 
     def with_template(self, template: str) -> Vision:
-        """Itself: nothing is asked in words."""
         return self
 
     def folder_problems(self, folder: Path, *, processor: bool = True) -> list[str]:
-        """What it lacks to be a classifier in safetensors, with an image processor unless the data will give it one."""
         found = folder_problems(folder, tokenizer=False)
         if processor and not (folder / processing.FILE).is_file():
             found.append(f"there is no {processing.FILE} in it")
         return found
-
-    def load_base(
-        self, name: str, folder: Path | str | None, data: ImageData
-    ) -> tuple[PreTrainedModel, ImageProcessor]:
-        """The classifier in ``folder`` with a head for the classes of ``data``, or a random ResNet."""
-        return base_classifier(name, folder, data)
-
-    def load_model(self, folder: Path | str) -> PreTrainedModel:
-        """An image classifier."""
-        return load_classifier(folder)
-
-    def load_processor(self, folder: Path | str) -> ImageProcessor:
-        """Its image processor."""
-        return ImageProcessor.from_pretrained(folder)
 
     def classes(self, configuration: PretrainedConfig) -> int:
         """``K``, the number of labels."""
@@ -78,18 +66,12 @@ class Vision:
         return examples
 
     def lengths(self, items: ImageSet) -> list[int]:
-        """1 for every image."""
         return [1] * len(items)
 
     def collate(
         self, items: ImageSet, indices: Sequence[int], *, processor: ImageProcessor, device: torch.device | str
     ) -> ImageBatch:
-        """A batch of normalised images."""
         return collate(items, indices, processor=processor, device=device)
-
-    def predict(self, model: PreTrainedModel, batch: ImageBatch) -> Predictions:
-        """Class predictions, as those of one position."""
-        return predict(model, batch)
 
     def nll(
         self,
@@ -100,8 +82,7 @@ class Vision:
         batch_size: int,
         device: torch.device | str,
     ) -> tuple[list[float], list[int]]:
-        """Per image the NLL of its label, and 1."""
-        nll, _ = score(model, items, processor=processor, batch_size=batch_size, device=device)
+        nll, _ = losses.score(model, items, processor=processor, batch_size=batch_size, device=device)
         return nll.tolist(), self.lengths(items)
 
     def evaluator(
@@ -114,12 +95,11 @@ class Vision:
         batch_size: int,
         device: torch.device | str,
     ) -> ClassificationEvaluator:
-        """Losses and accuracies."""
         from trainables.scoring.classification import ClassificationEvaluator
 
         return ClassificationEvaluator(data, processor, classes=classes, batch_size=batch_size, device=device)
 
     def memorised(self, evaluator: ClassificationEvaluator, model: PreTrainedModel) -> bool:
         """Whether the model names nearly every training image's class."""
-        scores = evaluator.final(model)
+        scores = evaluator.measure(model).metrics
         return min(scores["forget_accuracy"], scores["retain_accuracy"]) > MEMORISED_ACCURACY

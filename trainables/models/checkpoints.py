@@ -36,6 +36,8 @@ def write_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, fold
 class LoadError(RuntimeError):
     """A model, its configuration or its tokenizer cannot be loaded; the message is a plain sentence for the user."""
 
+    exit_code = 1
+
 
 @contextmanager
 def loading(source: Path | str) -> Iterator[None]:

@@ -56,12 +56,12 @@ TINY_VISION_RECIPE = TargetRecipe(lr=3e-3, batch_size=32, epochs=60, stop_when_m
 RESNET_RECIPE = TargetRecipe(lr=1e-3, batch_size=128, epochs=30, stop_when_memorised=False)
 
 
-def _tiny(name: str, description: str, *, recipe: TargetRecipe = TINY_RECIPE) -> ModelInfo:
+def _tiny(name: str, description: str) -> ModelInfo:
     return ModelInfo(
         name=name,
         hub_id=None,
         dataset="authors",
-        recipe=recipe,
+        recipe=TINY_RECIPE,
         batch_size=8,
         eval_batch_size=32,
         lr=1e-4,
@@ -87,16 +87,13 @@ def _whole(name: str, hub_id: str | None, description: str) -> ModelInfo:
 
 def _adapted(name: str, hub_id: str, description: str) -> ModelInfo:
     """A language model that is trained through LoRA adapters, as the paper trains those of seven billion parameters."""
-    return ModelInfo(
-        name=name,
-        hub_id=hub_id,
-        dataset="tofu",
+    return replace(
+        _whole(name, hub_id, description),
         recipe=replace(PAPER_RECIPE, lora_rank=PAPER_LORA_RANK),
         batch_size=16,
         eval_batch_size=32,
         lr=5e-5,
         lr_range=(5e-6, 5e-4),
-        description=description,
         lora_rank=PAPER_LORA_RANK,
     )
 

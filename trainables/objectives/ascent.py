@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from trainables.objectives.base import ForgetBatch, ForgetObjective
+from trainables.objectives.base import ForgetBatch, ForgetObjective, Options
 from trainables.predictions import mean_loss
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-def ascent_loss(batch: ForgetBatch, options: Mapping[str, float]) -> Tensor:
+def ascent_loss(batch: ForgetBatch, options: Options) -> Tensor:
     """``-CE_F``, the negated mean over all supervised tokens of the batch; unbounded below."""
     return -mean_loss(batch.token_nll, batch.supervised)
 

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+Options = Mapping[str, float]
+"""A value for every option that the objective declares."""
+
+
 class Reference(StrEnum):
     """What an objective needs of the target model: values precomputed once, wherever the maths allows."""
 
@@ -84,8 +88,8 @@ class ForgetObjective:
     name: str
     formula: str
     citation: str
-    loss: Callable[[ForgetBatch, Mapping[str, float]], Tensor] | None = None
-    hidden_loss: Callable[[HiddenBatch, Mapping[str, float]], Tensor] | None = None
+    loss: Callable[[ForgetBatch, Options], Tensor] | None = None
+    hidden_loss: Callable[[HiddenBatch, Options], Tensor] | None = None
     reference: Reference = Reference.NONE
     options: tuple[Field, ...] = ()
     weighting: str = "ga"

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from trainables.objectives.base import ForgetBatch, ForgetObjective, full_precision
+from trainables.objectives.base import ForgetBatch, ForgetObjective, Options, full_precision
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-def ce_u_loss(batch: ForgetBatch, options: Mapping[str, float]) -> Tensor:
+def ce_u_loss(batch: ForgetBatch, options: Options) -> Tensor:
     """``mean_tokens CE(softmax(z with the true logit at -inf), z)``, detached on the left; never below 0.
 
     Over all answer tokens. The authors' code leaves each answer's first token out by default (a footnote of theirs).

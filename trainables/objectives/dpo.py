@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from search_spaces.fields import LOG, Field
-from trainables.objectives.base import ForgetBatch, ForgetObjective, Reference
+from trainables.objectives.base import ForgetBatch, ForgetObjective, Options, Reference
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-def dpo_loss(batch: ForgetBatch, options: Mapping[str, float]) -> Tensor:
+def dpo_loss(batch: ForgetBatch, options: Options) -> Tensor:
     """``mean_i -(2/beta) log sigmoid(beta [(NLL_ref - NLL)_refusal - (NLL_ref - NLL)_forget])``, NLL per sequence.
 
     Unlearning by DPO needs a preferred answer, and the field takes a refusal (TOFU's "DPO" is this idk-DPO), so that

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from search_spaces.fields import LOG, Field
-from trainables.objectives.base import ForgetBatch, ForgetObjective, Reference
+from trainables.objectives.base import ForgetBatch, ForgetObjective, Options, Reference
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-def npo_loss(batch: ForgetBatch, options: Mapping[str, float]) -> Tensor:
+def npo_loss(batch: ForgetBatch, options: Options) -> Tensor:
     """``mean_i -(2/beta) log sigmoid(beta (NLL_i - NLL_ref_i))`` with per-sequence summed NLL (NPO, Eq. 3).
 
     Bounded below by 0; tends to gradient ascent as beta -> 0 (up to the constant ``2 log 2 / beta``).

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from search_spaces.fields import LOG, Field
-from trainables.objectives.base import ForgetObjective, HiddenBatch, Reference, full_precision
+from trainables.objectives.base import ForgetObjective, HiddenBatch, Options, Reference, full_precision
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -15,7 +14,7 @@ AUTOMATIC = -1
 _PUBLISHED_LAYER = 7
 
 
-def rmu_loss(batch: HiddenBatch, options: Mapping[str, float]) -> Tensor:
+def rmu_loss(batch: HiddenBatch, options: Options) -> Tensor:
     """``mean_tokens |h - s u|^2`` over all tokens of the sequences, question and answer, padding left out.
 
     The squared norm is summed over the hidden width, as in the paper's formula; the released code divides it, and the

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from search_spaces.fields import LOG, Field
-from trainables.objectives.base import ForgetBatch, ForgetObjective
+from trainables.objectives.base import ForgetBatch, ForgetObjective, Options
 from trainables.predictions import mean_loss
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-def satimp_loss(batch: ForgetBatch, options: Mapping[str, float]) -> Tensor:
+def satimp_loss(batch: ForgetBatch, options: Options) -> Tensor:
     """``-mean_tokens p^beta1 (1 - p)^beta2 CE``, p detached: neither forgotten nor certain tokens pull hardest."""
     nll = batch.token_nll.detach()
     # 1 - p by expm1: near-certain tokens have p = 1 - 1e-6, which 1 - exp(-nll) would round away.

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from search_spaces.fields import LINEAR, Field
-from trainables.objectives.base import ForgetBatch, ForgetObjective
+from trainables.objectives.base import ForgetBatch, ForgetObjective, Options
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-def simnpo_loss(batch: ForgetBatch, options: Mapping[str, float]) -> Tensor:
+def simnpo_loss(batch: ForgetBatch, options: Options) -> Tensor:
     """``mean_i -(2/beta) log sigmoid(beta (NLL_i / length_i - delta))``; the paper's margin gamma is ``beta delta``."""
     from torch.nn.functional import logsigmoid
 

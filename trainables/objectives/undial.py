@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from search_spaces.fields import LOG, Field
-from trainables.objectives.base import ForgetBatch, ForgetObjective, Reference, full_precision
+from trainables.objectives.base import ForgetBatch, ForgetObjective, Options, Reference, full_precision
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-def undial_loss(batch: ForgetBatch, options: Mapping[str, float]) -> Tensor:
+def undial_loss(batch: ForgetBatch, options: Options) -> Tensor:
     """``mean_tokens CE(softmax(z_ref - beta onehot(label)), z)`` over answer tokens; bounded below by that entropy.
 
     ``z_ref`` are the target's logits: each step costs one more forward pass of the forget batch, with logits but

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from search_spaces.fields import LOG, Field
-from trainables.objectives.base import ForgetBatch, ForgetObjective
+from trainables.objectives.base import ForgetBatch, ForgetObjective, Options
 from trainables.predictions import mean_loss
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-def wga_loss(batch: ForgetBatch, options: Mapping[str, float]) -> Tensor:
+def wga_loss(batch: ForgetBatch, options: Options) -> Tensor:
     """``-mean_tokens p^beta CE``, p detached: tokens already forgotten stop pulling. beta = 0 is gradient ascent."""
     weights = (-options["beta"] * batch.token_nll.detach()).exp()
     return -mean_loss(weights * batch.token_nll, batch.supervised)

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from trainables.auto_lr.guard import SafetyNet
 from trainables.auto_lr.in_run import AutoLR, Schedule
 from trainables.auto_lr.rules import RULES
 from trainables.batches import EndlessBatches, epoch_batches
@@ -29,7 +30,7 @@ from trainables.run.divergence import Diverged, check_distance, distance_columns
 from trainables.run.gradients import clip_
 from trainables.run.optimizers import make_optimizer
 from trainables.run.reports import Report, Status
-from trainables.run.run_state import load_torch_state, torch_state
+from trainables.run.run_state import load_torch_state, load_weights, torch_state
 from trainables.run.step_losses import StepLosses
 from trainables.run.tally import Tally
 from trainables.run.workspace import Workspace
@@ -108,13 +109,30 @@ class UnlearningRun:
                 fresh_batches=spec.auto_lr_probe_batches if spec.auto_lr_probe == "fresh" else 0,
                 log_forget=spec.auto_lr_log_forget,
                 landscape_points=landscape_points,
+                steps=self._steps(),
             ),
             self.model,
             self.optimizer,
             retain_loss=self.losses.retain_probe,
             forget_loss=self.losses.forget_probe,
             fresh=EndlessBatches(self._retain_lengths, spec.batch_size, f"probe:{spec.seed}"),
+            net=self._safety_net(),
             training_loss_is_probe=self.losses.retain_loss_is_probe and workspace.train_mode_is_eval_mode,
+        )
+
+    def _steps(self) -> int:
+        """The optimizer steps of the whole run."""
+        steps = self.spec.epochs * -(-len(self._forget_lengths) // self.spec.batch_size)
+        return steps if self.spec.max_steps is None else min(steps, self.spec.max_steps)
+
+    def _safety_net(self) -> SafetyNet:
+        """A fixed sample of the retain set, as large as a probe, and how to go back to weights at which it was good."""
+        spec = self.spec
+        sample = EndlessBatches(self._retain_lengths, spec.batch_size, f"sample:{spec.seed}")
+        return SafetyNet(
+            self.losses.retain_sample([sample[number] for number in range(spec.auto_lr_probe_batches)]),
+            save=partial(torch_state, self.model, self.optimizer),
+            restore=partial(load_weights, model=self.model, optimizer=self.optimizer),
         )
 
     def __iter__(self) -> Iterator[Report]:
@@ -160,6 +178,9 @@ class UnlearningRun:
                     self._count_padding(forget, retain)
                     measured.append(columns)
                 self.epoch = _whole(self.epoch + sum(len(forget) for forget, _ in batches) / len(self._forget_lengths))
+                done = self.epoch >= spec.epochs or (spec.max_steps is not None and self.step >= spec.max_steps)
+                if done:
+                    self.auto_lr.conclude(self.step)
                 training = _means(measured) | self._learning_rate_columns()
             with self._tally.timed("eval_seconds"):
                 losses = self._evaluator.losses(self.model)  # L_F and L_R on the fixed evaluation sets
@@ -167,7 +188,7 @@ class UnlearningRun:
         except Diverged as error:
             self._done = True
             return self._report(training, status=Status.DIVERGED, error=str(error))
-        self._done = self.epoch >= spec.epochs or (spec.max_steps is not None and self.step >= spec.max_steps)
+        self._done = done
         due = self._done or (spec.metrics_every is not None and self.epoch % spec.metrics_every == 0)
         final = self._measure() if due else {}
         return self._report(training, final=final, status=Status.FINISHED if self._done else None)

@@ -24,6 +24,14 @@ def torch_state(model: torch.nn.Module, optimizer: Optimizer) -> dict[str, Any]:
 
 def load_torch_state(state: Mapping[str, Any], model: torch.nn.Module, optimizer: Optimizer) -> None:
     """Put everything back where :func:`torch_state` found it; the state itself is only copied from."""
+    load_weights(state, model, optimizer)
+    torch.set_rng_state(state["rng"])
+    if state["cuda_rng"]:
+        torch.cuda.set_rng_state(state["cuda_rng"][0])
+
+
+def load_weights(state: Mapping[str, Any], model: torch.nn.Module, optimizer: Optimizer) -> None:
+    """Put back all but the generators: weights, buffers, the optimizer's state."""
     trained = [part for part in model.parameters() if part.requires_grad]
     with torch.no_grad():
         for part, value in zip(trained, state["parameters"], strict=True):
@@ -31,9 +39,6 @@ def load_torch_state(state: Mapping[str, Any], model: torch.nn.Module, optimizer
         for buffer, value in zip(model.buffers(), state["buffers"], strict=True):
             buffer.copy_(value)
     optimizer.load_state_dict(_host_copies(state["optimizer"]))  # it would keep the tensors it is given
-    torch.set_rng_state(state["rng"])
-    if state["cuda_rng"]:
-        torch.cuda.set_rng_state(state["cuda_rng"][0])
 
 
 def _host_copies(values: Any) -> Any:

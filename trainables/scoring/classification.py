@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
+
 from trainables.data.images import ImageData, ImageSet
-from trainables.metrics.losses import SetLosses
+from trainables.metrics.losses import ItemLosses, SetLosses
 from trainables.metrics.registry import LOSS_METRICS
 from trainables.scoring.choice import metrics_of
 from trainables.scoring.measured import ItemLog, Measured, values_of
@@ -64,15 +66,14 @@ class ClassificationEvaluator:
         self._score = partial(score, processor=processor, batch_size=batch_size, device=device)
 
     def losses(self, model: PreTrainedModel) -> dict[str, float]:
-        """Mean cross-entropy on the whole forget set and on the retain sample, and the capped forget loss."""
+        """Mean cross-entropy on the whole forget set, also with each image capped, and on the retain sample."""
         scores = self._scores(model, {})
         self._last = {part: scores.images[part] for part in ("forget", "retain")}
-        forget, retain = ((nll.tolist(), [1] * len(nll)) for nll, _ in self._last.values())
+        forget, retain = (
+            ItemLosses(nll.numpy(), nll.clamp(max=self.random_guess).numpy(), np.ones(len(nll)))
+            for nll, _ in self._last.values()
+        )
         return values_of(LOSS_METRICS, SetLosses(forget, retain, self.random_guess))
-
-    def final(self, model: PreTrainedModel) -> dict[str, float]:
-        """Accuracies on the forget set, the retain sample, and held-out images of the retained classes if any."""
-        return dict(self.measure(model).metrics)
 
     def measure(
         self,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from trainables.data.examples import UnlearningData
-from trainables.metrics.losses import SetLosses
+from trainables.metrics.losses import ItemLosses, SetLosses
 from trainables.metrics.registry import LOSS_METRICS
 from trainables.scoring.choice import metrics_of
 from trainables.scoring.evaluation_sets import EvaluationSets
@@ -20,8 +20,6 @@ from trainables.text.tokens import QUESTION_ANSWER
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
-    from trainables.metrics.items import Array
 
 
 class Evaluator:
@@ -47,19 +45,15 @@ class Evaluator:
             tokenizer=tokenizer, max_length=max_length, batch_size=batch_size, device=device, template=template
         )
         self._sets = EvaluationSets(data, self._scorer)
-        self._last: dict[str, tuple[Array, Array]] = {}
+        self._last: dict[str, ItemLosses] = {}
 
     def losses(self, model: PreTrainedModel) -> dict[str, float]:
-        """Token-mean cross-entropy on the whole forget set and on the retain sample, and the capped forget loss."""
+        """Token-mean cross-entropy on the whole forget set, also with each token capped, and on the retain sample."""
         scores = self.scores(model)
         self._last = {part: scores.answers[part] for part in ("trained", "retain")}
         if self._data.judged_as_trained:
             self._last["forget"] = self._last["trained"]
         return values_of(LOSS_METRICS, SetLosses(self._last["trained"], self._last["retain"], self.random_guess))
-
-    def final(self, model: PreTrainedModel) -> dict[str, float]:
-        """The default metrics of a finished model, as far as the data give them; docs/metrics.md has their formulas."""
-        return dict(self.measure(model).metrics)
 
     def measure(
         self,

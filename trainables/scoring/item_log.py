@@ -50,7 +50,7 @@ def write_item_log(path: Path, log: Mapping[str, object]) -> None:
 def _answer_columns(scores: ModelScores, part: str) -> dict[str, object]:
     columns: dict[str, object] = {}
     if part in scores.answers:
-        totals, counts = scores.answers[part]
+        totals, _, counts = scores.answers[part]
         columns |= {"avg_gt_loss": _column(totals / counts), "gt_loss": _column(totals)}
         columns["num_token_gt"] = _column(counts.astype(int))
     if part in scores.said:

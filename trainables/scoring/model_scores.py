@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from trainables.metrics.losses import ItemLosses
 from trainables.metrics.membership import MIN_K_ATTACK
 from trainables.metrics.rouge import rouge_l_recall
 from trainables.metrics.truth_ratio import log_truth_ratio, truth_ratio
@@ -74,7 +75,7 @@ class ModelScores:
     """Per-item values of ``model`` by evaluation set. The model must not change while they are asked for.
 
     Attributes:
-        answers: summed NLL of each answer (nats) and its number of tokens, each ``(n,)``; ``known`` are found before.
+        answers: the losses of each answer; ``known`` are found before.
         choices: losses of paraphrased and perturbed answers.
         said: each greedy answer, at most as long as the longest reference, and its ROUGE-L recall ``(n,)``.
         said_to_prompts: by metric the same of the greedy continuations of the data set's own prompts.
@@ -89,7 +90,7 @@ class ModelScores:
         scorer: TextScorer,
         *,
         retain: RetainValues | None = None,
-        known: Mapping[str, tuple[Array, Array]] | None = None,
+        known: Mapping[str, ItemLosses] | None = None,
     ) -> None:
         # These close over no ``self``: a circle would keep the model in memory until it is collected.
         generating = _Stopwatch()
@@ -97,8 +98,7 @@ class ModelScores:
         def choices(part: str) -> ChoiceLosses:
             ends = np.cumsum(sets.choices[part].sizes)[:-1]
             found = scorer.nll(model, sets.choices[part].sequences)
-            totals, counts = (tuple(np.split(values, ends)) for values in found)
-            return ChoiceLosses(totals, counts)
+            return ChoiceLosses(tuple(np.split(found.totals, ends)), tuple(np.split(found.counts, ends)))
 
         def said(part: str) -> tuple[list[str], Array]:
             asked = sets.questions[part]
@@ -130,8 +130,7 @@ class ModelScores:
 
     def losses(self, part: str) -> Array:
         """Loss of each answer, nats per token, ``(n,)``."""
-        totals, counts = self.answers[part]
-        return totals / counts
+        return self.answers[part].totals / self.answers[part].counts
 
     def recalls(self, part: str, *, prompts: str | None = None) -> Array:
         """ROUGE-L recall of each greedy answer, ``(n,)``.

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from trainables.data.examples import Example
+from trainables.metrics.losses import ItemLosses
 from trainables.text.generation import generate_greedy
 from trainables.text.losses import sequence_nll
 from trainables.text.token_scores import TokenScores, token_scores
@@ -17,8 +16,6 @@ from trainables.text.tokens import QUESTION_ANSWER, Tokens, encode, encode_examp
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
-    from trainables.metrics.items import Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,12 +45,10 @@ class TextScorer:
         texts: list[str] = self.tokenizer.batch_decode(sequences, skip_special_tokens=True)
         return texts
 
-    def nll(self, model: PreTrainedModel, sequences: Sequence[Tokens]) -> tuple[Array, Array]:
-        """Summed NLL of each sequence's supervised tokens (nats) and their number, each ``(n,)``."""
+    def nll(self, model: PreTrainedModel, sequences: Sequence[Tokens]) -> ItemLosses:
+        """The losses of each sequence."""
         padding = pad_id(self.tokenizer)
-        found = sequence_nll(model, sequences, pad_id=padding, batch_size=self.batch_size, device=self.device)
-        totals, counts = (np.asarray(values, dtype=np.float64) for values in found)
-        return totals, counts
+        return sequence_nll(model, sequences, pad_id=padding, batch_size=self.batch_size, device=self.device)
 
     def tokens(self, model: PreTrainedModel, sequences: Sequence[Tokens]) -> list[TokenScores]:
         """What the model says of each supervised token of each sequence."""

@@ -13,7 +13,7 @@ from typing import Any
 from search_spaces.durable import write_whole
 from trainables.target.finetune import TargetError
 
-FORMAT = 2
+FORMAT = 3
 """Part of every cache key: raised when the recipe's meaning or the cached files change."""
 
 

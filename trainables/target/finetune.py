@@ -33,6 +33,8 @@ class Progress:
 class TargetError(RuntimeError):
     """The target could not be made; the message is a plain sentence for the user."""
 
+    exit_code = 1
+
 
 def finetune(
     model: PreTrainedModel,

@@ -73,7 +73,7 @@ def prepare_target(
         reference, _ = problem.modality.nll(
             model, forget, processor=processor, batch_size=problem.batch_size, device=device
         )
-        return {"baseline": evaluator.losses(model) | evaluator.final(model), "reference_nll": reference}
+        return {"baseline": {**evaluator.losses(model), **evaluator.measure(model).metrics}, "reference_nll": reference}
 
     def chosen_metrics() -> dict[str, float]:
         model, _, evaluator = loaded()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from trainables.batches import sorted_batches
+from trainables.metrics.losses import ItemLosses
 from trainables.predictions import Predictions, scoring
 from trainables.text.tokens import IGNORED, Batch, Tokens, collate
 
@@ -50,15 +52,17 @@ def _keeps_logits(forward: Callable[..., object]) -> bool:
 
 def sequence_nll(
     model: PreTrainedModel, sequences: Sequence[Tokens], *, pad_id: int, batch_size: int, device: torch.device | str
-) -> tuple[list[float], list[int]]:
-    """Per sequence, in order: the summed NLL of its supervised tokens (nats) and their count; in eval mode."""
-    totals = [0.0] * len(sequences)
-    counts = [0] * len(sequences)
+) -> ItemLosses:
+    """The losses of each sequence, in order; the cap is ``ln|V|``, with ``|V|`` the model's logits; in eval mode."""
+    import numpy as np
+    import torch
+
+    found = np.zeros((3, len(sequences)))
     with scoring(model):
         for indices in sorted_batches([len(item) for item in sequences], batch_size):
             predicted = predict(model, collate(sequences, indices, pad_id=pad_id, device=device))
-            sums = predicted.nll.double().sum(dim=1).tolist()
-            numbers = predicted.supervised.sum(dim=1).tolist()
-            for index, total, number in zip(indices, sums, numbers, strict=True):
-                totals[index], counts[index] = total, number
-    return totals, counts
+            nll = predicted.nll.double()
+            capped = nll.clamp(max=math.log(predicted.logits.shape[-1]))
+            sums = torch.stack([nll.sum(dim=1), capped.sum(dim=1), predicted.supervised.sum(dim=1)])
+            found[:, indices] = sums.cpu().numpy()
+    return ItemLosses(*found)

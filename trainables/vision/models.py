@@ -28,23 +28,23 @@ INPUT_SIDE = {"tiny-resnet": 32, "resnet-50": 128}
 a ResNet-50 sees CIFAR's own 32 x 32 positions and the last one 4 x 4."""
 
 
-def base_classifier(name: str, source: Path | str | None, data: ImageData) -> tuple[PreTrainedModel, ImageProcessor]:
+def base_classifier(name: str, folder: Path | str | None, data: ImageData) -> tuple[PreTrainedModel, ImageProcessor]:
     """What the target of ``data`` is trained from: the architecture called ``name`` with random weights, or the
-    classifier in the folder ``source`` with a new head where its own has other classes.
+    classifier in ``folder`` with a new head where its own has other classes.
 
     Raises:
-        LoadError: ``source`` cannot be loaded, or takes images of another kind.
+        LoadError: ``folder`` cannot be loaded, or takes images of another kind.
     """
     images = data.source
-    labels = _label_names(images)
-    if source is None:
+    labels = dict(enumerate(images.classes))
+    if folder is None:
         model = make_resnet(name, channels=images.pixels.shape[-1], labels=labels)
     else:
-        model = load_classifier(source, labels=labels)
+        model = load_classifier(folder, labels=labels)
     channels = int(getattr(model.config, "num_channels", 3))
     if images.pixels.shape[-1] not in (1, channels):
         raise LoadError(
-            f"{source}: the model takes images of {channels} channels, and {data.name} has {images.pixels.shape[-1]}"
+            f"{folder}: the model takes images of {channels} channels, and {data.name} has {images.pixels.shape[-1]}"
         )
     return model, processor_for(images, side=INPUT_SIDE.get(name, INPUT_SIDE["resnet-50"]), channels=channels)
 
@@ -97,7 +97,3 @@ def load_classifier(folder: Path | str, *, labels: dict[int, str] | None = None)
         return AutoModelForImageClassification.from_pretrained(
             folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False, **head
         )
-
-
-def _label_names(images: LabelledImages) -> dict[int, str]:
-    return dict(enumerate(images.classes))

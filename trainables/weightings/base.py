@@ -28,6 +28,9 @@ Gradient = list["Tensor | None"]
 State = Mapping[str, float]
 """What a weighting remembers between steps: JSON-able, replaced and never mutated."""
 
+Options = Mapping[str, float]
+"""A value for every option that the method declares."""
+
 
 class Needs(StrEnum):
     """What must be known before the weights are: it decides how many backward passes a step takes."""
@@ -104,10 +107,8 @@ class Weights:
         return Weights(self.retain / total, self.forget / total) if total > 0 else self
 
 
-WeighFunction = Callable[[Losses, Gramian | None, State, Mapping[str, float]], tuple[Weights, State]]
-
-
-CombineFunction = Callable[[Gradient, Gradient, State, Mapping[str, float]], tuple[Gradient, State]]
+WeighFunction = Callable[[Losses, Gramian | None, State, Options], tuple[Weights, State]]
+CombineFunction = Callable[[Gradient, Gradient, State, Options], tuple[Gradient, State]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +139,7 @@ def require_gramian(gramian: Gramian | None) -> Gramian:
     return gramian
 
 
-def no_weights(
-    losses: Losses, gramian: Gramian | None, state: State, options: Mapping[str, float]
-) -> tuple[Weights, State]:
+def no_weights(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
     """The ``weigh`` of a method that acts on the gradients themselves: raises ValueError."""
     raise ValueError("this method combines the gradients element by element and has no weights")
 
@@ -148,9 +147,4 @@ def no_weights(
 def of_gramian(weights: Callable[[Gramian], Weights]) -> WeighFunction:
     """The ``weigh`` of a method that is a function of the Gramian alone: the state is handed back as it came."""
 
-    def weigh(
-        losses: Losses, gramian: Gramian | None, state: State, options: Mapping[str, float]
-    ) -> tuple[Weights, State]:
-        return weights(require_gramian(gramian)), state
-
-    return weigh
+    return lambda losses, gramian, state, options: (weights(require_gramian(gramian)), state)

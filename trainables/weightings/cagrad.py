@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 from search_spaces.fields import LINEAR, Field
-from trainables.weightings.base import Gramian, Losses, Needs, State, Weighting, Weights, require_gramian
+from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights, require_gramian
 
 
 def weights(gramian: Gramian, alpha: float) -> Weights:
@@ -53,7 +52,7 @@ def weights(gramian: Gramian, alpha: float) -> Weights:
     return Weights(0.5, 0.5 + alpha * g0 / y)
 
 
-def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Mapping[str, float]) -> tuple[Weights, State]:
+def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
     """:func:`weights` with the option ``alpha`` (the paper's c)."""
     return weights(require_gramian(gramian), options["alpha"]), state
 

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from trainables.weightings.base import Gramian, Losses, Needs, State, Weighting, Weights
-
-
-def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Mapping[str, float]) -> tuple[Weights, State]:
-    """``(0, 1)`` always: the retain set is never looked at."""
-    return Weights(0.0, 1.0), state
-
+from trainables.weightings.base import Needs, Weighting, Weights
 
 WEIGHTING = Weighting(
     name="ga",
     formula="(0, 1)",
     needs=Needs.FORGET_ONLY,
-    weigh=weigh,
+    weigh=lambda losses, gramian, state, options: (Weights(0.0, 1.0), state),
     citation="Jang et al., Knowledge Unlearning for Mitigating Privacy Risks in Language Models, "
     "ACL 2023 (arXiv:2210.01504)",
 )

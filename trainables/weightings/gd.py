@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from trainables.weightings.base import Gramian, Losses, Needs, State, Weighting, Weights
-
-
-def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Mapping[str, float]) -> tuple[Weights, State]:
-    """``(1, 0)`` always: the forget set is never looked at."""
-    return Weights(1.0, 0.0), state
-
+from trainables.weightings.base import Needs, Weighting, Weights
 
 WEIGHTING = Weighting(
     name="gd",
     formula="(1, 0)",
     needs=Needs.RETAIN_ONLY,
-    weigh=weigh,
+    weigh=lambda losses, gramian, state, options: (Weights(1.0, 0.0), state),
     citation="Golatkar et al., Eternal Sunshine of the Spotless Net: Selective Forgetting in Deep Networks, "
     "CVPR 2020 (arXiv:1911.04933), its fine-tuning baseline",
 )

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from search_spaces.fields import LOG_TO_ONE, Field
-from trainables.weightings.base import Gramian, Losses, Needs, State, Weighting, Weights
+from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights
 
 
-def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Mapping[str, float]) -> tuple[Weights, State]:
+def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
     """``(c, 1 - c)`` with the option ``c``: static linear scalarization, GDiff-0.9, GDiff-0.5, GDiff-0.1, ...
 
     At c = 1 and c = 0 both batches still run, so that history has both losses and batch statistics and dropout's draws

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from search_spaces.fields import LINEAR, Field
-from trainables.weightings.base import Gradient, Needs, State, Weighting, no_weights
+from trainables.weightings.base import Gradient, Needs, Options, State, Weighting, no_weights
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,7 +34,7 @@ def drop_signs(g_r: Tensor, g_f: Tensor, draws: Tensor, leak: float) -> Tensor:
     return kept(g_r) + kept(g_f)
 
 
-def combine(retain: Gradient, forget: Gradient, state: State, options: Mapping[str, float]) -> tuple[Gradient, State]:
+def combine(retain: Gradient, forget: Gradient, state: State, options: Options) -> tuple[Gradient, State]:
     """The direction of the step, one entry per parameter; None where both gradients are None.
 
     Published for the gradients by a shared activation; here, as in torchjd, it acts on the gradients of the parameters.

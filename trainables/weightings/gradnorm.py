@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from search_spaces.fields import LINEAR, Field
-from trainables.weightings.base import Gramian, Losses, Needs, State, Weighting, Weights, require_gramian
+from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights, require_gramian
 
 _RATIO_LOW, _RATIO_HIGH = 1e-6, 1e6
 """Bounds of a loss ratio, so that a loss that reaches zero or changes sign leaves the relative rates defined."""
@@ -53,7 +51,7 @@ def _init(seed: int) -> State:
     return {"w_r": 1.0, "w_f": 1.0}
 
 
-def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Mapping[str, float]) -> tuple[Weights, State]:
+def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
     """The weights in the state; the new state has them one descent step on L_GN later, rescaled to sum to 2.
 
     The state holds ``w_r``, ``w_f`` and, once seen, the first losses that are not 0, ``first_r`` and ``first_f`` (a

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 from search_spaces.fields import LOG, Field
-from trainables.weightings.base import Gramian, Losses, Needs, State, Weighting, Weights, require_gramian
+from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights, require_gramian
 
 _MOST_SIMILAR = 1.0 - 1e-12
 """Reaching a target of exactly 1 from a lower similarity takes an infinite weight; this one takes at most 7e5."""
 
 
-def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Mapping[str, float]) -> tuple[Weights, State]:
+def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
     """Where the cosine s of the gradients is below its target t, each is given the similarity t; then they are summed.
 
     ``g_i + (|g_i|/|g_j|) (t sqrt(1-s^2) - s sqrt(1-t^2))/sqrt(1-t^2) g_j`` has cosine t with ``g_j``. With the bracket

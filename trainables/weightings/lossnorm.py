@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 
-from trainables.weightings.base import Gramian, Losses, Needs, State, Weighting, Weights
+from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights
 
 
 def _inverse(loss: float) -> float:
@@ -13,7 +12,7 @@ def _inverse(loss: float) -> float:
     return 0.0 if magnitude < sys.float_info.min else 1.0 / magnitude  # 1/subnormal overflows
 
 
-def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Mapping[str, float]) -> tuple[Weights, State]:
+def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
     """``(1/|l_r|, 1/|l_f|)``: the direction does not change when either loss is rescaled.
 
     A loss of zero (below 2.2e-308) gets weight 0: a cross-entropy or a divergence of zero is at its minimum and has no

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from trainables.weightings.base import Gramian, Losses, Needs, State, Weighting, Weights, require_gramian
+from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights, require_gramian
 
 
 def _init(seed: int) -> State:
     return {"violations": 0}
 
 
-def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Mapping[str, float]) -> tuple[Weights, State]:
+def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
     """``(1 - g_r.g_f/rho^2, 1)``: the forget gradient is projected onto the normal plane of the retain gradient.
 
     Not PCGrad: the published method projects both gradients, and only when they conflict. Here ``w_r`` is negative

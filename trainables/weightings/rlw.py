@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping
 
-from trainables.weightings.base import Gramian, Losses, Needs, State, Weighting, Weights
+from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights
 
 
 def _init(seed: int) -> State:
     return {"seed": seed, "step": 0}
 
 
-def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Mapping[str, float]) -> tuple[Weights, State]:
+def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
     """The softmax of two N(0, 1) draws.
 
     The draws of a step depend on (seed, step) alone, so that two numbers are the whole state and a resumed run draws

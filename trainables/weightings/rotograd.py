@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 from search_spaces.fields import LOG, Field
 from trainables.weightings import rotograd_scale
-from trainables.weightings.base import Gramian, Losses, Needs, State, Weighting, Weights, require_gramian
+from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights, require_gramian
 
 _NO_PLANE = 1e-6
 """Sine of the angle below which the two gradients are parallel or opposed and span no plane to turn in."""
 
 
-def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Mapping[str, float]) -> tuple[Weights, State]:
+def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
     """``d = C (u_r + R u_f)``: ``u_i`` are unit gradients, ``R`` turns ``u_f`` by ``theta`` towards ``u_r``.
 
     RotoGrad's own: the common length ``C`` (:mod:`trainables.weightings.rotograd_scale`); a rotation per task, the

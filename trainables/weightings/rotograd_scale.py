@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from trainables.weightings.base import Gramian, Losses, Needs, State, Weighting, Weights, require_gramian
+from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights, require_gramian
 
 
-def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Mapping[str, float]) -> tuple[Weights, State]:
+def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
     """``(C/rho, C/phi)`` with ``C = sum alpha_i n_i`` and ``alpha_i = (n_i/n_i(0)) / sum_j (n_j/n_j(0))``, n the norms.
 
     The paper's section on gradient magnitudes, with the gradients by the parameters where it has those by a shared

@@ -132,7 +132,6 @@ def test_the_anytime_curve_charges_every_trial_and_credits_only_finished_ones(ma
     assert curve.seconds.tolist() == [10.0, 15.0, 16.0, 20.0, 20.0]
     # Bounds 0 and 8: (4, 4) dominates half by half.
     assert curve.hypervolume.tolist() == [0.25, 0.25, 0.25, 0.5, 0.5]
-    assert curve.untimed == ("00004",)
 
 
 def test_an_empty_table_has_an_empty_curve(make_sweep) -> None:  # type: ignore[no-untyped-def]

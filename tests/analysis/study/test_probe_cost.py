@@ -9,13 +9,16 @@ import pandas as pd
 import pytest
 
 from analysis.study.lr_study import read_study
-from analysis.study.probe_cost import PROBES, probe_runs, with_probes
+from analysis.study.probe_cost import PROBES, STEP_PASSES, probe_runs, with_probes, with_step_passes
 from analysis.study.tuning_curve import PROBE_CHARGE
 from analysis.study.verdict import verdicts_data
+from analysis.tables.columns import Columns
 from analysis.tables.trial_table import TrialTable
 
 Row = dict[str, object]
-PAPER = {"status": "finished", "steps": 30, "auto_lr_every": 10, "auto_lr_start": 1, "auto_lr_probe": "same"}
+PAPER = {"status": "finished", "steps": 30, "auto_lr_every": 10, "auto_lr_start": 1, "auto_lr_probe": "same"} | {
+    STEP_PASSES: 6.0
+}
 SEARCH = PAPER | {"auto_lr_probe": "fresh", "auto_lr_probe_batches": 4}
 
 
@@ -29,12 +32,14 @@ SEARCH = PAPER | {"auto_lr_probe": "fresh", "auto_lr_probe_batches": 4}
         (SEARCH, 1 + 3 * 3 * 4 / 180),
         (SEARCH | {PROBES: 14.0}, 1 + (14 + 3) * 4 / 180),
         (SEARCH | {PROBES: float("nan")}, 1.2),
+        (SEARCH | {STEP_PASSES: 3.0}, 1.4),  # gradient ascent: a probe is a third of a step, not a sixth
+        (SEARCH | {STEP_PASSES: float("nan")}, 1.4),  # not known: rather too much than too little
         (SEARCH | {"status": "diverged"}, None),
         (SEARCH | {"auto_lr_every": ""}, None),
         (SEARCH | {"steps": float("nan")}, None),
     ],
 )
-def test_the_cost_is_the_forward_passes_of_the_probes_over_six_a_step(fields: Row, runs: float | None) -> None:
+def test_the_cost_is_the_forward_passes_of_the_probes_over_those_of_a_step(fields: Row, runs: float | None) -> None:
     assert probe_runs(pd.Series(fields, dtype=object)) == (None if runs is None else pytest.approx(runs, abs=5e-4))
 
 
@@ -46,6 +51,19 @@ def test_the_probes_of_a_trial_are_counted_once_also_after_a_restart(
     counted = with_probes(table, updates)
     assert counted.trials[PROBES].tolist() == pytest.approx([6, float("nan")], nan_ok=True)
     assert with_probes(table, updates.drop(columns="probes")) is table
+
+
+def test_a_step_reads_the_batches_whose_training_loss_its_method_reports() -> None:
+    trials = pd.DataFrame({"trial_id": ["both", "ascent", "silent"]})
+    history = pd.DataFrame(
+        {
+            "trial_id": ["both", "both", "ascent"],
+            "train_forget_loss": [1.0, 2.0, 1.0],
+            "train_retain_loss": [1.0, 2.0, None],
+        }
+    )
+    found = with_step_passes(TrialTable(trials, history, Columns())).trials[STEP_PASSES].tolist()
+    assert found == pytest.approx([6.0, 3.0, float("nan")], nan_ok=True)
 
 
 @pytest.mark.parametrize(("seconds", "charge"), [((9.0, 10.0), (1.75, False)), ((20.0, 10.0), (2.0, True))])
@@ -66,6 +84,9 @@ def test_a_study_reads_the_log_and_charges_the_probes_at_least(
     columns = [*(name for name in rows[0] if name not in fields), *fields]
     order = sorted(columns, key=lambda name: name not in {*fields, "trial_id", "spec_hash"})
     pd.DataFrame(rows)[order].assign(error="").to_csv(out / "trials.csv", index=False)
+    pd.DataFrame(
+        [{"trial_id": name, "step": 10, "train_forget_loss": 1, "train_retain_loss": 1} for name in ("00000", "00001")]
+    ).to_csv(out / "history.csv", index=False)
     (out / "auto_lr.csv").write_text("trial_id,step,probes\n00000,1,20\n00000,11,12\n00000,21,10\n")
     (verdict,) = read_study([out]).verdicts
     assert (verdict.charge, verdict.charge_measured) == charge

@@ -20,7 +20,7 @@ def _file(tmp_path: Path, text: str | bytes) -> Path:
 def test_a_table_that_is_not_there_yet_has_no_rows(tmp_path: Path, text: str | None) -> None:
     path = tmp_path / "trials.csv" if text is None else _file(tmp_path, text)
     content = read_rows(path, required=["trial_id"])
-    assert (content.columns, content.rows, content.torn) == ((), (), text == "trial_id,sta")
+    assert (content.columns, content.rows, content.torn) == (("trial_id",), (), text == "trial_id,sta")
 
 
 def test_rows_keep_their_text_and_know_their_lines(tmp_path: Path) -> None:

@@ -118,9 +118,7 @@ def test_merged_sweeps_keep_trials_with_equal_ids_apart(make_sweep: MakeSweep, t
     second = make_sweep([trial("0", 2.0, 0.2)], [report("0", 10, 2.0, 0.2)], name="second")
     merged = TrialTable.merge([TrialTable.read(first, sweep="a"), TrialTable.read(second, sweep="b")])
     assert merged.trials[["sweep", "trial_id", "forget_loss"]].to_numpy().tolist() == [["a", "0", 1.0], ["b", "0", 2.0]]
-    assert merged.history_of("0", sweep="b")["forget_loss"].tolist() == [2.0]
-    with pytest.raises(AnalysisError, match="in the sweeps a, b: say which"):
-        merged.history_of("0")
+    assert merged.history[["sweep", "forget_loss"]].to_numpy().tolist() == [["a", 1.0], ["b", 2.0]]
 
 
 def test_two_sweeps_of_one_name_do_not_merge(make_sweep: MakeSweep, trial: MakeRow) -> None:

@@ -134,7 +134,7 @@ def test_a_record_is_all_that_a_metric_needs(run: Callable[..., Any]) -> None:
 
 def test_two_metrics_of_one_name_are_refused(run: Callable[..., Any]) -> None:
     done = run("import trainables.metrics.registry", brevity=ONE.replace('"evenness"', '"verbmem"'))
-    assert "two metrics have one name: verbmem; rename one of them" in done.stderr
+    assert "two entries have one name: verbmem; rename one of them" in done.stderr
 
 
 def test_a_metric_called_as_another_column_is_refused(run: Callable[..., Any]) -> None:

@@ -62,13 +62,13 @@ def twin(request: pytest.FixtureRequest, tiny_data: UnlearningData, tmp_path_fac
     folder = tmp_path_factory.mktemp(name) / "target"
     save_model(model, tokenizer, folder)
     sequences = encode_examples(tokenizer, tiny_data.full, max_length=64)
-    reference, _ = sequence_nll(
+    reference = sequence_nll(
         model,
         encode_examples(tokenizer, tiny_data.forget, max_length=64),
         pad_id=int(tokenizer.pad_token_id),
         batch_size=8,
         device="cpu",
-    )
+    ).totals.tolist()
     target = Target("0123456789abcdef", str(folder), tiny_data, VOCABULARY, {}, tuple(reference))
     return Twin(name, model, tokenizer, sequences, Workspace(target, device="cpu"))
 
@@ -118,12 +118,12 @@ def test_padding_on_the_right_changes_no_loss(twin: Twin, exact_nll: Callable[..
     lengths = {len(item) for item in twin.sequences}
     assert len(lengths) > 2
     with torch.no_grad():
-        totals, _ = sequence_nll(twin.model, twin.sequences, pad_id=twin.pad_id, batch_size=16, device="cpu")
-        alone, _ = sequence_nll(twin.model, twin.sequences, pad_id=twin.pad_id, batch_size=1, device="cpu")
+        totals, _, _ = sequence_nll(twin.model, twin.sequences, pad_id=twin.pad_id, batch_size=16, device="cpu")
+        alone, _, _ = sequence_nll(twin.model, twin.sequences, pad_id=twin.pad_id, batch_size=1, device="cpu")
     exact = [exact_nll(twin.model, item) for item in twin.sequences]
     counts = torch.tensor([len(item) for item in exact])
     torch.testing.assert_close(torch.tensor(totals) / counts, torch.tensor(alone) / counts, rtol=0, atol=1e-5)
-    per_token = torch.tensor([float(item.mean()) for item in exact])
+    per_token = torch.tensor([float(item.mean()) for item in exact], dtype=torch.float64)
     torch.testing.assert_close(torch.tensor(totals) / counts, per_token, rtol=0, atol=1e-5)
 
 

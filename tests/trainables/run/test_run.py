@@ -201,7 +201,7 @@ def test_the_last_report_is_that_of_the_model_handed_over(workspace: Workspace, 
     last = finish(run)[-1]
     evaluator = workspace.evaluator(max_length=64, batch_size=32)
     assert evaluator.losses(run.model) == last.losses
-    assert evaluator.final(run.model) == last.final
+    assert evaluator.measure(run.model).metrics == last.final
 
 
 @pytest.mark.parametrize(

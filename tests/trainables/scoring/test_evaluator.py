@@ -37,20 +37,32 @@ def test_losses_are_means_over_tokens_in_float64(
     assert tuple(found) == LOSS_METRICS
     assert found["forget_loss"] == pytest.approx(mean(tiny_data.forget), rel=1e-5)
     assert found["retain_loss"] == pytest.approx(mean(tiny_data.retain), rel=1e-5)
+
+
+def test_where_no_token_is_above_a_random_guess_the_capped_loss_is_the_loss(
+    known_network: PhiForCausalLM, tokenizer: Any, tiny_data: UnlearningData
+) -> None:
+    found = _evaluator(tiny_data, tokenizer).losses(known_network)
     assert found["forget_loss_capped"] == found["forget_loss"]
 
 
-def test_the_forget_loss_is_capped_at_a_random_guess(
-    known_network: PhiForCausalLM, make_network: Any, tokenizer: Any, tiny_data: UnlearningData
+@pytest.mark.parametrize("scale", [1.0, 200.0, 1e6])
+def test_every_token_of_the_forget_set_counts_for_at_most_a_random_guess(
+    make_network: Any, tokenizer: Any, tiny_data: UnlearningData, exact_nll: Any, scale: float
 ) -> None:
+    """Against every token's loss in float64: the mean is far above the guess, and what is still known is seen."""
     ruined = make_network(seed=2)
     with torch.no_grad():
-        ruined.lm_head.weight.mul_(200.0)
+        ruined.lm_head.weight.mul_(scale)
+        ruined.lm_head.bias[tokenizer.eos_token_id] = 1e8 if scale > 1 else 0.0
     evaluator = _evaluator(tiny_data, tokenizer)
-    found = evaluator.losses(ruined)
-    assert evaluator.random_guess == pytest.approx(math.log(len(tokenizer)))
-    assert found["forget_loss"] > 2 * evaluator.random_guess
-    assert found["forget_loss_capped"] == evaluator.random_guess
+    found, guess = evaluator.losses(ruined), evaluator.random_guess
+    assert guess == pytest.approx(math.log(len(tokenizer)))
+    each = torch.cat([exact_nll(ruined, item) for item in encode_examples(tokenizer, tiny_data.forget, max_length=64)])
+    assert found["forget_loss"] == pytest.approx(float(each.mean()), rel=1e-5)
+    assert found["forget_loss_capped"] == pytest.approx(float(each.clamp(max=guess).mean()), rel=1e-5)
+    if scale > 1:
+        assert found["forget_loss"] > 2 * guess > 2 * found["forget_loss_capped"]
 
 
 def test_losses_that_are_not_finite_are_nan_and_never_the_cap(
@@ -85,7 +97,7 @@ def test_verbmem_and_utility_are_the_mean_rouge_of_greedy_answers(
         return float(np.mean([scorer.score(example.answer, said)["rougeL"].recall for example, said in pairs]))
 
     evaluator = _evaluator(tiny_data, tokenizer)
-    found = evaluator.final(half_known)
+    found = evaluator.measure(half_known).metrics
     assert found["verbmem"] == pytest.approx(mean_recall(tiny_data.forget), rel=1e-12)
     assert found["utility"] == pytest.approx(mean_recall(tiny_data.retain), rel=1e-12)
     assert 0.2 < found["verbmem"] < 1.0 > found["utility"]
@@ -109,7 +121,7 @@ def test_truth_ratios_compare_the_paraphrase_with_the_wrong_answers(
             for example in examples
         ]
 
-    found = _evaluator(tiny_data, tokenizer).final(half_known)
+    found = _evaluator(tiny_data, tokenizer).measure(half_known).metrics
     assert set(found) == set(DEFAULT_SET) - {"knowmem", *SETS["accuracy"]}
     on_retain, on_forget = ratios(tiny_data.retain_eval), ratios(tiny_data.forget_eval)
     assert found["truth_ratio"] == pytest.approx(sum(max(0.0, 1 - r) for r in on_retain) / 8, rel=1e-4)
@@ -121,14 +133,18 @@ def test_the_truth_ratio_is_left_out_where_there_are_no_wrong_answers(
 ) -> None:
     plain = tuple(replace(example, perturbed_answers=()) for example in tiny_data.retain)
     data = replace(tiny_data, retain_eval=plain)
-    assert set(_evaluator(data, tokenizer).final(known_network)) == {"verbmem", "utility", "forget_truth_ratio"}
+    assert set(_evaluator(data, tokenizer).measure(known_network).metrics) == {
+        "verbmem",
+        "utility",
+        "forget_truth_ratio",
+    }
 
 
 def test_a_network_that_knows_the_data_scores_so(
     known_network: PhiForCausalLM, tokenizer: Any, tiny_data: UnlearningData
 ) -> None:
     evaluator = _evaluator(tiny_data, tokenizer)
-    scores = evaluator.losses(known_network) | evaluator.final(known_network)
+    scores = {**evaluator.losses(known_network), **evaluator.measure(known_network).metrics}
     assert max(scores["forget_loss"], scores["retain_loss"]) < 0.05
     assert (scores["verbmem"], scores["utility"]) == (1.0, 1.0)
     assert scores["truth_ratio"] > 0.5 > scores["forget_truth_ratio"]
@@ -139,4 +155,4 @@ def test_the_batch_size_of_the_evaluation_does_not_matter(
 ) -> None:
     one, many = (_evaluator(tiny_data, tokenizer, batch_size) for batch_size in (1, 64))
     assert one.losses(half_known) == pytest.approx(many.losses(half_known), rel=1e-5)
-    assert one.final(half_known) == pytest.approx(many.final(half_known), rel=1e-4)
+    assert one.measure(half_known).metrics == pytest.approx(many.measure(half_known).metrics, rel=1e-4)

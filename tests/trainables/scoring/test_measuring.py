@@ -119,7 +119,7 @@ def test_whether_a_target_knows_the_forget_set_is_asked_of_the_forget_set(
     half_known: PhiForCausalLM, tokenizer: Any, tiny_data: UnlearningData, judged_apart: UnlearningData
 ) -> None:
     plain, apart = (_evaluator(data, tokenizer) for data in (tiny_data, judged_apart))
-    assert apart.verbmem(half_known) == plain.verbmem(half_known) != apart.final(half_known)["verbmem"]
+    assert apart.verbmem(half_known) == plain.verbmem(half_known) != apart.measure(half_known).metrics["verbmem"]
 
 
 @pytest.mark.parametrize(("apart", "passes"), [(False, 0), (True, 8)])

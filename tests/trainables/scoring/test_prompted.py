@@ -118,7 +118,7 @@ def test_texts_are_continued_and_questions_answered(
     forget, retain = as_text(tiny_data.forget), as_text(tiny_data.retain)
     texts = replace(tiny_data, forget=forget, retain=retain, forget_eval=forget, retain_eval=retain)
     evaluator = Evaluator(texts, tokenizer, vocabulary_size=len(tokenizer), max_length=64, batch_size=8, device="cpu")
-    scores = evaluator.final(known_network)
+    scores = evaluator.measure(known_network).metrics
     sets = prompted_sets(texts, tokenizer)
     assert set(scores) == {"verbmem", "utility"} == set(sets)
     for name in scores:
@@ -132,7 +132,7 @@ def test_muse_is_scored_on_its_own_prompts(make_network: Any, tokenizer: Any, wr
     model = make_network()
     evaluator = Evaluator(data, tokenizer, vocabulary_size=len(tokenizer), max_length=64, batch_size=4, device="cpu")
     with torch.no_grad():
-        losses, scores = evaluator.losses(model), evaluator.final(model)
+        losses, scores = evaluator.losses(model), evaluator.measure(model).metrics
     assert set(scores) == {"verbmem", "knowmem", "utility"}
     scorer = RougeScorer(["rougeL"], use_stemmer=True)
 

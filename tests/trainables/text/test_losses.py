@@ -151,9 +151,15 @@ def test_a_uniform_guess_costs_the_logarithm_of_the_vocabulary(model: Any) -> No
 
 @pytest.mark.parametrize("batch_size", [1, 3, 100])
 def test_sums_and_counts_per_sequence_come_in_the_order_given(model: Any, exact_nll: Any, batch_size: int) -> None:
-    totals, counts = sequence_nll(model, SEQUENCES, pad_id=1, batch_size=batch_size, device="cpu")
-    assert counts == [len(tokens) - tokens.prompt_length for tokens in SEQUENCES]
-    assert totals == pytest.approx([float(exact_nll(model, tokens).sum()) for tokens in SEQUENCES], rel=2e-5)
+    totals, capped, counts = sequence_nll(model, SEQUENCES, pad_id=1, batch_size=batch_size, device="cpu")
+    assert counts.tolist() == [len(tokens) - tokens.prompt_length for tokens in SEQUENCES]
+    exact = [exact_nll(model, tokens) for tokens in SEQUENCES]
+    assert totals == pytest.approx([float(nll.sum()) for nll in exact], rel=2e-5)
+    at_most_a_guess = [float(nll.clamp(max=math.log(VOCABULARY)).sum()) for nll in exact]
+    assert capped == pytest.approx(at_most_a_guess, rel=2e-5)
+    assert (capped < totals).any(), "no token is above a random guess: the cap is not tested"
+    assert (capped <= totals).all()
+    assert (capped <= counts * math.log(VOCABULARY) * (1 + 1e-12)).all()
 
 
 def test_scoring_is_in_eval_mode_and_leaves_the_mode_as_it_was(make_network: Any) -> None:
@@ -162,10 +168,10 @@ def test_scoring_is_in_eval_mode_and_leaves_the_mode_as_it_was(make_network: Any
     for training in (True, False):
         model.train(training)
         torch.manual_seed(1)
-        first, _ = sequence_nll(model, tokens, pad_id=1, batch_size=2, device="cpu")
+        first = sequence_nll(model, tokens, pad_id=1, batch_size=2, device="cpu")
         torch.manual_seed(2)
-        second, _ = sequence_nll(model, tokens, pad_id=1, batch_size=2, device="cpu")
-        assert first == second
+        second = sequence_nll(model, tokens, pad_id=1, batch_size=2, device="cpu")
+        assert all((one == other).all() for one, other in zip(first, second, strict=True))
         assert model.training is training
 
 

@@ -81,7 +81,7 @@ def test_every_method_runs_on_images(method: str, workspace: Workspace, make_spe
 
 
 def test_unlearning_lowers_the_forget_accuracy_and_keeps_the_other(workspace: Workspace, make_spec: MakeSpec) -> None:
-    before = workspace.evaluator(max_length=64, batch_size=32).final(workspace.model_for().eval())
+    before = workspace.evaluator(max_length=64, batch_size=32).measure(workspace.model_for().eval()).metrics
     last = finish(UnlearningRun(make_spec(method="ngdiff", epochs=15, lr=3e-3), workspace))[-1]
     assert before["forget_accuracy"] > 0.8
     assert last.final["forget_accuracy"] < 0.3

@@ -1,0 +1,46 @@
+"""The means of losses by hand: where a cap on every token and a cap on the mean differ."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from trainables.metrics.losses import ItemLosses, SetLosses, mean_loss
+from trainables.metrics.registry import METRICS
+
+GUESS = math.log(100)
+
+
+def _losses(*items: list[float]) -> ItemLosses:
+    """Of items given token by token."""
+    return ItemLosses(
+        totals=np.array([sum(item) for item in items]),
+        capped=np.array([sum(min(nll, GUESS) for nll in item) for item in items]),
+        counts=np.array([float(len(item)) for item in items]),
+    )
+
+
+def _capped(forget: ItemLosses) -> float:
+    return METRICS["forget_loss_capped"].measure(SetLosses(forget, _losses([1.0]), GUESS))
+
+
+def test_tokens_far_above_a_guess_do_not_pay_for_those_still_known() -> None:
+    """Two tokens of 40 nats and three of none: the mean, 16, would be capped at the guess; two fifths of it are had."""
+    forget = _losses([40.0, 0.0, 0.0], [40.0, 0.0])
+    assert mean_loss(forget) == 16.0 > GUESS
+    assert _capped(forget) == pytest.approx(2 / 5 * GUESS, rel=1e-15)
+
+
+def test_below_the_guess_it_is_the_mean_and_never_above_the_guess() -> None:
+    known = _losses([0.25, 0.5], [2.0])
+    assert _capped(known) == mean_loss(known)
+    assert _capped(_losses(*([50.0] * 7 for _ in range(101)))) == GUESS
+
+
+@pytest.mark.parametrize("broken", [math.nan, math.inf])
+def test_one_loss_that_is_not_finite_makes_both_means_nan(broken: float) -> None:
+    forget = _losses([1.0, broken], [2.0])
+    assert math.isnan(mean_loss(forget))
+    assert math.isnan(_capped(forget))

@@ -1,0 +1,71 @@
+"""A run under the safe rule: nothing it hands out is ruined, and an interruption changes no bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from trainables.run.run import UnlearningRun
+from trainables.run.workspace import Workspace
+from trainables.spec import TrialSpec
+
+MakeSpec = Callable[..., TrialSpec]
+RUIN = {"auto_lr": "on", "auto_lr_smoothing": "safe", "auto_lr_every": 2, "batch_size": 4, "auto_lr_log_forget": False}
+
+
+def bits(run: UnlearningRun) -> list[Any]:
+    moments = run.optimizer.state_dict()["state"]
+    return [*run.model.parameters(), *run.model.buffers(), *(v for part in moments.values() for v in part.values())]
+
+
+def equal(found: list[Any], expected: list[Any]) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+
+
+def test_a_run_that_would_be_ruined_hands_out_the_last_good_weights(workspace: Workspace, make_spec: MakeSpec) -> None:
+    fixed = list(UnlearningRun(make_spec(method="ga", lr=1e-2, epochs=6), workspace))[-1]
+    target = UnlearningRun(make_spec(), workspace)._evaluator.losses(workspace.model_for())
+    run = UnlearningRun(make_spec(method="ga", lr=1e-2, epochs=6, **RUIN), workspace)
+    last = list(run)[-1]
+    assert fixed.losses["retain_loss"] > target["retain_loss"] + 1.0
+    assert last.losses["retain_loss"] < target["retain_loss"] + 0.5
+    assert last.training["auto_lr_rolled_back"] > 0
+    assert last.training["auto_lr_harmful"] > 0
+
+
+def test_rolling_back_restores_weights_buffers_and_optimizer_state_bit_for_bit(
+    workspace: Workspace, make_spec: MakeSpec
+) -> None:
+    run = UnlearningRun(make_spec(method="ga", lr=1e-3, epochs=4, **RUIN), workspace)
+    next(run)
+    net = run.auto_lr._net
+    net.keep(run.step)
+    snapshot, before = net.state_dict(), [part.detach().clone() for part in bits(run)]
+    next(run)
+    assert not equal(bits(run), before)
+    net.load_state_dict(snapshot)
+    net.roll_back(run.step)
+    assert equal(bits(run), before)
+
+
+@pytest.mark.parametrize("method", ["ga", "ngdiff"])
+def test_a_run_goes_on_bit_for_bit_from_its_state_snapshot_included(
+    method: str, workspace: Workspace, make_spec: MakeSpec, tmp_path: Path
+) -> None:
+    spec = make_spec(method=method, lr=1e-2, epochs=5, **RUIN)
+    whole = UnlearningRun(spec, workspace)
+    rows = [report.training for report in whole]
+    expected = [part.detach().clone() for part in bits(whole)]
+    for done in (1, 3):
+        first = UnlearningRun(spec, workspace)
+        for _ in range(done):
+            next(first)
+        torch.save(first.state_dict(), tmp_path / "state.pt")
+        second = UnlearningRun(spec, workspace)
+        second.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
+        assert [report.training for report in second] == rows[done:]
+        assert equal(bits(second), expected)
