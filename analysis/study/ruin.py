@@ -57,16 +57,18 @@ def _bars(file: SweepFile) -> Iterable[tuple[str, float]]:
 
 def ruin(seeds: Sequence[Sequence[Unit]]) -> Ruin:
     """The ruin of one side; per seed its fronts, one for each start of AutoLR."""
-    runs = [_ruined(row) for units in seeds for unit in units for row in unit.rows.values()]
-    lost = [any(all(map(_ruined, unit.rows.values())) for unit in units) for units in seeds]
+    runs = [ruined for units in seeds for unit in units for ruined in _ruined(unit)]
+    lost = [any(all(_ruined(unit)) for unit in units) for units in seeds]
     return Ruin(exact_share(sum(lost), len(lost)), sum(runs), len(runs))
 
 
 def chosen(unit_of: Sequence[tuple[Setting, Unit]]) -> Unit:
     """The front of a choice of one rate for each setting."""
     first = unit_of[0][1]
-    return replace(first, rows={setting: unit.rows[setting] for setting, unit in unit_of})
+    return replace(first, trials={setting: unit.trials[setting] for setting, unit in unit_of})
 
 
-def _ruined(row: pd.Series) -> bool:
-    return row["status"] in ATTAIN_NOTHING or row.get(RUINED) == 1.0
+def _ruined(unit: Unit) -> list[bool]:
+    """Of each trial with an outcome whether it is ruined."""
+    rows = [trial.row for trial in unit.trials.values() if trial.judged]
+    return [row["status"] in ATTAIN_NOTHING or row.get(RUINED) == 1.0 for row in rows]
