@@ -56,8 +56,10 @@ def settings_in_words(row: pd.Series, varying: Sequence[str]) -> str:
     """``gdiff, c 0.44, lr 2e-4``: the method, the settings that vary in the sweep, and the learning rate policy."""
     told = {"method", "lr", "auto_lr", *_variant_columns(row)}
     parts = [str(row["method"])]
-    parts += [f"{name} {number(known(row[name]))}" for name in varying if name not in told and _given(row[name])]
-    return ", ".join([*parts, learning_rate_in_words(row)] if _given(row["lr"]) else parts)
+    parts += [
+        f"{name} {number(known(row[name]))}" for name in varying if name not in told and known(row[name]) is not None
+    ]
+    return ", ".join([*parts, learning_rate_in_words(row)] if known(row["lr"]) is not None else parts)
 
 
 def trial_name(row: pd.Series) -> str:
@@ -83,20 +85,16 @@ def policy_in_words(variant: str, rate: object) -> str:
 
 def auto_lr_variant(row: pd.Series, further: Sequence[str] = ()) -> str:
     """``clip/fresh``: AutoLR's options that are words, and the values of ``further`` columns."""
-    values = [row.get(name) for name in (*_variant_columns(row), *further)]
-    return "/".join(str(known(value)) for value in values if _given(value))
+    values = [known(row.get(name)) for name in (*_variant_columns(row), *further)]
+    return "/".join(str(value) for value in values if value is not None)
 
 
 def known(value: object) -> Hashable:
     """A cell as Python's own value; None for a missing one, so that equal cells are equal."""
     item = getattr(value, "item", None)
     plain: Hashable = item() if callable(item) else value
-    return plain if _given(plain) else None
+    return None if plain == "" or plain != plain else plain
 
 
 def _variant_columns(row: pd.Series) -> list[str]:
     return [name for name in row.index if str(name).startswith("auto_lr_") and isinstance(row[name], str)]
-
-
-def _given(value: object) -> bool:
-    return value is not None and value != "" and not (isinstance(value, float) and math.isnan(value))

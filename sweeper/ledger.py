@@ -24,9 +24,14 @@ Row = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A place in a log: which file it was, and the byte behind the last row read."""
+    """A place in a log: which file it was, and the byte behind the last row read.
+
+    A file is told by its inode and by how often the log was replaced: of two replacements the second may have the
+    inode that the first has freed.
+    """
 
     inode: int = 0
+    replaced: int = 0
     offset: int = 0
 
 
@@ -37,6 +42,7 @@ class CsvLog:
         self.path = path
         self.columns = tuple(columns)
         self._sync = sync
+        self._replaced = 0
 
     def read(self) -> list[dict[str, str]]:
         """The complete rows; a last one that was torn is left out."""
@@ -49,14 +55,15 @@ class CsvLog:
         """
         if not self.path.is_file():
             return [], Mark()
+        replaced = self._replaced
         with self.path.open("rb") as file:
             inode = os.fstat(file.fileno()).st_ino
-            start = mark.offset if mark.inode == inode else 0
+            start = mark.offset if (mark.inode, mark.replaced) == (inode, replaced) else 0
             file.seek(start)
             content = _whole_rows(file.read(limit))
         names = None if start == 0 else self.columns
         rows = csv.DictReader(io.StringIO(content.decode(), newline=""), fieldnames=names)
-        return list(rows), Mark(inode, start + len(content))
+        return list(rows), Mark(inode, replaced, start + len(content))
 
     def append(self, rows: Iterable[Mapping[str, object]]) -> None:
         """Add rows, after a header in a new file; on disk when this returns if the log is a synced one.
@@ -68,7 +75,9 @@ class CsvLog:
 
     def rewrite(self, rows: Iterable[Mapping[str, object]]) -> None:
         """Replace the whole file, all at once."""
-        write_whole(self.path, self._lines(rows, header=True), sync=True)
+        content = self._lines(rows, header=True)
+        self._replaced += 1
+        write_whole(self.path, content, sync=True)
 
     def _lines(self, rows: Iterable[Mapping[str, object]], *, header: bool = False) -> bytes:
         buffer = io.StringIO(newline="")

@@ -144,7 +144,8 @@ ADDITIONS = {
                 '            Rule("toy", "eta / 2", "Toy 2026", of_one_fit(lambda eta, wanted: eta / 2)),\n',
             )
         },
-        "from trainables.spec import TrialSpec; print(TrialSpec(auto_lr='on', auto_lr_smoothing='toy').problems())",
+        "from trainables.spec import TrialSpec; from trainables.spec_checks import trial_problems;"
+        "print(trial_problems(TrialSpec(auto_lr='on', auto_lr_smoothing='toy')))",
         "[]",
     ),
     "figure": Addition(
@@ -183,8 +184,9 @@ ADDITIONS = {
             )
         },
         "from trainables.spec import TrialSpec; from sweeper.columns import TRIAL_COLUMNS;"
+        "from trainables.spec_checks import trial_problems;"
         "assert 'toy' in TRIAL_COLUMNS;"
-        "assert TrialSpec(toy=4).spec_hash != TrialSpec().spec_hash; print(TrialSpec(toy=0).problems());"
+        "assert TrialSpec(toy=4).spec_hash != TrialSpec().spec_hash; print(trial_problems(TrialSpec(toy=0)));"
         + command("pareto", "--help"),
         "--toy",
     ),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 
 from search_spaces.fields import Field, Role
 from trainables.auto_lr.rules import PROBES, RULES
-from trainables.run.optimizers import LR_FREE, OPTIMIZERS
+from trainables.optimizers import LR_FREE, OPTIMIZERS
 
 if TYPE_CHECKING:
     from trainables.methods import Method
@@ -227,12 +227,6 @@ class TrialSpec:
         given: dict[str, Any] = dict(values)
         lists = {name: tuple(given[name]) for name, item in FIELDS.items() if item.many}
         return cls(**given | lists | {"options": tuple(sorted(given["options"].items()))})
-
-    def problems(self) -> list[str]:
-        """Everything wrong with this spec, in plain sentences; empty when it can run."""
-        from trainables.spec_checks import problems
-
-        return problems(self)
 
 
 def _described() -> dict[str, Field]:

@@ -8,12 +8,12 @@ from trainables.metrics.registry import unknown_names
 from trainables.modality import dataset_modality
 from trainables.models.registry import MODELS
 from trainables.objectives import RETAIN_OBJECTIVES
-from trainables.run.optimizers import LR_FREE
+from trainables.optimizers import LR_FREE
 from trainables.spec import FIELDS, TrialSpec
 
 
-def problems(spec: TrialSpec) -> list[str]:
-    """One plain sentence for each, empty when the spec can run; see :meth:`TrialSpec.problems`."""
+def trial_problems(spec: TrialSpec) -> list[str]:
+    """Everything wrong with a spec, in plain sentences; empty when it can run."""
     found = [text for name, item in FIELDS.items() if (text := item.problem(getattr(spec, name)))]
     if not all(item.fits(getattr(spec, name)) for name, item in FIELDS.items()):
         return found  # what is of another kind cannot be looked at together with the rest

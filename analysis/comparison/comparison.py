@@ -125,7 +125,10 @@ def _table(
 ) -> ComparisonTable:
     trials = [trial for trial in placed.trials if (trial.case.model, trial.case.dataset) == problem]
     here = (merged.trials["model"] == problem.model) & (merged.trials["dataset"] == problem.dataset)
-    metrics = merged.of(merged.trials[here]).measured(_in_order(merged.columns))
+    columns = merged.columns
+    # The paper's metrics, the losses, then every other metric.
+    asked = [name for name in columns.metrics if columns[name].primary or name in columns.thresholds]
+    metrics = merged.of(merged.trials[here]).measured(tuple(dict.fromkeys([*asked, *columns.losses, *columns.metrics])))
     rows = []
     for case in dict.fromkeys(trial.case for trial in trials):
         own = [trial for trial in trials if trial.case == case]
@@ -136,12 +139,6 @@ def _table(
     return ComparisonTable(*problem, metrics, top, tuple(rows), _rule(merged.columns))
 
 
-def _in_order(columns: Columns) -> tuple[str, ...]:
-    """The paper's metrics, the losses, then every other metric."""
-    asked = [name for name in columns.metrics if columns[name].primary or name in columns.thresholds]
-    return tuple(dict.fromkeys([*asked, *columns.losses, *columns.metrics]))
-
-
 def _chosen(
     trials: Sequence[PlacedTrial], placed: PlacedTrials, metrics: Sequence[str], baseline: Mapping[str, float]
 ) -> Entry | None:
@@ -149,19 +146,18 @@ def _chosen(
     configurations: dict[tuple[object, ...], list[PlacedTrial]] = {}
     for trial in trials:
         configurations.setdefault((trial.variant, trial.lr, trial.setting), []).append(trial)
-    best: tuple[tuple[float, float], Entry] | None = None
+    ranked = []
     for members in configurations.values():
         done = [trial.row for trial in members if trial.row["status"] == "finished"]
-        if not done:
-            continue
-        successes = sum(placed.columns.success(_score(row), baseline) is True for row in done) / len(members)
-        # A diverged seed attains the worst corner.
-        size = next((len(trial.costs) for trial in members if trial.costs is not None), 0)
-        costs = [np.ones(size) if trial.costs is None else trial.costs for trial in members]
-        share = hypervolume([np.mean(costs, axis=0)]) if size else 0.0
-        if best is None or (successes, share) > best[0]:
-            best = (successes, share), _entry(members, done, placed, metrics, baseline)
-    return None if best is None else best[1]
+        if done:
+            successes = sum(placed.columns.success(_score(row), baseline) is True for row in done) / len(members)
+            # A diverged seed attains the worst corner.
+            size = next((len(trial.costs) for trial in members if trial.costs is not None), 0)
+            costs = [np.ones(size) if trial.costs is None else trial.costs for trial in members]
+            share = hypervolume([np.mean(costs, axis=0)]) if size else 0.0
+            ranked.append((successes, share, members, done))
+    best = max(ranked, key=lambda item: item[:2], default=None)
+    return None if best is None else _entry(*best[2:], placed, metrics, baseline)
 
 
 def _entry(

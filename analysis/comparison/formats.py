@@ -5,14 +5,15 @@ from __future__ import annotations
 import csv
 import html
 import io
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from analysis.comparison.comparison import ComparisonTable, Entry, Value
+from analysis.comparison.comparison import ComparisonTable, Entry
 from analysis.tables.columns import short
 from analysis.words import counted, number
 
-_LATEX = {
+_LATEX = str.maketrans({
     **{character: f"\\{character}" for character in "&%$#_{}"},
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -23,7 +24,7 @@ _LATEX = {
     "±": r"$\pm$",
     "→": r"$\to$",
     "–": "--",
-}
+})  # fmt: skip
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:75rem;padding:0 1rem;color:#222}"
     ".scroll{overflow-x:auto}table{border-collapse:collapse}th,td{padding:.35rem .7rem;text-align:left;"
@@ -139,7 +140,9 @@ def _rows(table: ComparisonTable, escape: Words, bold: Words) -> Iterator[tuple[
             texts = []
             for entry in (without,) if alone else (without, with_auto):
                 value = entry.values.get(name) if entry is not None else None
-                text = escape(_shown(value))
+                shown = _NOTHING if value is None else number(value.mean)
+                shown += f" ± {number(value.deviation)}" if value is not None and value.deviation is not None else ""
+                text = escape(shown)
                 texts.append(bold(text) if value is not None and value.met else text)
             cells.append(escape(" → ").join(texts))
         yield label, (without, with_auto), cells
@@ -150,12 +153,6 @@ def _header(table: ComparisonTable) -> list[str]:
     return ["Method", *(name[:1].upper() + name[1:] for name in names), "Success", "Configuration"]
 
 
-def _shown(value: Value | None) -> str:
-    if value is None:
-        return _NOTHING
-    return number(value.mean) if value.deviation is None else f"{number(value.mean)} ± {number(value.deviation)}"
-
-
 def _success(sides: Sides) -> str:
     return " → ".join(entry.outcome for entry in sides if entry is not None) or _NOTHING
 
@@ -164,10 +161,9 @@ def _chosen(sides: Sides) -> str:
     """``lr 1e-4, c 0.9 (2 seeds) → AutoLR clip/fresh from lr 1e-4``."""
     texts = []
     for entry in sides:
-        if entry is None or entry.label == "No-unlearn":
-            continue
-        seeds = counted(entry.seeds, "seed") + (f", {entry.lost} lost" if entry.lost else "")
-        texts.append(f"{entry.label} ({seeds})" if entry.label else seeds)
+        if entry is not None and entry.label != "No-unlearn":
+            seeds = counted(entry.seeds, "seed") + (f", {entry.lost} lost" if entry.lost else "")
+            texts.append(f"{entry.label} ({seeds})" if entry.label else seeds)
     return " → ".join(texts) or _NOTHING
 
 
@@ -181,8 +177,8 @@ def _note(tables: Sequence[ComparisonTable]) -> str:
 
 
 def _markdown(text: str) -> str:
-    return "".join(f"\\{character}" if character in "|*_`[]<>\\" else character for character in text)
+    return re.sub(r"[|*_`\[\]<>\\]", r"\\\g<0>", text)
 
 
 def _tex(text: str) -> str:
-    return "".join(_LATEX.get(character, character) for character in text)
+    return text.translate(_LATEX)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analysis.figures.panels import PanelFigure, figure_of, scale_for
-from analysis.figures.scales import apply_scale, limits_of
+from analysis.figures.panels import PanelFigure, figure_of
+from analysis.figures.scales import apply_scale, limits_of, scale_for
 from analysis.figures.selection import selected, shown_metrics
 from analysis.figures.style import MUTED, OKABE_ITO, PAPER, house_style, legend_of, plots
-from analysis.tables.columns import Columns, short
+from analysis.tables.columns import short
 from analysis.tables.sources import Sources
 from analysis.tables.trial_table import TrialTable, auto_lr_on, numbers
 from analysis.words import counted
@@ -65,7 +65,8 @@ def ablation_data(sources: Sources) -> PanelFigure[AblationPanel] | None:
         if changes:
             values = [value for change in changes for value in (change.without, change.with_auto)]
             scale = scale_for(values) if columns.is_loss(metric) else "linear"
-            panels.append(AblationPanel(_axis(columns, metric), columns.better(metric), scale, tuple(changes)))
+            label = short(metric) + (f" ({unit})" if (unit := columns[metric].unit) else "")
+            panels.append(AblationPanel(label, columns.better(metric), scale, tuple(changes)))
     lost = sum(_unfinished_pairs(table.of(rows)) for _, rows in table.own.trials.groupby("method"))
     paired = all(change.pairs for panel in panels for change in panel.changes)
     how = (
@@ -108,16 +109,10 @@ def _dumbbells(axes: Axes, panel: AblationPanel) -> None:
     axes.set_xlabel({"lower": "\u2190 better", "higher": "better \u2192"}.get(panel.better, ""))
 
 
-def _axis(columns: Columns, metric: str) -> str:
-    unit = columns[metric].unit
-    return f"{short(metric)} ({unit})" if unit else short(metric)
-
-
 def _paired(table: TrialTable, metric: str, method: str) -> Change | None:
     """The means over trials that agree in every other setting; of several alike in one arm their mean."""
     known = table.of(table.trials[np.isfinite(numbers(table.trials, metric))])
-    values = pd.DataFrame({"value": numbers(known.trials, metric)})
-    pairs = _by_policy(known, values).mean().unstack("on").reindex(columns=[False, True]).dropna()
+    pairs = _pairs(_by_policy(known, numbers(known.trials, metric)).mean())
     if pairs.empty:
         return None
     return Change(method, float(pairs[False].mean()), float(pairs[True].mean()), len(pairs))
@@ -125,12 +120,16 @@ def _paired(table: TrialTable, metric: str, method: str) -> Change | None:
 
 def _unfinished_pairs(table: TrialTable) -> int:
     """How many pairs have no finished trial in an arm."""
-    values = pd.DataFrame({"value": table.trials["status"] == "finished"})
-    pairs = _by_policy(table, values).any().unstack("on").reindex(columns=[False, True]).dropna()
+    pairs = _pairs(_by_policy(table, table.trials["status"] == "finished").any())
     return int((~pairs.astype(bool)).any(axis=1).sum())
 
 
-def _by_policy(table: TrialTable, values: pd.DataFrame) -> SeriesGroupBy[Any, Any]:
+def _pairs(values: pd.Series) -> pd.DataFrame:
+    """The settings that both arms tried, a column an arm."""
+    return values.unstack("on").reindex(columns=[False, True]).dropna()
+
+
+def _by_policy(table: TrialTable, values: pd.Series) -> SeriesGroupBy[Any, Any]:
     """The values of trials that agree in every setting but AutoLR's, with it ``on`` or not.
 
     Settings are compared as text; a missing one is one too: two trials without a c agree in it.
@@ -138,15 +137,15 @@ def _by_policy(table: TrialTable, values: pd.DataFrame) -> SeriesGroupBy[Any, An
     rows = table.trials
     same = [name for name in table.spec_columns if table.columns[name].role != "auto_lr"]
     settings = rows[same].map(str).agg("|".join, axis=1) if len(rows) else pd.Series(dtype=object)
-    return values.groupby([settings, auto_lr_on(rows).rename("on")])["value"]
+    return values.groupby([settings, auto_lr_on(rows).rename("on")])
 
 
 def _best(sources: Sources, metric: str, method: str) -> Change | None:
     trials = sources.table.trials
     labelled = sources.table.of(trials.assign(_on=auto_lr_on(trials)))
     best = selected(replace(sources, table=labelled), by=("_on",))
-    found = dict(zip(best["_on"], numbers(best, metric), strict=True))
-    without, with_auto = found.get(False), found.get(True)
-    if without is None or with_auto is None or not np.isfinite([without, with_auto]).all():
+    values = numbers(best, metric).to_numpy()
+    if len(values) < 2 or not np.isfinite(values).all():
         return None
-    return Change(method, float(without), float(with_auto), 0)
+    # In the order of the arms: without, with.
+    return Change(method, float(values[0]), float(values[1]), 0)

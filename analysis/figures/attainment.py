@@ -53,11 +53,8 @@ def draw_attainment(data: AttainmentData) -> Figure:
         _differences(right, data.attained.arms, data.attained.difference)
         right.set_title("attained in more runs by", loc="left", fontsize=10.5)
         for axes in (left, right):
-            axes.set_xlim(0, 1)
-            axes.set_ylim(0, 1)
-            axes.set_aspect("equal")
-            axes.set_xlabel(f"\u2190 better    {data.axes[0]}, cost from 0 to 1")
-            axes.set_ylabel(f"\u2190 better    {data.axes[1]}, cost from 0 to 1")
+            across, up = (f"\u2190 better    {name}, cost from 0 to 1" for name in data.axes)
+            axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xlabel=across, ylabel=up)
         legend_of(figure, right)
         return figure
 
@@ -65,20 +62,15 @@ def draw_attainment(data: AttainmentData) -> Figure:
 def _surfaces(axes: Axes, surfaces: Sequence[AttainmentSurface], colour: str) -> None:
     """What one run, half of the runs and all of them attain, as far as there is anything."""
     # What all runs attain may be nothing; what most of them attain is then still not what all do.
-    known = [surface for surface in surfaces if len(surface.points)]
+    ends = {surface.runs: surface for surface in [*surfaces[:1], *surfaces[-1:]]}
     middle = (max((surface.runs for surface in surfaces), default=0) + 1) // 2
-    for surface in {item.runs: item for item in [*surfaces[:1], *surfaces[-1:]] if len(item.points)}.values():
-        _stairs(axes, surface, colour, 0.9, (0, (3, 2)))
-    for surface in known:
-        if surface.runs == middle:
-            _stairs(axes, surface, colour, 2.0, "-")
-
-
-def _stairs(axes: Axes, surface: AttainmentSurface, colour: str, width: float, look: Any) -> None:
-    points = surface.points[np.argsort(surface.points[:, 0], kind="stable")]
-    xs = np.concatenate([[points[0, 0]], points[:, 0], [1.0]])
-    ys = np.concatenate([[1.0], points[:, 1], [points[-1, 1]]])
-    axes.step(xs, ys, where="post", color=colour, linewidth=width, linestyle=look)
+    looks: list[tuple[AttainmentSurface, float, Any]] = [(surface, 0.9, (0, (3, 2))) for surface in ends.values()]
+    looks += [(surface, 2.0, "-") for surface in surfaces if surface.runs == middle]
+    for surface, width, look in looks:
+        if len(surface.points):
+            points = surface.points[np.argsort(surface.points[:, 0], kind="stable")]
+            xs, ys = [points[0, 0], *points[:, 0], 1.0], [1.0, *points[:, 1], points[-1, 1]]
+            axes.step(xs, ys, where="post", color=colour, linewidth=width, linestyle=look)
 
 
 def _differences(axes: Axes, arms: Sequence[str], found: AttainmentDifference) -> None:

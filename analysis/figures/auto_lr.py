@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from analysis.figures.panels import Guide, Line, Panel, PanelFigure, figure_of, finite_lines, scale_for
+from analysis.figures.panels import Guide, Line, Panel, PanelFigure, figure_of, finite_lines
+from analysis.figures.scales import scale_for
 from analysis.figures.selection import selected
 from analysis.figures.style import INK, MUTED, OKABE_ITO
 from analysis.tables.sources import Sources
@@ -55,9 +55,9 @@ def landscape_data(sources: Sources) -> PanelFigure[Panel] | None:
     if landscape.empty:
         return None
     rows = landscape[landscape["trial_id"] == landscape["trial_id"].iloc[0]]
-    steps = sorted(step for step in set(numbers(rows, "step")) if np.isfinite(step))
-    places = np.unique(np.linspace(0, len(steps) - 1, min(len(steps), _MOST_STEPS)).round().astype(int))
-    at = [rows[numbers(rows, "step") == steps[place]] for place in places]
+    steps = np.unique(numbers(rows, "step").dropna())
+    places = np.linspace(0, len(steps) - 1, min(len(steps), _MOST_STEPS)).round().astype(int)
+    at = [rows[numbers(rows, "step") == step] for step in steps[places]]
     unit = next((columns[name].unit for name in columns.losses), "")
     # The forget loss rises so much faster that beside it the retain loss would be a flat line.
     shown = [_landscape(part, loss, unit) for loss in ("retain", "forget") for part in at]
@@ -92,30 +92,20 @@ def _rates(rows: pd.DataFrame, title: str) -> Panel | None:
 
 def _landscape(rows: pd.DataFrame, loss: str, unit: str) -> Panel | None:
     rows = rows.assign(x=numbers(rows, "x")).sort_values("x", kind="stable")
-    x = rows["x"]
-    lines = list(_curves(rows, loss))
+    x, first = rows["x"], rows.iloc[[0]]
+    colour, marker = (OKABE_ITO[0], "o") if loss == "retain" else (OKABE_ITO[1], "s")
+    lines = finite_lines(f"{loss} loss", x, numbers(rows, f"{loss}_loss"), colour, look="dots", marker=marker)
     if not lines:
         return None
-    first = rows.iloc[0]
-    guides = [Guide("x", 0.0)]
-    for name, label in (("eta", "eta"), ("eta_star", "eta*")):
-        value = float(numbers(rows, name).iloc[0])
-        if np.isfinite(value) and x.min() <= value <= x.max():
-            guides.append(Guide("x", value, label))
-    title = f"{loss} loss, step {number(int(first['step']))}"
-    return Panel(title, "x (learning rate)", unit, tuple(lines), guides=tuple(guides))
-
-
-def _curves(rows: pd.DataFrame, loss: str) -> Iterator[Line]:
-    x = rows["x"].to_numpy()
-    colour, marker = (OKABE_ITO[0], "o") if loss == "retain" else (OKABE_ITO[1], "s")
-    measured = finite_lines(f"{loss} loss", x, numbers(rows, f"{loss}_loss"), colour, look="dots", marker=marker)
-    yield from measured
-    if not measured or loss != "retain":
-        return
-    zero, slope, curvature = (float(numbers(rows, name).iloc[0]) for name in ("loss_zero", "slope", "curvature"))
+    zero, slope, curvature, eta, best = (
+        float(numbers(first, name).iloc[0]) for name in ("loss_zero", "slope", "curvature", "eta", "eta_star")
+    )
     known = x[np.isfinite(x)]
-    if np.isfinite([zero, slope, curvature]).all() and len(known) > 1:
+    if loss == "retain" and np.isfinite([zero, slope, curvature]).all() and len(known) > 1:
         grid = np.linspace(known.min(), known.max(), 60)
         fitted = zero - slope * grid + curvature * grid**2 / 2
-        yield from finite_lines("fitted parabola", grid, fitted, MUTED, look="dashed")
+        lines += finite_lines("fitted parabola", grid, fitted, MUTED, look="dashed")
+    marks = ((eta, "eta"), (best, "eta*"))
+    guides = [Guide("x", value, label) for value, label in marks if x.min() <= value <= x.max()]
+    title = f"{loss} loss, step {number(int(first['step'].iloc[0]))}"
+    return Panel(title, "x (learning rate)", unit, lines, guides=(Guide("x", 0.0), *guides))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from analysis.figures.panels import Guide, Line, Panel, PanelFigure, colours_of, figure_of, finite_lines, scale_for
+from analysis.figures.panels import Guide, Line, Panel, PanelFigure, colours_of, figure_of, finite_lines
+from analysis.figures.scales import scale_for
 from analysis.figures.selection import panel_title, shown_metrics, shown_trials
 from analysis.tables.sources import Sources
 from analysis.tables.trial_table import numbers, thinned
@@ -55,7 +56,7 @@ def gradients_data(sources: Sources) -> PanelFigure[Panel] | None:
 
 
 def _panels(sources: Sources, units: Mapping[str, str], *, baseline: Mapping[str, float]) -> Iterator[Panel]:
-    table = sources.table
+    table, sweep = sources.table, sources.sweep
     # By method in the order of the frontier figure, so that a method has one colour everywhere.
     colours = colours_of(sorted({str(method) for method in table.trials["method"]}))
     trials = shown_trials(sources)
@@ -77,23 +78,18 @@ def _panels(sources: Sources, units: Mapping[str, str], *, baseline: Mapping[str
             colour, marker = colours[str(row["method"])]
             name, log = trial_name(row), scale == "log"
             lines += finite_lines(name, steps, values, colour, look="dots", marker=marker, positive=log)
-        if lines:
-            yield Panel(
-                title=panel_title(table.columns, column),
-                x_label="step",
-                y_label=unit + (", log scale" if scale == "log" else ""),
-                lines=tuple(lines),
-                guides=_guides(
-                    column, lines, sources.sweep.random_guess_loss if table.columns[column].of == "forget" else None
-                ),
-                y_scale=scale,
-                y_limits=(-0.03, 1.03) if column == "c_t" else table.columns.limits(column),
-            )
-
-
-def _guides(column: str, lines: Sequence[Line], guess: float | None) -> tuple[Guide, ...]:
-    if column == "grad_cosine":
-        return (Guide("y", 0.0),)
-    if guess is not None and max(y for line in lines for y in line.ys) > guess / 4:
-        return (Guide("y", guess, "random guess"),)
-    return ()
+        if not lines:
+            continue
+        guess = sweep.random_guess_loss if table.columns[column].of == "forget" else None
+        guides = (Guide("y", 0.0),) if column == "grad_cosine" else ()
+        if guess is not None and max(y for line in lines for y in line.ys) > guess / 4:
+            guides = (Guide("y", guess, "random guess"),)
+        yield Panel(
+            title=panel_title(table.columns, column),
+            x_label="step",
+            y_label=unit + (", log scale" if scale == "log" else ""),
+            lines=tuple(lines),
+            guides=guides,
+            y_scale=scale,
+            y_limits=(-0.03, 1.03) if column == "c_t" else table.columns.limits(column),
+        )

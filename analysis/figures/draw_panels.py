@@ -52,11 +52,10 @@ def _panel(axes: Axes, panel: Panel) -> None:
             panel.absent, [0.0] * len(panel.absent), transform=axes.get_xaxis_transform(), marker="x", color=INK, s=34,
             linewidths=1.4, zorder=5, clip_on=False,
         )  # fmt: skip
-    xs = [x for line in panel.lines for x in line.xs] + list(panel.absent)
-    ys = [y for line in panel.lines for y in line.ys]
+    guides = [(guide.axis, guide.value) for guide in panel.guides]
+    xs = [*(x for line in panel.lines for x in line.xs), *panel.absent, *(at for axis, at in guides if axis == "x")]
+    ys = [*(y for line in panel.lines for y in line.ys), *(at for axis, at in guides if axis == "y")]
     ys += [y for band in panel.bands for y in (*band.lows, *band.highs)]
-    ys += [guide.value for guide in panel.guides if guide.axis == "y"]
-    xs += [guide.value for guide in panel.guides if guide.axis == "x"]
     apply_scale(axes, "x", panel.x_scale, *limits_of(panel.x_scale, xs))
     apply_scale(axes, "y", panel.y_scale, *(panel.y_limits or limits_of(panel.y_scale, ys)))
     for axis, scale, whole in (
@@ -69,8 +68,7 @@ def _panel(axes: Axes, panel: Panel) -> None:
             ticks.set_powerlimits((-2, 5))
             axis.set_major_formatter(ticks)
     axes.set_title(panel.title, loc="left", fontsize=10.5)
-    axes.set_xlabel(panel.x_label)
-    axes.set_ylabel(panel.y_label)
+    axes.set(xlabel=panel.x_label, ylabel=panel.y_label)
 
 
 def _line(axes: Axes, line: Line) -> None:

@@ -14,7 +14,6 @@ from analysis.words import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.collections import PathCollection
     from matplotlib.figure import Figure
 
 _NARROW_LABEL = 56
@@ -53,78 +52,63 @@ def _frontier(axes: Axes, data: ParetoData) -> None:
 
 
 def _guesses(axes: Axes, data: ParetoData) -> None:
-    style: dict[str, Any] = {"color": MUTED, "linestyle": (0, (5, 4)), "linewidth": 1.1, "zorder": 2}
-    words: dict[str, Any] = {"color": MUTED, "fontsize": 9}
-    if data.x.guess is not None:
-        axes.axvline(data.x.guess, **style)
-        text = f"random guess, ln|V| = {number(data.x.guess)}"
-        axes.text(data.x.guess, 1.005, text, transform=axes.get_xaxis_transform(), ha="right", va="bottom", **words)
-    if data.y.guess is not None:
-        axes.axhline(data.y.guess, **style)
-        text = f"random guess {number(data.y.guess)}"
-        axes.text(0.005, data.y.guess, text, transform=axes.get_yaxis_transform(), ha="left", va="bottom", **words)
+    for name, axis in (("x", data.x), ("y", data.y)):
+        if axis.guess is None:
+            continue
+        across = name == "x"
+        draw = axes.axvline if across else axes.axhline
+        draw(axis.guess, color=MUTED, linestyle=(0, (5, 4)), linewidth=1.1, zorder=2)
+        words = f"random guess, ln|V| = {number(axis.guess)}" if across else f"random guess {number(axis.guess)}"
+        at = (axis.guess, 1.005) if across else (0.005, axis.guess)
+        transform = axes.get_xaxis_transform() if across else axes.get_yaxis_transform()
+        side = "right" if across else "left"
+        axes.text(*at, words, transform=transform, ha=side, va="bottom", color=MUTED, fontsize=9)
 
 
 def _unfinished(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None:
     for series in data.unfinished:
-        xs, ys = _coordinates(series.points)
-        marker = _UNFINISHED_MARKERS[series.name]
-        drawn = axes.scatter(xs, ys, s=38, marker=marker, color=MUTED, linewidths=1.2, zorder=3, label=series.name)
-        _link(drawn, series.points, links)
+        look = {"s": 38, "marker": _UNFINISHED_MARKERS[series.name], "color": MUTED, "linewidths": 1.2, "zorder": 3}
+        _scatter(axes, series.points, links, label=series.name, **look)
 
 
 def _trials(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None:
     """Dominated trials pale, those on the frontier full, larger and outlined."""
     for i, series in enumerate(data.methods):
         colour, marker = OKABE_ITO[i % len(OKABE_ITO)], MARKERS[i % len(MARKERS)]
-        pale = [point for point in series.points if not point.on_front]
-        full = [point for point in series.points if point.on_front]
         # Another program's results are four-pointed stars, whatever the method.
         if series.elsewhere:
-            xs, ys = _coordinates(series.points)
-            drawn = axes.scatter(
-                xs, ys, marker=(4, 1, 0), s=110, color=colour, edgecolors=INK, linewidths=0.7, zorder=4, clip_on=False,
-                label=series.name,
-            )  # fmt: skip
-            _link(drawn, series.points, links)
+            star: dict[str, Any] = {"marker": (4, 1, 0), "s": 110, "color": colour, "edgecolors": INK}
+            _scatter(axes, series.points, links, **star, linewidths=0.7, zorder=4, clip_on=False, label=series.name)
             continue
-        looks: tuple[tuple[Sequence[Point], dict[str, Any]], ...] = (
-            (pale, {"s": 30, "alpha": 0.5, "linewidths": 0, "zorder": 3.5}),
-            (full, {"s": 68, "edgecolors": INK, "linewidths": 0.9, "zorder": 4}),
-        )
-        for points, look in looks:
+        pale: dict[str, Any] = {"s": 30, "alpha": 0.5, "linewidths": 0, "zorder": 3.5}
+        full: dict[str, Any] = {"s": 68, "edgecolors": INK, "linewidths": 0.9, "zorder": 4}
+        for on_front, look in ((False, pale), (True, full)):
             for filled in (True, False):
-                shown = [point for point in points if point.filled is filled]
-                xs, ys = _coordinates(shown)
+                shown = [point for point in series.points if (point.on_front, point.filled) == (on_front, filled)]
                 # An outline of the method's colour around an empty mark, thick on the frontier.
-                empty = {"facecolors": PAPER, "edgecolors": colour, "linewidths": 2.0 if points is full else 1.2}
+                empty = {"facecolors": PAPER, "edgecolors": colour, "linewidths": 2.0 if on_front else 1.2}
                 given = look | ({"color": colour} | look if filled else empty)
-                drawn = axes.scatter(xs, ys, marker=marker, clip_on=False, **given)
-                _link(drawn, shown, links)
+                _scatter(axes, shown, links, marker=marker, clip_on=False, **given)
         axes.scatter([], [], marker=marker, s=50, color=colour, label=series.name)
     if data.both_policies:
         axes.scatter([], [], marker="o", s=50, color=MUTED, label="filled: AutoLR")
         axes.scatter([], [], marker="o", s=50, facecolors=PAPER, edgecolors=MUTED, label="hollow: fixed lr")
+    place = next((k for k, series in enumerate(data.methods) if series.name == "gdiff"), 0)
     for i, line in enumerate(data.sweeps_over_c):
-        across, up = zip(*line, strict=True)
-        place = next((k for k, series in enumerate(data.methods) if series.name == "gdiff"), 0)
-        colour = OKABE_ITO[place % len(OKABE_ITO)]
-        label = "gdiff over c" if i == 0 else None
-        axes.plot(across, up, color=colour, linewidth=1.2, alpha=0.75, zorder=3, label=label)
+        look = {"color": OKABE_ITO[place % len(OKABE_ITO)], "linewidth": 1.2, "alpha": 0.75, "zorder": 3}
+        axes.plot(*zip(*line, strict=True), **look, label=None if i else "gdiff over c")
 
 
 def _landmarks(axes: Axes, data: ParetoData, *, narrow: bool) -> None:
     """The model before unlearning, and the trial to take."""
     if data.baseline is not None:
         x, y = data.baseline
-        star: dict[str, Any] = {"marker": "*", "s": 190, "color": PAPER, "edgecolors": INK, "linewidths": 1.2}
-        axes.scatter([x], [y], **star, zorder=5, label="No-unlearn")
+        look: dict[str, Any] = {"marker": "*", "s": 190, "color": PAPER, "edgecolors": INK, "linewidths": 1.2}
+        axes.scatter([x], [y], **look, zorder=5, label="No-unlearn")
     if data.chosen is None:
         return
-    axes.scatter(
-        [data.chosen.x], [data.chosen.y], s=260, facecolors="none", edgecolors=INK, linewidths=1.3, zorder=5,
-        clip_on=False,
-    )  # fmt: skip
+    ring: dict[str, Any] = {"s": 260, "facecolors": "none", "edgecolors": INK, "linewidths": 1.3, "clip_on": False}
+    axes.scatter([data.chosen.x], [data.chosen.y], **ring, zorder=5)
     first = data.chosen_label.partition("\n")[0]
     _call_out(axes, data, data.chosen, first.replace(": ", ":\n", 1) if narrow else data.chosen_label)
 
@@ -133,13 +117,17 @@ def _call_out(axes: Axes, data: ParetoData, point: Point, label: str) -> None:
     """Name a point, where the label hides least."""
 
     def places(positions: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-        if not positions:
-            return []
-        return [(float(x), float(y)) for x, y in (axes.transData - axes.transAxes).transform(positions)]
+        shares = (axes.transData - axes.transAxes).transform(positions) if positions else ()
+        return [(float(x), float(y)) for x, y in shares]
 
     every = [(other.x, other.y) for series in data.methods + data.unfinished for other in series.points]
     every += [data.baseline] if data.baseline else []
-    width, height = _label_size(axes, label)
+    lines = label.split("\n")
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    across, up = figure.get_size_inches()
+    # Roughly: a letter of 9 points is 0.08 inches wide, a line 0.17 high, plus the frame.
+    width, height = (0.08 * max(map(len, lines)) + 0.15) / (0.75 * across), (0.17 * len(lines) + 0.15) / (0.7 * up)
     (at,) = places([(point.x, point.y)])
     box = place_label(at, width, height, points=places(every), line=places(data.staircase))
     right = box.left >= at[0]
@@ -153,19 +141,10 @@ def _call_out(axes: Axes, data: ParetoData, point: Point, label: str) -> None:
     note.set_in_layout(False)
 
 
-def _label_size(axes: Axes, label: str) -> tuple[float, float]:
-    """Roughly, as shares of the plot: a letter of 9 points is 0.08 inches wide, a line 0.17 high, plus the frame."""
-    lines = label.split("\n")
-    figure = axes.get_figure(root=True)
-    assert figure is not None
-    across, up = figure.get_size_inches()
-    return (0.08 * max(map(len, lines)) + 0.15) / (0.75 * across), (0.17 * len(lines) + 0.15) / (0.7 * up)
-
-
 def _words(figure: Figure, axes: Axes, data: ParetoData, *, narrow: bool) -> None:
     room = _NARROW_LABEL if narrow else 999
-    axes.set_xlabel(textwrap.fill(_with_arrow(data.x), room))
-    axes.set_ylabel(textwrap.fill(_with_arrow(data.y), room))
+    across, up = (textwrap.fill(_with_arrow(axis), room) for axis in (data.x, data.y))
+    axes.set(xlabel=across, ylabel=up)
     size = 11 if narrow else 14
     axes.set_title(data.title, loc="left", fontsize=size, fontweight="bold", pad=44)
     # Above the label of the random guess, below the title.
@@ -186,10 +165,7 @@ def _with_arrow(axis: AxisData) -> str:
     return f"\u2190 better    {axis.label}" if axis.low_is_better else f"{axis.label}    better \u2192"
 
 
-def _link(drawn: PathCollection, points: Sequence[Point], links: Mapping[str, str]) -> None:
+def _scatter(axes: Axes, points: Sequence[Point], links: Mapping[str, str], **look: Any) -> None:
+    drawn = axes.scatter([point.x for point in points], [point.y for point in points], **look)
     if links:
         drawn.set_urls([links.get(point.trial_id) for point in points])
-
-
-def _coordinates(points: Sequence[Point]) -> tuple[list[float], list[float]]:
-    return [point.x for point in points], [point.y for point in points]

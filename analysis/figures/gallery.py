@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from analysis.figures.ablation import ablation_data, draw_ablation
 from analysis.figures.attainment import AttainmentData, attainment_figures, draw_attainment
@@ -36,8 +36,7 @@ FIGURES: tuple[tuple[str, Callable[[Sources], PanelFigure[Any] | None], Callable
 _SECTIONS = ("sensitivity", "auto_lr", "compute", "courses", "gradients")
 
 
-@dataclass(frozen=True, slots=True)
-class GalleryFigure:
+class GalleryFigure(NamedTuple):
     """A figure whose data are there, and how to draw it."""
 
     section: str
@@ -58,26 +57,16 @@ def gallery(
         for section, data_of, draw in FIGURES:
             data = data_of(part)
             if data is not None and len(parts) > 1:
-                caption = f"{problem}. {data.caption}"
-                data = replace(data, name=file_stem(data.name, *problem), caption=caption)
+                data = replace(data, name=file_stem(data.name, *problem), caption=f"{problem}. {data.caption}")
             found += [GalleryFigure(section, data, draw)] if data is not None else []
-    found += _of_all(sources, study)
-    order = list(_SECTIONS)
+    compute = anytime_panels(sources)
+    found += [GalleryFigure("compute", compute, draw_panels)] if compute is not None else []
+    if study is not None:
+        found += [GalleryFigure("auto_lr", curve, draw_panels) for curve in tuning_panels(study)]
+        axes = [objective.name for objective in sources.sweep.objectives]
+        if len(axes) == 2:
+            attained = attainment_figures(study, (axes[0], axes[1]))
+            found += [GalleryFigure("auto_lr", data, draw_attainment) for data in attained]
     # The verdict before its details.
     first = "auto_lr_ablation"
-    return sorted(found, key=lambda item: (order.index(item.section), not item.data.name.startswith(first)))
-
-
-def _of_all(sources: Sources, study: LrStudy | None) -> Iterator[GalleryFigure]:
-    """The figures that have a panel or a file for every model and data set."""
-    compute = anytime_panels(sources)
-    if compute is not None:
-        yield GalleryFigure("compute", compute, draw_panels)
-    if study is None:
-        return
-    for curve in tuning_panels(study):
-        yield GalleryFigure("auto_lr", curve, draw_panels)
-    labels = [objective.name for objective in sources.sweep.objectives]
-    if len(labels) == 2:
-        for attained in attainment_figures(study, (labels[0], labels[1])):
-            yield GalleryFigure("auto_lr", attained, draw_attainment)
+    return sorted(found, key=lambda item: (_SECTIONS.index(item.section), not item.data.name.startswith(first)))

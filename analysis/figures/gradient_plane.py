@@ -39,16 +39,6 @@ class Plane:
     cosine: float
     c_t: float
 
-    @property
-    def helps_retain(self) -> bool:
-        """Whether a small step lowers the retain objective."""
-        return self.direction is not None and _dot(self.direction, self.retain) > 0
-
-    @property
-    def helps_forget(self) -> bool:
-        """Whether a small step lowers the forget objective."""
-        return self.direction is not None and _dot(self.direction, self.forget) > 0
-
 
 def gradient_plane_data(sources: Sources, *, share: float = 0.5) -> PanelFigure[Plane] | None:
     """Of each method's selected trial the measured gradients at the report nearest to ``share`` of its steps.
@@ -111,32 +101,23 @@ def draw_gradient_plane(data: PanelFigure[Plane]) -> Figure:
 
 def _plane(axes: Axes, item: Plane) -> None:
     reach = 1.25
-    looks = (
-        (item.retain, OKABE_ITO[0], "g_R, retain gradient", "retain objective falls"),
-        (item.forget, OKABE_ITO[1], "g_F, forget gradient", "forget objective falls"),
-    )
-    for vector, colour, _, region in looks:
-        corners = half_plane(vector, reach)
-        if corners:
-            axes.fill(*zip(*corners, strict=True), color=colour, alpha=0.12, linewidth=0, zorder=1, label=region)
-    arrows: list[tuple[Vector, str, str]] = [(vector, colour, name) for vector, colour, name, _ in looks]
+    arrows = [(item.retain, OKABE_ITO[0], "g_R, retain gradient"), (item.forget, OKABE_ITO[1], "g_F, forget gradient")]
+    for (vector, colour, _), objective in zip(arrows, ("retain", "forget"), strict=True):
+        look: dict[str, Any] = {"color": colour, "alpha": 0.12, "linewidth": 0, "zorder": 1}
+        if corners := half_plane(vector, reach):
+            axes.fill(*zip(*corners, strict=True), **look, label=f"{objective} objective falls")
     if item.direction is not None:
         arrows.append((item.direction, INK, "d, combined direction (length 1)"))
     for vector, colour, name in arrows:
         style: dict[str, Any] = {"color": colour, "lw": 2.0, "shrinkA": 0, "shrinkB": 0, "mutation_scale": 13}
         axes.annotate("", vector, (0, 0), arrowprops={"arrowstyle": "-|>", **style}, zorder=4)
         axes.plot([], [], color=colour, linewidth=2.0, label=name)
-    axes.set_xlim(-reach, reach)
-    axes.set_ylim(-reach, reach)
-    axes.set_aspect("equal")
-    axes.set_xticks([-1, 0, 1])
-    axes.set_yticks([-1, 0, 1])
+    axes.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xticks=[-1, 0, 1], yticks=[-1, 0, 1])
     axes.axhline(0, color=MUTED, linewidth=0.6, zorder=1.5)
     axes.axvline(0, color=MUTED, linewidth=0.6, zorder=1.5)
     words = f"cosine {number(item.cosine)}, c_t {number(item.c_t)}"
     axes.set_title(f"{item.title}\n{words}", loc="left", fontsize=9.5)
-    axes.set_xlabel("along g_R (longer gradient = 1)")
-    axes.set_ylabel("across g_R")
+    axes.set(xlabel="along g_R (longer gradient = 1)", ylabel="across g_R")
 
 
 def half_plane(normal: Vector, reach: float) -> list[Vector]:
@@ -146,14 +127,10 @@ def half_plane(normal: Vector, reach: float) -> list[Vector]:
     square = [(-reach, -reach), (reach, -reach), (reach, reach), (-reach, reach)]
     corners: list[Vector] = []
     for (x, y), (u, v) in zip(square, [*square[1:], square[0]], strict=True):
-        here, there = _dot((x, y), normal), _dot((u, v), normal)
+        here, there = x * normal[0] + y * normal[1], u * normal[0] + v * normal[1]
         if here >= 0:
             corners.append((x, y))
         if here * there < 0:
             t = here / (here - there)
             corners.append((x + t * (u - x), y + t * (v - y)))
     return corners
-
-
-def _dot(a: Vector, b: Vector) -> float:
-    return a[0] * b[0] + a[1] * b[1]

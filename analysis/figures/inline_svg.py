@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import html
 import re
-from typing import TYPE_CHECKING
 
-from analysis.figures.style import GRID, INK, MUTED, OKABE_ITO, PAPER, SHADE, svg_text
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from analysis.figures.style import GRID, INK, MUTED, OKABE_ITO, PAPER, SHADE
 
 _PAGE_COLOURS = {INK: "ink", MUTED: "muted", GRID: "grid", PAPER: "paper", SHADE: "shade"} | {
     colour: f"hue-{i}" for i, colour in enumerate(OKABE_ITO)
 }
 
 
-def inline_svg(figure: Figure | str, *, prefix: str, description: str) -> str:
-    """The ``<svg>`` element of a figure, or of its SVG document, to stand in HTML.
+def inline_svg(document: str, *, prefix: str, description: str) -> str:
+    """The ``<svg>`` element of a figure's SVG document, to stand in HTML.
 
     The colours become CSS variables (``--ink``, ``--muted``, ``--grid``, ``--paper``, ``--shade``, ``--hue-0``...).
     Every id gets ``prefix``, so that several figures can stand on one page; links of points (``#trial-...``) stay.
     """
-    document = figure if isinstance(figure, str) else svg_text(figure)
     svg = document[document.index("<svg") :]
     # Comments repeat names from the sweep; outlines do not need them.
     svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)

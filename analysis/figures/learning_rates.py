@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from analysis.figures.panels import (
-    Band,
-    Gradation,
-    Line,
-    Panel,
-    PanelFigure,
-    figure_of,
-    finite_lines,
-    graded,
-    scale_for,
-)
+from analysis.figures.panels import Band, Gradation, Line, Panel, PanelFigure, figure_of, finite_lines, graded
+from analysis.figures.scales import scale_for
 from analysis.figures.selection import panel_title, shown_metrics
 from analysis.figures.style import INK, OKABE_ITO
 from analysis.tables.sources import Sources
@@ -104,32 +96,17 @@ def _final(table: TrialTable, method: str, metric: str, absent: tuple[float, ...
     automatic = automatic[np.isfinite(automatic)]
     lines: list[Line] = [*finite_lines("fixed learning rate", rate, value, OKABE_ITO[0], look="marks")]
     medians = value.groupby(rate).median().sort_index()
-    if len(medians) > 1 and (len(medians) < len(value) or _alike(fixed)):
+    alike = all(name == "lr" or table.columns[name].role == "auto_lr" for name in fixed.varying)
+    if len(medians) > 1 and (len(medians) < len(value) or alike):
         lines.append(Line("", tuple(map(float, medians.index)), tuple(map(float, medians)), OKABE_ITO[0]))
     bands: tuple[Band, ...] = ()
     if len(automatic) and len(rate):
         ends = (min([*rate, *absent]), max([*rate, *absent]))
-        middle = float(automatic.median())
+        low, middle, high = (float(amount) for amount in (automatic.min(), automatic.median(), automatic.max()))
         lines.append(Line("AutoLR, median", ends, (middle, middle), OKABE_ITO[1], "dashed"))
-        low, high = float(automatic.min()), float(automatic.max())
         bands = (Band("AutoLR, range", ends, (low, low), (high, high), OKABE_ITO[1]),) if high > low else ()
-    scale = _scale(table, metric, [*value, *automatic])
-    return _panel(
-        table,
-        method,
-        metric,
-        lines,
-        scale,
-        x_label="learning rate, log scale",
-        bands=bands,
-        x_scale="log",
-        absent=absent,
-    )
-
-
-def _alike(table: TrialTable) -> bool:
-    """Whether the trials differ in no setting but the learning rate."""
-    return all(name == "lr" or table.columns[name].role == "auto_lr" for name in table.varying)
+    panel = _panel(table, method, metric, [*value, *automatic], lines)
+    return replace(panel, x_label="learning rate, log scale", x_scale="log", bands=bands, absent=absent)
 
 
 def _courses(table: TrialTable, metric: str, low: float, high: float) -> Iterator[Panel]:
@@ -141,32 +118,26 @@ def _courses(table: TrialTable, metric: str, low: float, high: float) -> Iterato
         values = numbers(reports, metric)
         if np.isfinite(values).sum() >= 2:
             runs.append((row, bool(automatic), numbers(reports, "step").tolist(), values.tolist()))
-    scale = _scale(table, metric, [value for run in runs for value in run[-1]])
+    if not runs:
+        return
+    panel = _panel(table, str(runs[0][0]["method"]), metric, [value for run in runs for value in run[-1]])
     lines: list[Line] = []
     for row, automatic, steps, course in runs:
         colour = INK if automatic else graded(float(row["lr"]), low, high)
         name, look = ("AutoLR", "dashed") if automatic else ("", "line")
-        lines += finite_lines(name, steps, course, colour, look=look, positive=scale == "log")
+        lines += finite_lines(name, steps, course, colour, look=look, positive=panel.y_scale == "log")
     if lines:
-        yield _panel(table, str(runs[0][0]["method"]), metric, lines, scale, x_label="step")
+        yield replace(panel, lines=tuple(lines))
 
 
-def _scale(table: TrialTable, metric: str, values: Sequence[float]) -> str:
-    return scale_for(values) if table.columns.is_loss(metric) else "linear"
-
-
-def _panel(
-    table: TrialTable, method: str, metric: str, lines: Sequence[Line], scale: str, *, x_label: str,
-    bands: tuple[Band, ...] = (), x_scale: str = "linear", absent: tuple[float, ...] = (),
-) -> Panel:  # fmt: skip
+def _panel(table: TrialTable, method: str, metric: str, values: Sequence[float], lines: Sequence[Line] = ()) -> Panel:
+    """A panel over steps, its axis fit for ``values``."""
+    scale = scale_for(values) if table.columns.is_loss(metric) else "linear"
     return Panel(
         title=f"{method}: {panel_title(table.columns, metric)}",
-        x_label=x_label,
+        x_label="step",
         y_label=table.columns[metric].unit + (", log scale" if scale == "log" else ""),
         lines=tuple(lines),
-        bands=bands,
-        x_scale=x_scale,
         y_scale=scale,
         y_limits=table.columns.limits(metric),
-        absent=absent,
     )

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+import numpy as np
 
 from analysis.figures.style import INK, MARKERS, OKABE_ITO
 
 ABSENT = "no finished trial"
-_DECADE = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,21 +116,13 @@ def finite_lines(
     ]
     if not pairs:
         return ()
-    return (Line(name, tuple(x for x, _ in pairs), tuple(y for _, y in pairs), colour, look, marker, filled),)
+    known_xs, known_ys = zip(*pairs, strict=True)
+    return (Line(name, known_xs, known_ys, colour, look, marker, filled),)
 
 
-def scale_for(values: Iterable[float]) -> str:
-    """``log`` for positive values that span a decade or more, else ``linear``."""
-    known = [value for value in values if math.isfinite(value)]
-    if not known or min(known) <= 0 or max(known) < _DECADE * min(known):
-        return "linear"
-    return "log"
-
-
-def colours_of(names: Sequence[str]) -> dict[str, tuple[str, str]]:
+def colours_of(names: Iterable[str]) -> dict[str, tuple[str, str]]:
     """A colour and a marker for each name, the same in every figure that is given the same names."""
-    unique = list(dict.fromkeys(names))
-    return {name: (OKABE_ITO[i % len(OKABE_ITO)], MARKERS[i % len(MARKERS)]) for i, name in enumerate(unique)}
+    return dict(zip(names, zip(itertools.cycle(OKABE_ITO), itertools.cycle(MARKERS), strict=True), strict=False))
 
 
 def graded(value: float, low: float, high: float) -> str:
@@ -136,11 +130,9 @@ def graded(value: float, low: float, high: float) -> str:
     if not (value > 0 and low > 0):
         return INK
     share = 0.5 if high <= low else (math.log(value) - math.log(low)) / (math.log(high) - math.log(low))
-    place = min(max(share, 0.0), 1.0) * (len(GRADES) - 1)
-    at = min(int(place), len(GRADES) - 2)
-    mix = place - at
-    low_rgb, high_rgb = ([int(GRADES[k][i : i + 2], 16) for i in (1, 3, 5)] for k in (at, at + 1))
-    return "#" + "".join(f"{round(a + mix * (b - a)):02x}" for a, b in zip(low_rgb, high_rgb, strict=True))
+    at, stops = share * (len(GRADES) - 1), range(len(GRADES))
+    channels = ([int(grade[i : i + 2], 16) for grade in GRADES] for i in (1, 3, 5))
+    return "#" + "".join(f"{round(float(np.interp(at, stops, channel))):02x}" for channel in channels)
 
 
 GRADES = ("#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#9fbf20")

@@ -33,10 +33,7 @@ class AxisData:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A trial in the units of the axes, moved onto a bound where it lies beyond it.
-
-    ``filled`` is False for a fixed learning rate where the figure also shows AutoLR.
-    """
+    """A trial in the axes' units, on a bound if beyond it; not ``filled``: a fixed rate where AutoLR is also shown."""
 
     trial_id: str
     x: float
@@ -103,22 +100,16 @@ def pareto_data(table: TrialTable, sweep: SweepFile) -> ParetoData:
     own, foreign = finished[~finished["elsewhere"]], finished[finished["elsewhere"]]
     both = auto_lr_on(own).nunique() == 2
     hollow = set(own.loc[~auto_lr_on(own), "trial_id"]) if both else set()
-    methods = tuple(
-        Series(str(method), tuple(_points(rows, pair, on_front, hollow))) for method, rows in own.groupby("method")
-    ) + tuple(
-        Series(f"{method} ({source})", tuple(_points(rows, pair, on_front)), elsewhere=True)
-        for (method, source), rows in foreign.groupby(["method", "sweep"])
-    )
-    unfinished = tuple(
-        Series(status, points)
-        for status in STATUSES[1:]
-        if (points := tuple(_points(table.with_status(status), pair, on_front)))
-    )
+    series = [(str(method), rows, False) for method, rows in own.groupby("method")]
+    series += [(f"{method} ({source})", rows, True) for (method, source), rows in foreign.groupby(["method", "sweep"])]
+    methods = tuple(Series(name, tuple(_points(rows, pair, on_front, hollow)), far) for name, rows, far in series)
+    ended = ((status, tuple(_points(table.with_status(status), pair, on_front))) for status in STATUSES[1:])
+    unfinished = tuple(Series(status, points) for status, points in ended if points)
     before = [sweep.baseline.get(item.column) for item in pair]
     # Of a table from elsewhere only the mean is there to be capped; a sweep's own has each token capped.
     clipped = [float(item.clip(value)) for item, value in zip(pair, before, strict=True) if value is not None]
     baseline = (clipped[0], clipped[1]) if len(clipped) == 2 else None
-    drawn = [(point.x, point.y) for series in methods + unfinished for point in series.points]
+    drawn = [(point.x, point.y) for one in methods + unfinished for point in one.points]
     drawn += [baseline] if baseline else []
     own_front = frontier(table.own, sweep.objectives)
     recommended = recommend(own_front)
@@ -222,9 +213,8 @@ def sweep_title(table: TrialTable, sweep: SweepFile) -> str:
 
 def _subtitle(table: TrialTable, sweep: SweepFile, front: Frontier) -> str:
     ended, planned = len(table.own.trials), sweep.planned_trials
-    trials = counted(ended, "trial")
-    if planned is not None and ended < planned:
-        trials = f"{ended} of {counted(planned, 'trial')} so far"
+    so_far = planned is not None and ended < planned
+    trials = f"{ended} of {counted(planned or 0, 'trial')} so far" if so_far else counted(ended, "trial")
     foreign = len(table.trials) - ended
     trials += f" and {counted(foreign, 'row')} from elsewhere" if foreign else ""
     return f"hypervolume {front.hypervolume:.3f}  ·  {trials}, {len(front.members)} on the frontier"
@@ -242,8 +232,9 @@ def _notes(table: TrialTable, sweep: SweepFile, front: Frontier, finished: pd.Da
         yield f"{len(front.unscored)} finished without a value of every objective ({_named(front.unscored)})."
     pair = sweep.objectives[:2]
     values = values_of(finished, pair)
-    clipped = np.column_stack([objective.clip(values[:, i]) for i, objective in enumerate(pair)])
-    outside = int((clipped != values).any(axis=1).sum())
+    outside = int(
+        (np.column_stack([item.clip(values[:, i]) for i, item in enumerate(pair)]) != values).any(axis=1).sum()
+    )
     if outside:
         bounds = " and ".join(f"{number(objective.low)} to {number(objective.high)}" for objective in pair)
         yield f"{counted(outside, 'trial')} beyond the bounds ({bounds}) drawn on them."
@@ -253,5 +244,4 @@ def _notes(table: TrialTable, sweep: SweepFile, front: Frontier, finished: pd.Da
 
 
 def _named(ids: Sequence[str]) -> str:
-    shown = ", ".join(ids[:_NAMED_TRIALS])
-    return shown if len(ids) <= _NAMED_TRIALS else f"{shown}, ..."
+    return ", ".join([*ids[:_NAMED_TRIALS], *(["..."] if len(ids) > _NAMED_TRIALS else [])])

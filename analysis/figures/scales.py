@@ -24,11 +24,15 @@ def scale_of(objective: Objective, values: Iterable[float], *, loss: bool) -> st
     """
     known = [value for value in values if math.isfinite(value)]
     positive = [value for value in known if value > 0]
-    if objective.direction != "min" or not loss or not positive:
-        return "linear"
-    if max(positive) < _DECADE * min(positive):
+    if objective.direction != "min" or not loss or scale_for(positive) == "linear":
         return "linear"
     return "log" if len(positive) == len(known) else "symlog"
+
+
+def scale_for(values: Iterable[float]) -> str:
+    """``log`` for positive values that span a decade or more, else ``linear``."""
+    known = [value for value in values if math.isfinite(value)]
+    return "log" if known and min(known) > 0 and max(known) >= _DECADE * min(known) else "linear"
 
 
 def limits_of(scale: str, values: Iterable[float]) -> tuple[float, float]:

@@ -43,7 +43,6 @@ class Frontier:
 
     @property
     def trial_ids(self) -> tuple[str, ...]:
-        """The ids of the members."""
         return tuple(self.members["trial_id"])
 
 
@@ -64,25 +63,21 @@ def frontier(table: TrialTable, objectives: Sequence[Objective]) -> Frontier:
     values = values_of(finished, objectives)
     scored = measured(values)
     unscored = tuple(finished.loc[~scored, "trial_id"])
-    rows, values = finished.loc[scored], values[scored]
-    best = nondominated(_oriented(values, objectives))
-    rows, values = rows.loc[best], values[best]
+    oriented = np.column_stack([item.oriented(column) for item, column in zip(objectives, values.T, strict=True)])
+    best = np.flatnonzero(scored)[nondominated(oriented[scored])]
     # By the first objective, then the second, ...; equals by id, so that the order never depends on who finished first.
-    keys = [rows["trial_id"].to_numpy(), *_oriented(values, objectives).T[::-1]]
-    order = np.lexsort(keys) if len(rows) else np.empty(0, dtype=np.intp)
-    rows, values = rows.iloc[order], values[order]
-    costs = costs_of(values, objectives)
-    return Frontier(tuple(objectives), rows, values, costs, contributions(costs), hypervolume(costs), unscored)
+    keys = [finished["trial_id"].to_numpy()[best], *oriented[best].T[::-1]]
+    best = best[np.lexsort(keys)] if len(best) else best
+    costs = costs_of(values[best], objectives)
+    return Frontier(
+        tuple(objectives), finished.iloc[best], values[best], costs, contributions(costs), hypervolume(costs), unscored
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """Two places on a frontier, as positions among its members.
-
-    Attributes:
-        nearest: the knee: smallest Euclidean distance of the costs from the ideal corner (0, ..., 0).
-        distance: that distance; at most sqrt(m), that of the worst corner.
-        largest: the member whose loss would shrink the hypervolume most.
+    """Two members of a frontier, by position: the knee, ``nearest`` to the ideal corner (0, ..., 0) at a Euclidean
+    ``distance`` of at most sqrt(m), and the one with the ``largest`` contribution to the hypervolume.
     """
 
     nearest: int
@@ -137,10 +132,6 @@ def contributions(costs: npt.ArrayLike) -> Floats:
     places, place_of = np.unique(array, axis=0, return_inverse=True)
     added = np.asarray(moocore.hv_contributions(places, ref=np.ones(array.shape[1])), dtype=np.float64)
     return np.clip(added, 0.0, 1.0)[place_of.reshape(-1)]
-
-
-def _oriented(values: Floats, objectives: Sequence[Objective]) -> Floats:
-    return np.column_stack([objective.oriented(values[:, i]) for i, objective in enumerate(objectives)])
 
 
 def _checked(points: npt.ArrayLike) -> Floats:

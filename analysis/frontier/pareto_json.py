@@ -19,32 +19,24 @@ def pareto_content(front: Frontier, table: TrialTable, sweep: SweepFile) -> dict
     ``baseline`` (the No-unlearn model: ``objectives`` by name and every metric; null before it is measured).
     """
     names = [objective.name for objective in front.objectives]
-    members = [
-        {
-            "trial_id": row["trial_id"],
-            "objectives": dict(zip(names, values, strict=True)),
-            "hypervolume_contribution": contribution,
-            "spec_hash": row["spec_hash"],
-            **{name: row[name] for name in table.spec_columns},
-            "checkpoint": row["checkpoint"] or None,
-        }
-        for (_, row), values, contribution in zip(
-            front.members.iterrows(), front.values.tolist(), front.contributions.tolist(), strict=True
-        )
-    ]
     return {
         "objectives": [
-            {
-                "name": objective.name,
-                "direction": objective.direction,
-                "bounds": [objective.low, objective.high],
-                "column": objective.column,
-            }
-            for objective in front.objectives
+            {"name": item.name, "direction": item.direction, "bounds": [item.low, item.high], "column": item.column}
+            for item in front.objectives
         ],
         "reference": {objective.name: objective.worst for objective in front.objectives},
         "hypervolume": front.hypervolume,
-        "front": members,
+        "front": [
+            {
+                "trial_id": row["trial_id"],
+                "objectives": dict(zip(names, front.values[i].tolist(), strict=True)),
+                "hypervolume_contribution": float(front.contributions[i]),
+                "spec_hash": row["spec_hash"],
+                **{name: row[name] for name in table.spec_columns},
+                "checkpoint": row["checkpoint"] or None,
+            }
+            for i, (_, row) in enumerate(front.members.iterrows())
+        ],
         "baseline": {"objectives": sweep.baseline_objectives(), **sweep.baseline} if sweep.baseline else None,
     }
 
@@ -53,9 +45,7 @@ def plain(value: object) -> object:
     """``value`` as JSON can hold it: numpy's values as Python's, what is not finite and empty text cells as null."""
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, str) and not value:
+    if value == "" or (isinstance(value, float) and not math.isfinite(value)):
         return None
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}

@@ -10,12 +10,9 @@ import numpy as np
 import pandas as pd
 
 from analysis.frontier.frontier import Frontier, Recommendation, frontier, recommend
-from analysis.tables.columns import Columns
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import STATUSES, TrialTable, numbers
 from analysis.words import counted, number, settings_in_words
-
-_AGAINST = "Against the model before unlearning"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +58,24 @@ def answer(table: TrialTable, sweep: SweepFile, front: Frontier) -> Answer:
     if recommended is None:
         return Answer(_nothing(table, sweep), (), "", "", (), tuple(_members(front, {}, sweep, table.varying)))
     row = own.members.iloc[recommended.nearest]
+    sentences = list(_reasons(own, recommended, sweep, table))
+    best = recommend(front)
+    if best is not None and best.distance < recommended.distance:
+        foreign = front.members.iloc[best.nearest]
+        sentences.append(
+            f"{foreign['trial_id']} ({foreign['method']}), a row of a table from elsewhere, is nearer to the ideal "
+            f"corner (distance {best.distance:.3f}), but there is no checkpoint of it to take."
+        )
+    roles: dict[str, list[str]] = {}
+    for place, role in ((recommended.nearest, "nearest to ideal"), (recommended.largest, "largest contribution")):
+        roles.setdefault(own.trial_ids[place], []).append(role)
     return Answer(
         headline=f"Take trial {row['trial_id']}: {settings_in_words(row, table.varying)}.",
-        sentences=(*_reasons(own, recommended, sweep, table), *_elsewhere(front, recommended)),
+        sentences=tuple(sentences),
         trial_id=str(row["trial_id"]),
         checkpoint=str(row["checkpoint"]),
         metrics=tuple(_metric_lines(own.members.iloc[[recommended.nearest]], sweep)),
-        members=tuple(_members(front, _roles(own, recommended), sweep, table.varying)),
+        members=tuple(_members(front, roles, sweep, table.varying)),
     )
 
 
@@ -83,16 +91,16 @@ def _nothing(table: TrialTable, sweep: SweepFile) -> str:
 
 
 def _reasons(front: Frontier, recommended: Recommendation, sweep: SweepFile, table: TrialTable) -> Iterator[str]:
-    baseline = sweep.baseline_objectives()
-    moves = []
-    for objective, value in zip(front.objectives, front.values[recommended.nearest].tolist(), strict=True):
-        before = baseline[objective.name]
-        name = objective.label.partition(" (")[0]
+    chosen = front.values[recommended.nearest].tolist()
+    moves, gained = [], False
+    for objective, value in zip(front.objectives, chosen, strict=True):
+        before = sweep.baseline.get(objective.column)
+        gained |= before is None or float(objective.oriented(value)) < float(objective.oriented(before))
         better = "higher" if objective.direction == "max" else "lower"
         start = f"from {number(before)} to " if before is not None else ""
-        moves.append(f"{name} {start}{number(value)} ({better} is better)")
-    against = "It scores" if all(before is None for before in baseline.values()) else _AGAINST
-    yield f"{against}: {'; '.join(moves)}."
+        moves.append(f"{objective.label.partition(' (')[0]} {start}{number(value)} ({better} is better)")
+    against = any(item.column in sweep.baseline for item in front.objectives)
+    yield f"{'Against the model before unlearning' if against else 'It scores'}: {'; '.join(moves)}."
     count = len(front.members)
     finished = counted(len(table.own.finished), "trial")
     alone = " of these trials alone" if len(table.own.trials) < len(table.trials) else ""
@@ -106,63 +114,39 @@ def _reasons(front: Frontier, recommended: Recommendation, sweep: SweepFile, tab
             "worst)."
         )
     if recommended.largest != recommended.nearest:
-        other = front.members.iloc[recommended.largest]["trial_id"]
         yield (
-            f"Trial {other} adds most to the hypervolume ({front.contributions[recommended.largest]:.3f}): take it, or "
-            "another point of the frontier, if one objective matters more to you than the other."
+            f"Trial {front.trial_ids[recommended.largest]} adds most to the hypervolume "
+            f"({front.contributions[recommended.largest]:.3f}): take it, or another point of the frontier, if one "
+            "objective matters more to you than the other."
         )
-    yield from _thresholds(front, recommended, sweep)
-    if _dominated_by_baseline(front, recommended, sweep):
-        yield "Beware: the model before unlearning scores at least as well in every objective. Nothing was gained."
-
-
-def _elsewhere(front: Frontier, recommended: Recommendation) -> Iterator[str]:
-    """The row from elsewhere that is nearer to the ideal corner than the trial to take."""
-    best = recommend(front)
-    if best is None or best.distance >= recommended.distance:
-        return
-    row = front.members.iloc[best.nearest]
-    yield (
-        f"{row['trial_id']} ({row['method']}), a row of a table from elsewhere, is nearer to the ideal corner "
-        f"(distance {best.distance:.3f}), but there is no checkpoint of it to take."
-    )
-
-
-def _thresholds(front: Frontier, recommended: Recommendation, sweep: SweepFile) -> Iterator[str]:
-    """Who meets the paper's thresholds, where the recommended trial does not."""
     verdicts = [sweep.columns.success(row.get, sweep.baseline) for _, row in front.members.iterrows()]
-    if verdicts[recommended.nearest] is not False:
-        return
-    passing = [i for i, verdict in enumerate(verdicts) if verdict]
-    if passing:
-        nearest = min(passing, key=lambda i: float(np.linalg.norm(front.costs[i])))
-        other = front.trial_ids[nearest]
-        yield f"It misses a threshold of the paper (below); trial {other}, also on the frontier, meets them all."
-    else:
-        yield "It misses a threshold of the paper (below), and no trial on the frontier is known to meet them all."
-
-
-def _dominated_by_baseline(front: Frontier, recommended: Recommendation, sweep: SweepFile) -> bool:
-    before = [sweep.baseline.get(objective.column) for objective in front.objectives]
-    after = front.values[recommended.nearest].tolist()
-    return all(
-        start is not None and float(objective.oriented(start)) <= float(objective.oriented(end))
-        for objective, start, end in zip(front.objectives, before, after, strict=True)
-    )
+    if verdicts[recommended.nearest] is False:
+        passing = [i for i, verdict in enumerate(verdicts) if verdict]
+        other = min(passing, key=lambda i: float(np.linalg.norm(front.costs[i])), default=None)
+        yield "It misses a threshold of the paper (below)" + (
+            f"; trial {front.trial_ids[other]}, also on the frontier, meets them all."
+            if other is not None
+            else ", and no trial on the frontier is known to meet them all."
+        )
+    if not gained:
+        yield "Beware: the model before unlearning scores at least as well in every objective. Nothing was gained."
 
 
 def _metric_lines(chosen: pd.DataFrame, sweep: SweepFile) -> Iterator[MetricLine]:
     """The objectives, then what the model before unlearning was scored by or, beyond that, the one trial ``chosen``."""
-    labels = {objective.column: objective.label for objective in sweep.objectives}
-    for name in (*sweep.baseline, *sweep.columns.losses, *sweep.columns.metrics):
-        labels.setdefault(name, sweep.columns.axis(name))
-    for name, label in labels.items():
+    columns = sweep.columns
+    labels = {name: columns.axis(name) for name in (*sweep.baseline, *columns.losses, *columns.metrics)}
+    own = {objective.column: objective.label for objective in sweep.objectives}
+    for name, label in (own | {name: label for name, label in labels.items() if name not in own}).items():
         before, after = sweep.baseline.get(name), float(numbers(chosen, name).iloc[0])
-        threshold = sweep.columns[name].threshold
+        threshold = columns[name].threshold
         if name not in chosen or (before is None and not math.isfinite(after)):
             continue
+        # What tells a loss from another one on the same set.
+        twins = [other for other in columns.entries if columns.is_loss(other) and columns[other].of == columns[name].of]
+        cap = ", uncapped" if name in twins[:1] else ", at most a random guess"
         yield MetricLine(
-            label=label + _cap(sweep.columns, name),
+            label=label + (cap if name in twins and len(twins) > 1 else ""),
             before=number(before),
             after=number(after),
             criterion=threshold.words() if threshold else "",
@@ -170,24 +154,8 @@ def _metric_lines(chosen: pd.DataFrame, sweep: SweepFile) -> Iterator[MetricLine
         )
 
 
-def _cap(columns: Columns, name: str) -> str:
-    """What tells a loss from another one on the same set."""
-    twins = [other for other in columns.entries if columns.is_loss(other) and columns[other].of == columns[name].of]
-    if not columns.is_loss(name) or len(twins) < 2:
-        return ""
-    return ", uncapped" if name == twins[0] else ", at most a random guess"
-
-
-def _roles(own: Frontier, recommended: Recommendation) -> dict[str, tuple[str, ...]]:
-    """Why a trial of the own frontier stands out, by its id."""
-    nearest, largest = (own.trial_ids[place] for place in (recommended.nearest, recommended.largest))
-    if nearest == largest:
-        return {nearest: ("nearest to ideal", "largest contribution")}
-    return {nearest: ("nearest to ideal",), largest: ("largest contribution",)}
-
-
 def _members(
-    front: Frontier, roles: Mapping[str, tuple[str, ...]], sweep: SweepFile, varying: Sequence[str]
+    front: Frontier, roles: Mapping[str, Sequence[str]], sweep: SweepFile, varying: Sequence[str]
 ) -> Iterator[Member]:
     for i, (_, row) in enumerate(front.members.iterrows()):
         yield Member(
@@ -197,5 +165,5 @@ def _members(
             contribution=number(float(front.contributions[i])),
             meets_criteria=sweep.columns.success(row.get, sweep.baseline),
             checkpoint=str(row["checkpoint"]),
-            roles=roles.get(str(row["trial_id"]), ()),
+            roles=tuple(roles.get(str(row["trial_id"]), ())),
         )

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from analysis.figures.ablation import AblationPanel, ablation_data
-from analysis.figures.panels import PanelFigure
+from analysis.figures.ablation import ablation_data
 from analysis.frontier.frontier import frontier
 from analysis.study.fronts import arm_fronts
 from analysis.study.lr_grid import lr_grid
@@ -93,18 +92,13 @@ def _auto_lr(sources: Sources) -> tuple[tuple[str, ...], tuple[DataTable, ...]]:
         "have had unequal numbers of trials, and a learning rate picked and reported on the same trials looks better "
         "than it is. A paired comparison on fresh seeds, which lr-study runs (--seeds 8 or more), gives a verdict.",
     )
-    return sentences, (_changes(data),)
-
-
-def _changes(data: PanelFigure[AblationPanel]) -> DataTable:
-    methods = list(dict.fromkeys(change.method for panel in data.panels for change in panel.changes))
-    rows = []
-    for method in methods:
+    cells = []
+    for method in dict.fromkeys(change.method for panel in data.panels for change in panel.changes):
         found = [next((item for item in panel.changes if item.method == method), None) for panel in data.panels]
-        cells = (f"{number(item.without)} \u2192 {number(item.with_auto)}" if item else "\u2013" for item in found)
-        rows.append((method, *cells))
+        texts = (f"{number(item.without)} \u2192 {number(item.with_auto)}" if item else "\u2013" for item in found)
+        cells.append((method, *texts))
     labels = [
         panel.label.partition(" (")[0] + (f" ({panel.better} is better)" if panel.better else "")
         for panel in data.panels
     ]
-    return DataTable(f"Fixed rate \u2192 AutoLR. {data.caption}", ("method", *labels), tuple(rows))
+    return sentences, (DataTable(f"Fixed rate \u2192 AutoLR. {data.caption}", ("method", *labels), tuple(cells)),)

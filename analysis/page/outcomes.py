@@ -77,23 +77,20 @@ def cost(table: TrialTable) -> Cost:
     held = wall.fillna(busy).where(lambda seconds: seconds >= busy, busy)
     total = float(held.sum())
 
-    def line(name: str, seconds: pd.Series, count: int) -> CostLine:
-        amount = float(seconds.sum())
+    def line(name: str, seconds: pd.Series) -> CostLine:
+        amount, count = float(seconds.sum()), len(seconds)
         mean = duration(amount / count) if count else "–"
         return CostLine(name, count, duration(amount), mean, amount / total if total > 0 else 0.0)
 
-    lost = float(held[trials["status"] != "finished"].sum())
-    parts = (("training", train), ("evaluation", evaluation), ("loading, saving, waiting", held - busy))
-
     def lines(column: str, names: Sequence[str]) -> tuple[CostLine, ...]:
-        groups = {name: held[trials[column] == name] for name in names}
-        return tuple(line(name, group, len(group)) for name, group in groups.items() if len(group))
+        return tuple(line(name, held[trials[column] == name]) for name in names if (trials[column] == name).any())
 
+    lost = line("lost", held[trials["status"] != "finished"])
     return Cost(
         total=duration(total),
-        wasted=duration(lost),
-        wasted_share=lost / total if total > 0 else 0.0,
-        parts=tuple(line(name, seconds, len(trials)) for name, seconds in parts),
+        wasted=lost.total,
+        wasted_share=lost.share,
+        parts=(line("training", train), line("evaluation", evaluation), line("loading, saving, waiting", held - busy)),
         by_status=lines("status", STATUSES),
         by_method=lines("method", sorted(set(trials["method"]))),
     )

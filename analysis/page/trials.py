@@ -133,18 +133,23 @@ def page_data(table: TrialTable) -> dict[str, object]:
     A course has at most 300 reports (fewer, not below 30, where there are more than 40 trials), evenly chosen, the
     first and the last always among them.
     """
-    courses = {str(trial_id): rows for trial_id, rows in table.history.groupby("trial_id")}
+    courses = dict(iter(table.history.groupby("trial_id")))
     drawn = ["epoch", *(name for chart in charts(table) for name, _ in chart.lines)]
     most = max(30, min(_MOST_POINTS, _BUDGET // max(1, len(table.trials))))
+
+    def course(rows: pd.DataFrame) -> Iterator[tuple[str, object]]:
+        yield "step", plain(rows["step"].tolist())
+        for name in drawn:
+            values = numbers(rows, name)
+            if not values.isna().all():
+                # Five digits draw the same line and halve the page.
+                yield name, plain([float(f"{value:.5g}") for value in values])
+
     return {
-        str(row["trial_id"]): {
+        row["trial_id"]: {
             "settings": {name: plain(row[name]) for name in table.varying if plain(row[name]) is not None},
-            "spec_hash": plain(row["spec_hash"]),
-            "checkpoint": plain(row["checkpoint"]),
-            "error": plain(row["error"]),
-            "course": dict(_course(thinned(courses[row["trial_id"]], most), drawn))
-            if row["trial_id"] in courses
-            else {},
+            **{name: plain(row[name]) for name in ("spec_hash", "checkpoint", "error")},
+            "course": dict(course(thinned(courses[row["trial_id"]], most))) if row["trial_id"] in courses else {},
         }
         for _, row in table.trials.iterrows()
     }
@@ -155,12 +160,3 @@ def _cell(value: object, heading: Heading) -> Cell:
     if known is None:
         return Cell("" if heading.name == "on_front" else "–", "")
     return Cell(number(known), repr(float(known)) if isinstance(known, (int, float)) else str(known))
-
-
-def _course(rows: pd.DataFrame, drawn: Sequence[str]) -> Iterator[tuple[str, object]]:
-    yield "step", plain(rows["step"].tolist())
-    for name in drawn:
-        values = numbers(rows, name)
-        if not values.isna().all():
-            # Five digits draw the same line and halve the page.
-            yield name, plain([float(f"{value:.5g}") for value in values])

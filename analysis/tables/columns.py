@@ -27,7 +27,6 @@ class Threshold:
     share: float | None = None
 
     def words(self) -> str:
-        """The threshold as a report prints it."""
         return f"below {self.below:g}" if self.below is not None else f"at least {self.share:.0%} of No-unlearn"
 
     def met(self, value: float | None, baseline: float | None) -> bool | None:
@@ -97,20 +96,19 @@ class Columns:
     def losses(self) -> tuple[str, ...]:
         """The loss on each set; of several on one set, such as one that is capped, the first."""
         found: dict[str | None, str] = {}
-        for name, column in self.entries.items():
-            if column.role == "loss":
-                found.setdefault(column.of, name)
+        for name in filter(self.is_loss, self.entries):
+            found.setdefault(self[name].of, name)
         return tuple(found.values())
 
     @property
     def metrics(self) -> tuple[str, ...]:
         """The metrics that are no losses."""
-        return tuple(name for name, column in self.entries.items() if column.role == "metric")
+        return tuple(name for name in self.entries if self[name].role == "metric")
 
     @property
     def outcomes(self) -> tuple[str, ...]:
         """Every loss and metric."""
-        return tuple(name for name, column in self.entries.items() if column.role in ("loss", "metric"))
+        return tuple(name for name in self.entries if self[name].role in ("loss", "metric"))
 
     def primaries(self, measured: Iterable[str]) -> tuple[str, ...]:
         """The primary metric of the forget set and that of the retain set, of those ``measured``."""
@@ -173,9 +171,11 @@ def _column(name: str, values: object) -> Column:
     try:
         if not isinstance(values, Mapping):
             raise TypeError(f"it is {type(values).__name__}, expected an object")
-        low, high = values.get("bounds") or (None, None)
-        threshold = values.get("threshold")
-        direction = values.get("direction")
+        low, high = (
+            None if bound is None or not math.isfinite(bound) else float(bound)
+            for bound in values.get("bounds") or (None, None)
+        )
+        direction, threshold = values.get("direction"), values.get("threshold")
         if direction not in ("max", "min", None):
             raise ValueError(f"direction is '{direction}', expected max or min")
         return Column(
@@ -183,7 +183,7 @@ def _column(name: str, values: object) -> Column:
             label=str(values.get("label") or ""),
             unit=str(values.get("unit") or ""),
             direction=direction,
-            bounds=(_number(low), _number(high)),
+            bounds=(low, high),
             of=values.get("of"),
             primary=bool(values.get("primary")),
             threshold=Threshold(**threshold) if threshold else None,
@@ -192,7 +192,3 @@ def _column(name: str, values: object) -> Column:
         raise AnalysisError(f"the column {name} in sweep.json has no {error}") from None
     except (TypeError, ValueError) as error:
         raise AnalysisError(f"the column {name} in sweep.json: {error}") from None
-
-
-def _number(value: Any) -> float | None:
-    return None if value is None or not math.isfinite(value) else float(value)

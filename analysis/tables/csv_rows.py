@@ -6,7 +6,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -39,10 +39,9 @@ class CsvRows:
     rows: tuple[CsvRow, ...]
     torn: bool
 
-    def column(self, name: str) -> list[str]:
-        """The cells below a header, top to bottom."""
-        index = self.columns.index(name)
-        return [row.cells[index] for row in self.rows]
+    def records(self) -> Iterator[tuple[int, dict[str, str]]]:
+        """Each record with the line it begins on, as cells by column."""
+        return ((row.line, dict(zip(self.columns, row.cells, strict=True))) for row in self.rows)
 
 
 def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> CsvRows:
@@ -57,17 +56,21 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> C
     """
     data = path.read_bytes() if path.is_file() else b""
     whole = whole_lines(data) if growing else data
-    torn = len(whole) < len(data)
     try:
         text = whole.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise AnalysisError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from None
     records, cut = _records(path, text)
-    torn = torn or cut
+    torn = cut or len(whole) < len(data)
     if not records:
         return CsvRows(tuple(required), (), torn)
     columns = records[0].cells
-    _check_header(path, columns, required)
+    for found, words in (
+        ([name for name in required if name not in columns], "{} lacks the column{} {}"),
+        (sorted({name for name in columns if columns.count(name) > 1}), "{} has the column{} {} twice"),
+    ):
+        if found:
+            raise AnalysisError(words.format(path, "s" * (len(found) > 1), ", ".join(found)))
     for row in records[1:]:
         if len(row.cells) != len(columns):
             raise AnalysisError(
@@ -94,15 +97,6 @@ def _records(path: Path, text: str) -> tuple[list[CsvRow], bool]:
             records.append(CsvRow(line, tuple(cells)))
 
 
-def _check_header(path: Path, columns: Sequence[str], required: Sequence[str]) -> None:
-    missing = [name for name in required if name not in columns]
-    if missing:
-        raise AnalysisError(f"{path} lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}")
-    twice = sorted({name for name in columns if columns.count(name) > 1})
-    if twice:
-        raise AnalysisError(f"{path} has the column{'s' * (len(twice) > 1)} {', '.join(twice)} twice")
-
-
 def typed_frame(path: Path, content: CsvRows, *, is_number: Callable[[str], bool]) -> pd.DataFrame:
     """The table of ``content``. An empty cell is NaN in a column of numbers and "" in a column of text.
 
@@ -113,14 +107,14 @@ def typed_frame(path: Path, content: CsvRows, *, is_number: Callable[[str], bool
         AnalysisError: a cell of a numeric column is no number; says where.
     """
     columns: dict[str, pd.Series] = {}
-    for name in content.columns:
-        cells = content.column(name)
+    for index, name in enumerate(content.columns):
+        cells = [row.cells[index] for row in content.rows]
         numeric = is_number(name)
-        if numeric:
-            for row, cell in zip(content.rows, cells, strict=True):
-                if _number(cell) is None:
-                    raise AnalysisError(f"{path}, line {row.line}: {name} is '{cell}', expected a number or nothing")
-        columns[name] = _series(cells, text=name in _TEXT or (not numeric and any(map(_is_name, cells))))
+        for row, cell in zip(content.rows, cells, strict=True):
+            if numeric and _number(cell) is None:
+                raise AnalysisError(f"{path}, line {row.line}: {name} is '{cell}', expected a number or nothing")
+        named = not numeric and any(re.fullmatch(r"0\d+|\d{16,}", cell) for cell in cells)
+        columns[name] = _series(cells, text=name in _TEXT or named)
     return pd.DataFrame(columns)
 
 
@@ -133,10 +127,6 @@ def _series(cells: list[str], *, text: bool) -> pd.Series:
     # Up to 15 digits a float holds every whole number exactly.
     whole = cells and all(cell.lstrip("-").isdecimal() and len(cell) <= 15 for cell in cells)
     return pd.Series(numbers, dtype="int64" if whole else "float64")
-
-
-def _is_name(cell: str) -> bool:
-    return re.fullmatch(r"0\d+|\d{16,}", cell) is not None
 
 
 def _number(cell: str) -> float | None:

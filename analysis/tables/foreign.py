@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -19,16 +18,10 @@ _BASELINES = ("no-unlearn", "target")
 """What other programs call the model before unlearning where they name a method."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ForeignTable:
-    """``baseline``: the numbers of the model before unlearning; empty where the table has none."""
-
-    table: TrialTable
-    baseline: dict[str, float]
-
-
-def read_foreign(path: Path, columns: Columns, *, sweep: str, objectives: Sequence[Objective] = ()) -> ForeignTable:
-    """The rows of ``path`` as trials, marked in the column ``elsewhere``.
+def read_foreign(
+    path: Path, columns: Columns, *, sweep: str, objectives: Sequence[Objective] = ()
+) -> tuple[TrialTable, dict[str, float]]:
+    """The rows of ``path`` as trials, marked in the column ``elsewhere``, and the metrics of its baseline if any.
 
     Needed is ``method``. A row whose method is No-unlearn (or target) is the baseline and no trial. Understood:
     ``name`` (else the line number names the row), ``status`` (else finished) and every column of the dictionary
@@ -36,8 +29,8 @@ def read_foreign(path: Path, columns: Columns, *, sweep: str, objectives: Sequen
     the mean it is: an upper bound of what capping every token gives, which such a table cannot tell.
 
     Raises:
-        AnalysisError: the file is missing or empty, lacks a method or names a row twice, or has a cell that is no
-            number where one belongs; says where.
+        AnalysisError: the file is missing or empty, lacks a method, names a row twice, has a cell that is no number
+            where one belongs, or, with ``objectives``, neither their columns nor the losses or primary metrics.
     """
     if not path.is_file():
         raise AnalysisError(f"{path} is no file: expected a sweep's folder or a CSV with named columns")
@@ -64,37 +57,32 @@ def read_foreign(path: Path, columns: Columns, *, sweep: str, objectives: Sequen
     lines = ", ".join(str(row.line) for row, is_one in zip(rows.rows, before, strict=True) if is_one)
     notes = (f"No-unlearn (line {lines}) is the model before unlearning, not a method",) if lines else ()
     history = pd.DataFrame({"sweep": pd.Series(dtype=object), "trial_id": pd.Series(dtype=object), "step": []})
-    return ForeignTable(TrialTable(trials[~before].reset_index(drop=True), history, described, notes), baseline)
+    if objectives:
+        _check_objectives(path, rows, set(trials.columns), described, objectives)
+    return TrialTable(trials[~before].reset_index(drop=True), history, described, notes), baseline
 
 
-def check_objectives(path: Path, table: TrialTable, objectives: Sequence[Objective]) -> None:
-    """What a report needs of a foreign table: the columns of its objectives, the losses, or the primary metrics.
-
-    Raises:
-        AnalysisError: the table has none of these pairs.
-    """
-    there = set(table.trials.columns)
-    columns = table.columns
+def _check_objectives(
+    path: Path, rows: CsvRows, there: set[str], columns: Columns, objectives: Sequence[Objective]
+) -> None:
+    """What a report needs of a foreign table: the columns of its objectives, the losses, or the primary metrics."""
     pairs = [pair for pair in (columns.losses, columns.primaries(columns.entries)) if pair]
-    own = all({item.column, item.name} & there for item in objectives) and bool(objectives)
-    if own or any(set(pair) <= there for pair in pairs):
+    if all({item.column, item.name} & there for item in objectives) or any(set(pair) <= there for pair in pairs):
         return
-    asked = [*([tuple(item.name for item in objectives)] if objectives else []), *pairs]
+    asked = [tuple(item.name for item in objectives), *pairs]
     expected = " or ".join(dict.fromkeys(" and ".join(pair) for pair in asked))
-    given = ", ".join(read_rows(path, required=(), growing=False).columns)
-    raise AnalysisError(f"{path}, line 1: columns {given}; expected method with {expected}")
+    raise AnalysisError(f"{path}, line 1: columns {', '.join(rows.columns)}; expected method with {expected}")
 
 
 def _names(path: Path, rows: CsvRows) -> list[str]:
     """What each row is called; its method and status are checked on the way."""
     names: list[str] = []
-    for row in rows.rows:
-        cells = dict(zip(rows.columns, row.cells, strict=True))
-        name = cells.get("name") or f"line {row.line}"
+    for line, cells in rows.records():
+        name = cells.get("name") or f"line {line}"
         if not cells["method"]:
-            raise AnalysisError(f"{path}, line {row.line}: method is empty")
+            raise AnalysisError(f"{path}, line {line}: method is empty")
         if name in names:
-            raise AnalysisError(f"{path}, line {row.line}: name '{name}' stands twice")
-        check_status(path, row.line, cells.get("status", "finished"))
+            raise AnalysisError(f"{path}, line {line}: name '{name}' stands twice")
+        check_status(path, line, cells.get("status", "finished"))
         names.append(name)
     return names

@@ -34,7 +34,7 @@ class Objective:
     def __post_init__(self) -> None:
         if self.direction not in ("min", "max"):
             raise AnalysisError(f"objective {self.name}: direction is '{self.direction}', expected min or max")
-        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
+        if not -math.inf < self.low < self.high < math.inf:
             raise AnalysisError(f"objective {self.name}: the bounds {self.low:g} and {self.high:g} are not low < high")
 
     @classmethod
@@ -79,16 +79,15 @@ def values_of(rows: pd.DataFrame, objectives: Sequence[Objective]) -> Floats:
     """The objectives of the rows of a trial table, shape (rows, objectives), as measured; NaN where missing.
 
     Raises:
-        AnalysisError: the table has no such column, or it holds text.
+        AnalysisError: the rows have no such column, or it holds text.
     """
-    for objective in objectives:
-        if objective.column not in rows.columns:
-            if not rows.empty:
-                raise AnalysisError(f"trials.csv has no column {objective.column} for the objective {objective.name}")
-        elif not rows.empty and not pd.api.types.is_numeric_dtype(rows[objective.column]):
-            raise AnalysisError(f"the objective {objective.name} needs numbers in the column {objective.column}")
     if rows.empty:
         return np.empty((0, len(objectives)))
+    for objective in objectives:
+        if objective.column not in rows.columns:
+            raise AnalysisError(f"trials.csv has no column {objective.column} for the objective {objective.name}")
+        if not pd.api.types.is_numeric_dtype(rows[objective.column]):
+            raise AnalysisError(f"the objective {objective.name} needs numbers in the column {objective.column}")
     return np.column_stack([rows[objective.column].to_numpy(dtype=np.float64) for objective in objectives])
 
 
@@ -116,4 +115,4 @@ def scored(rows: pd.DataFrame, objectives: Sequence[Objective]) -> tuple[Mask, F
 
 def costs_of(values: Floats, objectives: Sequence[Objective]) -> Floats:
     """Measured ``values``, shape (points, objectives), as costs in [0, 1] of the same shape."""
-    return np.column_stack([objective.cost(values[:, i]) for i, objective in enumerate(objectives)])
+    return np.column_stack([item.cost(column) for item, column in zip(objectives, values.T, strict=True)])

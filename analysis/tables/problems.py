@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -22,26 +22,8 @@ class Problem(NamedTuple):
         return ", ".join(self)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ReportParts:
-    """A report by problem.
-
-    Attributes:
-        parts: the sources of each problem, in the order of the table; of one problem, all of them.
-        notes: those of the sources, and what belongs to no part, in sentences.
-    """
-
-    parts: dict[Problem, Sources]
-    notes: tuple[str, ...]
-
-    @property
-    def several(self) -> bool:
-        """Whether there are two problems or more."""
-        return len(self.parts) > 1
-
-
-def by_problem(sources: Sources) -> ReportParts:
-    """The sources by model and data set.
+def by_problem(sources: Sources) -> tuple[dict[Problem, Sources], tuple[str, ...]]:
+    """The sources of each model and data set in the order of the table, and the notes of all, in sentences.
 
     A row from elsewhere that does not say its model or data set is taken to be about every one; a row about a model
     or a data set of which there is no trial is in no part. Without trials there is one part, named ("", "").
@@ -49,7 +31,7 @@ def by_problem(sources: Sources) -> ReportParts:
     trials = sources.table.trials
     found = problems_of(sources.table.own)
     if not found:
-        return ReportParts({Problem("", ""): sources}, sources.table.notes)
+        return {Problem("", ""): sources}, sources.table.notes
     inside = {problem: _inside(sources.table, problem) for problem in found}
     homeless = trials["trial_id"].to_numpy()[~np.any(list(inside.values()), axis=0)].tolist()
     parts = {problem: _part(sources, mask, alone=len(found) == 1) for problem, mask in inside.items()}
@@ -60,7 +42,7 @@ def by_problem(sources: Sources) -> ReportParts:
         notes += [f"{problem}: {note}" for problem, part in parts.items() for note in differences(part.sweeps)]
     if homeless:
         notes.append(f"on no frontier, as no trial has their model and data set: {', '.join(homeless)}")
-    return ReportParts(parts, tuple(notes))
+    return parts, tuple(notes)
 
 
 def problems_of(table: TrialTable) -> list[Problem]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,15 +15,14 @@ import pandas as pd
 from analysis.errors import AnalysisError
 from analysis.tables.columns import Columns
 from analysis.tables.csv_rows import read_rows, typed_frame
-from analysis.tables.foreign import check_objectives, read_foreign
+from analysis.tables.foreign import read_foreign
 from analysis.tables.objectives import Objective
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable, concatenated
 
-_LOGGED = frozenset(
-    {"step", "x", "eta", "eta_star", "eta_new", "slope", "curvature", "loss_zero", "loss_plus", "loss_minus"}
-    | {"retain_loss", "forget_loss"}
-)
+_LOGGED = {"step", "x", "eta", "eta_star", "eta_new", "slope", "curvature", "loss_zero", "loss_plus", "loss_minus"} | {
+    *("retain_loss", "forget_loss")
+}
 """The numbers of auto_lr.csv and landscape.csv."""
 
 
@@ -68,10 +68,8 @@ def read_source(
         return Sources(TrialTable.read_run(path, columns), SweepFile(name=path.name, columns=columns), (), *_logs(path))
     if path.is_dir():
         raise AnalysisError(f"{path} holds no sweep: there is no sweep.json in it")
-    foreign = read_foreign(path, columns, sweep=sweep or path.stem, objectives=objectives)
-    if objectives:
-        check_objectives(path, foreign.table, objectives)
-    return Sources(foreign.table, SweepFile(name=path.stem, columns=foreign.table.columns, baseline=foreign.baseline))
+    table, baseline = read_foreign(path, columns, sweep=sweep or path.stem, objectives=objectives)
+    return Sources(table, SweepFile(name=path.stem, columns=table.columns, baseline=baseline))
 
 
 def read_sources(paths: Sequence[Path], *, out: Path) -> Sources:
@@ -135,10 +133,8 @@ def _prefixes(paths: Sequence[Path]) -> list[str]:
     names: list[str] = []
     for path in paths:
         base = path.resolve().stem if path.is_file() else path.resolve().name
-        name, count = base, 2
-        while name in names:
-            name, count = f"{base} {count}", count + 1
-        names.append(name)
+        tried = itertools.chain([base], (f"{base} {count}" for count in itertools.count(2)))
+        names.append(next(name for name in tried if name not in names))
     return names
 
 
@@ -151,24 +147,20 @@ def shared(sweeps: Sequence[tuple[str, SweepFile]]) -> SweepFile:
         AnalysisError: their objectives differ in more than the bounds.
     """
     files = [file for _, file in sweeps]
-    known = [(file, name) for name, file in sweeps if file.objectives]
-    objectives: list[Objective] = list(known[0][0].objectives) if known else []
-    for file, name in known[1:]:
-        pair = (objectives, file.objectives)
-        kinds = [[(item.name, item.column, item.direction) for item in items] for items in pair]
-        if kinds[0] != kinds[1]:
-            said = [", ".join(f"{name}:{direction}" for name, _, direction in kind) for kind in kinds]
-            raise AnalysisError(
-                f"{known[0][1]} and {name} have other objectives ({said[0]}; {said[1]}): one frontier needs the same"
-            )
-        objectives = [
-            replace(mine, low=min(mine.low, other.low), high=max(mine.high, other.high))
-            for mine, other in zip(objectives, file.objectives, strict=True)
-        ]
     if len(files) == 1:
         return files[0]
-    baselines = [file.baseline for file, _ in known]
-    guesses = {file.random_guess_loss for file, _ in known}
+    known = [(name, file) for name, file in sweeps if file.objectives]
+    kinds = [[(item.name, item.column, item.direction) for item in file.objectives] for _, file in known]
+    for (name, _), kind in zip(known, kinds, strict=True):
+        if kind != kinds[0]:
+            said = "; ".join(", ".join(f"{item[0]}:{item[2]}" for item in items) for items in (kinds[0], kind))
+            raise AnalysisError(f"{known[0][0]} and {name} have other objectives ({said}): one frontier needs the same")
+    objectives = [
+        replace(same[0], low=min(item.low for item in same), high=max(item.high for item in same))
+        for same in zip(*(file.objectives for _, file in known), strict=True)
+    ]
+    baselines = [file.baseline for _, file in known]
+    guesses = {file.random_guess_loss for _, file in known}
     planned = [file.planned_trials for file in files]
     versions = {name: ", ".join(dict.fromkeys(file.versions[name] for file in files if name in file.versions))
                 for file in files for name in file.versions}  # fmt: skip

@@ -52,7 +52,7 @@ class SweepFile:
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             found = content.get("format") if isinstance(content, dict) else type(content).__name__
             raise AnalysisError(f"{path} has format {found}, expected {FORMAT}: it is from another version")
-        baseline = {str(name): _finite(value) for name, value in _mapping(path, content, "baseline").items()}
+        baseline = _mapping(path, content, "baseline")
         return cls(
             name=str(content.get("name") or out.name),
             columns=Columns.from_dict(_mapping(path, content, "columns")),
@@ -62,7 +62,7 @@ class SweepFile:
             settings=_mapping(path, content, "settings"),
             objectives=tuple(Objective.from_dict(item) for item in content.get("objectives") or ()),
             random_guess_loss=_finite(content.get("random_guess_loss")),
-            baseline={name: number for name, number in baseline.items() if number is not None},
+            baseline={name: number for name, value in baseline.items() if (number := _finite(value)) is not None},
         )
 
     @property

@@ -44,8 +44,7 @@ class TrialTable:
     def read(cls, out: Path, *, sweep: str = "") -> TrialTable:
         """The tables in a sweep's folder, also while the sweep runs: a table that is not there yet is empty.
 
-        Of two rows with one trial id the first counts, as it does when a sweep is resumed. ``sweep`` is the value of
-        the column ``sweep``.
+        Of two rows with one trial id the first counts, as it does when a sweep is resumed.
 
         Raises:
             AnalysisError: a file cannot be read; says which, where, and what was expected.
@@ -105,11 +104,9 @@ class TrialTable:
 
     def renamed(self, name: Callable[[str], str], checkpoint: Callable[[str], str]) -> TrialTable:
         """The same table with other trial ids and other paths of the checkpoints that there are."""
-        trials = self.trials.assign(
-            trial_id=self.trials["trial_id"].map(name),
-            checkpoint=self.trials["checkpoint"].map(lambda path: checkpoint(path) if path else ""),
-        )
-        return replace(self, trials=trials, history=self.history.assign(trial_id=self.history["trial_id"].map(name)))
+        paths = self.trials["checkpoint"].map(lambda path: checkpoint(path) if path else "")
+        trials, history = (part.assign(trial_id=part["trial_id"].map(name)) for part in (self.trials, self.history))
+        return replace(self, trials=trials.assign(checkpoint=paths), history=history)
 
     @property
     def own(self) -> TrialTable:
@@ -119,7 +116,7 @@ class TrialTable:
     @property
     def spec_columns(self) -> tuple[str, ...]:
         """The columns that say what a trial was asked to do."""
-        return tuple(name for name in self.trials.columns if self.columns.is_setting(name))
+        return tuple(filter(self.columns.is_setting, self.trials.columns))
 
     @property
     def varying(self) -> tuple[str, ...]:
@@ -179,7 +176,7 @@ def typed_trials(path: Path, rows: CsvRows, columns: Columns, sweep: str, *, els
     """Rows of trials with every required column: an unknown number is NaN, an unknown text empty.
 
     Raises:
-        AnalysisError: a number is none; says where.
+        AnalysisError: as :func:`typed_frame`.
     """
     trials = typed_frame(path, rows, is_number=columns.is_number)
     unknown = {name: float("nan") if name in ("lr", "seed") else "" for name in REQUIRED if name not in trials}
@@ -202,13 +199,12 @@ def concatenated(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _check_trials(path: Path, rows: CsvRows) -> None:
-    for row in rows.rows:
-        cells = dict(zip(rows.columns, row.cells, strict=True))
+    for line, cells in rows.records():
         if not cells["trial_id"]:
-            raise AnalysisError(f"{path}, line {row.line}: trial_id is empty")
-        check_status(path, row.line, cells["status"])
+            raise AnalysisError(f"{path}, line {line}: trial_id is empty")
+        check_status(path, line, cells["status"])
         if not cells["seed"] or not float(cells["seed"]).is_integer():
-            raise AnalysisError(f"{path}, line {row.line}: seed is '{cells['seed']}', expected a whole number")
+            raise AnalysisError(f"{path}, line {line}: seed is '{cells['seed']}', expected a whole number")
 
 
 def check_status(path: Path, line: int, status: str) -> None:

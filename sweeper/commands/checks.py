@@ -19,7 +19,7 @@ from trainables.modality import Modality, dataset_modality
 from trainables.models.registry import MODELS, find_model, is_hub_id, local_model
 from trainables.objectives.rmu import layer_problem
 from trainables.spec import FIELDS, TrialSpec
-from trainables.spec_checks import method_problems
+from trainables.spec_checks import method_problems, trial_problems
 from trainables.target.problem import problem_of
 
 GOES_ON = "sweeper.goes_on"
@@ -106,7 +106,7 @@ def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str,
         if option == "layer" and not found and (depth := _depth(spec)) is not None:
             found += [problem for value in values if (problem := layer_problem(value, depth=depth))]
     # The method itself has been looked at above; gd has no options, always parses and takes any retain objective.
-    found += replace(spec, method="gd", options=()).problems()
+    found += trial_problems(replace(spec, method="gd", options=()))
     return list(dict.fromkeys(found + [text for method in known for text in method_problems(spec, method)]))
 
 

@@ -52,8 +52,8 @@ def evaluate(**given: Any) -> None:
 
     from search_spaces.durable import write_json
     from sweeper.progress import say_what_is_left_out, shown
-    from trainables.scoring.checkpoint_scores import score_checkpoint
     from trainables.scoring.item_log import write_item_log
+    from trainables.target.checkpoint_scores import score_checkpoint
     from trainables.target.problem import problem_of
 
     console = Console(stderr=True)
@@ -76,7 +76,7 @@ def _checked(given: dict[str, Any]) -> TrialSpec:
     from sweeper.commands.checks import checked_spec
     from sweeper.commands.checks import model_folder_problems as whole_model_problems
     from trainables.modality import dataset_modality
-    from trainables.scoring.checkpoint_scores import checkpoint_problems
+    from trainables.target.checkpoint_scores import checkpoint_problems
 
     problems = []
     if given["retain_eval_log"] is not None:

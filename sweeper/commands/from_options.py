@@ -22,8 +22,9 @@ from sweeper.tracking.uri import absolute_uri, tracking_problem
 from sweeper.trade_off import DEFAULT_OBJECTIVES, ObjectiveError, parse_objectives, unmeasured, with_objectives
 from trainables.methods import parse_method
 from trainables.models.registry import find_model
-from trainables.run.optimizers import LR_FREE, LR_FREE_LR
+from trainables.optimizers import LR_FREE, LR_FREE_LR
 from trainables.spec import FIELDS, TrialSpec
+from trainables.spec_checks import trial_problems
 
 DEFAULT_METHODS = ("gdiff", "ngdiff")
 DEFAULT_TRIALS = 16
@@ -78,7 +79,7 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
     if given["auto_lr"] not in AUTO_LR:
         problems.append(f"unknown auto_lr '{given['auto_lr']}': expected off, on or both")
     if given["auto_lr"] in ("on", "both"):
-        problems += replace(base, auto_lr="on", method="gd", options=()).problems()
+        problems += trial_problems(replace(base, auto_lr="on", method="gd", options=()))
     from_file = is_space_file(given["space"])
     problems += spec_problems(base, () if from_file else methods, options)
     problems += _number_problems(given)

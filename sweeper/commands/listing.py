@@ -69,7 +69,7 @@ def _methods() -> list[dict[str, object]]:
 
 
 def _optimizers() -> list[dict[str, object]]:
-    from trainables.run.optimizers import OPTIMIZER_INFO
+    from trainables.optimizers import OPTIMIZER_INFO
 
     return [
         {

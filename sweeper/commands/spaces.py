@@ -17,8 +17,9 @@ from sweeper.commands.checks import spec_problems
 from sweeper.commands.options import asked
 from trainables.methods import OPTIONS, option_names, options_by_method
 from trainables.models.registry import find_model
-from trainables.run.optimizers import LR_FREE, LR_FREE_LR, LR_FREE_RANGE, OPTIMIZERS
+from trainables.optimizers import LR_FREE, LR_FREE_LR, LR_FREE_RANGE, OPTIMIZERS
 from trainables.spec import FIELDS, TrialSpec
+from trainables.spec_checks import trial_problems
 
 _TOGETHER = (
     tuple(item.name for item in FIELDS.values() if item.role == "method"),
@@ -126,13 +127,13 @@ def _group_problems(file: SpaceFile, base: TrialSpec, group: Sequence[str]) -> I
     """What is wrong with any combination of these fields, by the last in the file without which it were right."""
     if not set(group) & set(file.lines):
         return
-    alone = set(base.problems())
+    alone = set(trial_problems(base))
     for config in _corners(file.space, group).grid():
         change: dict[str, Any] = {name: config[name] for name in group if name in config}
-        for problem in replace(base, **change).problems():
+        for problem in trial_problems(replace(base, **change)):
             if problem not in alone:
                 others = {name: {key: value for key, value in change.items() if key != name} for name in change}
-                causes = [name for name in others if problem not in replace(base, **others[name]).problems()]
+                causes = [name for name in others if problem not in trial_problems(replace(base, **others[name]))]
                 yield max(causes or change, key=file.lines.__getitem__), problem
 
 

@@ -21,6 +21,7 @@ from sweeper.sweep import Summary
 from trainables.metrics.registry import SETS
 from trainables.scoring.measured import Measured
 from trainables.spec import TrialSpec
+from trainables.spec_checks import trial_problems
 
 ROOT = Path(__file__).parents[2]
 SPLITS = ("forget01", "retain99", "holdout01")
@@ -544,7 +545,7 @@ def test_the_default_sweep_searches_gdiff_and_ngdiff(accepted: Callable[..., lis
     assert all(1e-5 <= spec.lr <= 1e-3 for spec in specs)
     assert values(specs, "auto_lr") == {"off"}
     assert read_settings(out).trials == 16
-    assert all(not spec.problems() for spec in specs)
+    assert all(not trial_problems(spec) for spec in specs)
 
 
 @pytest.mark.parametrize("method", ["ngdiff", "gd", "npo", "npo+ngdiff", "pcgrad", "imtl-g"])
@@ -865,7 +866,7 @@ def test_a_listed_objective_says_its_other_name_and_what_it_needs_of_the_target(
 def evaluate(model_folder: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """``evaluate`` of a folder on TOFU's files, with no model loaded: a score is what it gives."""
     scores = Measured({"forget_loss": 1.0}, {}, 0.0)
-    monkeypatch.setattr("trainables.scoring.checkpoint_scores.score_checkpoint", lambda spec, **named: scores)
+    monkeypatch.setattr("trainables.target.checkpoint_scores.score_checkpoint", lambda spec, **named: scores)
     problem = ("--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01")
     return lambda *arguments: invoke("evaluate", "--model-path", model_folder, *problem, *arguments)
 

@@ -19,6 +19,7 @@ from sweeper.commands.spaces import file_space, space_fields
 from sweeper.settings import SweepSettings
 from trainables.methods import OPTIONS, option_names
 from trainables.spec import FIELDS, TrialSpec
+from trainables.spec_checks import trial_problems
 
 WRONG: dict[type, tuple[Any, ...]] = {
     float: ("text", True, ["list"], {"nested": 1}, float("nan"), float("inf")),
@@ -88,7 +89,7 @@ def test_the_default_of_every_field_is_right_and_a_value_of_another_kind_is_wron
     for value in WRONG[item.kind]:
         change: dict[str, Any] = {item.name: (value,) if item.many else value}
         assert item.problem(change[item.name]), value
-        assert any(item.name in problem for problem in replace(TrialSpec(), **change).problems()), value
+        assert any(item.name in problem for problem in trial_problems(replace(TrialSpec(), **change))), value
 
 
 @pytest.mark.parametrize("name", FIELDS)
@@ -135,7 +136,7 @@ def test_whatever_a_space_file_says_is_run_or_refused_with_its_line(key: str, tm
             settings = SweepSettings(name="s", base=TrialSpec(), space=space, trials=2)
             trials = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
             for _ in range(2):
-                assert settings.make_spec(space.suggest(trials.ask()), target_key="k").problems() == [], kind
+                assert trial_problems(settings.make_spec(space.suggest(trials.ask()), target_key="k")) == [], kind
 
 
 @pytest.mark.parametrize("key", [*FIELDS, *OPTIONS, "options", "nobody's"])

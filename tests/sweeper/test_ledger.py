@@ -9,6 +9,7 @@ import resource
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -323,3 +324,13 @@ def test_sorting_orders_trials_by_id_and_history_by_step(ledger: Ledger) -> None
     ledger.sort()
     assert [row["trial_id"] for row in ledger.trials.read()] == ["00001", "00002", "00010"]
     assert steps(ledger) == [("00001", 9), ("00002", 2), ("00002", 10)]
+
+
+def test_a_mark_is_not_taken_for_one_in_a_file_that_got_the_same_inode(tmp_path: Path) -> None:
+    log = CsvLog(tmp_path / "log.csv", ("name",), sync=False)
+    log.append([{"name": "b"}])
+    _, mark = log.read_on(Mark())
+    log.rewrite([{"name": "a"}, {"name": "b"}])
+    rows, after = log.read_on(replace(mark, inode=log.path.stat().st_ino))
+    assert [row["name"] for row in rows] == ["a", "b"]
+    assert log.read_on(after) == ([], after)

@@ -16,6 +16,7 @@ from sweeper.folder import read_settings
 from trainables.models.registry import MODELS
 from trainables.models.tiny import TWINS
 from trainables.spec import TrialSpec
+from trainables.spec_checks import trial_problems
 
 LocalHub = Any  # tests/conftest.py has the class
 FULL = ("phi-1.5", "falcon-1b", "gpt2-xl")
@@ -113,7 +114,7 @@ def test_the_rank_is_the_models_unless_given(
 ) -> None:
     spec = spec_of(*arguments)
     assert (spec.lora_rank, spec.target_lora_rank) == (rank, None)
-    assert not spec.problems()
+    assert not trial_problems(spec)
 
 
 @pytest.mark.parametrize(("given", "rank"), [("none", 0), ("0", 0), ("4", 4)])
@@ -122,7 +123,7 @@ def test_the_targets_rank_is_an_option_of_its_own(
 ) -> None:
     spec = spec_of("--model", "mistral-7b", "--target-lora-rank", given)
     assert (spec.lora_rank, spec.target_lora_rank) == (8, rank)
-    assert not spec.problems()
+    assert not trial_problems(spec)
 
 
 def test_a_rank_that_is_none_is_told(invoke: Callable[..., Result]) -> None:

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from sweeper.cli import main
 from sweeper.commands.from_options import single_spec
 from sweeper.folder import read_settings
-from trainables.run.optimizers import LR_FREE
+from trainables.optimizers import LR_FREE
 from trainables.spec import TrialSpec
 
 Pareto = Callable[..., Result]

@@ -14,6 +14,7 @@ import pytest
 
 from trainables.methods import option_names
 from trainables.spec import FIELDS, TrialSpec
+from trainables.spec_checks import trial_problems
 
 BASE = TrialSpec(method="gdiff")
 
@@ -177,7 +178,7 @@ def test_a_row_has_every_field_and_one_column_per_option_empty_where_it_does_not
 
 
 def test_the_defaults_have_no_problem() -> None:
-    assert TrialSpec().problems() == []
+    assert trial_problems(TrialSpec()) == []
 
 
 @pytest.mark.parametrize(
@@ -215,7 +216,7 @@ def test_the_defaults_have_no_problem() -> None:
     ],
 )
 def test_a_problem_is_told_with_what_was_given_and_expected(changes: dict[str, Any], said: str) -> None:
-    (problem,) = replace(BASE, **changes).problems()
+    (problem,) = trial_problems(replace(BASE, **changes))
     assert problem.startswith(said)
 
 
@@ -226,8 +227,8 @@ def test_a_problem_is_told_with_what_was_given_and_expected(changes: dict[str, A
 def test_counts_start_at_one(name: str) -> None:
     none: dict[str, Any] = {name: 0}
     one: dict[str, Any] = {name: 1}
-    assert replace(BASE, **none).problems() == [f"{name} must be at least 1, got 0"]
-    assert replace(BASE, **one).problems() == []
+    assert trial_problems(replace(BASE, **none)) == [f"{name} must be at least 1, got 0"]
+    assert trial_problems(replace(BASE, **one)) == []
 
 
 def test_all_problems_are_told_at_once() -> None:
@@ -235,7 +236,7 @@ def test_all_problems_are_told_at_once() -> None:
     spec = TrialSpec(
         dataset="imagenet", method="nonsense", options=(("c", 5.0),), lr=-1.0, auto_lr_every=0, epochs=0, dtype="fp8"
     )
-    found = spec.problems()
+    found = trial_problems(spec)
     assert len(found) == 6
     for word in ("dataset", "nonsense", "lr must", "auto_lr_every", "epochs", "dtype"):
         assert any(word in problem for problem in found)
@@ -243,4 +244,4 @@ def test_all_problems_are_told_at_once() -> None:
 
 def test_each_bad_option_of_a_known_method_is_told() -> None:
     spec = TrialSpec(method="npo+gdiff", options=(("alpha", 1.0), ("beta", -1.0), ("c", 5.0)))
-    assert len(spec.problems()) == 3
+    assert len(trial_problems(spec)) == 3

@@ -23,12 +23,12 @@ from trainables.auto_lr.guard import SafetyNet
 from trainables.auto_lr.in_run import AutoLR, Schedule
 from trainables.auto_lr.rules import RULES
 from trainables.batches import EndlessBatches, epoch_batches
+from trainables.gradients import clip_
 from trainables.methods import retain_objective_problem
 from trainables.objectives import Reference
+from trainables.optimizers import make_optimizer
 from trainables.run.combined_gradient import combined_gradient
 from trainables.run.divergence import Diverged, check_distance, distance_columns, finite
-from trainables.run.gradients import clip_
-from trainables.run.optimizers import make_optimizer
 from trainables.run.reports import Report, Status
 from trainables.run.run_state import load_torch_state, load_weights, torch_state
 from trainables.run.step_losses import StepLosses

@@ -31,11 +31,7 @@
     const px = (v) => L + ((v - x0) / (x1 - x0)) * (W - L - R);
     const py = (v) => H - B - ((map(v) - y0) / (y1 - y0)) * (H - T - B);
     const svg = make("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": title });
-    const write = (text, at, anchor, cls) => {
-      const node = make("text", { x: at[0], y: at[1], "text-anchor": anchor }, text);
-      if (cls) node.setAttribute("class", cls);
-      svg.append(node);
-    };
+    const write = (text, [x, y], anchor, cls = "") => svg.append(make("text", { x, y, "text-anchor": anchor, class: cls }, text));
     const tick = (v) => {
       svg.append(make("line", { class: "axis", x1: L, x2: W - R, y1: py(v), y2: py(v) }));
       write(short(v), [L - 6, py(v) + 4], "end");
@@ -112,14 +108,9 @@
     const settings = Object.entries(trial.settings).map(([name, value]) => `${name} ${short(value)}`).join(", ");
     if (settings) inside.append(make("p", { class: "fine" }, settings));
     if (trial.error) inside.append(make("p", { class: "notice" }, trial.error));
-    if (trial.spec_hash) {
-      const line = make("p", { class: "fine" }, "spec hash ");
-      line.append(make("code", {}, trial.spec_hash));
-      inside.append(line);
-    }
-    if (trial.checkpoint) {
-      const line = make("p", { class: "fine" }, "checkpoint ");
-      line.append(make("code", {}, trial.checkpoint));
+    for (const [label, text] of [["spec hash ", trial.spec_hash], ["checkpoint ", trial.checkpoint]]) if (text) {
+      const line = make("p", { class: "fine" }, label);
+      line.append(make("code", {}, text));
       inside.append(line);
     }
     inside.append(charts(trial.course));
@@ -129,10 +120,9 @@
     row.classList.add("open");
     row.querySelector("button").setAttribute("aria-expanded", "true");
   }
-  const toggle = (row) => (row.classList.contains("open") ? close(row) : open(row));
-  for (const row of rows) {
-    row.addEventListener("click", () => { if (!String(getSelection())) toggle(row); });
-  }
+  for (const row of rows) row.addEventListener("click", () => {
+    if (!String(getSelection())) (row.classList.contains("open") ? close : open)(row);
+  });
 
   /* Sorting: numbers by value, empty cells last in both directions. */
   const headers = section ? [...section.querySelectorAll("th")] : [];

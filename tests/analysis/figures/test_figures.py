@@ -20,8 +20,9 @@ from analysis.figures.draw_panels import draw_panels
 from analysis.figures.gallery import gallery
 from analysis.figures.gradient_plane import gradient_plane_data
 from analysis.figures.learning_rates import final_metrics_data, rate_courses_data
-from analysis.figures.panels import graded, scale_for
+from analysis.figures.panels import graded
 from analysis.figures.pareto import pareto_data, scores_data
+from analysis.figures.scales import scale_for
 from analysis.figures.style import save_figure, svg_text
 from analysis.tables.sources import Sources, read_source
 

@@ -184,7 +184,9 @@ def test_an_inline_figure_links_its_points_and_takes_the_colours_of_the_page(
 ) -> None:
     rows = [trial("a", 4.0, 0.1), trial("b", 3.0, 3.0), trial("c", 2.0, 4.0, status="diverged")]
     links = {"a": "#trial-0", "b": "#trial-1", "c": "#trial-2"}
-    svg = inline_svg(draw_pareto(_data(make_sweep(rows)), links=links), prefix="wide", description='a "quoted" <b>')
+    svg = inline_svg(
+        svg_text(draw_pareto(_data(make_sweep(rows)), links=links)), prefix="wide", description='a "quoted" <b>'
+    )
     assert sorted(re.findall(r'<a href="(#trial-\d)"', svg)) == ["#trial-0", "#trial-1", "#trial-2"]
     assert 'aria-label="a &quot;quoted&quot; &lt;b&gt;"' in svg
     assert "var(--ink)" in svg

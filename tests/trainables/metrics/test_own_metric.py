@@ -64,6 +64,7 @@ from trainables.data import load_data
 from trainables.scoring.choice import metrics_of
 from trainables.scoring.measured import values_of
 from trainables.spec import TrialSpec
+from trainables.spec_checks import trial_problems
 
 tables = (TRIAL_COLUMNS, HISTORY_COLUMNS, METRIC_COLUMNS, OUTCOME_METRICS, HISTORY_METRICS)
 objectives = parse_objectives("brevity:max,evenness:min")
@@ -76,7 +77,7 @@ print(json.dumps({
     "dictionary": {name: column_dictionary(random_guess=7.0, unit="token")[name] for name in own},
     "objectives": [item.to_dict(7.0) for item in objectives],
     "measured beside": with_objectives((), objectives),
-    "problems": TrialSpec(metrics=("brevity",)).problems(),
+    "problems": trial_problems(TrialSpec(metrics=("brevity",))),
     "of the data": [name for name in names if name in own],
     "values": values_of(own, scores),
     "listed": [row for row in json.loads(CliRunner().invoke(main, ["list", "metrics", "--json"]).stdout)

@@ -21,6 +21,7 @@ from trainables.run.run import UnlearningRun
 from trainables.run.step_losses import StepLosses
 from trainables.run.workspace import Workspace
 from trainables.spec import TrialSpec
+from trainables.spec_checks import trial_problems
 from trainables.target.target import Target
 from trainables.text.hidden import unit_direction
 from trainables.text.tokens import Tokens, encode
@@ -52,7 +53,7 @@ RUNS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", RUNS, ids=lambda name: name.replace(" ", "-"))
 def test_every_objective_raises_the_forget_loss(workspace: Workspace, make_spec: MakeSpec, name: str) -> None:
     spec = make_spec(**{"lr": 5e-3, "epochs": 4, **RUNS[name]})
-    assert spec.problems() == []
+    assert trial_problems(spec) == []
     start = workspace.evaluator(max_length=64, batch_size=32).losses(workspace.model_for())
     last = list(UnlearningRun(spec, workspace))[-1]
     assert last.status is Status.FINISHED

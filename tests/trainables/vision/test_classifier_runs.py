@@ -20,6 +20,7 @@ from trainables.run.reports import Report, Status
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.spec import TrialSpec
+from trainables.spec_checks import trial_problems
 from trainables.target.prepare import prepare_target
 from trainables.target.target import Target
 
@@ -207,7 +208,9 @@ def test_the_target_is_trained_once_and_named_by_its_images(tmp_path: Path) -> N
 
 
 def test_what_images_have_no_use_for_is_refused_together(make_spec: MakeSpec) -> None:
-    problems = make_spec(lora_rank=4, gradient_checkpointing=True, max_length=64, forget_split="forget01").problems()
+    problems = trial_problems(
+        make_spec(lora_rank=4, gradient_checkpointing=True, max_length=64, forget_split="forget01")
+    )
     assert len(problems) == 4
     for name in ("lora_rank", "gradient_checkpointing", "max_length", "forget split"):
         assert sum(problem.startswith(name) for problem in problems) == 1
@@ -215,9 +218,9 @@ def test_what_images_have_no_use_for_is_refused_together(make_spec: MakeSpec) ->
 
 @pytest.mark.parametrize("method", [*OF_TEXTS, "rmu+ngdiff"])
 def test_methods_that_need_texts_are_refused_for_images(method: str, make_spec: MakeSpec) -> None:
-    (problem,) = make_spec(method=method).problems()
+    (problem,) = trial_problems(make_spec(method=method))
     assert problem.startswith(f"method '{method}' does not apply to data set digits: image classifiers have no ")
-    assert not TrialSpec(method=method).problems()
+    assert not trial_problems(TrialSpec(method=method))
 
 
 def test_the_retain_loss_may_be_the_divergence_from_the_target(workspace: Workspace, make_spec: MakeSpec) -> None:
@@ -233,11 +236,11 @@ def test_the_retain_loss_may_be_the_divergence_from_the_target(workspace: Worksp
     ],
 )
 def test_a_model_and_data_of_another_kind_are_refused(model: str, dataset: str, expected: str) -> None:
-    (problem,) = TrialSpec(model=model, dataset=dataset).problems()
+    (problem,) = trial_problems(TrialSpec(model=model, dataset=dataset))
     assert problem.startswith(f"model {model} and data set {dataset} do not go together: {expected}")
 
 
 def test_a_class_to_forget_applies_to_images_only() -> None:
-    (problem,) = TrialSpec(forget_class="dog").problems()
+    (problem,) = trial_problems(TrialSpec(forget_class="dog"))
     assert problem == "forget_class does not apply to data set authors: its examples have no classes"
-    assert not TrialSpec(model="resnet-50", dataset="cifar-10", forget_class="dog").problems()
+    assert not trial_problems(TrialSpec(model="resnet-50", dataset="cifar-10", forget_class="dog"))

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from trainables.run import gradients
-from trainables.run.gradients import Gradient, combine_, gramian, norm, take_gradient
+from trainables import gradients
+from trainables.gradients import Gradient, combine_, gramian, norm, take_gradient
 from trainables.weightings import Weights
 
 SHAPES = ((3, 5), (7,), (2, 3, 4), (1,))

@@ -15,13 +15,14 @@ from dog import DoG
 from prodigyopt import Prodigy
 from torch import Tensor, nn
 
-from trainables.run.distance_optimizers import make_distance_optimizer
+from trainables.distance_optimizers import make_distance_optimizer
+from trainables.optimizers import LR_FREE, OPTIMIZER_INFO
 from trainables.run.divergence import Diverged, check_distance, distance_columns
-from trainables.run.optimizers import LR_FREE, OPTIMIZER_INFO
 from trainables.run.reports import Status
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.spec import TrialSpec
+from trainables.spec_checks import trial_problems
 
 START = torch.tensor([0.5, -1.5, 2.0])
 UNCAPPED = 1e30
@@ -173,12 +174,12 @@ def test_a_run_whose_distance_ran_away_ends_with_its_reason(name: str, workspace
 
 def test_auto_lr_and_growth_are_refused_where_they_mean_nothing() -> None:
     for name in LR_FREE:
-        (problem,) = TrialSpec(optimizer=name, auto_lr="on").problems()
+        (problem,) = trial_problems(TrialSpec(optimizer=name, auto_lr="on"))
         assert "not linear in lr" in problem
-    assert "applies to optimizer prodigy" in TrialSpec(d_growth=1.5).problems()[0]
+    assert "applies to optimizer prodigy" in trial_problems(TrialSpec(d_growth=1.5))[0]
     for growth in (0.5, math.inf, math.nan):
-        assert "at least 1" in TrialSpec(optimizer="dog", d_growth=growth).problems()[0]
-    assert TrialSpec(optimizer="dog", lr=1.0, d_growth=1.5).problems() == []
+        assert "at least 1" in trial_problems(TrialSpec(optimizer="dog", d_growth=growth))[0]
+    assert trial_problems(TrialSpec(optimizer="dog", lr=1.0, d_growth=1.5)) == []
 
 
 def test_a_spec_from_before_the_growth_cap_keeps_its_hash() -> None:

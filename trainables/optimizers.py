@@ -82,13 +82,13 @@ def make_optimizer(
     """The optimizer called ``name`` over the trainable parameters; the update of adamw and sgd is linear in lr.
 
     ``adamw``: betas (0.9, 0.999), eps 1e-8, ``weight_decay`` decoupled (0 by default, so it is the paper's Adam).
-    ``sgd``: the paper's Algorithm 1 with ``momentum`` 0. The others: :mod:`trainables.run.distance_optimizers`, whose
+    ``sgd``: the paper's Algorithm 1 with ``momentum`` 0. The others: :mod:`trainables.distance_optimizers`, whose
     distance grows by at most ``growth`` a step (default 1.2).
     """
     import torch
 
     if name in LR_FREE:
-        from trainables.run.distance_optimizers import make_distance_optimizer
+        from trainables.distance_optimizers import make_distance_optimizer
 
         growth = DEFAULT_GROWTH if growth is None else growth
         return make_distance_optimizer(name, parameters, lr=lr, weight_decay=weight_decay, growth=growth)

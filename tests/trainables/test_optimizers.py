@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from trainables.run.optimizers import make_optimizer
+from trainables.optimizers import make_optimizer
 
 START = torch.tensor([0.5, -1.5, 2.0])
 GRADIENTS = [torch.tensor([0.3, -0.2, 1e-4]), torch.tensor([-0.1, 0.4, 2e-4]), torch.tensor([0.2, 0.2, -3e-4])]
