@@ -11,8 +11,8 @@ import pandas as pd
 
 from analysis.figures.scales import limits_of, scale_of
 from analysis.frontier.frontier import Frontier, frontier, recommend
-from analysis.tables.objectives import Floats, Objective, measured, values_of
 from analysis.tables.sweep_file import SweepFile
+from analysis.tables.trade_off import Floats, Objective, measured, values_of
 from analysis.tables.trial_table import STATUSES, TrialTable, auto_lr_on, numbers
 from analysis.words import counted, number, settings_in_words
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
-from analysis.tables.objectives import Objective
+from analysis.tables.trade_off import Objective
 from analysis.words import number
 
 if TYPE_CHECKING:

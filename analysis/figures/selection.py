@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from analysis.tables.columns import Columns, short
-from analysis.tables.objectives import scored
 from analysis.tables.sources import Sources
+from analysis.tables.trade_off import scored
 from analysis.tables.trial_table import TrialTable, numbers
 
 

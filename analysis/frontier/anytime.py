@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.frontier.frontier import hypervolume, nondominated
-from analysis.tables.objectives import Floats, Objective, scored
+from analysis.tables.trade_off import Floats, Objective, scored
 from analysis.tables.trial_table import TrialTable, numbers
 
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from analysis.errors import AnalysisError
 from analysis.frontier.frontier import checked_costs
-from analysis.tables.objectives import Floats
+from analysis.tables.trade_off import Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)

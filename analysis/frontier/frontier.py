@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from analysis.errors import AnalysisError
-from analysis.tables.objectives import Floats, Mask, Objective, costs_of, measured, values_of
+from analysis.tables.trade_off import Floats, Mask, Objective, costs_of, measured, values_of
 from analysis.tables.trial_table import TrialTable
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from analysis.errors import AnalysisError
 from analysis.frontier.frontier import checked_costs, hypervolume, nondominated
-from analysis.tables.objectives import Floats
+from analysis.tables.trade_off import Floats
 
 REFERENCES = (1.0, 0.9, 0.75, 0.5)
 """Where the sensitivity row puts the reference point, as a cost on every axis; 1 is the worst corner."""

@@ -11,7 +11,7 @@ import pandas as pd
 from analysis.errors import AnalysisError
 from analysis.frontier.frontier import frontier, recommend
 from analysis.tables.columns import short
-from analysis.tables.objectives import Objective, scored
+from analysis.tables.trade_off import Objective, scored
 from analysis.tables.trial_table import TrialTable, numbers
 from analysis.words import counted, number
 

@@ -10,7 +10,7 @@ import pandas as pd
 from analysis.figures.selection import shown_metrics
 from analysis.frontier.pareto_json import plain
 from analysis.tables.columns import short
-from analysis.tables.objectives import Objective
+from analysis.tables.trade_off import Objective
 from analysis.tables.trial_table import TrialTable, numbers, thinned
 from analysis.words import number, settings_in_words
 

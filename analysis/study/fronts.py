@@ -15,7 +15,7 @@ from analysis.frontier.attainment import (
 from analysis.frontier.indicators import Indicators, ReferenceSensitivity, indicators, reference_sensitivity
 from analysis.study.lr_grid import LrGrid
 from analysis.study.verdict import SINGLE, Verdict
-from analysis.tables.objectives import Floats
+from analysis.tables.trade_off import Floats
 from analysis.words import number
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from analysis.frontier.frontier import hypervolume
 from analysis.study.placed_trials import Case, PlacedTrial, Setting, placed_trials
 from analysis.tables.columns import Columns
-from analysis.tables.objectives import Floats, Objective
+from analysis.tables.trade_off import Floats, Objective
 from analysis.tables.trial_table import TrialTable
 from analysis.words import counted
 

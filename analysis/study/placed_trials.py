@@ -10,7 +10,7 @@ import pandas as pd
 
 from analysis.errors import AnalysisError
 from analysis.tables.columns import Columns, short
-from analysis.tables.objectives import Floats, Objective, scored
+from analysis.tables.trade_off import Floats, Objective, scored
 from analysis.tables.trial_table import ATTAIN_NOTHING, TrialTable, auto_lr_on
 from analysis.words import auto_lr_variant, counted, known, number
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.errors import AnalysisError
-from analysis.tables.objectives import Floats
+from analysis.tables.trade_off import Floats
 
 PROBE_CHARGE = 1.033
 """The paper's AutoLR in runs: two more no-grad forwards on a retain batch every ten steps, 3.3% more FLOPs.

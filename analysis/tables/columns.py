@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from analysis.errors import AnalysisError
-from analysis.tables.objectives import Objective
+from analysis.tables.trade_off import Objective
 
 SETTINGS = frozenset({"method", "training", "auto_lr", "data", "scoring", "placement"})
 """The roles of what a trial was asked to do."""

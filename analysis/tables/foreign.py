@@ -11,7 +11,7 @@ import pandas as pd
 from analysis.errors import AnalysisError
 from analysis.tables.columns import Column, Columns
 from analysis.tables.csv_rows import CsvRows, read_rows
-from analysis.tables.objectives import Objective
+from analysis.tables.trade_off import Objective
 from analysis.tables.trial_table import TrialTable, check_status, typed_trials
 
 _BASELINES = ("no-unlearn", "target")

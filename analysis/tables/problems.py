@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from analysis.tables.objectives import Mask
 from analysis.tables.sources import Sources, differences, shared
+from analysis.tables.trade_off import Mask
 from analysis.tables.trial_table import TrialTable
 
 

@@ -16,8 +16,8 @@ from analysis.errors import AnalysisError
 from analysis.tables.columns import Columns
 from analysis.tables.csv_rows import read_rows, typed_frame
 from analysis.tables.foreign import read_foreign
-from analysis.tables.objectives import Objective
 from analysis.tables.sweep_file import SweepFile
+from analysis.tables.trade_off import Objective
 from analysis.tables.trial_table import TrialTable, concatenated
 
 _LOGGED = {"step", "x", "eta", "eta_star", "eta_new", "slope", "curvature", "loss_zero", "loss_plus", "loss_minus"} | {

@@ -11,7 +11,7 @@ from typing import Any
 
 from analysis.errors import AnalysisError
 from analysis.tables.columns import Columns
-from analysis.tables.objectives import Objective
+from analysis.tables.trade_off import Objective
 
 FORMAT = 2
 

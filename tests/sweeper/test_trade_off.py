@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from analysis.tables.objectives import Objective as AnalysedObjective
+from analysis.tables.trade_off import Objective as AnalysedObjective
 from sweeper.trade_off import DEFAULT_OBJECTIVES, ObjectiveError, parse_objectives, unmeasured, with_objectives
 
 

@@ -18,8 +18,8 @@ from analysis.figures.inline_svg import inline_svg
 from analysis.figures.pareto import ParetoData, pareto_data
 from analysis.figures.scales import limits_of, scale_of, tick_numbers
 from analysis.figures.style import NARROW, save_figure, svg_text
-from analysis.tables.objectives import Objective
 from analysis.tables.sweep_file import SweepFile
+from analysis.tables.trade_off import Objective
 from analysis.tables.trial_table import TrialTable
 
 MakeSweep = Callable[..., Path]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 ROOMS = ("trainables/modality", "trainables/text", "trainables/vision", "trainables/data", "trainables/testing")
-BESIDE = ("trainables/scoring/classification.py", "trainables/scoring/evaluation_sets.py", "sweeper/trade_off.py")
-"""The evaluator of images, beside the one of texts; and which metrics are of which models."""
+BESIDE = ("trainables/scoring/classification.py",)
+"""The evaluator of images, beside the one of texts."""
 
 KINDS = re.compile(
     r"ImageData|ImageSet|IMAGE_|is_image|isinstance\([^)]*(UnlearningData|Example)"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from analysis.errors import AnalysisError
-from analysis.tables.objectives import Objective
+from analysis.tables.trade_off import Objective
 
 ENTRY: dict[str, object] = {"name": "loss", "direction": "min", "low": 0.0, "high": 8.0}
 
