@@ -227,7 +227,7 @@ def _conclude(settings: SweepSettings, out: Path, session: SweepSession, console
         out=str(out),
         trials=len(rows),
         asked=settings.trials,
-        status=Counter(row["status"] for row in rows),
+        status=dict(Counter(row["status"] for row in rows)),  # asdict cannot copy a Counter
         hypervolume=front.get("hypervolume"),
         front=len(front.get("front", ())),
         tracking=delivered.message or shown_uri(settings.tracking_uri),
