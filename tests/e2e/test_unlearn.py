@@ -86,7 +86,7 @@ def test_a_run_equals_the_same_trial_of_a_sweep(cli: Cli, reference: Reference, 
         history = list(csv.DictReader(file))
     assert len(history) == len(reports) == 30
     for mine, theirs in zip(history, reports, strict=True):
-        for name in mine.keys() - {"trial_id", "seconds"}:
+        for name in mine.keys() - {"trial_id", "seconds", "reported_at"}:
             assert mine[name] == theirs[name], f"{name} after step {mine['step']}"
     saved, kept = tmp_path / "run" / "checkpoint", sweep.out / trial["checkpoint"]
     assert (saved / "model.safetensors").read_bytes() == (kept / "model.safetensors").read_bytes()
