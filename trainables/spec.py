@@ -13,13 +13,11 @@ from types import MappingProxyType, NoneType
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 
 from search_spaces.fields import Field, Role
-from trainables.auto_lr.rules import PROBES, RULES
 from trainables.optimizers import LR_FREE, OPTIMIZERS
 
 if TYPE_CHECKING:
     from trainables.methods import Method
 
-AUTO_LR_SMOOTHINGS, AUTO_LR_PROBES = tuple(RULES), tuple(PROBES)
 
 _AUTO = MappingProxyType({"auto_lr": ("on",)})
 _SHARED = "all its trials share one target and its data"
@@ -38,6 +36,18 @@ def _datasets() -> Collection[str]:
     from trainables.data import DATASETS
 
     return DATASETS
+
+
+def _rules() -> Collection[str]:
+    from trainables.auto_lr.rules import RULES
+
+    return RULES
+
+
+def _probes() -> Collection[str]:
+    from trainables.auto_lr.rules import PROBES
+
+    return PROBES
 
 
 def _retain_objectives() -> Collection[str]:
@@ -148,9 +158,9 @@ class TrialSpec:
     dtype: str = setting("training", "fp32", "fp32, or bf16 autocast over fp32 weights.", choices=("fp32", "bf16"))
     gradient_checkpointing: bool = setting("training", False, "Trade time for memory.")
     auto_lr_smoothing: str = setting(
-        "auto_lr", "search", "paper, clip, official, search, trust or safe.", choices=AUTO_LR_SMOOTHINGS
+        "auto_lr", "search", "paper, clip, official, search, trust or safe.", choices=_rules
     )
-    auto_lr_probe: str = setting("auto_lr", "fresh", "same or fresh retain batch.", choices=AUTO_LR_PROBES)
+    auto_lr_probe: str = setting("auto_lr", "fresh", "same or fresh retain batch.", choices=_probes)
     auto_lr_every: int = setting("auto_lr", 10, "Steps between AutoLR updates.", low=1)
     auto_lr_start: int = setting("auto_lr", 1, "First step AutoLR updates at.", low=1)
     auto_lr_probe_batches: int = setting(
