@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType, NoneType
@@ -207,6 +205,9 @@ class TrialSpec:
 
         A field without effect, such as a rule of AutoLR's where AutoLR is off, does not change them.
         """
+        import hashlib
+        import json
+
         values = self.values()
         content = {
             name: item.typed(values[name]) for name, item in FIELDS.items() if item.decides and item.has_effect(values)
