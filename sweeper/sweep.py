@@ -26,7 +26,7 @@ from sweeper.ledger import Ledger
 from sweeper.placement import PlacementError, address_problem, ray_cluster
 from sweeper.progress import prepare_with_progress
 from sweeper.search import Proposal, SweepStudy
-from sweeper.session import SweepSession, run_state_folders
+from sweeper.session import SweepSession, remove_run_states, run_state_folders
 from sweeper.settings import SweepSettings
 from sweeper.tracking import Tracker
 from sweeper.tracking.uri import shown_uri, sqlite_path
@@ -65,7 +65,7 @@ def run(out: Path, *, console: Console) -> Summary:
     """
     settings = read_settings(out)
     in_use = UsageError(f"the sweep in {out} is running in another process; wait for it or stop it")
-    with exclusive(out, in_use), interruptible():  # two drivers would run every trial twice
+    with interruptible(), exclusive(out, in_use):  # two drivers would run every trial twice
         origin = read_origin(out)
         if origin.target_path is None and settings.address is not None:
             # What the cluster cannot do is to be said before a target is fine-tuned for hours.
@@ -207,6 +207,8 @@ def _conclude(settings: SweepSettings, out: Path, session: SweepSession, console
     rows = session.ledger.trials.read()
     complete = len(rows) >= settings.trials or settings.time_budget_seconds is not None
     interrupted = is_interrupted() or not complete
+    for row in rows:  # a driver killed as a trial ended left the trial's saved states behind
+        remove_run_states(session.storage, row["trial_id"])
     if rows or not interrupted:
         session.ledger.sort()
         write_report(out)
