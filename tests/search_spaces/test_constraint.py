@@ -1,0 +1,55 @@
+"""A threshold says what it means: read, met or missed, and unknown where a number is missing."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from search_spaces.constraint import Constraint, ConstraintError, parse_constraint
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("utility>=0.7", Constraint("utility", ">=", 0.7)),
+        (" verbmem < 1e-1 ", Constraint("verbmem", "<", 0.1)),
+        ("utility>=70%", Constraint("utility", ">=", 0.7, relative=True)),
+        ("retain_loss<=-2", Constraint("retain_loss", "<=", -2.0)),
+    ],
+)
+def test_what_is_written_is_what_is_read(text: str, expected: Constraint) -> None:
+    assert parse_constraint(text) == expected
+    assert parse_constraint(str(expected)) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["", "utility", "utility=0.7", "utility>=", "utility>=x", ">=1", "a>=nan", "a<inf", "a>=1%%"]
+)
+def test_anything_else_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(ConstraintError, match="such as utility>=0.7"):
+        parse_constraint(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "baseline", "met"),
+    [
+        ("utility>=0.7", 0.7, None, True),
+        ("utility>0.7", 0.7, None, False),
+        ("utility>0.7", 0.71, None, True),
+        ("verbmem<0.1", 0.1, None, False),
+        ("verbmem<=0.1", 0.1, None, True),
+        ("utility>=70%", 0.6, 0.8, True),
+        ("utility>=70%", 0.5, 0.8, False),
+        ("utility>=70%", 0.5, None, None),
+        ("utility>=0.7", None, 0.8, None),
+        ("utility>=0.7", math.nan, 0.8, None),
+    ],
+)
+def test_met_missed_or_unknown(text: str, value: float | None, baseline: float | None, met: bool | None) -> None:
+    assert parse_constraint(text).met(value, baseline) is met
+
+
+def test_the_violation_is_the_distance_from_the_bound_in_the_metrics_unit() -> None:
+    assert parse_constraint("utility>=70%").violation(0.5, 0.8) == pytest.approx(0.06)
+    assert parse_constraint("verbmem<=0.1").violation(0.3) == pytest.approx(0.2)
