@@ -160,7 +160,7 @@ class AutoLR:
             group["lr"] *= share
 
     def look(self, step: int, retain_loss: float, *, last: bool) -> bool:
-        """See the retain loss after an epoch; ``last``: of the run. Returns whether that put the last good weights back.
+        """See the retain loss after an epoch, the ``last`` or not; returns whether the last good weights were put back.
 
         Beyond the tolerance on the way it is waited for: at rates that work it rises before it falls.
         """
