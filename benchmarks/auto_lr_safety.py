@@ -4,9 +4,10 @@
     python benchmarks/auto_lr_safety.py --rows FILE.csv --data tofu --tofu DIR_WITH_TOFUS_FILES
     python benchmarks/auto_lr_safety.py --rows FILE.csv --table
 
-Runs data x models x seeds x methods x arms, 15 epochs, and appends a row per run; started again it goes on where it was.
-The data are the default ones, or the first 20 rows of TOFU's forget01 with as many retain rows as the limit leaves. A run is ruined where its utility is below 70% of the target's (No-unlearn), or it diverged; it succeeds
-where verbmem is below 0.1 and utility and truth ratio are at least 70% of the target's.
+Runs data x models x seeds x methods x arms, 15 epochs, and appends a row per run; started again it goes on where it
+was. The data are the default ones, or the first 20 rows of TOFU's forget01 with as many retain rows as ``--limit 20``
+leaves. A run is ruined where its utility is below 70% of the target's (No-unlearn), or it diverged; it succeeds where
+verbmem is below 0.1 and utility and truth ratio are at least 70% of the target's.
 """
 
 from __future__ import annotations
@@ -97,10 +98,17 @@ def table(rows: list[dict[str, str]]) -> None:
         worst = min(of, key=lambda row: float(row["utility"] or 0.0))
         counted = [sum(int(row[name]) for row in of) for name in ("ruined", "success", "steps_undone")]
         share = float(worst["utility"] or 0.0) / float(worst["target_utility"])
-        where = f"{worst['method']}, {worst['seed']}"
-        print(
-            f"| {data} | {model} | {arm} | {len(of)} | {counted[0]} | {counted[1]} | {share:.2f} | {where} | {counted[2]} |"
-        )
+        cells = [
+            data,
+            model,
+            arm,
+            len(of),
+            *counted[:2],
+            f"{share:.2f}",
+            f"{worst['method']}, {worst['seed']}",
+            counted[2],
+        ]
+        print(f"| {' | '.join(map(str, cells))} |")
 
 
 def main() -> None:
