@@ -39,6 +39,7 @@ COLUMNS = (
     *("forget_loss", "retain_loss", "last_lr", "steps", "steps_undone", "harmful_looks", "train_seconds"),
 )
 LIMIT = 20
+"""Forget rows of TOFU."""
 KEPT = 0.7
 """The share of the target's utility and truth ratio that a run has to keep."""
 
