@@ -62,6 +62,12 @@ def test_a_number_that_is_none_is_gone_back_from_at_a_lower_rate(workspace: Work
     assert all(math.isfinite(value) for report in reports for value in report.losses.values())
 
 
+def test_a_start_that_no_probe_gets_back_from_unlearns_nothing(workspace: Workspace, make_spec: MakeSpec) -> None:
+    last = list(UnlearningRun(make_spec(method="gdiff", lr=1e30, auto_lr="on"), workspace))[-1]
+    assert last.status is Status.FINISHED
+    assert last.losses == UnlearningRun(make_spec(), workspace)._evaluate()
+
+
 def test_without_a_net_it_ends_the_run(workspace: Workspace, make_spec: MakeSpec) -> None:
     run = UnlearningRun(make_spec(method="gdiff", lr=1e-3, epochs=5), workspace)
     next(run)
