@@ -10,6 +10,7 @@ import pandas as pd
 
 from analysis.errors import AnalysisError
 from analysis.frontier.frontier import frontier, recommend
+from analysis.frontier.judgement import thresholds_of
 from analysis.tables.columns import short
 from analysis.tables.trade_off import Objective, scored
 from analysis.tables.trial_table import TrialTable, numbers
@@ -54,8 +55,9 @@ def pick(
     *,
     rule: str = KNEE,
     limits: Sequence[Limit] = (),
+    constraints: Sequence[str] = (),
 ) -> Pick:
-    """The trial the rule takes, ``limits`` applied first whatever the rule.
+    """The trial the rule takes, ``limits`` applied first whatever the rule; ``constraints`` are the sweep's own.
 
     Of equals in the primary metric of the retain set the one better in that of the forget set is taken, then the one
     nearer to the ideal, then the first.
@@ -76,11 +78,12 @@ def pick(
         f"{' with' if index == 0 else ' and'} {limit.words()}" for index, limit in enumerate(limits)
     )
     if rule == SUCCESS:
-        within = within[[table.columns.success(row.get, baseline) is True for _, row in within.iterrows()]]
+        thresholds = thresholds_of(table.columns, baseline, constraints)
+        within = within[[thresholds.good(row) for _, row in within.iterrows()]]
         if within.empty:
-            asked = "; ".join(f"{name} {item.words()}" for name, item in table.columns.thresholds.items())
+            asked = "; ".join(f"{item.name} {item.words()}" for item in thresholds.all)
             raise NothingQualifies(f"no trial{words} meets all thresholds ({asked or 'this table has none'})")
-        words = f" among {counted(len(within), 'trial')} that meet the paper's thresholds"
+        words = f" among {counted(len(within), 'trial')} that meet {thresholds.whose}"
     # What is to be kept decides before what is to be forgotten.
     columns = table.columns
     primaries = columns.primaries(table.of(within).measured(columns.metrics))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -26,23 +27,26 @@ def _limit_options(command: Any) -> Any:
 
 @click.command()
 @click.argument("folder", type=click.Path())
-@click.option("--rule", help="knee, constraint or success.  [default: knee; with limits, constraint]")
+@click.option("--rule", help="knee, constraint or success.  [default: the report's answer; with limits, constraint]")
 @_limit_options
 @click.option("--copy-to", type=click.Path(), help="Copy the checkpoint to this new folder.")
 @click.option("--json", "as_json", is_flag=True, help="Print the choice as JSON on stdout.")
 @plain_errors
 def pick(folder: str, rule: str | None, copy_to: str | None, as_json: bool, **given: Any) -> None:
-    """Say which checkpoint of the sweep in FOLDER to take.
+    """Say which checkpoint of the sweep in FOLDER to take, and whether any is worth taking.
+
+    Without a rule it is the report's answer: of the trials that meet the thresholds (--constraint of the sweep, else
+    the paper's) the one nearest to the ideal corner or, where none does, what comes closest.
 
     \b
     knee        the frontier's trial nearest to the ideal corner, objectives scaled to [0, 1]
     constraint  the best utility among trials within the limits (--max-verbmem 0.1, ...)
-    success     the best utility among trials that meet the paper's thresholds: verbmem below 0.1,
-                utility and truth ratio at least 70% of No-unlearn
+    success     the best utility among trials that meet the thresholds; the paper's are verbmem below
+                0.1, utility and truth ratio at least 70% of No-unlearn
     """
     from analysis.frontier.pareto_json import plain
-    from analysis.frontier.pick import CONSTRAINT, KNEE, RULES, Limit
-    from analysis.frontier.pick import pick as choose
+    from analysis.frontier.pick import CONSTRAINT, RULES, Limit
+    from analysis.page.choice import choose
     from analysis.tables.sweep_file import SweepFile
     from analysis.tables.trial_table import TrialTable
     from analysis.words import number, settings_in_words
@@ -53,14 +57,14 @@ def pick(folder: str, rule: str | None, copy_to: str | None, as_json: bool, **gi
         for side in ("max", "min")
         if given[f"{side}_{name}"] is not None
     ]
-    rule = rule or (CONSTRAINT if limits else KNEE)
+    rule = rule or (CONSTRAINT if limits else None)
     out = Path(folder)
     problems = options.given_problems()
     for limit in limits:
         if not math.isfinite(limit.bound):
             flag = f"--{'min' if limit.least else 'max'}-{limit.column.replace('_', '-')}"
             problems.append(f"{flag} must be a finite number, got {limit.bound:g}")
-    if rule not in RULES:
+    if rule is not None and rule not in RULES:
         problems.append(f"unknown rule '{rule}': expected one of {', '.join(RULES)}")
     elif rule == CONSTRAINT and not limits:
         problems.append("the rule constraint needs a limit, such as --max-verbmem 0.1")
@@ -71,7 +75,7 @@ def pick(folder: str, rule: str | None, copy_to: str | None, as_json: bool, **gi
     refuse(problems)
     sweep = SweepFile.read(out)
     table = TrialTable.read(out, sweep=sweep.name)
-    found = choose(table, sweep.objectives, sweep.baseline, rule=rule, limits=limits)
+    found, judgement = choose(table, sweep, rule=rule, limits=limits)
     row = found.row
     checkpoint = out / str(row["checkpoint"]) if row["checkpoint"] else None
     there = checkpoint is not None and checkpoint.is_dir()
@@ -88,7 +92,8 @@ def pick(folder: str, rule: str | None, copy_to: str | None, as_json: bool, **gi
         if not isinstance(row[name], str) and row[name] == row[name]
     }
     if as_json:
-        content = {"trial_id": row["trial_id"], "spec_hash": row["spec_hash"], "rule": rule, "reason": found.reason}
+        content = {"trial_id": row["trial_id"], "spec_hash": row["spec_hash"], "rule": rule or "answer"}
+        content |= {"reason": found.reason, "judgement": asdict(judgement)}
         content |= {"settings": {name: row[name] for name in table.spec_columns}, "metrics": metrics}
         content |= {"checkpoint": str(checkpoint) if there else None, "eligible": found.eligible}
         click.echo(json.dumps(plain(content)))
@@ -97,6 +102,8 @@ def pick(folder: str, rule: str | None, copy_to: str | None, as_json: bool, **gi
         return
     click.echo(f"trial {row['trial_id']}: {settings_in_words(row, table.varying)}")
     click.echo(f"why: {found.reason}")
+    for line in judgement.lines:
+        click.echo(f"judgement: {line}")
     width = max(map(len, metrics), default=0)
     for name, value in metrics.items():
         unlearned = f"   (No-unlearn {number(sweep.baseline[name])})" if name in sweep.baseline else ""

@@ -1,0 +1,68 @@
+"""What ``pick`` takes, and how it is judged: without a rule it is the report's answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from analysis.frontier.frontier import frontier
+from analysis.frontier.judgement import judge, thresholds_of
+from analysis.frontier.judgement_words import judged_by
+from analysis.frontier.pick import KNEE, Limit, NothingQualifies, Pick, pick
+from analysis.page.answer import answer
+from analysis.tables.sweep_file import SweepFile
+from analysis.tables.trial_table import TrialTable
+from analysis.words import counted
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceJudged:
+    """How the trial taken stands: ``recommended`` whether it is a good one, ``outcome`` what the sweep came to.
+
+    ``lines`` say it in sentences, with which knob to turn where nothing in the sweep is good.
+    """
+
+    recommended: bool
+    outcome: str
+    lines: tuple[str, ...]
+
+
+def choose(
+    table: TrialTable, sweep: SweepFile, *, rule: str | None = None, limits: Sequence[Limit] = ()
+) -> tuple[Pick, ChoiceJudged]:
+    """The trial of a rule or, without one, the report's answer.
+
+    Raises:
+        AnalysisError: as :func:`analysis.frontier.pick.pick`.
+    """
+    given = answer(table, sweep, frontier(table, sweep.objectives))
+    if rule is None and given.trial_id:
+        found = _answered(table, sweep, given.trial_id, good=given.recommended)
+    else:
+        found = pick(
+            *(table, sweep.objectives, sweep.baseline),
+            rule=rule or KNEE,
+            limits=limits,
+            constraints=sweep.constraints,
+        )
+    thresholds = thresholds_of(sweep.columns, sweep.baseline, sweep.constraints)
+    alone = judge(found.row.to_frame().T.infer_objects(), thresholds, sweep.columns, sweep.objectives)
+    lines = tuple(judged_by(alone, found.row, thresholds))
+    if not given.recommended and given.outcome:
+        lines = (given.headline, given.advice, *lines)
+    return found, ChoiceJudged(alone.recommended, given.outcome, lines)
+
+
+def _answered(table: TrialTable, sweep: SweepFile, trial_id: str, *, good: bool) -> Pick:
+    """The answer's trial and the reason: it is the knee, or nearest to it of what is good, or closest to being good."""
+    finished = table.own.finished
+    row = finished[finished["trial_id"] == trial_id].iloc[0]
+    try:
+        knee = pick(table.own, sweep.objectives, sweep.baseline, rule=KNEE)
+    except NothingQualifies:
+        knee = None
+    if knee is not None and knee.row["trial_id"] == trial_id:
+        return knee
+    count = counted(len(finished), "finished trial")
+    why = "nearest to the ideal corner of those that meet the thresholds" if good else "closest to the thresholds"
+    return Pick(row, len(finished), f"{why}, among {count}")
