@@ -22,6 +22,8 @@ PARETO, LR_STUDY = "pareto", "lr-study"
 class SweepSettings:
     """Everything that is needed to run a sweep again.
 
+    Of a learning-rate study, ``primary`` names its one question that is not corrected for the others, and ``extension``
+    has the points that ``extend`` has added to its grid.
     ``base`` has the fields that do not vary; ``space`` proposes the rest, by name: ``method``, ``lr``, ``auto_lr``,
     any method option, and any other field of a trial's spec.
     """
@@ -44,6 +46,9 @@ class SweepSettings:
     time_budget_seconds: float | None = None
     command: str = ""
     kind: str = PARETO
+    primary: str | None = None
+    extend: bool = False
+    extension: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def resources(self) -> Resources:
@@ -85,4 +90,5 @@ class SweepSettings:
         given = dict(values)
         given["base"] = TrialSpec.from_dict(given["base"])
         given["space"] = Space.from_dict(given["space"])
+        given["extension"] = tuple(given.get("extension", ()))
         return cls(**given)

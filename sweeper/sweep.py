@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +60,10 @@ class Summary:
     answer: Mapping[str, Any] | None = None
 
 
-def run(out: Path, *, console: Console) -> Summary:
+def run(out: Path, *, console: Console, change: Mapping[str, Any] | None = None) -> Summary:
     """Run the sweep in ``out``, from wherever it stands, to its end and its report.
+
+    ``change`` has settings, by name, that it is to go on with, such as more ``trials``.
 
     Raises:
         SweepError, PlacementError, DataError, TargetError: with a plain sentence.
@@ -70,6 +72,7 @@ def run(out: Path, *, console: Console) -> Summary:
     settings = read_settings(out)
     in_use = UsageError(f"the sweep in {out} is running in another process; wait for it or stop it")
     with interruptible(), exclusive(out, in_use):  # two drivers would run every trial twice
+        settings = replace(settings, **(change or {}))
         origin = read_origin(out)
         if origin.target_path is None and settings.address is not None:
             # What the cluster cannot do is to be said before a target is fine-tuned for hours.
@@ -115,6 +118,7 @@ def _run(settings: SweepSettings, out: Path, sweep_id: str, target: Target, cons
         trials=settings.trials,
         seeds=settings.all_seeds,
         seed=settings.seed,
+        extension=settings.extension,
     )
     rows = {row["trial_id"]: row for row in ledger.trials.read()}
     again = study.take_up(rows)
