@@ -82,13 +82,20 @@ def run(out: Path, *, console: Console, change: Mapping[str, Any] | None = None)
             f"the model or the data of the sweep in {out} have changed since it began: new trials could not be "
             "compared with the old ones; begin a new sweep"
         )
-        if origin.target_path and _trains_another(settings.base, Path(origin.target_path)):
+        first, *further = settings.target_seeds
+        if origin.target_path and _trains_another(settings.base_of(first), Path(origin.target_path)):
             raise changed
-        target = prepare_with_progress(settings.base, console=console)
+        target = prepare_with_progress(settings.base_of(first), console=console)
         if origin.target_key not in (None, target.key):
             raise changed
-        describe(out, settings, origin, target=target)
-        return _run(settings, out, origin.sweep_id, target, console)
+        targets = {first: target}
+        targets |= {seed: prepare_with_progress(settings.base_of(seed), console=console) for seed in further}
+        if len({item.vocabulary_size for item in targets.values()}) > 1:
+            raise SweepError(
+                "the targets of the seeds have vocabularies of different sizes: their losses share no bound"
+            )
+        describe(out, settings, origin, target=target, targets=targets)
+        return _run(settings, out, origin.sweep_id, targets, console)
 
 
 def _trains_another(base: TrialSpec, begun_with: Path) -> bool:
@@ -108,7 +115,8 @@ def _joined(settings: SweepSettings, shared: tuple[Path, ...]) -> Iterator[int]:
         yield slots
 
 
-def _run(settings: SweepSettings, out: Path, sweep_id: str, target: Target, console: Console) -> Summary:
+def _run(settings: SweepSettings, out: Path, sweep_id: str, targets: Mapping[int, Target], console: Console) -> Summary:
+    target = next(iter(targets.values()))
     ledger = Ledger(out)
     study = SweepStudy(
         out,
@@ -141,13 +149,13 @@ def _run(settings: SweepSettings, out: Path, sweep_id: str, target: Target, cons
         study=study,
         tracker=tracker,
         display=Display(console, trials=settings.trials, done=len(rows), scores=primary_metrics(target.data.modality)),
-        make_spec=lambda config: settings.make_spec(config, target_key=target.key),
+        make_spec=lambda config: settings.make_spec(config, target_key=targets.get(config["seed"], target).key),
     )
     try:
         left = settings.trials - len(rows)
         if left > 0:
             folders = {trial_id: folder for trial_id, (folder, _) in restore.items()}
-            _tune(settings, out, target, session, left=left, restore=folders)
+            _tune(settings, out, targets, session, left=left, restore=folders)
     except KeyboardInterrupt:
         pass  # what is finished gets its report below, which ends in Interrupted
     except BaseException:
@@ -160,10 +168,16 @@ def _run(settings: SweepSettings, out: Path, sweep_id: str, target: Target, cons
 
 
 def _tune(
-    settings: SweepSettings, out: Path, target: Target, session: SweepSession, *, left: int, restore: Mapping[str, str]
+    settings: SweepSettings,
+    out: Path,
+    targets: Mapping[int, Target],
+    session: SweepSession,
+    *,
+    left: int,
+    restore: Mapping[str, str],
 ) -> None:
     """Hand the trials that are left to Ray Tune and wait."""
-    with _joined(settings, (out.resolve(), Path(target.path))) as slots:
+    with _joined(settings, (out.resolve(), *(Path(target.path) for target in targets.values()))) as slots:
         from ray import tune
         from ray.tune import CheckpointConfig, FailureConfig, RunConfig, TuneConfig
 
@@ -172,7 +186,8 @@ def _tune(
 
         trainable = tune.with_parameters(
             UnlearningTrainable,
-            target=target,
+            target=next(iter(targets.values())),
+            targets={item.key: item for item in targets.values()},
             out=str(out.resolve()),
             cpus=settings.cpus_per_trial,
             gpus=settings.gpus_per_trial,

@@ -49,12 +49,24 @@ class UnlearningTrainable(tune.Trainable):
     _run: UnlearningRun | None
     _restore_from: str | None
 
-    def setup(self, config: dict[str, Any], *, target: Target, out: str, cpus: float, gpus: float) -> None:
-        """Called once per worker; everything costly waits for the first :meth:`step`."""
+    def setup(
+        self,
+        config: dict[str, Any],
+        *,
+        target: Target,
+        out: str,
+        cpus: float,
+        gpus: float,
+        targets: Mapping[str, Target] = MappingProxyType({}),
+    ) -> None:
+        """Called once per worker; everything costly waits for the first :meth:`step`.
+
+        A trial whose ``target_key`` is among ``targets`` starts from that one, any other from ``target``.
+        """
         import torch
 
         torch.set_num_threads(max(1, int(cpus)))
-        self._target = target
+        self._first, self._targets = target, targets
         self._out = Path(out)
         self._device = "cuda" if gpus > 0 and torch.cuda.is_available() else "cpu"
         self._accept(config)
@@ -100,6 +112,7 @@ class UnlearningTrainable(tune.Trainable):
 
     def _accept(self, config: Mapping[str, Any]) -> None:
         self._spec = TrialSpec.from_dict(config["spec"])
+        self._target = self._targets.get(self._spec.target_key, self._first)
         self._id = str(config["trial_id"])
         self._restore_from = config.get("restore_from")
         self._run = None

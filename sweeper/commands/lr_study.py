@@ -26,6 +26,12 @@ _NOT_HERE = ("space", "trials", "sampler", "auto_lr")
 )
 @click.option("--seeds", type=options.WHOLE, default=2, show_default=True, help="Runs per configuration.")
 @click.option(
+    "--seeds-vary",
+    default="order",
+    show_default=True,
+    help="What a seed changes: the order of examples; also the target; or also the data (authors) and its target.",
+)
+@click.option(
     "--auto-lr-start-lr", type=options.NUMBER, multiple=True, help="Where AutoLR starts; repeats.  [default: every lr]"
 )
 @options.field(
