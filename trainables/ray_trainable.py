@@ -13,6 +13,7 @@ import time
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ray import tune

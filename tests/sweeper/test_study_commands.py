@@ -252,7 +252,7 @@ def test_a_primary_question_is_recorded_and_its_name_checked(monkeypatch: pytest
         "--primary gdiff: this names 2 questions, and a primary one is one: gdiff/paper/freshx4 or gdiff/safe/freshx4"
     ]
     assert refused("lr-study", "--primary", "gdiff/paper/same") == [
-        "--primary gdiff/paper/same: this study has no such variant of AutoLR: expected gdiff/search/freshx4"
+        "--primary gdiff/paper/same: this study has no such variant of AutoLR: expected gdiff/safe/freshx4"
     ]
 
 
@@ -359,4 +359,36 @@ def test_only_a_study_has_an_edge(monkeypatch: pytest.MonkeyPatch, out: Path) ->
     invoke("pareto", "--out", out)
     assert refused("resume", out, "--extend") == [
         f"--extend: the sweep in {out} is no learning-rate study and has no edge to go beyond"
+    ]
+
+
+# What the seeds vary ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("varied", "targets", "data"), [("order", (0, 0), (0, 0)), ("target", (4, 5), (0, 0)), ("data", (0, 0), (4, 5))]
+)
+def test_a_seed_may_stand_for_another_target_or_other_data(
+    monkeypatch: pytest.MonkeyPatch, out: Path, varied: str, targets: tuple[int, int], data: tuple[int, int]
+) -> None:
+    settings = planned(monkeypatch, out, "--seeds", "2", "--seed", "4", "--seeds-vary", varied)
+    (point, *_) = settings.space.grid()
+    specs = [settings.make_spec({**point, "seed": seed}, target_key="k") for seed in (4, 5)]
+    assert tuple(spec.seed for spec in specs) == (4, 5)
+    assert tuple(spec.target_seed for spec in specs) == targets
+    assert tuple(spec.data_seed for spec in specs) == data
+    assert [settings.base_of(seed).target_seed for seed in (4, 5)] == list(targets)
+    assert settings.target_seeds == ((4,) if varied == "order" else (4, 5))
+
+
+def test_what_the_seeds_cannot_vary_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert refused("lr-study", "--seeds-vary", "weather") == [
+        "--seeds-vary must be one of order, target, data, got 'weather'"
+    ]
+    assert refused("lr-study", "--seeds-vary", "data", "--dataset", "digits", "--model", "tiny-resnet") == [
+        "--seeds-vary data: data set digits is read and not generated, so there is one of it; vary order or target, or "
+        "take --dataset authors"
+    ]
+    assert refused("pareto", "--data-seed", "3", "--dataset", "digits", "--model", "tiny-resnet") == [
+        "data_seed does not apply to data set digits, which is read and not generated"
     ]
