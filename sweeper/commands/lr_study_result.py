@@ -73,7 +73,7 @@ def _print_table(console: Console, data: DataTable) -> None:
 
     table = Table(title=data.caption, title_justify="left")
     for index, name in enumerate(data.columns):
-        table.add_column(name, justify="right" if index else "left")
+        table.add_column(name, justify="right" if index else "left", no_wrap=not index)
     for row in data.rows:
         table.add_row(*row)
     console.print(table)
