@@ -48,7 +48,7 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
     parts, notes = by_problem(read)
     study = study_in(read)
     wanted = gallery(read, study, parts)
-    fronts = {problem: frontier(part.table, part.sweep.objectives) for problem, part in parts.items()}
+    fronts = {problem: frontier(part.table.models, part.sweep.objectives) for problem, part in parts.items()}
     content = _content(parts, fronts)
     drawn = [(problem, *item) for problem, part in parts.items() for item in _frontiers(part)]
     out.mkdir(parents=True, exist_ok=True)
@@ -215,7 +215,8 @@ def _notices(
     if planned is not None and ended < planned:
         under_way = f", {len(table.running)} more have begun" if table.running else ""
         said.append(f"Not complete: {ended} of {counted(planned, 'trial')} have ended{under_way}.")
-    unscored = dict.fromkeys(trial_id for front in fronts.values() for trial_id in front.unscored)
+    finished = set(table.finished["trial_id"])
+    unscored = [name for name in dict.fromkeys(name for front in fronts.values() for name in front.unscored) if name in finished]
     if unscored and sweep.objectives:
         said.append(f"Finished without a value of every objective, so not on the frontier: {', '.join(unscored)}.")
     of_study = [f"in the learning-rate study, {note}" for note in (study.notes if study else ())]
