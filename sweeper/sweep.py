@@ -46,7 +46,10 @@ _KEPT = (
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """How a sweep ended, for people and for ``--json``; ``status`` has how many trials ended in which one."""
+    """How a sweep ended, for people and for ``--json``; ``status`` has how many trials ended in which one.
+
+    ``answer`` is what the report answers, None where it has none.
+    """
 
     out: str
     trials: int
@@ -55,6 +58,7 @@ class Summary:
     hypervolume: float | None
     front: int
     tracking: str
+    answer: Mapping[str, Any] | None = None
 
 
 def run(out: Path, *, console: Console) -> Summary:
@@ -221,6 +225,7 @@ def _conclude(settings: SweepSettings, out: Path, session: SweepSession, console
         status="interrupted" if interrupted else "finished",
         metrics={"hypervolume": front.get("hypervolume")},
         artifacts=[out / name for name in _KEPT if (out / name).exists()],
+        tags=_answer_tags(front.get("answer")),
     )
     with console.status("sending what is left to MLflow") if console.is_terminal else nullcontext():
         delivered = session.tracker.close(timeout=60.0)
@@ -236,7 +241,18 @@ def _conclude(settings: SweepSettings, out: Path, session: SweepSession, console
         hypervolume=front.get("hypervolume"),
         front=len(front.get("front", ())),
         tracking=delivered.message or shown_uri(settings.tracking_uri),
+        answer=front.get("answer"),
     )
+
+
+def _answer_tags(answer: Mapping[str, Any] | None) -> dict[str, object]:
+    """What MLflow's parent run says of the sweep, as the report does."""
+    if not answer:
+        return {}
+    told = " ".join(filter(None, (answer["headline"], answer["advice"], *answer["judged"])))
+    recommended = answer["trial_id"] if answer["recommended"] else "none"
+    outcome = {"outcome": answer["outcome"], "recommended_trial": recommended}
+    return {"answer": answer["headline"], **outcome, "mlflow.note.content": told}
 
 
 def _restorable(storage: Path, again: list[Proposal]) -> dict[str, tuple[str, int]]:

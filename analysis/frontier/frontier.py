@@ -46,11 +46,6 @@ class Frontier:
         """Of each member; a trial may be there with several epochs."""
         return tuple(self.members["trial_id"])
 
-    @property
-    def candidates(self) -> tuple[tuple[str, float], ...]:
-        """(trial id, epoch) of each member."""
-        return tuple(zip(self.members["trial_id"], self.members["epoch"].astype(float), strict=True))
-
 
 def frontier(table: TrialTable, objectives: Sequence[Objective]) -> Frontier:
     """The frontier of a table's finished trials, which of ``table.models`` are all evaluated epochs.
@@ -68,16 +63,35 @@ def frontier(table: TrialTable, objectives: Sequence[Objective]) -> Frontier:
         return Frontier((), finished[:0], nothing, nothing, np.zeros(0), 0.0, tuple(finished["trial_id"]))
     values = values_of(finished, objectives)
     scored = measured(values)
-    unscored = tuple(dict.fromkeys(finished.loc[~finished["trial_id"].isin(finished.loc[scored, "trial_id"]), "trial_id"]))
+    unscored = tuple(
+        dict.fromkeys(finished.loc[~finished["trial_id"].isin(finished.loc[scored, "trial_id"]), "trial_id"])
+    )
     oriented = np.column_stack([item.oriented(column) for item, column in zip(objectives, values.T, strict=True)])
     best = np.flatnonzero(scored)[nondominated(oriented[scored])]
     # By the first objective, then the second, ...; equals by id, so that the order never depends on who finished first.
-    keys = [*(finished[name].to_numpy()[best] for name in ("step", "trial_id") if name in finished), *oriented[best].T[::-1]]
+    keys = [
+        *(finished[name].to_numpy()[best] for name in ("step", "trial_id") if name in finished),
+        *oriented[best].T[::-1],
+    ]
     best = best[np.lexsort(keys)] if len(best) else best
     costs = costs_of(values[best], objectives)
     return Frontier(
         tuple(objectives), finished.iloc[best], values[best], costs, contributions(costs), hypervolume(costs), unscored
     )
+
+
+def takeable(table: TrialTable, objectives: Sequence[Objective]) -> TrialTable:
+    """The models of which one may be taken: the ends of finished trials and, of all other epochs, those on the frontier.
+
+    Only of these there is a checkpoint, and metrics beside the losses.
+    """
+    models = table.models
+    if not table.every_epoch:
+        return models
+    front = frontier(models, objectives).members.index
+    ends = set(zip(*(table.finished[name] for name in ("sweep", "trial_id", "steps")), strict=True))
+    is_end = [key in ends for key in zip(*(models.trials[name] for name in ("sweep", "trial_id", "step")), strict=True)]
+    return table.of(models.trials[models.trials.index.isin(front) | np.asarray(is_end, dtype=bool)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +105,16 @@ class Recommendation:
     largest: int
 
 
-def recommend(front: Frontier, eligible: Mask | None = None) -> Recommendation | None:
-    """The knee and the largest contribution among the ``eligible`` members; of equals the first. None without any.
+def recommend(front: Frontier) -> Recommendation | None:
+    """The knee and the largest contribution; of equals the first member. None for an empty frontier.
 
     The knee is the answer to give: a contribution depends on the neighbours, and is tiny where many good trials crowd.
     """
-    places = np.arange(len(front.members)) if eligible is None else np.flatnonzero(eligible)
-    if len(places) == 0:
+    if len(front.members) == 0:
         return None
     distances = np.linalg.norm(front.costs, axis=1)
-    nearest = int(places[np.argmin(distances[places])])
-    return Recommendation(nearest, float(distances[nearest]), int(places[np.argmax(front.contributions[places])]))
+    nearest = int(np.argmin(distances))
+    return Recommendation(nearest, float(distances[nearest]), int(np.argmax(front.contributions)))
 
 
 LEAST_GAIN = 0.01

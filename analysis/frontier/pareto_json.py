@@ -30,8 +30,8 @@ def pareto_content(front: Frontier, table: TrialTable, sweep: SweepFile) -> dict
         "front": [
             {
                 "trial_id": row["trial_id"],
-                "epoch": whole(row["epoch"]),
-                "step": whole(row["step"]),
+                "epoch": whole(row.get("epoch", math.nan)),
+                "step": whole(row.get("step", math.nan)),
                 "objectives": dict(zip(names, front.values[i].tolist(), strict=True)),
                 "hypervolume_contribution": float(front.contributions[i]),
                 "spec_hash": row["spec_hash"],

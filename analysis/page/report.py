@@ -49,7 +49,8 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
     study = study_in(read)
     wanted = gallery(read, study, parts)
     fronts = {problem: frontier(part.table.models, part.sweep.objectives) for problem, part in parts.items()}
-    content = _content(parts, fronts)
+    answers = {problem: answer(part.table, part.sweep, fronts[problem]) for problem, part in parts.items()}
+    content = _content(parts, fronts, answers)
     drawn = [(problem, *item) for problem, part in parts.items() for item in _frontiers(part)]
     out.mkdir(parents=True, exist_ok=True)
     figures = []
@@ -69,17 +70,17 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
             for width, picture in pictures.items()
         )
         frontiers[problem].append(PageFrontier(heading, about, *svgs))
-    answers = [
+    page_answers = [
         PageAnswer(
             sweep_title(part.table, part.sweep),
             f"-{i}" if len(parts) > 1 else "",
-            answer(part.table, part.sweep, fronts[problem]),
+            answers[problem],
             fronts[problem],
             frontiers[problem],
         )
         for i, (problem, part) in enumerate(parts.items())
     ]
-    page = _page(read, answers, list(findings(read, figures, study)), _notices(read, notes, fronts, study))
+    page = _page(read, page_answers, list(findings(read, figures, study)), _notices(read, notes, fronts, study))
     write_json(out / "pareto.json", plain(content))
     write_whole(out / "report.html", page)
 
@@ -150,6 +151,7 @@ def _page(sources: Sources, answers: Sequence[PageAnswer], sections: Sequence[Fi
         findings=sections,
         notices=notices,
         anchors=anchors(table),
+        every_epoch=table.every_epoch,
         trials=trials_section(table, sweep.objectives, on_front),
         statuses=[status for status in STATUSES if (table.trials["status"] == status).any()],
         failures=failures(table),
@@ -188,16 +190,21 @@ def _frontiers(sources: Sources) -> Iterator[tuple[str, ParetoData, str, str]]:
         yield name, scores, heading, f"{labels[:1].upper()}{labels[1:]}."
 
 
-def _content(parts: Mapping[Problem, Sources], fronts: Mapping[Problem, Frontier]) -> dict[str, object]:
+def _content(
+    parts: Mapping[Problem, Sources], fronts: Mapping[Problem, Frontier], answers: Mapping[Problem, Answer]
+) -> dict[str, object]:
     """The content of pareto.json: of several places all fronts one after the other, and each in ``places``."""
-    contents = {problem: pareto_content(fronts[problem], part.table, part.sweep) for problem, part in parts.items()}
+    contents = {
+        problem: pareto_content(fronts[problem], part.table, part.sweep) | {"answer": answers[problem].to_dict()}
+        for problem, part in parts.items()
+    }
     first = next(iter(contents.values()))
     if len(parts) == 1:
         return first
     every = [member for content in contents.values() for member in cast("list[object]", content["front"])]
     each = [problem._asdict() | content for problem, content in contents.items()]
     # Trials of different problems share no box: there is no volume of all of them, nor one model before unlearning.
-    return first | {"hypervolume": None, "baseline": None, "front": every, "places": each}
+    return first | {"hypervolume": None, "baseline": None, "answer": None, "front": every, "places": each}
 
 
 def _notices(
@@ -216,7 +223,9 @@ def _notices(
         under_way = f", {len(table.running)} more have begun" if table.running else ""
         said.append(f"Not complete: {ended} of {counted(planned, 'trial')} have ended{under_way}.")
     finished = set(table.finished["trial_id"])
-    unscored = [name for name in dict.fromkeys(name for front in fronts.values() for name in front.unscored) if name in finished]
+    unscored = [
+        name for name in dict.fromkeys(name for front in fronts.values() for name in front.unscored) if name in finished
+    ]
     if unscored and sweep.objectives:
         said.append(f"Finished without a value of every objective, so not on the frontier: {', '.join(unscored)}.")
     of_study = [f"in the learning-rate study, {note}" for note in (study.notes if study else ())]

@@ -48,13 +48,12 @@ def models_of(trials: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:
     own = [name for name in candidates.columns if name in trials.columns and name not in keys]
     settings = trials.drop(columns=[*own, "status"])
     rows = candidates.merge(settings, on=keys).assign(status="finished")
-    ends = trials[trials["status"] == "finished"].set_index(keys)
-    last = _numbers(ends, "steps").to_dict()
+    ends = trials[trials["status"] == "finished"]
     # The model of a trial's end is where the trial's own row says.
-    rows["checkpoint"] = [
-        place or (ends.at[key, "checkpoint"] if last.get(key) == step else "")
-        for key, step, place in zip(zip(rows["sweep"], rows["trial_id"], strict=True), rows["step"], rows["checkpoint"], strict=True)
-    ]
+    ended = list(zip(rows["sweep"], rows["trial_id"], rows["step"], strict=True))
+    places = dict(zip(zip(*(ends[name] for name in (*keys, "steps")), strict=True), ends["checkpoint"], strict=True))
+    own_place = pd.Series([places.get(key, "") for key in ended], index=rows.index, dtype=object)
+    rows["checkpoint"] = rows["checkpoint"].where(rows["checkpoint"] != "", own_place)
     rows["epochs_done"], rows["steps"] = rows["epoch"], rows["step"]
     return pd.concat([rows, alone], ignore_index=True)[["epoch", "step", *trials.columns]]
 

@@ -131,6 +131,11 @@ class TrialTable:
         return self.of(models_of(self.trials, self.candidates))
 
     @property
+    def every_epoch(self) -> bool:
+        """Whether there is a trial of which more than the end may be taken."""
+        return bool(self.trials["trial_id"].isin(self.candidates["trial_id"]).any())
+
+    @property
     def spec_columns(self) -> tuple[str, ...]:
         """The columns that say what a trial was asked to do."""
         return tuple(filter(self.columns.is_setting, self.trials.columns))

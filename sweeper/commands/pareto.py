@@ -141,8 +141,10 @@ def describe(summary: Summary) -> str:
     status = ", ".join(f"{count} {name}" for name, count in summary.status.items())
     trials, asked, hypervolume = summary.trials, summary.asked, summary.hypervolume
     frontier = None if hypervolume is None else f"frontier: {summary.front} trials, hypervolume {hypervolume:.4f}"
+    answer = summary.answer or {}
     lines = [
         f"{trials} trials: {status}" if trials else "no trial ended",
+        *(text for text in (answer.get("headline"), answer.get("advice"), *answer.get("judged", ())) if text),
         frontier or "no frontier",
         f"report: {summary.out}/report.html",
     ]

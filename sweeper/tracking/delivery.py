@@ -52,11 +52,12 @@ class Notices:
 
 @dataclass(frozen=True, slots=True)
 class SweepEnd:
-    """How the sweep ended; files and folders of ``artifacts`` are kept with its run."""
+    """How the sweep ended; files and folders of ``artifacts`` are kept with its run, ``tags`` set on it."""
 
     status: str
     metrics: Mapping[str, object]
     artifacts: Sequence[Path]
+    tags: Mapping[str, object] = field(default_factory=dict)
     at: int = field(default_factory=lambda: milliseconds(None))
 
 
@@ -112,7 +113,7 @@ class Delivery:
             self._attempt(trial_id, self._end, trial_id)
         if (end := self.sweep_end) is not None:
             metrics = finite_metrics(end.metrics, end.metrics)
-            self._attempt(SWEEP, self._end_run, SWEEP, end.status, metrics, at=end.at)
+            self._attempt(SWEEP, self._end_run, SWEEP, end.status, metrics, at=end.at, tags=end.tags)
         for trial_id in list(self._to_keep):
             if self.hurry():
                 return
@@ -215,17 +216,19 @@ class Delivery:
     def _end(self, trial_id: str) -> None:
         row = self._ended[trial_id]
         metrics = finite_metrics(row, OUTCOME_METRICS)
-        self._end_run(trial_id, row["status"], metrics, at=milliseconds(row["ended_at"]), error=row["error"])
+        self._end_run(trial_id, row["status"], metrics, at=milliseconds(row["ended_at"]), tags={"error": row["error"]})
         self._to_keep[trial_id] = self._ended.pop(trial_id)
 
-    def _end_run(self, trial_id: str, status: str, metrics: Mapping[str, float], *, at: int, error: str = "") -> None:
+    def _end_run(
+        self, trial_id: str, status: str, metrics: Mapping[str, float], *, at: int, tags: Mapping[str, object]
+    ) -> None:
         run = self._runs[trial_id]
         step = max(self._last_step(run), 0)
         new = {name: value for name, value in metrics.items() if run.metrics.get(name) != value}
         self.store.log_metrics(run.id, [(name, value, at, step) for name, value in new.items()])
         run.metrics |= new
-        tags = fit_tags({"status": status, "error": error})
-        self.store.end(run.id, status=MLFLOW_STATUS.get(status, "FAILED"), tags=tags, at=at)
+        ended = fit_tags({"status": status, **tags})
+        self.store.end(run.id, status=MLFLOW_STATUS.get(status, "FAILED"), tags=ended, at=at)
 
     def _keep(self, trial_id: str) -> None:
         row, run = self._to_keep[trial_id], self._runs[trial_id]

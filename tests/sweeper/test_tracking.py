@@ -198,7 +198,8 @@ class TestWhatMlflowHolds:
     def test_a_trial_reads_back_with_its_params_metrics_tags_and_parent(self, sweep: Sweep) -> None:
         session = sweep.open()
         session.run("00007")
-        session.tracker.sweep_ended(status="finished", metrics={"hypervolume": 0.75})
+        told = {"answer": "Nothing was forgotten: ...", "recommended_trial": "none"}
+        session.tracker.sweep_ended(status="finished", metrics={"hypervolume": 0.75}, tags=told)
         summary = session.close()
 
         (parent,) = sweep.parents()
@@ -209,6 +210,7 @@ class TestWhatMlflowHolds:
         )
         assert parent.data.params == {"trials": "2"}
         assert parent.data.metrics == {"hypervolume": 0.75}
+        assert told.items() <= parent.data.tags.items()
         child = sweep.trial("00007")
         assert child.info.run_name == "00007 gdiff c=0.4 lr=1e-4"
         assert child.info.status == "FINISHED"
