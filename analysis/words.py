@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+PROBE_BATCHES = "auto_lr_probe_batches"
+
 
 @dataclass(frozen=True, slots=True)
 class DataTable:
@@ -90,9 +92,13 @@ def policy_in_words(variant: str, rate: object) -> str:
 
 
 def auto_lr_variant(row: pd.Series, further: Sequence[str] = ()) -> str:
-    """``clip/fresh``: AutoLR's options that are words, and the values of ``further`` columns."""
+    """``clip/fresh``, or on four batches ``clip/freshx4``: AutoLR's options that are words, and ``further`` columns."""
     values = [known(row.get(name)) for name in (*_variant_columns(row), *further)]
-    return "/".join(str(value) for value in values if value is not None)
+    batches = known(row.get(PROBE_BATCHES))
+    # The only number that is always told: a rule on four batches is not the rule on one.
+    times = f"x{batches:g}" if isinstance(batches, (int, float)) and batches > 1 else ""
+    words = (f"{value}{times}" if value == "fresh" else str(value) for value in values if value is not None)
+    return "/".join(words)
 
 
 def known(value: object) -> Hashable:

@@ -192,7 +192,7 @@ def _named(
 
 
 def _missed(row: pd.Series, thresholds: Thresholds, columns: Columns) -> dict[Constraint, float]:
-    """How far the row is from each threshold that it misses: ``x / (1 + x)`` of x bounds, or ranges for a bound of 0."""
+    """How far the row is from each threshold that it misses: ``x / (1 + x)`` of x bounds (ranges for a bound of 0)."""
     found = {}
     for item in thresholds.all:
         by = item.violation(_cell(row, item.name), thresholds.baseline.get(item.name))

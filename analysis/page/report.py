@@ -25,6 +25,7 @@ from analysis.page.findings import Finding, PageFigure, findings
 from analysis.page.outcomes import cost, failures
 from analysis.page.trials import anchors, charts, page_data, trials_section
 from analysis.study.lr_study import LrStudy, study_in
+from analysis.study.study_headline import study_cautions, study_headline
 from analysis.tables.columns import Columns, short
 from analysis.tables.problems import Problem, by_problem, file_stem
 from analysis.tables.sources import Sources, read_source, read_sources
@@ -80,7 +81,13 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
         )
         for i, (problem, part) in enumerate(parts.items())
     ]
-    page = _page(read, page_answers, list(findings(read, figures, study)), _notices(read, notes, fronts, study))
+    page = _page(
+        read,
+        page_answers,
+        list(findings(read, figures, study)),
+        _notices(read, notes, fronts, study),
+        verdict=[study_headline(study), *study_cautions(study)] if study and study.verdicts and _is_study(read) else [],
+    )
     write_json(out / "pareto.json", plain(content))
     write_whole(out / "report.html", page)
 
@@ -122,8 +129,23 @@ class PageAnswer:
     frontiers: Sequence[PageFrontier]
 
 
-def _page(sources: Sources, answers: Sequence[PageAnswer], sections: Sequence[Finding], notices: Sequence[str]) -> str:
-    """One HTML document that loads nothing and runs no script but its own."""
+def _is_study(sources: Sources) -> bool:
+    """Whether every sweep was run to judge AutoLR: then its verdict is the page's answer."""
+    return bool(sources.sweeps) and all(sweep.settings.get("kind") == "lr-study" for sweep in sources.sweeps)
+
+
+def _page(
+    sources: Sources,
+    answers: Sequence[PageAnswer],
+    sections: Sequence[Finding],
+    notices: Sequence[str],
+    *,
+    verdict: Sequence[str],
+) -> str:
+    """One HTML document that loads nothing and runs no script but its own.
+
+    A study's ``verdict`` begins with its headline.
+    """
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -143,7 +165,9 @@ def _page(sources: Sources, answers: Sequence[PageAnswer], sections: Sequence[Fi
     several = f"{len(answers)} problems, each with its own answer"
     return environment.get_template("report.html.j2").render(
         title=sweep_title(table, sweep),
-        headline=several if len(answers) > 1 else answers[0].answer.headline,
+        headline=verdict[0] if verdict else (several if len(answers) > 1 else answers[0].answer.headline),
+        cautions=verdict[1:],
+        is_study=bool(verdict),
         policy=f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'",
         script=Markup(script),
         style=Markup(style),
