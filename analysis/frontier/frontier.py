@@ -81,7 +81,7 @@ def frontier(table: TrialTable, objectives: Sequence[Objective]) -> Frontier:
 
 
 def takeable(table: TrialTable, objectives: Sequence[Objective]) -> TrialTable:
-    """The models of which one may be taken: the ends of finished trials and, of all other epochs, those on the frontier.
+    """The models of which one may be taken: the ends of finished trials and, of other epochs, those on the frontier.
 
     Only of these there is a checkpoint, and metrics beside the losses.
     """
