@@ -54,6 +54,12 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def model_name(row: pd.Series, *, with_epoch: bool) -> str:
+    """``trial 00007``, or ``trial 00007 after epoch 3`` where each epoch may be taken."""
+    after = f" after epoch {number(known(row['epoch']))}" if with_epoch and known(row.get("epoch")) is not None else ""
+    return f"trial {row['trial_id']}{after}"
+
+
 def settings_in_words(row: pd.Series, varying: Sequence[str]) -> str:
     """``gdiff, c 0.44, lr 2e-4``: the method, the settings that vary in the sweep, and the learning rate policy."""
     told = {"method", "lr", "auto_lr", *_variant_columns(row)}

@@ -10,11 +10,15 @@ from types import MappingProxyType
 from typing import Any
 
 from search_spaces.space import Space
+from sweeper.candidates import ALL, LAST
 from sweeper.placement import Resources
 from sweeper.trade_off import DEFAULT_OBJECTIVES, Objective, parse_objectives
+from trainables.candidates import Goals
 from trainables.methods import option_names, parse_method
 from trainables.spec import TrialSpec
 
+FRONT_METRICS = 8
+"""Of how many epochs on the front, the nearest to the ideal corner, the costly metrics are measured."""
 PARETO, LR_STUDY = "pareto", "lr-study"
 """What a sweep is run for, which decides what its end says."""
 SEEDS_VARY: Mapping[str, str | None] = MappingProxyType({"order": None, "target": "target_seed", "data": "data_seed"})
@@ -27,6 +31,7 @@ class SweepSettings:
 
     Of a learning-rate study, ``primary`` names its one question that is not corrected for the others, and ``extension``
     has the points that ``extend`` has added to its grid.
+    ``candidates``: whether every epoch of a trial may be on the frontier ("all"), or its last ("last").
     ``base`` has the fields that do not vary; ``space`` proposes the rest, by name: ``method``, ``lr``, ``auto_lr``,
     any method option, and any other field of a trial's spec.
     """
@@ -53,6 +58,8 @@ class SweepSettings:
     primary: str | None = None
     extend: bool = False
     extension: tuple[Mapping[str, Any], ...] = ()
+    candidates: str = ALL
+    front_metrics: int = FRONT_METRICS
 
     @property
     def resources(self) -> Resources:
@@ -63,6 +70,12 @@ class SweepSettings:
     def parsed_objectives(self) -> tuple[Objective, ...]:
         """The objectives, in the order of the search."""
         return parse_objectives(self.objectives)
+
+    @property
+    def goals(self) -> Goals:
+        """What every epoch is judged by; nothing where only the last one of a trial counts."""
+        every = self.candidates == ALL
+        return tuple((item.column, item.direction) for item in self.parsed_objectives) if every else ()
 
     @property
     def all_seeds(self) -> tuple[int, ...]:
@@ -106,4 +119,5 @@ class SweepSettings:
         given["base"] = TrialSpec.from_dict(given["base"])
         given["space"] = Space.from_dict(given["space"])
         given["extension"] = tuple(given.get("extension", ()))
+        given.setdefault("candidates", LAST)  # of a sweep that was begun when no other epoch was recorded
         return cls(**given)

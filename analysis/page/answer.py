@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from analysis.frontier.frontier import Frontier, frontier, recommend
+from analysis.frontier.frontier import Frontier, frontier, recommend, takeable
 from analysis.frontier.judgement import Judgement, Outcome, Thresholds, judge, thresholds_of
 from analysis.frontier.judgement_words import advice, headline, judged_by
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Objective, costs_of, values_of
 from analysis.tables.trial_table import STATUSES, TrialTable, numbers
-from analysis.words import counted, number, settings_in_words
+from analysis.words import counted, model_name, number, settings_in_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,13 @@ class MetricLine:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A trial on the frontier; ``values`` are its objectives, ``roles`` why it stands out."""
+    """A model on the frontier; ``values`` are its objectives, ``roles`` why it stands out.
+
+    ``epoch`` is empty where only the end of a trial counts.
+    """
 
     trial_id: str
+    epoch: str
     settings: str
     values: tuple[str, ...]
     contribution: str
@@ -51,7 +55,7 @@ class Answer:
 
     Attributes:
         headline: the answer in a sentence.
-        trial_id, checkpoint: what to take or, where nothing is ``recommended``, what comes closest; may be empty.
+        trial_id, epoch, checkpoint: what to take or, where nothing is ``recommended``, what comes closest; may lack.
         advice: which knob to turn where nothing is good.
         judged: what the trial named meets and misses, and what could not be judged, in sentences.
         outcome: what the trials come to, an :class:`Outcome`; empty where none can be judged or compared.
@@ -69,39 +73,52 @@ class Answer:
     outcome: str = ""
     recommended: bool = False
     thresholds: str = ""
+    epoch: float | None = None
 
     def to_dict(self) -> dict[str, object]:
         """The entry ``answer`` of pareto.json, from which console and MLflow have it."""
-        names = ("headline", "outcome", "recommended", "trial_id", "checkpoint", "advice", "judged", "thresholds")
+        names = (
+            "headline",
+            "outcome",
+            "recommended",
+            "trial_id",
+            "epoch",
+            "checkpoint",
+            "advice",
+            "judged",
+            "thresholds",
+        )
         return {name: getattr(self, name) for name in names}
 
 
 def answer(table: TrialTable, sweep: SweepFile, front: Frontier) -> Answer:
     """What to take from the trials of a sweep; a row from elsewhere has no checkpoint here and is only mentioned."""
-    rows = table.own.finished
+    every = table.own.every_epoch
+    rows = takeable(table.own, sweep.objectives).trials
     thresholds = thresholds_of(sweep.columns, sweep.baseline, sweep.constraints)
     judgement = judge(rows, thresholds, sweep.columns, sweep.objectives)
-    own = frontier(table.own, sweep.objectives)
+    own = frontier(table.own.models, sweep.objectives)
     if judgement.place is None or not sweep.objectives:
-        why, members = _nothing(table, sweep), _members(front, {}, sweep, table.varying, thresholds)
+        why, members = _nothing(table, sweep), _members(front, {}, sweep, table, thresholds)
         return Answer(why, tuple(_after_divergence(table)), "", "", (), tuple(members))
     row = rows.iloc[judgement.place]
     judged, knobs = tuple(judged_by(judgement, row, thresholds)), advice(judgement, rows)
-    trial_id, settings = str(row["trial_id"]), settings_in_words(row, table.varying)
+    name, settings = model_name(row, with_epoch=every), settings_in_words(row, table.varying)
     return Answer(
-        headline=headline(judgement, rows, take=f"Take trial {trial_id}: {settings}."),
+        headline=headline(judgement, rows, take=f"Take {name}: {settings}.", noun="epoch" if every else "trial"),
         sentences=(
-            *([] if judgement.recommended else [knobs, f"Closest is trial {trial_id}: {settings}."]),
+            *([] if judgement.recommended else [knobs, f"Closest is {name}: {settings}."]),
             _moves(row, sweep),
             *judged,
             *_place_on(own, row, table),
             *_elsewhere(front, row, sweep.objectives),
             *_beware(row, sweep),
         ),
-        trial_id=trial_id,
+        trial_id=str(row["trial_id"]),
+        epoch=float(row["epoch"]) if every else None,
         checkpoint=str(row["checkpoint"]),
         metrics=tuple(_metric_lines(rows.iloc[[judgement.place]], sweep, thresholds)),
-        members=tuple(_members(front, _roles(own, judgement, trial_id), sweep, table.varying, thresholds)),
+        members=tuple(_members(front, _roles(own, judgement, row), sweep, table, thresholds)),
         advice=knobs,
         judged=judged,
         outcome=str(judgement.outcome),
@@ -141,30 +158,39 @@ def _moves(row: pd.Series, sweep: SweepFile) -> str:
 
 
 def _place_on(front: Frontier, row: pd.Series, table: TrialTable) -> Iterator[str]:
-    """Where the trial stands among the others, and which of them adds most."""
+    """Where the model stands among the others, and which of them adds most."""
     best, count = recommend(front), len(front.members)
     if best is None:
         return
-    trial_id, finished = str(row["trial_id"]), counted(len(table.own.finished), "trial")
-    knee, largest = front.trial_ids[best.nearest], front.trial_ids[best.largest]
+    every = table.own.every_epoch
+    what = "epoch" if every else "trial"
+    models = (
+        f"{counted(len(table.own.models.trials), 'epoch')} evaluated"
+        if every
+        else (f"{counted(len(table.own.finished), 'trial')} finished")
+    )
+    knee, largest = front.members.iloc[best.nearest], front.members.iloc[best.largest]
+    name, knee_name, largest_name = (model_name(item, with_epoch=every) for item in (row, knee, largest))
     alone = " of these trials alone" if len(table.own.trials) < len(table.trials) else ""
-    if count == 1 and knee == trial_id:
-        yield f"{finished} finished; this one is at least as good as any other in every objective."
+    if count == 1 and knee_name == name:
+        yield f"{models}; this one is at least as good as any other in every objective."
         return
     near = (
         f"nearest to the ideal corner (distance {best.distance:.3f}, with each objective scaled to 0 at its best bound "
         "and 1 at its worst)"
     )
-    which = "this one is" if knee == trial_id else f"trial {knee} is"
-    aside = "" if trial_id in front.trial_ids else f"; trial {trial_id} is not among them, and is named for its scores"
+    which = "this one is" if knee_name == name else f"{knee_name} is"
+    named = [model_name(item, with_epoch=every) for _, item in front.members.iterrows()]
+    aside = "" if name in named else f"; {name} is not among them, and is named for its scores"
     yield (
-        f"{finished} finished, {count} of them on the frontier{alone}: no other trial is better than one of these "
+        f"{models}, {count} of them on the frontier{alone}: no other {what} is better than one of these "
         f"in some objective without being worse in another. Of these, {which} {near}{aside}."
     )
-    if largest not in (trial_id, knee):
+    if largest_name not in (name, knee_name):
         yield (
-            f"Trial {largest} adds most to the hypervolume ({front.contributions[best.largest]:.3f}): take it, or "
-            "another point of the frontier, if one objective matters more to you than the other."
+            f"{largest_name[0].upper()}{largest_name[1:]} adds most to the hypervolume "
+            f"({front.contributions[best.largest]:.3f}): take it, or another point of the frontier, if one objective "
+            "matters more to you than the other."
         )
 
 
@@ -196,13 +222,13 @@ def _whose(thresholds: Thresholds) -> str:
     return f"The thresholds are {said}." if said else ""
 
 
-def _roles(front: Frontier, judgement: Judgement, trial_id: str) -> dict[str, list[str]]:
+def _roles(front: Frontier, judgement: Judgement, row: pd.Series) -> dict[str, list[str]]:
     best = recommend(front)
     roles: dict[str, list[str]] = {}
     if judgement.outcome is Outcome.GOOD:
-        roles[trial_id] = ["good trade-off"]
+        roles[model_name(row, with_epoch=True)] = ["good trade-off"]
     for place, role in ((best.nearest, "nearest to ideal"), (best.largest, "largest contribution")) if best else ():
-        roles.setdefault(front.trial_ids[place], []).append(role)
+        roles.setdefault(model_name(front.members.iloc[place], with_epoch=True), []).append(role)
     return roles
 
 
@@ -233,16 +259,17 @@ def _members(
     front: Frontier,
     roles: Mapping[str, Sequence[str]],
     sweep: SweepFile,
-    varying: Sequence[str],
+    table: TrialTable,
     thresholds: Thresholds,
 ) -> Iterator[Member]:
     for i, (_, row) in enumerate(front.members.iterrows()):
         yield Member(
             trial_id=str(row["trial_id"]),
-            settings=settings_in_words(row, varying),
+            epoch=number(float(row["epoch"])) if table.every_epoch else "",
+            settings=settings_in_words(row, table.varying),
             values=tuple(number(value) for value in front.values[i].tolist()),
             contribution=number(float(front.contributions[i])),
             meets_criteria=thresholds.met(row),
             checkpoint=str(row["checkpoint"]),
-            roles=tuple(roles.get(str(row["trial_id"]), ())),
+            roles=tuple(roles.get(model_name(row, with_epoch=True), ())),
         )

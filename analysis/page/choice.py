@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analysis.frontier.frontier import frontier
+from analysis.frontier.frontier import frontier, takeable
 from analysis.frontier.judgement import judge, thresholds_of
 from analysis.frontier.judgement_words import judged_by
 from analysis.frontier.pick import KNEE, Limit, NothingQualifies, Pick, pick
-from analysis.page.answer import answer
+from analysis.page.answer import Answer, answer
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
 from analysis.words import counted
@@ -35,9 +35,9 @@ def choose(
     Raises:
         AnalysisError: as :func:`analysis.frontier.pick.pick`.
     """
-    given = answer(table, sweep, frontier(table, sweep.objectives))
+    given = answer(table, sweep, frontier(table.models, sweep.objectives))
     if rule is None and given.trial_id:
-        found = _answered(table, sweep, given.trial_id, good=given.recommended)
+        found = _answered(table, sweep, given)
     else:
         found = pick(
             *(table, sweep.objectives, sweep.baseline),
@@ -53,16 +53,17 @@ def choose(
     return found, ChoiceJudged(alone.recommended, given.outcome, lines)
 
 
-def _answered(table: TrialTable, sweep: SweepFile, trial_id: str, *, good: bool) -> Pick:
-    """The answer's trial and the reason: it is the knee, or nearest to it of what is good, or closest to being good."""
-    finished = table.own.finished
-    row = finished[finished["trial_id"] == trial_id].iloc[0]
+def _answered(table: TrialTable, sweep: SweepFile, given: Answer) -> Pick:
+    """The answer's model and the reason: it is the knee, or nearest to it of what is good, or closest to being good."""
+    models = takeable(table.own, sweep.objectives).trials
+    named = models["trial_id"] == given.trial_id
+    row = models[named if given.epoch is None else named & (models["epoch"] == given.epoch)].iloc[0]
     try:
         knee = pick(table.own, sweep.objectives, sweep.baseline, rule=KNEE)
     except NothingQualifies:
         knee = None
-    if knee is not None and knee.row["trial_id"] == trial_id:
+    if knee is not None and knee.row.name == row.name:
         return knee
-    count = counted(len(finished), "finished trial")
-    why = "nearest to the ideal corner of those that meet the thresholds" if good else "closest to the thresholds"
-    return Pick(row, len(finished), f"{why}, among {count}")
+    count = counted(len(models), "epoch" if table.own.every_epoch else "finished trial")
+    best = "nearest to the ideal corner of those that meet the thresholds"
+    return Pick(row, len(models), f"{best if given.recommended else 'closest to the thresholds'}, among {count}")

@@ -49,7 +49,7 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
     parts, notes = by_problem(read)
     study = study_in(read)
     wanted = gallery(read, study, parts)
-    fronts = {problem: frontier(part.table, part.sweep.objectives) for problem, part in parts.items()}
+    fronts = {problem: frontier(part.table.models, part.sweep.objectives) for problem, part in parts.items()}
     answers = {problem: answer(part.table, part.sweep, fronts[problem]) for problem, part in parts.items()}
     content = _content(parts, fronts, answers)
     drawn = [(problem, *item) for problem, part in parts.items() for item in _frontiers(part)]
@@ -175,6 +175,7 @@ def _page(
         findings=sections,
         notices=notices,
         anchors=anchors(table),
+        every_epoch=table.every_epoch,
         trials=trials_section(table, sweep.objectives, on_front),
         statuses=[status for status in STATUSES if (table.trials["status"] == status).any()],
         failures=failures(table),
@@ -245,7 +246,10 @@ def _notices(
     if planned is not None and ended < planned:
         under_way = f", {len(table.running)} more have begun" if table.running else ""
         said.append(f"Not complete: {ended} of {counted(planned, 'trial')} have ended{under_way}.")
-    unscored = dict.fromkeys(trial_id for front in fronts.values() for trial_id in front.unscored)
+    finished = set(table.finished["trial_id"])
+    unscored = [
+        name for name in dict.fromkeys(name for front in fronts.values() for name in front.unscored) if name in finished
+    ]
     if unscored and sweep.objectives:
         said.append(f"Finished without a value of every objective, so not on the frontier: {', '.join(unscored)}.")
     of_study = [f"in the learning-rate study, {note}" for note in (study.notes if study else ())]

@@ -114,13 +114,15 @@ def read_sources(paths: Sequence[Path], *, out: Path) -> Sources:
 def _labelled(part: Sources, prefix: str, out: Path, path: Path) -> Sources:
     """The source with its name before those of its trials."""
     table = part.table.renamed(lambda trial_id: f"{prefix}/{trial_id}", lambda place: _from(out, path, place))
-    trials, history = table.trials.assign(sweep=prefix), table.history.assign(sweep=prefix)
+    trials, history, candidates = (
+        part.assign(sweep=prefix) for part in (table.trials, table.history, table.candidates)
+    )
     notes = tuple(f"{prefix}: {note}" for note in table.notes)
     auto_lr, landscape = (
         log.assign(trial_id=[f"{prefix}/{name}" for name in log["trial_id"]]) if len(log) else log
         for log in (part.auto_lr, part.landscape)
     )
-    named = TrialTable(trials, history, table.columns, notes)
+    named = TrialTable(trials, history, table.columns, notes, candidates)
     return replace(part, table=named, auto_lr=auto_lr, landscape=landscape)
 
 

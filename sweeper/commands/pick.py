@@ -44,12 +44,12 @@ def pick(folder: str, rule: str | None, copy_to: str | None, as_json: bool, **gi
     success     the best utility among trials that meet the thresholds; the paper's are verbmem below
                 0.1, utility and truth ratio at least 70% of No-unlearn
     """
-    from analysis.frontier.pareto_json import plain
+    from analysis.frontier.pareto_json import plain, whole
     from analysis.frontier.pick import CONSTRAINT, RULES, Limit
     from analysis.page.choice import choose
     from analysis.tables.sweep_file import SweepFile
     from analysis.tables.trial_table import TrialTable
-    from analysis.words import number, settings_in_words
+    from analysis.words import model_name, number, settings_in_words
 
     limits = [
         Limit(name, given[f"{side}_{name}"], side == "min")
@@ -77,22 +77,28 @@ def pick(folder: str, rule: str | None, copy_to: str | None, as_json: bool, **gi
     table = TrialTable.read(out, sweep=sweep.name)
     found, judgement = choose(table, sweep, rule=rule, limits=limits)
     row = found.row
+    name = model_name(row, with_epoch=table.every_epoch)
     checkpoint = out / str(row["checkpoint"]) if row["checkpoint"] else None
     there = checkpoint is not None and checkpoint.is_dir()
-    missing = f"the checkpoint of trial {row['trial_id']} is not there: {checkpoint or 'none was saved'}"
+    missing = f"the checkpoint of {name} is not there: {checkpoint or 'none was saved'}"
     if copy_to is not None:
         if checkpoint is None or not there:
             raise Problems([missing])
         shutil.copytree(checkpoint, copy_to)
         checkpoint = Path(copy_to)
     metrics = {
-        name: float(row[name])
-        for name in map(str, row.index)
-        if table.columns[name].role in ("progress", "loss", "metric", "cost") and not name.endswith("_seconds")
-        if not isinstance(row[name], str) and row[name] == row[name]
+        column: float(row[column])
+        for column in map(str, row.index)
+        if table.columns[column].role in ("progress", "loss", "metric", "cost") and not column.endswith("_seconds")
+        if column not in ("epoch", "step") and not isinstance(row[column], str) and row[column] == row[column]
     }
     if as_json:
-        content = {"trial_id": row["trial_id"], "spec_hash": row["spec_hash"], "rule": rule or "answer"}
+        content = {
+            "trial_id": row["trial_id"],
+            "epoch": whole(row["epoch"]),
+            "spec_hash": row["spec_hash"],
+            "rule": rule or "answer",
+        }
         content |= {"reason": found.reason, "judgement": asdict(judgement)}
         content |= {"settings": {name: row[name] for name in table.spec_columns}, "metrics": metrics}
         content |= {"checkpoint": str(checkpoint) if there else None, "eligible": found.eligible}
@@ -100,13 +106,13 @@ def pick(folder: str, rule: str | None, copy_to: str | None, as_json: bool, **gi
         if not there:
             click.echo(missing, err=True)
         return
-    click.echo(f"trial {row['trial_id']}: {settings_in_words(row, table.varying)}")
+    click.echo(f"{name}: {settings_in_words(row, table.varying)}")
     click.echo(f"why: {found.reason}")
     for line in judgement.lines:
         click.echo(f"judgement: {line}")
     width = max(map(len, metrics), default=0)
-    for name, value in metrics.items():
-        unlearned = f"   (No-unlearn {number(sweep.baseline[name])})" if name in sweep.baseline else ""
-        click.echo(f"  {name:<{width}}  {number(value)}{unlearned}")
+    for column, value in metrics.items():
+        unlearned = f"   (No-unlearn {number(sweep.baseline[column])})" if column in sweep.baseline else ""
+        click.echo(f"  {column:<{width}}  {number(value)}{unlearned}")
     gone = "" if there or checkpoint is None else " (not there any more)"
     click.echo(f"checkpoint: {checkpoint or 'none was saved'}{gone}")

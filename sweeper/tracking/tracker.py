@@ -100,9 +100,14 @@ class Tracker:
         metrics: Mapping[str, object],
         artifacts: Sequence[Path] = (),
         tags: Mapping[str, object] = MappingProxyType({}),
+        front: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     ) -> None:
-        """The sweep is over (finished, interrupted or failed); files and folders are kept with the parent run."""
-        self._delivery.sweep_end = SweepEnd(status, dict(metrics), [path.absolute() for path in artifacts], dict(tags))
+        """The sweep is over (finished, interrupted or failed); files and folders are kept with the parent run.
+
+        ``front``: by trial id its epochs on the frontier, each with the place of its checkpoint.
+        """
+        kept = [path.absolute() for path in artifacts]
+        self._delivery.sweep_end = SweepEnd(status, dict(metrics), kept, dict(tags), dict(front))
         self._news.set()
 
     def close(self, timeout: float = 30.0) -> TrackingSummary:

@@ -170,7 +170,7 @@ def swept(make_sweep: MakeSweep, trial: MakeRow, case: Case) -> Path:
 
 def answered(out: Path) -> Answer:
     table, sweep = TrialTable.read(out), SweepFile.read(out)
-    return answer(table, sweep, frontier(table, sweep.objectives))
+    return answer(table, sweep, frontier(table.models, sweep.objectives))
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])

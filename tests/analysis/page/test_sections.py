@@ -21,7 +21,7 @@ MakeRow = Callable[..., dict[str, object]]
 
 def _answer(out: Path) -> Answer:
     table, sweep = TrialTable.read(out), SweepFile.read(out)
-    return answer(table, sweep, frontier(table, sweep.objectives))
+    return answer(table, sweep, frontier(table.models, sweep.objectives))
 
 
 def test_the_answer_names_the_trial_its_settings_and_its_checkpoint(make_sweep: MakeSweep, trial: MakeRow) -> None:
