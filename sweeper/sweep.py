@@ -10,7 +10,7 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +19,10 @@ from typing import Any
 from rich.console import Console
 
 from search_spaces.durable import exclusive
+from sweeper.candidates import FrontKeeper
 from sweeper.display import Display
 from sweeper.folder import SweepError, UsageError, describe, read_origin, read_settings
+from sweeper.front_metrics import measure_front, unmeasured
 from sweeper.interruption import Interrupted, forget_tune, held_back, interruptible, is_interrupted
 from sweeper.ledger import Ledger
 from sweeper.placement import PlacementError, address_problem, ray_cluster
@@ -37,7 +39,7 @@ from trainables.target.target import Target
 
 WORKER_RESTARTS = 3
 _KEPT = (
-    *("sweep.json", "trials.csv", "history.csv", "auto_lr.csv"),
+    *("sweep.json", "trials.csv", "history.csv", "auto_lr.csv", "candidates.csv"),
     *("pareto.json", "pareto.png", "pareto.svg", "report.html", "figures"),
 )
 """What MLflow keeps with the sweep's run."""
@@ -45,7 +47,11 @@ _KEPT = (
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """How a sweep ended, for people and for ``--json``; ``status`` has how many trials ended in which one."""
+    """How a sweep ended, for people and for ``--json``; ``status`` has how many trials ended in which one.
+
+    ``front`` counts what is on the frontier, ``front_trials`` the trials it is of. ``answer`` is what the report
+    answers, None where it has none.
+    """
 
     out: str
     trials: int
@@ -54,6 +60,8 @@ class Summary:
     hypervolume: float | None
     front: int
     tracking: str
+    answer: Mapping[str, Any] | None = None
+    front_trials: int | None = None
 
 
 def run(out: Path, *, console: Console) -> Summary:
@@ -102,7 +110,7 @@ def _joined(settings: SweepSettings, shared: tuple[Path, ...]) -> Iterator[int]:
 
 
 def _run(settings: SweepSettings, out: Path, sweep_id: str, target: Target, console: Console) -> Summary:
-    ledger = Ledger(out)
+    ledger = Ledger(out, every_epoch=bool(settings.goals))
     study = SweepStudy(
         out,
         space=settings.space,
@@ -134,12 +142,16 @@ def _run(settings: SweepSettings, out: Path, sweep_id: str, target: Target, cons
         tracker=tracker,
         display=Display(console, trials=settings.trials, done=len(rows), scores=primary_metrics(target.data.modality)),
         make_spec=lambda config: settings.make_spec(config, target_key=target.key),
+        front=FrontKeeper(out, settings.goals) if settings.goals else None,
     )
     try:
         left = settings.trials - len(rows)
         if left > 0:
             folders = {trial_id: folder for trial_id, (folder, _) in restore.items()}
             _tune(settings, out, target, session, left=left, restore=folders)
+        elif settings.goals and unmeasured(out, most=settings.front_metrics):
+            with _joined(settings, (out.resolve(), Path(target.path))):
+                measure_front(session, settings, target)
     except KeyboardInterrupt:
         pass  # what is finished gets its report below, which ends in Interrupted
     except BaseException:
@@ -168,6 +180,7 @@ def _tune(
             out=str(out.resolve()),
             cpus=settings.cpus_per_trial,
             gpus=settings.gpus_per_trial,
+            goals=settings.goals,
         )
         deadline = None
         if settings.time_budget_seconds is not None:
@@ -198,6 +211,7 @@ def _tune(
             tuner.fit()
         finally:
             forget_tune()
+        measure_front(session, settings, target)
 
 
 def _conclude(settings: SweepSettings, out: Path, session: SweepSession, console: Console) -> Summary:
@@ -210,7 +224,7 @@ def _conclude(settings: SweepSettings, out: Path, session: SweepSession, console
     for row in rows:  # a driver killed as a trial ended left the trial's saved states behind
         remove_run_states(session.storage, row["trial_id"])
     if rows or not interrupted:
-        session.ledger.sort()
+        session.put_in_order()
         write_report(out)
     pareto = out / "pareto.json"
     front: dict[str, Any] = json.loads(pareto.read_text(encoding="utf-8")) if pareto.is_file() else {}
@@ -218,6 +232,8 @@ def _conclude(settings: SweepSettings, out: Path, session: SweepSession, console
         status="interrupted" if interrupted else "finished",
         metrics={"hypervolume": front.get("hypervolume")},
         artifacts=[out / name for name in _KEPT if (out / name).exists()],
+        tags=_answer_tags(front.get("answer")),
+        front=_by_trial(front.get("front", ())),
     )
     with console.status("sending what is left to MLflow") if console.is_terminal else nullcontext():
         delivered = session.tracker.close(timeout=60.0)
@@ -232,8 +248,31 @@ def _conclude(settings: SweepSettings, out: Path, session: SweepSession, console
         status=dict(Counter(row["status"] for row in rows)),  # asdict cannot copy a Counter
         hypervolume=front.get("hypervolume"),
         front=len(front.get("front", ())),
+        front_trials=len(_by_trial(front.get("front", ()))),
         tracking=delivered.message or shown_uri(settings.tracking_uri),
+        answer=front.get("answer"),
     )
+
+
+def _by_trial(front: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """Of each trial on the frontier, its epochs there with the places of their checkpoints."""
+    found: dict[str, dict[str, str]] = {}
+    for member in sorted(front, key=lambda member: member["step"] or 0):
+        epochs = found.setdefault(member["trial_id"], {})
+        epochs["last" if member["epoch"] is None else f"{member['epoch']:g}"] = member["checkpoint"] or ""
+    return found
+
+
+def _answer_tags(answer: Mapping[str, Any] | None) -> dict[str, object]:
+    """What MLflow's parent run says of the sweep, as the report does."""
+    if not answer:
+        return {}
+    told = " ".join(filter(None, (answer["headline"], answer["advice"], *answer["judged"])))
+    recommended = answer["trial_id"] if answer["recommended"] else "none"
+    outcome = {"outcome": answer["outcome"], "recommended_trial": recommended}
+    if answer["recommended"] and answer["epoch"] is not None:
+        outcome["recommended_epoch"] = f"{answer['epoch']:g}"
+    return {"answer": answer["headline"], **outcome, "mlflow.note.content": told}
 
 
 def _restorable(storage: Path, again: list[Proposal]) -> dict[str, tuple[str, int]]:
