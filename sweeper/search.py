@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     import optuna
 
 STUDY_NAME = "sweep"
+_POINT = "point"
+"""The user attribute of a trial that is no point of the space."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,8 @@ class Proposal:
 class SweepStudy:
     """Ask and tell, for ``trials`` trials in all, also over interruptions.
 
-    With several seeds every configuration the sampler proposes is run once per seed, one Optuna trial each.
+    With several seeds every configuration the sampler proposes is run once per seed, one Optuna trial each. A grid may
+    have an ``extension``: further points, which need not be of the space.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class SweepStudy:
         trials: int,
         seeds: Sequence[int],
         seed: int,
+        extension: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         import optuna
         from optuna.storages import JournalStorage
@@ -72,7 +76,7 @@ class SweepStudy:
             load_if_exists=True,
         )
         if sampler == "grid":
-            self._enqueue_grid()
+            self._enqueue_grid(extension)
         # After a resume the sampler must not draw its first proposals again.
         self._study.sampler = SAMPLERS[sampler](seed + self.asked, trials)
         self._again: deque[Proposal] = deque()
@@ -125,7 +129,8 @@ class SweepStudy:
         self._study.tell(int(trial_id), **told, skip_if_finished=True)
 
     def _record(self, trial: optuna.trial.Trial) -> Proposal:
-        config = self._space.suggest(trial)
+        point = trial.user_attrs.get(_POINT)
+        config = dict(point) if point is not None else self._space.suggest(trial)
         config["seed"] = trial.user_attrs.get("seed", self._seeds[0])
         trial.set_user_attr("config", config)
         return Proposal(format_id(trial.number), config)
@@ -142,11 +147,15 @@ class SweepStudy:
         leader = trials[self.asked - repetition].user_attrs["config"]
         self._study.enqueue_trial(self._space.params_of(leader), user_attrs={"seed": self._seeds[repetition]})
 
-    def _enqueue_grid(self) -> None:
-        points = [(point, seed) for point in self._space.grid() for seed in self._seeds]
+    def _enqueue_grid(self, extension: Sequence[Mapping[str, Any]]) -> None:
+        """Optuna cannot be asked for a point that the space has not: such a one travels beside the parameters."""
+        own: list[tuple[dict[str, Any], dict[str, Any]]]
+        own = [(dict(self._space.params_of(point)), {}) for point in self._space.grid()]
+        points = [*own, *(({}, {_POINT: dict(point)}) for point in extension)]
+        each = [(params, attrs | {"seed": seed}) for params, attrs in points for seed in self._seeds]
         # Some may be there already: the enqueuing itself can have been interrupted.
-        for point, seed in points[len(self._study.trials) :]:
-            self._study.enqueue_trial(self._space.params_of(point), user_attrs={"seed": seed})
+        for params, attrs in each[len(self._study.trials) :]:
+            self._study.enqueue_trial(params, user_attrs=attrs)
 
     def _asked_trials(self) -> list[optuna.trial.FrozenTrial]:
         from optuna.trial import TrialState

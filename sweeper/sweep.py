@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +64,10 @@ class Summary:
     front_trials: int | None = None
 
 
-def run(out: Path, *, console: Console) -> Summary:
+def run(out: Path, *, console: Console, change: Mapping[str, Any] | None = None) -> Summary:
     """Run the sweep in ``out``, from wherever it stands, to its end and its report.
+
+    ``change`` has settings, by name, that it is to go on with, such as more ``trials``.
 
     Raises:
         SweepError, PlacementError, DataError, TargetError: with a plain sentence.
@@ -74,6 +76,7 @@ def run(out: Path, *, console: Console) -> Summary:
     settings = read_settings(out)
     in_use = UsageError(f"the sweep in {out} is running in another process; wait for it or stop it")
     with interruptible(), exclusive(out, in_use):  # two drivers would run every trial twice
+        settings = replace(settings, **(change or {}))
         origin = read_origin(out)
         if origin.target_path is None and settings.address is not None:
             # What the cluster cannot do is to be said before a target is fine-tuned for hours.
@@ -83,13 +86,20 @@ def run(out: Path, *, console: Console) -> Summary:
             f"the model or the data of the sweep in {out} have changed since it began: new trials could not be "
             "compared with the old ones; begin a new sweep"
         )
-        if origin.target_path and _trains_another(settings.base, Path(origin.target_path)):
+        first, *further = settings.target_seeds
+        if origin.target_path and _trains_another(settings.base_of(first), Path(origin.target_path)):
             raise changed
-        target = prepare_with_progress(settings.base, console=console)
+        target = prepare_with_progress(settings.base_of(first), console=console)
         if origin.target_key not in (None, target.key):
             raise changed
-        describe(out, settings, origin, target=target)
-        return _run(settings, out, origin.sweep_id, target, console)
+        targets = {first: target}
+        targets |= {seed: prepare_with_progress(settings.base_of(seed), console=console) for seed in further}
+        if len({item.vocabulary_size for item in targets.values()}) > 1:
+            raise SweepError(
+                "the targets of the seeds have vocabularies of different sizes: their losses share no bound"
+            )
+        describe(out, settings, origin, target=target, targets=targets)
+        return _run(settings, out, origin.sweep_id, targets, console)
 
 
 def _trains_another(base: TrialSpec, begun_with: Path) -> bool:
@@ -109,7 +119,8 @@ def _joined(settings: SweepSettings, shared: tuple[Path, ...]) -> Iterator[int]:
         yield slots
 
 
-def _run(settings: SweepSettings, out: Path, sweep_id: str, target: Target, console: Console) -> Summary:
+def _run(settings: SweepSettings, out: Path, sweep_id: str, targets: Mapping[int, Target], console: Console) -> Summary:
+    target = next(iter(targets.values()))
     ledger = Ledger(out, every_epoch=bool(settings.goals))
     study = SweepStudy(
         out,
@@ -119,6 +130,7 @@ def _run(settings: SweepSettings, out: Path, sweep_id: str, target: Target, cons
         trials=settings.trials,
         seeds=settings.all_seeds,
         seed=settings.seed,
+        extension=settings.extension,
     )
     rows = {row["trial_id"]: row for row in ledger.trials.read()}
     again = study.take_up(rows)
@@ -141,14 +153,14 @@ def _run(settings: SweepSettings, out: Path, sweep_id: str, target: Target, cons
         study=study,
         tracker=tracker,
         display=Display(console, trials=settings.trials, done=len(rows), scores=primary_metrics(target.data.modality)),
-        make_spec=lambda config: settings.make_spec(config, target_key=target.key),
+        make_spec=lambda config: settings.make_spec(config, target_key=targets.get(config["seed"], target).key),
         front=FrontKeeper(out, settings.goals) if settings.goals else None,
     )
     try:
         left = settings.trials - len(rows)
         if left > 0:
             folders = {trial_id: folder for trial_id, (folder, _) in restore.items()}
-            _tune(settings, out, target, session, left=left, restore=folders)
+            _tune(settings, out, targets, session, left=left, restore=folders)
         elif settings.goals and unmeasured(out, most=settings.front_metrics):
             with _joined(settings, (out.resolve(), Path(target.path))):
                 measure_front(session, settings, target)
@@ -164,10 +176,16 @@ def _run(settings: SweepSettings, out: Path, sweep_id: str, target: Target, cons
 
 
 def _tune(
-    settings: SweepSettings, out: Path, target: Target, session: SweepSession, *, left: int, restore: Mapping[str, str]
+    settings: SweepSettings,
+    out: Path,
+    targets: Mapping[int, Target],
+    session: SweepSession,
+    *,
+    left: int,
+    restore: Mapping[str, str],
 ) -> None:
     """Hand the trials that are left to Ray Tune and wait."""
-    with _joined(settings, (out.resolve(), Path(target.path))) as slots:
+    with _joined(settings, (out.resolve(), *(Path(target.path) for target in targets.values()))) as slots:
         from ray import tune
         from ray.tune import CheckpointConfig, FailureConfig, RunConfig, TuneConfig
 
@@ -176,7 +194,8 @@ def _tune(
 
         trainable = tune.with_parameters(
             UnlearningTrainable,
-            target=target,
+            target=next(iter(targets.values())),
+            targets={item.key: item for item in targets.values()},
             out=str(out.resolve()),
             cpus=settings.cpus_per_trial,
             gpus=settings.gpus_per_trial,
@@ -211,7 +230,7 @@ def _tune(
             tuner.fit()
         finally:
             forget_tune()
-        measure_front(session, settings, target)
+        measure_front(session, settings, next(iter(targets.values())))
 
 
 def _conclude(settings: SweepSettings, out: Path, session: SweepSession, console: Console) -> Summary:

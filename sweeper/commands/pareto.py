@@ -6,6 +6,7 @@ import datetime
 import itertools
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -113,11 +114,14 @@ def run_new(settings: SweepSettings, out: Path, *, as_json: bool) -> None:
         raise
 
 
-def run_to_the_end(out: Path, *, as_json: bool) -> None:
-    """Run the sweep in ``out`` and print how it ended; exit code 130 and the resume command where it was stopped."""
+def run_to_the_end(out: Path, *, as_json: bool, change: Mapping[str, Any] | None = None) -> None:
+    """Run the sweep in ``out`` and print how it ended; exit code 130 and the resume command where it was stopped.
+
+    ``change`` has settings it is to go on with.
+    """
     from rich.console import Console
 
-    from sweeper.commands.lr_study_result import judge, print_study
+    from sweeper.commands.lr_study_result import judge, judged_extension, print_study
     from sweeper.folder import read_settings
     from sweeper.interruption import Interrupted
     from sweeper.settings import LR_STUDY
@@ -125,7 +129,9 @@ def run_to_the_end(out: Path, *, as_json: bool) -> None:
 
     is_study = read_settings(out).kind == LR_STUDY
     try:
-        summary = run(out, console=Console(stderr=True))
+        summary = run(out, console=Console(stderr=True), change=change)
+        while is_study and (change := judged_extension(out)):
+            summary = run(out, console=Console(stderr=True), change=change)
     except Interrupted:
         click.echo(f"interrupted; everything finished is kept. Go on with:\n  {resume_command(out)}", err=True)
         if as_json:
