@@ -41,7 +41,7 @@ class Earlier:
         """Raises SweepError where the folder holds no sweep."""
         settings = read_settings(out)
         rows = Ledger(out).trials.read()
-        return cls(out, settings, tuple(sorted(rows, key=lambda row: (row.get("ended_at") or "", row["trial_id"]))))
+        return cls(out, settings, tuple(sorted(rows, key=lambda row: (float(row["ended_at"] or 0), row["trial_id"]))))
 
     def same_objectives(self, objectives: str) -> bool:
         """Whether it searched these, in any order."""
@@ -77,7 +77,7 @@ def transfer(
     first. What this sweep's space does not have is left out.
     """
     attained = Attained(objectives, constraints=settings.parsed_constraints, baseline=baseline)
-    candidates = Ledger(earlier.out).epochs_by_trial()
+    candidates = by_trial(Ledger(earlier.out).candidates.read())
     priors: list[Prior] = []
     others: list[tuple[Mapping[str, Value], Result]] = []
     outside = 0
@@ -180,7 +180,7 @@ def known_trials(folders: Sequence[Path]) -> dict[str, Known]:
     found: dict[str, Known] = {}
     for folder in folders:
         ledger = Ledger(folder)
-        logs = [_by_trial(log.read()) for log in (ledger.history, ledger.auto_lr, ledger.candidates)]
+        logs = [by_trial(log.read()) for log in (ledger.history, ledger.auto_lr, ledger.candidates)]
         for row in ledger.trials.read():
             if row["status"] in (Status.FINISHED, Status.DIVERGED):
                 history, auto_lr, candidates = (tuple(log.get(row["trial_id"], ())) for log in logs)
@@ -194,7 +194,7 @@ def renamed(path: str, old: str, new: str) -> str:
     return f"{folder}/{new}{name.removeprefix(old)}"
 
 
-def _by_trial(rows: Sequence[Row]) -> dict[str, list[Row]]:
+def by_trial(rows: Sequence[Row]) -> dict[str, list[Row]]:
     found: dict[str, list[Row]] = {}
     for row in rows:
         found.setdefault(row["trial_id"], []).append(row)

@@ -20,6 +20,7 @@ from typing import Any
 from rich.console import Console
 
 from search_spaces.durable import exclusive
+from sweeper.candidates import FrontKeeper
 from sweeper.display import Display
 from sweeper.folder import SweepError, UsageError, describe, read_origin, read_settings
 from sweeper.interruption import Interrupted, forget_tune, held_back, interruptible, is_interrupted
@@ -40,7 +41,7 @@ from trainables.target.target import Target
 
 WORKER_RESTARTS = 3
 _KEPT = (
-    *("sweep.json", "trials.csv", "history.csv", "auto_lr.csv"),
+    *("sweep.json", "trials.csv", "history.csv", "auto_lr.csv", "candidates.csv"),
     *("pareto.json", "pareto.png", "pareto.svg", "report.html", "figures"),
 )
 """What MLflow keeps with the sweep's run."""
@@ -105,7 +106,7 @@ def _joined(settings: SweepSettings, shared: tuple[Path, ...]) -> Iterator[int]:
 
 
 def _run(settings: SweepSettings, out: Path, sweep_id: str, target: Target, console: Console) -> Summary:
-    ledger = Ledger(out)
+    ledger = Ledger(out, every_epoch=bool(settings.goals))
     unit = dataset_modality(settings.base.dataset).unit
     study = SweepStudy(
         open_journal(out),
@@ -117,7 +118,10 @@ def _run(settings: SweepSettings, out: Path, sweep_id: str, target: Target, cons
         seed=settings.seed,
     )
     rows = {row["trial_id"]: row for row in ledger.trials.read()}
-    again = study.take_up(rows)
+    candidates: dict[str, list[dict[str, str]]] = {}
+    for row in ledger.candidates.read():
+        candidates.setdefault(row["trial_id"], []).append(row)
+    again = study.take_up(rows, candidates)
     storage = settings.ray_storage(out)
     restore = _restorable(storage, again)
     ledger.mend({trial_id: step for trial_id, (_, step) in restore.items()})
@@ -138,6 +142,7 @@ def _run(settings: SweepSettings, out: Path, sweep_id: str, target: Target, cons
         tracker=tracker,
         display=Display(console, trials=settings.trials, done=len(rows), scores=primary_metrics(target.data.modality)),
         make_spec=lambda config: settings.make_spec(config, target_key=target.key),
+        front=FrontKeeper(out, settings.goals) if settings.goals else None,
     )
     try:
         left = settings.trials - len(rows)
@@ -172,6 +177,7 @@ def _tune(
             out=str(out.resolve()),
             cpus=settings.cpus_per_trial,
             gpus=settings.gpus_per_trial,
+            goals=settings.goals,
         )
         deadline = None
         if settings.time_budget_seconds is not None:
@@ -214,7 +220,7 @@ def _conclude(settings: SweepSettings, out: Path, session: SweepSession, console
     for row in rows:  # a driver killed as a trial ended left the trial's saved states behind
         remove_run_states(session.storage, row["trial_id"])
     if rows or not interrupted:
-        session.ledger.sort()
+        session.put_in_order()
         write_report(out)
     pareto = out / "pareto.json"
     front: dict[str, Any] = json.loads(pareto.read_text(encoding="utf-8")) if pareto.is_file() else {}
