@@ -43,10 +43,6 @@ class Earlier:
         rows = Ledger(out).trials.read()
         return cls(out, settings, tuple(sorted(rows, key=lambda row: (float(row["ended_at"] or 0), row["trial_id"]))))
 
-    def same_objectives(self, objectives: str) -> bool:
-        """Whether it searched these, in any order."""
-        return set(self.settings.objectives.replace(" ", "").split(",")) == set(objectives.replace(" ", "").split(","))
-
 
 # Warm starts ---------------------------------------------------------------------------------------------------------
 

@@ -41,6 +41,10 @@ _POINTS, _PRIOR = "points", "prior"
 """User attributes: of a study that has begun, what is tried first; of a trial of another sweep, where it is from."""
 
 
+_FIRST_GENERATION = {f"{name}:generation": 0 for name in ("NSGAIISampler", "NSGAIIISampler")}
+"""How Optuna's genetic samplers know a trial as a possible parent."""
+
+
 @dataclass(frozen=True, slots=True)
 class Prior:
     """A trial of an earlier sweep on the same problem: what was run there, what it gave, and where."""
@@ -133,6 +137,7 @@ class SweepStudy:
                     values=prior.result.values,
                     constraints=constraints or None,
                     user_attrs={_PRIOR: prior.origin},
+                    system_attrs=_FIRST_GENERATION,
                 )
             )
         self._study.set_user_attr(_POINTS, [dict(point) for point in points])

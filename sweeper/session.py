@@ -17,8 +17,10 @@ from typing import Any
 from sweeper.candidates import FrontKeeper
 from sweeper.columns import OUTCOME_METRICS
 from sweeper.display import Display
+from sweeper.earlier import Known
 from sweeper.ledger import Ledger, Row
 from sweeper.search import Proposal, SweepStudy
+from sweeper.stopping import Stopping
 from sweeper.tracking import Tracker
 from trainables.run.reports import Status
 from trainables.spec import TrialSpec
@@ -30,7 +32,9 @@ logger = logging.getLogger(__name__)
 class SweepSession:
     """The driver's side of a sweep. Ray pickles what it is given; a session pickles to nothing.
 
-    ``front`` keeps the checkpoints of the epochs on the front; None where only a trial's last epoch counts.
+    ``front`` keeps the checkpoints of the epochs on the front; None where only a trial's last epoch counts. ``known``
+    are trials of earlier sweeps by content hash: they are taken over, not run. ``ended_because`` is why no more trials
+    are started though some are left.
     """
 
     ledger: Ledger
@@ -40,6 +44,10 @@ class SweepSession:
     display: Display
     make_spec: Callable[..., TrialSpec]
     front: FrontKeeper | None = None
+    stopping: Stopping = field(default_factory=Stopping)
+    known: Mapping[str, Known] = field(default_factory=dict)
+    ended_because: str | None = field(default=None, init=False)
+    reused: int = field(default=0, init=False)
     _specs: dict[str, TrialSpec] = field(default_factory=dict, init=False)
     _last_step: dict[str, int] = field(default_factory=dict, init=False)
     _last_report: dict[str, Mapping[str, Any]] = field(default_factory=dict, init=False)
@@ -56,13 +64,24 @@ class SweepSession:
         return (object, ())
 
     def next_trial(self) -> tuple[Proposal, TrialSpec] | None:
-        """The next trial to run and its spec, or None when there are no more."""
-        proposal = self.study.ask()
-        if proposal is None:
-            return None
-        spec = self.make_spec(proposal.config)
-        self._specs[proposal.trial_id] = spec
-        return proposal, spec
+        """The next trial to run and its spec, or None when there are no more or the sweep is to end.
+
+        A trial that had begun goes on whatever the budget; one that an earlier sweep has run is taken over at once.
+        """
+        while not self.is_over and (proposal := self.study.ask()) is not None:
+            spec = self.make_spec(proposal.config)
+            self._specs[proposal.trial_id] = spec
+            if (known := self.known.get(spec.spec_hash)) is None:
+                return proposal, spec
+            self._take_over(proposal.trial_id, known)
+        return None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no new trial is to start; ``ended_because`` then says why."""
+        if not self.study.unfinished:
+            self.ended_because = self.stopping.reason(self.study.attained.trace)
+        return self.ended_because is not None
 
     def started(self, trial_id: str) -> None:
         """A worker has taken the trial."""
@@ -76,6 +95,7 @@ class SweepSession:
         step = int(report["step"])
         if step > self._last_step.get(trial_id, -1):
             self._last_step[trial_id], self._last_report[trial_id] = step, report
+            self.stopping.reported(trial_id, float(report["epoch"]))
             checkpoint = ""
             if self.front is not None and report.get("evaluated", True):
                 checkpoint = self.front.checkpoint(trial_id, report["epoch"])
@@ -111,6 +131,19 @@ class SweepSession:
         values = {name: report[name] for name in told if name in report}
         passed = {"steps": report.get("step"), "epochs_done": report.get("epoch")}
         self.ended(trial_id, {**values, **passed, "status": str(Status.STOPPED), "checkpoint": None, "error": None})
+
+    def _take_over(self, trial_id: str, known: Known) -> None:
+        """Make a trial of an earlier sweep, with its history and its models, one of this sweep under its new id."""
+        known.bring(self.ledger.out, trial_id)
+        self.started(trial_id)
+        epochs = known.candidates if self.front is not None else ()
+        self.ledger.add_rows(trial_id, history=known.history, auto_lr=known.auto_lr, candidates=known.epochs(trial_id))
+        for row in epochs:
+            self._epochs.setdefault(trial_id, []).append(row)
+        self.reused += 1
+        self.ended(trial_id, known.outcome(trial_id))
+        for row in epochs if self.front is not None else ():
+            self.front.add(trial_id, row)
 
     def put_in_order(self) -> None:
         """Sort the tables, and leave of the epochs' checkpoints those on the front; when no worker is left.
