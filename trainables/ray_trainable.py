@@ -148,7 +148,7 @@ class UnlearningTrainable(tune.Trainable):
         seconds = {name: getattr(report, name) for name in ("train_seconds", "eval_seconds", "generation_seconds")}
         stale = {"evaluated": False} if report.status is Status.DIVERGED else {}
         updates = {"auto_lr": list(report.auto_lr)} if report.auto_lr else {}
-        return {**report.row(), **seconds, **self._clock(), **stale, **updates}
+        return {**report.row(), **seconds, **self._clock(time.time()), **stale, **updates}
 
     def _keep_candidate(self, report: Report) -> None:
         """Save the model unless its epoch is known to be dominated; a disk that refuses does not end the trial."""
@@ -165,11 +165,12 @@ class UnlearningTrainable(tune.Trainable):
             logger.warning("the model of trial %s after epoch %g is not kept: %s", self._id, report.epoch, error)
 
     def _outcome(self, values: Mapping[str, object]) -> dict[str, object]:
-        return {**values, **self._clock(), "ended_at": time.time()}
+        now = time.time()
+        return {**values, **self._clock(now), "ended_at": now}
 
-    def _clock(self) -> dict[str, object]:
+    def _clock(self, now: float) -> dict[str, object]:
         return {
-            "wall_seconds": time.time() - self._accepted,
+            "wall_seconds": now - self._accepted,
             "started_at": self._accepted,
             "first_step_at": self._first_step,
             "worker": f"{socket.gethostname()}:{os.getpid()}",
