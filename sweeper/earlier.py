@@ -7,13 +7,14 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from analysis.frontier.frontier import contributions, nondominated
 from analysis.tables.trade_off import Objective
 from search_spaces.durable import staged
-from search_spaces.values import Value
+from search_spaces.values import Value, same
 from search_spaces.yaml_nodes import plain_scalar
 from sweeper.attained import Attained, Result
 from sweeper.columns import PARAMETERS
@@ -21,6 +22,7 @@ from sweeper.folder import read_settings
 from sweeper.ledger import Ledger
 from sweeper.search import Prior
 from sweeper.settings import SweepSettings
+from trainables.methods import option_names
 from trainables.run.reports import Status
 from trainables.spec import FIELDS
 
@@ -76,15 +78,17 @@ def transfer(
     candidates = by_trial(Ledger(earlier.out).candidates.read())
     priors: list[Prior] = []
     others: list[tuple[Mapping[str, Value], Result]] = []
-    outside = 0
+    outside, own = 0, (*_SEARCHED, *option_names())
     finished = [row for row in earlier.rows if row["status"] == Status.FINISHED]
     for row in finished:
         result = attained.add(row, candidates.get(row["trial_id"], ()))
         if result is None:
             continue
-        values = {name: plain_scalar(row[name]) for name in PARAMETERS if name in row}
+        values, fixed = {name: plain_scalar(row[name]) for name in PARAMETERS if name in row}, settings.space.constants
         try:
-            config = settings.space.configuration(values | dict(settings.space.constants))
+            if any(name in fixed and not same(fixed[name], values[name]) for name in own if name in values):
+                raise ValueError("fixed to another value here")
+            config = settings.space.configuration(values | dict(fixed))
             spec = settings.make_spec(config | {"seed": int(row["seed"])}, target_key=target_key)
         except ValueError:
             outside += 1
@@ -133,7 +137,7 @@ def _difference(earlier: Earlier, settings: SweepSettings) -> str:
         for name, item in FIELDS.items()
         if item.decides and name not in varied and there[name] != here[name]
     ]
-    return "; ".join(found) or "another target or seed"
+    return "; ".join(found) or "another target"
 
 
 # Trials taken over ---------------------------------------------------------------------------------------------------
@@ -153,6 +157,35 @@ class Known:
     def origin(self) -> str:
         """The folder and the trial."""
         return f"{self.out}/{self.row['trial_id']}"
+
+    def reports(self) -> Iterator[dict[str, Any]]:
+        """What it reported, epoch by epoch, as a worker does."""
+        updates = by_trial(self.auto_lr, key="step")
+        candidates = {row["step"] for row in self.candidates}
+        stale = self.history[-1]["step"] if self.history and self.row["status"] == Status.DIVERGED else None
+        for row in self.history:
+            step = row["step"]
+            report: dict[str, Any] = {
+                name: plain_scalar(text) for name, text in row.items() if text and name != "trial_id"
+            }
+            report |= {"step": int(step), "epoch": float(row["epoch"])}
+            report["auto_lr"] = [
+                {name: plain_scalar(text) for name, text in update.items() if text and name != "trial_id"}
+                for update in updates.get(step, ())
+            ]
+            yield report | {"evaluated": step in candidates if candidates else step != stale}
+
+    def outcome(self, trial_id: str) -> dict[str, object]:
+        """How it ended, as the row of the trial ``trial_id`` of a new sweep has it."""
+        texts = ("status", "checkpoint", "error", "worker")
+        found: dict[str, object] = {
+            name: text if name in texts else plain_scalar(text)
+            for name, text in self.row.items()
+            if text and name not in ("trial_id", "spec_hash", *PARAMETERS)
+        }
+        if checkpoint := self.row.get("checkpoint"):
+            found["checkpoint"] = renamed(checkpoint, self.row["trial_id"], trial_id)
+        return found | {"reused_from": self.origin}
 
     def bring(self, out: Path, trial_id: str) -> None:
         """Put its models and its items into the new sweep's folder under its new id, by hard links where that works."""
@@ -190,11 +223,17 @@ def renamed(path: str, old: str, new: str) -> str:
     return f"{folder}/{new}{name.removeprefix(old)}"
 
 
-def by_trial(rows: Sequence[Row]) -> dict[str, list[Row]]:
+def by_trial(rows: Sequence[Row], key: str = "trial_id") -> dict[str, list[Row]]:
+    """The rows of a log, by the trial they are of."""
     found: dict[str, list[Row]] = {}
     for row in rows:
-        found.setdefault(row["trial_id"], []).append(row)
+        found.setdefault(row[key], []).append(row)
     return found
+
+
+def _values(row: Row) -> dict[str, Any]:
+    """What was measured, without whose it is."""
+    return {name: plain_scalar(text) for name, text in row.items() if text and name != "trial_id"}
 
 
 def _link(source: str, target: str) -> str:

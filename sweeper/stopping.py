@@ -29,7 +29,15 @@ class Plateau:
 
     def words(self) -> str:
         """As a sentence says it."""
-        return f"the hypervolume has not grown by more than {self.growth:g} in {self.trials} trials"
+        return f"a plateau (the hypervolume has not grown by more than {self.growth:g} in {self.trials} trials)"
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """What ended a sweep before all its trials were run, and what ``resume`` must be told to go on all the same."""
+
+    because: str
+    further: str = ""
 
 
 def parse_until(text: str | None) -> Plateau | None:
@@ -70,7 +78,12 @@ class Stopping:
 
     def reported(self, trial_id: str, epoch: float) -> None:
         """A trial has been trained so far; what a restarted worker repeats does not count twice."""
-        self._epochs[trial_id] = max(epoch, self._epochs.get(trial_id, 0.0))
+        if math.isfinite(epoch):
+            self._epochs[trial_id] = max(epoch, self._epochs.get(trial_id, 0.0))
+
+    def forget(self, trial_id: str) -> None:
+        """The trial was not trained in this sweep."""
+        self._epochs.pop(trial_id, None)
 
     @property
     def epochs(self) -> float:
@@ -82,42 +95,10 @@ class Stopping:
         """Of the budget; None without one."""
         return None if self.epoch_budget is None else max(0.0, self.epoch_budget - self.epochs)
 
-    def reason(self, trace: Sequence[float]) -> str | None:
-        """Why the sweep is over, after the hypervolumes in ``trace``; None while it is not."""
+    def end(self, trace: Sequence[float]) -> End | None:
+        """What ends the sweep, after the hypervolumes in ``trace``; None while nothing does."""
         if self.epoch_budget is not None and self.epochs >= self.epoch_budget:
-            return f"the budget of {self.epoch_budget} epochs is spent ({self.epochs:g} trained)"
+            return End(f"the budget of {self.epoch_budget} epochs ({self.epochs:g} trained)", "--epoch-budget EPOCHS")
         if self.plateau is not None and self.plateau.is_reached(trace):
-            return self.plateau.words()
+            return End(self.plateau.words(), f"--until {NEVER}")
         return None
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """What is left of a sweep: ``trials`` at most, and the time they take, None before any has ended."""
-
-    trials: int
-    seconds: float | None = None
-
-    @classmethod
-    def of(
-        cls, *, left: int, trial_seconds: Sequence[float], at_once: int, stopping: Stopping, per_trial: float | None
-    ) -> Estimate:
-        """``trial_seconds`` of the trials that have ended; ``per_trial`` is how many epochs one takes, if any ended."""
-        if stopping.epochs_left is not None and per_trial:
-            left = min(left, math.ceil(stopping.epochs_left / per_trial))
-        if not trial_seconds:
-            return cls(left)
-        mean = sum(trial_seconds) / len(trial_seconds)
-        return cls(left, mean * left / max(1, min(at_once, left)))
-
-    def words(self) -> str:
-        """``about 7 trials, 3 min``."""
-        return f"about {self.trials} trials" + ("" if self.seconds is None else f", {duration(self.seconds)}")
-
-
-def duration(seconds: float) -> str:
-    """In the unit that fits: ``40 s``, ``3 min``, ``2.5 h``, ``4 days``."""
-    for size, unit in ((86400, "days"), (3600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{round(seconds / size, 1 if seconds < 10 * size else None):g} {unit}"
-    return f"{seconds:.0f} s"

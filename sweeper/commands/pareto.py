@@ -6,6 +6,7 @@ import datetime
 import itertools
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -128,8 +129,11 @@ def run_new(settings: SweepSettings, out: Path, *, as_json: bool) -> None:
         raise
 
 
-def run_to_the_end(out: Path, *, as_json: bool) -> None:
-    """Run the sweep in ``out`` and print how it ended; exit code 130 and the resume command where it was stopped."""
+def run_to_the_end(out: Path, *, as_json: bool, change: Mapping[str, Any] | None = None) -> None:
+    """Run the sweep in ``out`` and print how it ended; exit code 130 and the resume command where it was stopped.
+
+    ``change`` has settings it is to go on with.
+    """
     from rich.console import Console
 
     from sweeper.commands.lr_study_result import judge, print_study
@@ -140,7 +144,7 @@ def run_to_the_end(out: Path, *, as_json: bool) -> None:
 
     is_study = read_settings(out).kind == LR_STUDY
     try:
-        summary = run(out, console=Console(stderr=True))
+        summary = run(out, console=Console(stderr=True), change=change)
     except Interrupted:
         click.echo(f"interrupted; everything finished is kept. Go on with:\n  {resume_command(out)}", err=True)
         if as_json:
@@ -169,9 +173,11 @@ def describe(summary: Summary) -> str:
     ]
     if summary.tracking:
         lines.append(f"MLflow: {summary.tracking}")
-    if trials < asked:
-        lines.append(f"the time budget left {asked - trials} of {asked} trials undone; go on with:")
-        lines.append(f"  {resume_command(summary.out)}")
+    if summary.reused:
+        lines.insert(1, f"{summary.reused} of them taken over from earlier sweeps, not run again")
+    if trials < asked and summary.ended_because:
+        lines.append(f"{summary.ended_because} left {asked - trials} of {asked} trials undone; go on with:")
+        lines.append(f"  {resume_command(summary.out)} {summary.further}".rstrip())
     elif not summary.status.get("finished"):
         lines.append("no trial finished: the column 'error' of trials.csv says why")
     return "\n".join(lines)

@@ -60,7 +60,8 @@ def constraint_problems(given: Sequence[str], base: TrialSpec) -> list[str]:
     """A plain sentence for each threshold that cannot be read, or whose metric no trial of the sweep measures."""
     found = []
     modality = dataset_modality(base.dataset)
-    measured = {*LOSS_METRICS, *(name for chosen in base.metrics or ("default",) for name in SETS.get(chosen, (chosen,)))}
+    chosen = base.metrics or ("default",)
+    measured = {*LOSS_METRICS, *(metric for name in chosen for metric in SETS.get(name, (name,)))}
     for text in given:
         try:
             constraint = parse_constraint(text)
@@ -73,8 +74,8 @@ def constraint_problems(given: Sequence[str], base: TrialSpec) -> list[str]:
         elif modality.name not in metric.modalities:
             found.append(f"constraint {text}: {constraint.name} is not measured for {modality.models}")
         elif constraint.name not in measured:
-            chosen = ",".join((*(base.metrics or ("default",)), constraint.name))
-            found.append(f"constraint {text}: {constraint.name} is not measured: add it with --metrics {chosen}")
+            wanted = ",".join((*chosen, constraint.name))
+            found.append(f"constraint {text}: {constraint.name} is not measured: add it with --metrics {wanted}")
     return found
 
 
