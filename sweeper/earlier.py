@@ -161,7 +161,7 @@ class Known:
     def reports(self) -> Iterator[dict[str, Any]]:
         """What it reported, epoch by epoch, as a worker does."""
         updates = by_trial(self.auto_lr, key="step")
-        candidates = {row["step"] for row in self.candidates}
+        candidates = {row["step"]: row for row in self.candidates}
         stale = self.history[-1]["step"] if self.history and self.row["status"] == Status.DIVERGED else None
         for row in self.history:
             step = row["step"]

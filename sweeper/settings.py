@@ -18,6 +18,8 @@ from trainables.candidates import Goals
 from trainables.methods import option_names, parse_method
 from trainables.spec import TrialSpec
 
+FRONT_METRICS = 8
+"""Of how many epochs on the front, the nearest to the ideal corner, the costly metrics are measured."""
 PARETO, LR_STUDY = "pareto", "lr-study"
 """What a sweep is run for, which decides what its end says."""
 
@@ -53,6 +55,7 @@ class SweepSettings:
     command: str = ""
     kind: str = PARETO
     candidates: str = ALL
+    front_metrics: int = FRONT_METRICS
     constraints: tuple[str, ...] = ()
     enqueue: tuple[Mapping[str, Value], ...] = ()
     warm_start: tuple[str, ...] = ()

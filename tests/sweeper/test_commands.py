@@ -720,12 +720,14 @@ def test_a_sweep_that_is_done_prints_its_summary(
         hypervolume=0.61234,
         front=2,
         tracking="sqlite:///m",
+        answer={"headline": "Nothing was forgotten.", "advice": "To forget more: ...", "judged": ["It misses ..."]},
     )
     monkeypatch.setattr("sweeper.sweep.run", lambda out, *, console: summary)
     result = pareto()
     assert result.exit_code == 0
     for text in ("4 trials", "3 finished, 1 diverged", "0.6123", f"{out}/report.html", "sqlite:///m"):
         assert text in result.stdout
+    assert "Nothing was forgotten.\nTo forget more: ...\nIt misses ...\n" in result.stdout
 
 
 def test_json_is_the_only_thing_on_stdout(
