@@ -101,6 +101,8 @@ def _folder_problems(given: Mapping[str, Any], name: str) -> list[str]:
     """Why earlier sweeps cannot be used."""
     flag, folders, found = f"--{name.replace('_', '-')}", given.get(name) or (), []
     objectives = given["objectives"] or DEFAULT_OBJECTIVES
+    if folders and name == "warm_start" and given["sampler"] not in LEARNING:
+        return [f"{flag}: the sampler {given['sampler']} does not learn from trials; use one of {', '.join(LEARNING)}"]
     for folder in folders:
         try:
             earlier = read_settings(Path(folder))
@@ -112,10 +114,6 @@ def _folder_problems(given: Mapping[str, Any], name: str) -> list[str]:
                 f"{flag} {folder}: that sweep searched {earlier.objectives}, this one {objectives}: they must be the "
                 "same, with the same directions"
             )
-    if folders and name == "warm_start" and given["sampler"] not in LEARNING:
-        found.append(
-            f"{flag}: the sampler {given['sampler']} does not learn from trials; use one of {', '.join(LEARNING)}"
-        )
     return found
 
 

@@ -60,7 +60,7 @@ def planned(monkeypatch: pytest.MonkeyPatch, out: Path, *arguments: str) -> Swee
 def finish_with(monkeypatch: pytest.MonkeyPatch, tables: Path) -> None:
     """A sweep that ends at once, with the tables of another."""
 
-    def run(out: Path, *, console: object) -> Summary:
+    def run(out: Path, *, console: object, change: object) -> Summary:
         for name in ("trials.csv", "history.csv"):
             if tables != out:
                 shutil.copy(tables / name, out / name)
