@@ -137,7 +137,7 @@ class SweepStudy:
                     values=prior.result.values,
                     constraints=constraints or None,
                     user_attrs={_PRIOR: prior.origin},
-                    system_attrs=_FIRST_GENERATION,
+                    system_attrs=dict(_FIRST_GENERATION),  # Optuna writes into it
                 )
             )
         self._study.set_user_attr(_POINTS, [dict(point) for point in points])

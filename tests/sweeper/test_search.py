@@ -363,6 +363,13 @@ def test_priors_are_learned_from_and_are_no_trials_of_the_sweep(tmp_path: Path, 
     assert sum(near) / len(near) < 0.4  # at random it would be 0.5 on average
 
 
+def test_each_prior_misses_its_constraints_by_its_own(tmp_path: Path) -> None:
+    study = open_study(tmp_path, space=TWO, trials=1, constraints=(parse_constraint("utility>=0.7"),))
+    config = prior(1e-4).config
+    study.begin(priors=[Prior(config, Result((3.0, 1.0), (missed,)), "earlier") for missed in (0.25, -0.125)])
+    assert [trial.constraints for trial in plain_trials(tmp_path)] == [{"utility>=0.7": 0.25}, {"utility>=0.7": -0.125}]
+
+
 def test_points_are_tried_first_once_with_every_seed_and_the_rest_is_sampled(tmp_path: Path) -> None:
     study = open_study(tmp_path, trials=8, seeds=(3, 4))
     study.begin(points=[{"method": "gdiff", "1-gdiff.c": 0.25}, {"lr": 2e-5}])
