@@ -97,6 +97,8 @@ HISTORY_COLUMNS = (
     *("trial_id", *_names(_PASSED), "lr", *_names(_COURSE), *LOSS_METRICS, *DEFAULT_SET, *_names(_RULES), *_FURTHER),
     _REPORTED.name,
 )
+CANDIDATE_COLUMNS = ("trial_id", "epoch", "step", *sorted(LOSS_METRICS), *DEFAULT_SET, *_FURTHER, "checkpoint")
+"""A row per evaluated epoch of every trial; the checkpoint is relative to the sweep's folder."""
 if taken := {*METRICS} & {*_names(_OWN), *PARAMETERS}:
     raise ValueError(f"a metric has the name of another column: {', '.join(sorted(taken))}; rename the metric")
 OUTCOME_METRICS = tuple(

@@ -24,9 +24,10 @@ class Display:
         self._running: dict[str, dict[str, Any]] = {}
         self._ended: list[dict[str, Any]] = []
         self._progress = Progress(
-            TextColumn("trials"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()
+            *(TextColumn("trials"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()),
+            TextColumn("{task.fields[front]}"),
         )
-        self._task = self._progress.add_task("trials", total=trials, completed=done)
+        self._task = self._progress.add_task("trials", total=trials, completed=done, front="")
         self._drawn = 0.0
         self._live = Live(self._render(), console=console, auto_refresh=False) if console.is_terminal else None
         if self._live is not None:
@@ -40,6 +41,10 @@ class Display:
         """A trial reports an epoch."""
         if trial_id in self._running:
             self._running[trial_id] |= {name: report.get(name) for name in ("epoch", "forget_loss", "retain_loss")}
+
+    def front(self, epochs: int) -> None:
+        """So many epochs are on the frontier."""
+        self._progress.update(self._task, front=f"{epochs} epochs on the frontier")
 
     def ended(self, trial_id: str, row: Mapping[str, Any]) -> None:
         """A trial is over."""

@@ -110,8 +110,11 @@ class SweepStudy:
         self._enqueue_repetition()
         return self._record(self._study.ask())
 
-    def tell(self, trial_id: str, row: Mapping[str, object]) -> None:
-        """Report how a trial ended; telling one twice changes nothing."""
+    def tell(self, trial_id: str, row: Mapping[str, object], candidates: Sequence[Mapping[str, object]] = ()) -> None:
+        """Report how a trial ended; telling one twice changes nothing.
+
+        ``candidates`` are the rows of all its evaluated epochs, where each epoch is one.
+        """
         from optuna.trial import TrialState
 
         values = [_number(row.get(item.column)) for item in self._objectives]

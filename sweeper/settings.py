@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces.space import Space
+from sweeper.candidates import ALL, LAST
 from sweeper.placement import Resources
 from sweeper.trade_off import DEFAULT_OBJECTIVES, Objective, parse_objectives
+from trainables.candidates import Goals
 from trainables.methods import option_names, parse_method
 from trainables.spec import TrialSpec
 
@@ -22,6 +24,7 @@ PARETO, LR_STUDY = "pareto", "lr-study"
 class SweepSettings:
     """Everything that is needed to run a sweep again.
 
+    ``candidates``: whether every epoch of a trial may be on the frontier ("all"), or its last ("last").
     ``base`` has the fields that do not vary; ``space`` proposes the rest, by name: ``method``, ``lr``, ``auto_lr``,
     any method option, and any other field of a trial's spec.
     """
@@ -44,6 +47,7 @@ class SweepSettings:
     time_budget_seconds: float | None = None
     command: str = ""
     kind: str = PARETO
+    candidates: str = ALL
 
     @property
     def resources(self) -> Resources:
@@ -54,6 +58,12 @@ class SweepSettings:
     def parsed_objectives(self) -> tuple[Objective, ...]:
         """The objectives, in the order of the search."""
         return parse_objectives(self.objectives)
+
+    @property
+    def goals(self) -> Goals:
+        """What every epoch is judged by; nothing where only the last one of a trial counts."""
+        every = self.candidates == ALL
+        return tuple((item.column, item.direction) for item in self.parsed_objectives) if every else ()
 
     @property
     def all_seeds(self) -> tuple[int, ...]:
@@ -85,4 +95,5 @@ class SweepSettings:
         given = dict(values)
         given["base"] = TrialSpec.from_dict(given["base"])
         given["space"] = Space.from_dict(given["space"])
+        given.setdefault("candidates", LAST)  # of a sweep that was begun when no other epoch was recorded
         return cls(**given)

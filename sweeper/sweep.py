@@ -19,6 +19,7 @@ from typing import Any
 from rich.console import Console
 
 from search_spaces.durable import exclusive
+from sweeper.candidates import FrontKeeper
 from sweeper.display import Display
 from sweeper.folder import SweepError, UsageError, describe, read_origin, read_settings
 from sweeper.interruption import Interrupted, forget_tune, held_back, interruptible, is_interrupted
@@ -37,7 +38,7 @@ from trainables.target.target import Target
 
 WORKER_RESTARTS = 3
 _KEPT = (
-    *("sweep.json", "trials.csv", "history.csv", "auto_lr.csv"),
+    *("sweep.json", "trials.csv", "history.csv", "auto_lr.csv", "candidates.csv"),
     *("pareto.json", "pareto.png", "pareto.svg", "report.html", "figures"),
 )
 """What MLflow keeps with the sweep's run."""
@@ -102,7 +103,7 @@ def _joined(settings: SweepSettings, shared: tuple[Path, ...]) -> Iterator[int]:
 
 
 def _run(settings: SweepSettings, out: Path, sweep_id: str, target: Target, console: Console) -> Summary:
-    ledger = Ledger(out)
+    ledger = Ledger(out, every_epoch=bool(settings.goals))
     study = SweepStudy(
         out,
         space=settings.space,
@@ -134,6 +135,7 @@ def _run(settings: SweepSettings, out: Path, sweep_id: str, target: Target, cons
         tracker=tracker,
         display=Display(console, trials=settings.trials, done=len(rows), scores=primary_metrics(target.data.modality)),
         make_spec=lambda config: settings.make_spec(config, target_key=target.key),
+        front=FrontKeeper(out, settings.goals) if settings.goals else None,
     )
     try:
         left = settings.trials - len(rows)
@@ -168,6 +170,7 @@ def _tune(
             out=str(out.resolve()),
             cpus=settings.cpus_per_trial,
             gpus=settings.gpus_per_trial,
+            goals=settings.goals,
         )
         deadline = None
         if settings.time_budget_seconds is not None:
@@ -210,7 +213,7 @@ def _conclude(settings: SweepSettings, out: Path, session: SweepSession, console
     for row in rows:  # a driver killed as a trial ended left the trial's saved states behind
         remove_run_states(session.storage, row["trial_id"])
     if rows or not interrupted:
-        session.ledger.sort()
+        session.put_in_order()
         write_report(out)
     pareto = out / "pareto.json"
     front: dict[str, Any] = json.loads(pareto.read_text(encoding="utf-8")) if pareto.is_file() else {}

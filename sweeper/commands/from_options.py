@@ -11,6 +11,7 @@ from typing import Any
 
 from search_spaces.builtin import AUTO_LR
 from search_spaces.space import SpaceError
+from sweeper.candidates import CANDIDATES, LAST
 from sweeper.commands.checks import base_spec, output_problems, source_problems, spec_problems
 from sweeper.commands.errors import Problems, refuse
 from sweeper.commands.options import given_problems, read_method_options
@@ -85,6 +86,8 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
     problems += _number_problems(given)
     if given["sampler"] not in SAMPLERS:
         problems.append(f"unknown sampler '{given['sampler']}': expected one of {', '.join(SAMPLERS)}")
+    if (candidates := given.get("candidates", LAST)) not in CANDIDATES:
+        problems.append(f"unknown candidates '{candidates}': expected one of {', '.join(CANDIDATES)}")
     try:
         objectives = parse_objectives(given["objectives"] or DEFAULT_OBJECTIVES)
         problems += (wrong := unmeasured(objectives, base.dataset))
@@ -125,6 +128,7 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
         tracking_uri=absolute_uri(uri),
         time_budget_seconds=given["time_budget"],
         command=command,
+        candidates=candidates,
         **{name: given[name] for name in _AS_GIVEN},
     )
 

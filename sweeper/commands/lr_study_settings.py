@@ -9,6 +9,7 @@ from typing import Any
 
 from search_spaces.builtin import lr_study_space
 from search_spaces.space import SpaceError
+from sweeper.candidates import LAST
 from sweeper.commands.errors import Problems
 from sweeper.commands.from_options import DEFAULT_METHODS, sweep_settings
 from sweeper.commands.options import given_problems, read_method_options
@@ -63,6 +64,7 @@ def lr_study_settings(given: Mapping[str, Any], *, command: str) -> SweepSetting
     return replace(
         settings,
         kind=LR_STUDY,
+        candidates=LAST,  # the fronts of arms of equal budgets are compared
         name=settings.name.replace("pareto", LR_STUDY, 1),
         base=replace(settings.base, auto_lr="off"),
         space=space,

@@ -32,6 +32,13 @@ if TYPE_CHECKING:
 @click.option("--seeds", type=options.WHOLE, default=1, show_default=True, help="Runs per configuration.")
 @options.field("seed", help="First seed of runs and of the search.", default=0)
 @click.option("--objectives", help="NAME:max|min,...  [default: forget_loss:max,retain_loss:min]")
+@click.option(
+    "--candidates",
+    default="all",
+    show_default=True,
+    help="Which epochs of a trial may be on the frontier: all, or its last. With objectives other than losses an epoch "
+    "has values where --metrics-every measures them, and at the trial's end.",
+)
 @options.fields("training", "scoring", "method", "auto_lr")
 @options.METHOD_OPTION
 @click.option(
