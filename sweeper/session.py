@@ -18,6 +18,7 @@ from sweeper.candidates import FrontKeeper
 from sweeper.columns import OUTCOME_METRICS
 from sweeper.display import Display
 from sweeper.ledger import Ledger, Row
+from sweeper.scheduling.schedulers import Scheduler
 from sweeper.search import Proposal, SweepStudy
 from sweeper.tracking import Tracker
 from trainables.run.reports import Status
@@ -31,6 +32,7 @@ class SweepSession:
     """The driver's side of a sweep. Ray pickles what it is given; a session pickles to nothing.
 
     ``front`` keeps the checkpoints of the epochs on the front; None where only a trial's last epoch counts.
+    ``scheduler`` ends trials early or lets them wait; None where each runs to its end.
     """
 
     ledger: Ledger
@@ -40,7 +42,9 @@ class SweepSession:
     display: Display
     make_spec: Callable[..., TrialSpec]
     front: FrontKeeper | None = None
+    scheduler: Scheduler | None = None
     _specs: dict[str, TrialSpec] = field(default_factory=dict, init=False)
+    _waiting: dict[str, tuple[Proposal, TrialSpec]] = field(default_factory=dict, init=False)
     _last_step: dict[str, int] = field(default_factory=dict, init=False)
     _last_report: dict[str, Mapping[str, Any]] = field(default_factory=dict, init=False)
     _epochs: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict, init=False)
@@ -56,13 +60,34 @@ class SweepSession:
         return (object, ())
 
     def next_trial(self) -> tuple[Proposal, TrialSpec] | None:
-        """The next trial to run and its spec, or None when there are no more."""
-        proposal = self.study.ask()
-        if proposal is None:
-            return None
-        spec = self.make_spec(proposal.config)
-        self._specs[proposal.trial_id] = spec
-        return proposal, spec
+        """The next trial to run and its spec, or None when there is none now.
+
+        A trial that was waiting at a rung when the sweep was killed is kept back until the scheduler lets it go on.
+        """
+        scheduler = self.scheduler
+        if scheduler and self._waiting and (promoted := scheduler.next_promotion([*self._waiting])) is not None:
+            return self._waiting.pop(promoted)
+        while (proposal := self.study.ask()) is not None:
+            spec = self.make_spec(proposal.config)
+            self._specs[proposal.trial_id] = spec
+            if scheduler is None or scheduler.ended_at(proposal.trial_id) is None:
+                return proposal, spec
+            self._waiting[proposal.trial_id] = proposal, spec
+        return None
+
+    def stop_waiting(self) -> None:
+        """No other trial will come: those kept back by :meth:`next_trial` end."""
+        for trial_id in [*self._waiting]:
+            del self._waiting[trial_id]
+            self.stopped(trial_id)
+
+    def is_ended_early(self, trial_id: str) -> bool:
+        """Whether the scheduler is who ended the trial."""
+        return self.scheduler is not None and self.scheduler.ended_at(trial_id) is not None
+
+    def paused(self, trial_id: str) -> None:
+        """The scheduler lets the trial wait, its state on disk."""
+        self.display.paused(trial_id)
 
     def started(self, trial_id: str) -> None:
         """A worker has taken the trial."""

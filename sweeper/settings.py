@@ -25,6 +25,8 @@ class SweepSettings:
     """Everything that is needed to run a sweep again.
 
     ``candidates``: whether every epoch of a trial may be on the frontier ("all"), or its last ("last").
+    ``scheduler`` ends trials early (``stopping`` "stop") or lets them wait ("pause"); ``grace`` and ``reduction`` are
+    its rungs, see :func:`sweeper.scheduling.rungs.rungs`.
     ``base`` has the fields that do not vary; ``space`` proposes the rest, by name: ``method``, ``lr``, ``auto_lr``,
     any method option, and any other field of a trial's spec.
     """
@@ -48,6 +50,10 @@ class SweepSettings:
     command: str = ""
     kind: str = PARETO
     candidates: str = ALL
+    scheduler: str = "none"
+    grace: int = 1
+    reduction: int = 3
+    stopping: str = "stop"
 
     @property
     def resources(self) -> Resources:

@@ -26,6 +26,8 @@ from sweeper.interruption import Interrupted, forget_tune, held_back, interrupti
 from sweeper.ledger import Ledger
 from sweeper.placement import PlacementError, address_problem, ray_cluster
 from sweeper.progress import prepare_with_progress
+from sweeper.scheduling.open_scheduler import columns_compared, open_scheduler
+from sweeper.scheduling.schedulers import NONE
 from sweeper.search import Proposal, SweepStudy
 from sweeper.session import SweepSession, remove_run_states, run_state_folders
 from sweeper.settings import SweepSettings
@@ -136,12 +138,15 @@ def _run(settings: SweepSettings, out: Path, sweep_id: str, target: Target, cons
         display=Display(console, trials=settings.trials, done=len(rows), scores=primary_metrics(target.data.modality)),
         make_spec=lambda config: settings.make_spec(config, target_key=target.key),
         front=FrontKeeper(out, settings.goals) if settings.goals else None,
+        scheduler=open_scheduler(settings, target, ledger.history.read()),
     )
     try:
         left = settings.trials - len(rows)
         if left > 0:
             folders = {trial_id: folder for trial_id, (folder, _) in restore.items()}
             _tune(settings, out, target, session, left=left, restore=folders)
+            if not is_interrupted():
+                session.stop_waiting()
     except KeyboardInterrupt:
         pass  # what is finished gets its report below, which ends in Interrupted
     except BaseException:
@@ -161,7 +166,7 @@ def _tune(
         from ray import tune
         from ray.tune import CheckpointConfig, FailureConfig, RunConfig, TuneConfig
 
-        from sweeper.tune_bridge import SessionCallback, SessionSearcher
+        from sweeper.tune_bridge import SessionCallback, what_runs_when
         from trainables.ray_trainable import UnlearningTrainable
 
         trainable = tune.with_parameters(
@@ -180,9 +185,15 @@ def _tune(
         tuner = tune.Tuner(
             tune.with_resources(trainable, {"cpu": settings.cpus_per_trial, "gpu": settings.gpus_per_trial}),
             tune_config=TuneConfig(
-                search_alg=SessionSearcher(session, restore_folders=restore, deadline=deadline),
-                num_samples=left,
-                max_concurrent_trials=min(settings.max_concurrent or slots, slots),
+                **what_runs_when(
+                    session,
+                    left=left,
+                    at_once=min(settings.max_concurrent or slots, slots),
+                    columns=columns_compared(settings),
+                    pausing=settings.scheduler != NONE and settings.stopping == "pause",
+                    restore_folders=restore,
+                    deadline=deadline,
+                ),
                 reuse_actors=True,
                 trial_name_creator=lambda trial: str(trial.config["trial_id"]),
                 trial_dirname_creator=lambda trial: str(trial.config["trial_id"]),

@@ -15,6 +15,7 @@ from sweeper.candidates import CANDIDATES, LAST
 from sweeper.commands.checks import base_spec, output_problems, source_problems, spec_problems
 from sweeper.commands.errors import Problems, refuse
 from sweeper.commands.options import given_problems, read_method_options
+from sweeper.commands.scheduler_options import scheduler_settings
 from sweeper.commands.spaces import file_space, grid_trials, is_space_file, named_space
 from sweeper.placement import address_problem
 from sweeper.search import SAMPLERS
@@ -84,6 +85,8 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
     from_file = is_space_file(given["space"])
     problems += spec_problems(base, () if from_file else methods, options)
     problems += _number_problems(given)
+    scheduling, wrong = scheduler_settings(given, epochs=base.epochs)
+    problems += wrong
     if given["sampler"] not in SAMPLERS:
         problems.append(f"unknown sampler '{given['sampler']}': expected one of {', '.join(SAMPLERS)}")
     if (candidates := given.get("candidates", LAST)) not in CANDIDATES:
@@ -129,6 +132,7 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
         time_budget_seconds=given["time_budget"],
         command=command,
         candidates=candidates,
+        **scheduling,
         **{name: given[name] for name in _AS_GIVEN},
     )
 
