@@ -48,7 +48,11 @@ class Display:
 
     def front(self, epochs: int) -> None:
         """So many epochs are on the frontier."""
-        self._progress.update(self._task, front=f"{epochs} epochs on the frontier")
+        self.note(f"{epochs} epochs on the frontier")
+
+    def note(self, text: str) -> None:
+        """What stands at the end of the line of progress."""
+        self._progress.update(self._task, front=text)
 
     def paused(self, trial_id: str) -> None:
         """A trial waits for its rank to allow it to go on."""

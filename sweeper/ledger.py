@@ -124,6 +124,17 @@ class Ledger:
         """Put down the row of a trial that is over, for :meth:`write`."""
         self._waiting[self.trials].append(row)
 
+    def add_metrics(self, trial_id: str, step: int, metrics: Mapping[str, object]) -> None:
+        """Put metrics into a row of candidates.csv that has been written.
+
+        Raises:
+            OSError: the disk refuses; the table is as it was.
+        """
+        place = (trial_id, str(step))
+        self.candidates.rewrite(
+            {**row, **metrics} if (row["trial_id"], row["step"]) == place else row for row in self.candidates.read()
+        )
+
     def write(self) -> None:
         """Write what was put down.
 

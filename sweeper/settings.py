@@ -16,6 +16,8 @@ from trainables.candidates import Goals
 from trainables.methods import option_names, parse_method
 from trainables.spec import TrialSpec
 
+FRONT_METRICS = 8
+"""Of how many epochs on the front, the nearest to the ideal corner, the costly metrics are measured."""
 PARETO, LR_STUDY = "pareto", "lr-study"
 """What a sweep is run for, which decides what its end says."""
 
@@ -54,6 +56,7 @@ class SweepSettings:
     grace: int = 1
     reduction: int = 3
     stopping: str = "stop"
+    front_metrics: int = FRONT_METRICS
 
     @property
     def resources(self) -> Resources:

@@ -10,7 +10,7 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from search_spaces.durable import exclusive
 from sweeper.candidates import FrontKeeper
 from sweeper.display import Display
 from sweeper.folder import SweepError, UsageError, describe, read_origin, read_settings
+from sweeper.front_metrics import measure_front, unmeasured
 from sweeper.interruption import Interrupted, forget_tune, held_back, interruptible, is_interrupted
 from sweeper.ledger import Ledger
 from sweeper.placement import PlacementError, address_problem, ray_cluster
@@ -48,7 +49,11 @@ _KEPT = (
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """How a sweep ended, for people and for ``--json``; ``status`` has how many trials ended in which one."""
+    """How a sweep ended, for people and for ``--json``; ``status`` has how many trials ended in which one.
+
+    ``front`` counts what is on the frontier, ``front_trials`` the trials it is of. ``answer`` is what the report
+    answers, None where it has none.
+    """
 
     out: str
     trials: int
@@ -57,6 +62,8 @@ class Summary:
     hypervolume: float | None
     front: int
     tracking: str
+    answer: Mapping[str, Any] | None = None
+    front_trials: int | None = None
 
 
 def run(out: Path, *, console: Console) -> Summary:
@@ -145,8 +152,9 @@ def _run(settings: SweepSettings, out: Path, sweep_id: str, target: Target, cons
         if left > 0:
             folders = {trial_id: folder for trial_id, (folder, _) in restore.items()}
             _tune(settings, out, target, session, left=left, restore=folders)
-            if not is_interrupted():
-                session.stop_waiting()
+        elif settings.goals and unmeasured(out, most=settings.front_metrics):
+            with _joined(settings, (out.resolve(), Path(target.path))):
+                measure_front(session, settings, target)
     except KeyboardInterrupt:
         pass  # what is finished gets its report below, which ends in Interrupted
     except BaseException:
@@ -212,6 +220,9 @@ def _tune(
             tuner.fit()
         finally:
             forget_tune()
+        if not is_interrupted():
+            session.stop_waiting()
+        measure_front(session, settings, target)
 
 
 def _conclude(settings: SweepSettings, out: Path, session: SweepSession, console: Console) -> Summary:
@@ -232,6 +243,8 @@ def _conclude(settings: SweepSettings, out: Path, session: SweepSession, console
         status="interrupted" if interrupted else "finished",
         metrics={"hypervolume": front.get("hypervolume")},
         artifacts=[out / name for name in _KEPT if (out / name).exists()],
+        tags=_answer_tags(front.get("answer")),
+        front=_by_trial(front.get("front", ())),
     )
     with console.status("sending what is left to MLflow") if console.is_terminal else nullcontext():
         delivered = session.tracker.close(timeout=60.0)
@@ -246,8 +259,31 @@ def _conclude(settings: SweepSettings, out: Path, session: SweepSession, console
         status=dict(Counter(row["status"] for row in rows)),  # asdict cannot copy a Counter
         hypervolume=front.get("hypervolume"),
         front=len(front.get("front", ())),
+        front_trials=len(_by_trial(front.get("front", ()))),
         tracking=delivered.message or shown_uri(settings.tracking_uri),
+        answer=front.get("answer"),
     )
+
+
+def _by_trial(front: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """Of each trial on the frontier, its epochs there with the places of their checkpoints."""
+    found: dict[str, dict[str, str]] = {}
+    for member in sorted(front, key=lambda member: member["step"] or 0):
+        epochs = found.setdefault(member["trial_id"], {})
+        epochs["last" if member["epoch"] is None else f"{member['epoch']:g}"] = member["checkpoint"] or ""
+    return found
+
+
+def _answer_tags(answer: Mapping[str, Any] | None) -> dict[str, object]:
+    """What MLflow's parent run says of the sweep, as the report does."""
+    if not answer:
+        return {}
+    told = " ".join(filter(None, (answer["headline"], answer["advice"], *answer["judged"])))
+    recommended = answer["trial_id"] if answer["recommended"] else "none"
+    outcome = {"outcome": answer["outcome"], "recommended_trial": recommended}
+    if answer["recommended"] and answer["epoch"] is not None:
+        outcome["recommended_epoch"] = f"{answer['epoch']:g}"
+    return {"answer": answer["headline"], **outcome, "mlflow.note.content": told}
 
 
 def _restorable(storage: Path, again: list[Proposal]) -> dict[str, tuple[str, int]]:

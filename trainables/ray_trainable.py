@@ -65,7 +65,7 @@ class UnlearningTrainable(tune.Trainable):
         self._target = target
         self._out = Path(out)
         self._goals = goals
-        self._device = "cuda" if gpus > 0 and torch.cuda.is_available() else "cpu"
+        self._device = _device(gpus)
         self._accept(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
@@ -175,6 +175,27 @@ class UnlearningTrainable(tune.Trainable):
             "first_step_at": self._first_step,
             "worker": f"{socket.gethostname()}:{os.getpid()}",
         }
+
+
+def measure_checkpoint(target: Target, spec: TrialSpec, folder: Path, *, cpus: float, gpus: float) -> dict[str, float]:
+    """The metrics of a checkpoint of a run on ``target``: the bits that the run itself would have measured.
+
+    Raises:
+        LoadError: the checkpoint cannot be loaded.
+    """
+    import torch
+
+    torch.set_num_threads(max(1, int(cpus)))
+    workspace = worker_workspace(target, _device(gpus))
+    model = workspace.modality.load_model(folder).to(workspace.device)
+    evaluator = workspace.evaluator(max_length=spec.max_length, batch_size=spec.eval_batch_size)
+    return dict(evaluator.measure(model, spec.metrics, retain=target.retain).metrics)
+
+
+def _device(gpus: float) -> str:
+    import torch
+
+    return "cuda" if gpus > 0 and torch.cuda.is_available() else "cpu"
 
 
 def read_state(folder: Path) -> dict[str, Any] | None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import pandas as pd
 
 from analysis.errors import AnalysisError
+from analysis.frontier.indicators import further_objectives
 from analysis.tables.columns import Columns, short
 from analysis.tables.trade_off import Floats, Objective, scored
 from analysis.tables.trial_table import ATTAIN_NOTHING, TrialTable, auto_lr_on
-from analysis.words import auto_lr_variant, counted, known, number
+from analysis.words import PROBE_BATCHES, auto_lr_variant, counted, known, number
 
 Setting = tuple[object, ...]
 """What a person varies besides the learning rate: c, and any other option or field in which trials differ."""
@@ -66,6 +67,7 @@ class PlacedTrial:
         seed: None where a table from elsewhere does not say.
         costs: shape (m,), in [0, 1], of a finished trial with all objectives; else None.
         row: the row of the trial table.
+        further: its costs in other boxes, by the box's name (:func:`analysis.frontier.indicators.further_objectives`).
     """
 
     case: Case
@@ -75,6 +77,7 @@ class PlacedTrial:
     seed: int | None
     costs: Floats | None
     row: pd.Series
+    further: Mapping[str, Floats | None] = field(default_factory=dict)
 
     @property
     def judged(self) -> bool:
@@ -118,6 +121,8 @@ def placed_trials(parts: Sequence[tuple[TrialTable, Sequence[Objective]]], *, by
     for table, objectives in parts:
         automatic = auto_lr_on(table.trials).tolist()
         usable, costs = scored(table.trials, objectives)
+        boxes = further_objectives(objectives, merged.columns, merged.measured(merged.columns.metrics))
+        elsewhere = {name: scored(table.trials, box) for name, box in boxes.items()}
         for index, (_, row) in enumerate(table.trials.iterrows()):
             variant = (auto_lr_variant(row, of_variant) or "on") if automatic[index] else ""
             apart = problems.apart(row) if problems else ""
@@ -132,7 +137,8 @@ def placed_trials(parts: Sequence[tuple[TrialTable, Sequence[Objective]]], *, by
             if key in found:
                 doubled += 1
             else:
-                found[key] = PlacedTrial(*place, costs[index] if usable[index] else None, row)
+                further = {name: other[index] if there[index] else None for name, (there, other) in elsewhere.items()}
+                found[key] = PlacedTrial(*place, costs[index] if usable[index] else None, row, further)
     repeated = f"{counted(doubled, 'trial')} repeated the settings and seed of another and did not count"
     notes = ((repeated,) if doubled else ()) + (problems.notes if problems else ())
     return PlacedTrials(tuple(found.values()), varying, merged.columns, notes)
@@ -186,6 +192,7 @@ def _makes_a_setting(table: TrialTable, name: str, *, by_problem: bool) -> bool:
 def _numbers_of_variants(table: TrialTable) -> tuple[str, ...]:
     """AutoLR's options beside those in words, where its trials differ in them."""
     trials = table.trials[auto_lr_on(table.trials)]
-    options = [name for name in table.spec_columns if table.columns[name].role == "auto_lr" and name != "auto_lr"]
+    options = [name for name in table.spec_columns if table.columns[name].role == "auto_lr"]
+    options = [name for name in options if name not in ("auto_lr", PROBE_BATCHES)]
     # A truth value among them only says what is logged.
     return tuple(name for name in options if trials[name].dtype.kind in "if" and trials[name].nunique() > 1)

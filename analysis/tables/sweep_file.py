@@ -71,6 +71,11 @@ class SweepFile:
         trials = self.settings.get("trials")
         return trials if isinstance(trials, int) else None
 
+    @property
+    def constraints(self) -> tuple[str, ...]:
+        """The thresholds that the user stated, such as ``utility>=70%``; () where none was."""
+        return tuple(map(str, self.settings.get("constraints") or ()))
+
     def baseline_objectives(self) -> dict[str, float | None]:
         """The objectives of the No-unlearn model, by name; None where it was not measured."""
         return {objective.name: self.baseline.get(objective.column) for objective in self.objectives}

@@ -19,7 +19,7 @@ from sweeper.commands.scheduler_options import scheduler_settings
 from sweeper.commands.spaces import file_space, grid_trials, is_space_file, named_space
 from sweeper.placement import address_problem
 from sweeper.search import SAMPLERS
-from sweeper.settings import SweepSettings
+from sweeper.settings import FRONT_METRICS, SweepSettings
 from sweeper.tracking.uri import absolute_uri, tracking_problem
 from sweeper.trade_off import DEFAULT_OBJECTIVES, ObjectiveError, parse_objectives, unmeasured, with_objectives
 from trainables.methods import parse_method
@@ -89,6 +89,8 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
     problems += wrong
     if given["sampler"] not in SAMPLERS:
         problems.append(f"unknown sampler '{given['sampler']}': expected one of {', '.join(SAMPLERS)}")
+    if (scored := given.get("front_metrics")) is not None and scored < 0:
+        problems.append(f"--front-metrics must be at least 0, got {scored}")
     if (candidates := given.get("candidates", LAST)) not in CANDIDATES:
         problems.append(f"unknown candidates '{candidates}': expected one of {', '.join(CANDIDATES)}")
     try:
@@ -133,6 +135,7 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
         command=command,
         candidates=candidates,
         **scheduling,
+        front_metrics=FRONT_METRICS if scored is None else scored,
         **{name: given[name] for name in _AS_GIVEN},
     )
 

@@ -28,11 +28,13 @@ def print_study(study: LrStudy) -> None:
     """Sensitivity and fronts as tables, and the verdicts in sentences."""
     from rich.console import Console
 
+    from analysis.study.study_headline import study_cautions, study_headline
     from analysis.study.study_tables import arms_table, rates_table
     from analysis.study.verdict_words import words
 
     # No colour codes and no folding in a file or a pipe.
     console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
+    console.print("\n".join([study_headline(study), *study_cautions(study)]), end="\n\n")
     for item in study.sensitivity:
         _print_table(console, rates_table(item, study.grid.columns))
         console.print(item.words(), end="\n\n")
@@ -42,8 +44,6 @@ def print_study(study: LrStudy) -> None:
     for verdict in study.verdicts:
         for line in words(verdict):
             console.print(f"- {line}")
-    if not study.verdicts:
-        console.print("No seed has whole fronts both for fixed learning rates and for AutoLR: there is no verdict.")
     for note in study.notes:
         console.print(f"note: {note}")
 

@@ -41,6 +41,12 @@ if TYPE_CHECKING:
     "has values where --metrics-every measures them, and at the trial's end.",
 )
 @scheduler_options()
+@click.option(
+    "--front-metrics",
+    type=options.WHOLE,
+    help="Of the epochs on the frontier nearest to the ideal corner so many also get the metrics, at the sweep's end.  "
+    "[default: 8]",
+)
 @options.fields("training", "scoring", "method", "auto_lr")
 @options.METHOD_OPTION
 @click.option(
@@ -142,9 +148,13 @@ def describe(summary: Summary) -> str:
     """The summary in a few lines."""
     status = ", ".join(f"{count} {name}" for name, count in summary.status.items())
     trials, asked, hypervolume = summary.trials, summary.asked, summary.hypervolume
-    frontier = None if hypervolume is None else f"frontier: {summary.front} trials, hypervolume {hypervolume:.4f}"
+    several = summary.front_trials not in (None, summary.front)
+    members = f"{summary.front} epochs of {summary.front_trials} trials" if several else f"{summary.front} trials"
+    frontier = None if hypervolume is None else f"frontier: {members}, hypervolume {hypervolume:.4f}"
+    answer = summary.answer or {}
     lines = [
         f"{trials} trials: {status}" if trials else "no trial ended",
+        *(text for text in (answer.get("headline"), answer.get("advice"), *answer.get("judged", ())) if text),
         frontier or "no frontier",
         f"report: {summary.out}/report.html",
     ]

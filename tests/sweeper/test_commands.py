@@ -179,6 +179,12 @@ WRONG_SWEEP: dict[str, tuple[list[str], list[str]]] = {
     "negative trials": (["--trials", "-2"], ["trials must be at least 1, got -2"]),
     "trials a fraction": (["--trials", "2.5"], ["--trials must be a whole number, got '2.5'"]),
     "no seeds": (["--seeds", "0"], ["seeds must be at least 1, got 0"]),
+    "scheduler": (["--scheduler", "magic"], ["unknown scheduler 'magic'", "none, moasha"]),
+    "grace": (["--scheduler", "moasha", "--grace", "5", "--epochs", "5"], ["--grace 5", "5 epochs", "below --epochs"]),
+    "no grace": (["--scheduler", "moasha", "--grace", "0"], ["--grace must be at least 1 epoch, got 0"]),
+    "reduction": (["--scheduler", "moasha", "--reduction", "1"], ["--reduction must be at least 2, got 1"]),
+    "stopping": (["--scheduler", "moasha", "--stopping", "nap"], ["unknown stopping 'nap'", "stop, pause"]),
+    "no scheduler": (["--grace", "2", "--stopping", "pause"], ["--grace, --stopping", "--scheduler moasha"]),
     "sampler": (["--sampler", "magic"], ["unknown sampler 'magic'", "tpe, nsga2, random, grid"]),
     "unknown objective": (["--objectives", "speed:max,utility:max"], ["unknown objective 'speed'", "forget_loss"]),
     "objective without direction": (["--objectives", "verbmem,utility:max"], ["verbmem:min or verbmem:max"]),
@@ -720,12 +726,14 @@ def test_a_sweep_that_is_done_prints_its_summary(
         hypervolume=0.61234,
         front=2,
         tracking="sqlite:///m",
+        answer={"headline": "Nothing was forgotten.", "advice": "To forget more: ...", "judged": ["It misses ..."]},
     )
     monkeypatch.setattr("sweeper.sweep.run", lambda out, *, console: summary)
     result = pareto()
     assert result.exit_code == 0
     for text in ("4 trials", "3 finished, 1 diverged", "0.6123", f"{out}/report.html", "sqlite:///m"):
         assert text in result.stdout
+    assert "Nothing was forgotten.\nTo forget more: ...\nIt misses ...\n" in result.stdout
 
 
 def test_json_is_the_only_thing_on_stdout(

@@ -17,7 +17,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from search_spaces import durable
 from trainables import ray_trainable
 from trainables.candidates import Goals, write_front
-from trainables.ray_trainable import STATE_FILE, UnlearningTrainable, read_state, worker_workspace
+from trainables.ray_trainable import STATE_FILE, UnlearningTrainable, measure_checkpoint, read_state, worker_workspace
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.spec import TrialSpec
@@ -199,6 +199,18 @@ def test_a_disk_that_refuses_a_candidate_costs_the_candidate_and_not_the_trial(
 def test_a_diverged_epoch_says_that_its_losses_are_an_earlier_ones(make_worker: MakeWorker, make_spec: Any) -> None:
     results = _steps(make_worker(_config(make_spec(method="ga", lr=1e30)), GOALS))
     assert [result["report"].get("evaluated", True) for result in results] == [True] * (len(results) - 1) + [False]
+
+
+@pytest.mark.parametrize("lora_rank", [None, 2], ids=["whole model", "adapter"])
+def test_a_checkpoint_has_the_metrics_that_the_run_would_have_measured_there(
+    make_worker: MakeWorker, make_spec: Any, target: Target, tmp_path: Path, lora_rank: int | None
+) -> None:
+    spec = make_spec(method="ga", lr=1e-4, lora_rank=lora_rank, metrics_every=1)
+    report = make_worker(_config(spec), GOALS).step()["report"]
+    folder = tmp_path / "out" / "checkpoints" / "t1-epoch-1"
+    measured = measure_checkpoint(target, replace(spec, metrics_every=None), folder, cpus=1.0, gpus=0.0)
+    assert measured == {name: report[name] for name in measured}
+    assert {"verbmem", "utility"} <= measured.keys()
 
 
 # Saving and restoring ------------------------------------------------------------------------------------------------
