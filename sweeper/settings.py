@@ -29,6 +29,8 @@ class SweepSettings:
     """Everything that is needed to run a sweep again.
 
     ``candidates``: whether every epoch of a trial may be on the frontier ("all"), or its last ("last").
+    ``scheduler`` ends trials early (``stopping`` "stop") or lets them wait ("pause"); ``grace`` and ``reduction`` are
+    its rungs, see :func:`sweeper.scheduling.rungs.rungs`.
     ``constraints`` are thresholds as :func:`search_spaces.constraint.parse_constraint` reads them, ``until`` is what
     :func:`sweeper.stopping.parse_until` reads; ``enqueue`` has the points that are tried first, by plain names;
     ``warm_start`` and ``reuse`` are folders of earlier sweeps.
@@ -55,6 +57,10 @@ class SweepSettings:
     command: str = ""
     kind: str = PARETO
     candidates: str = ALL
+    scheduler: str = "none"
+    grace: int = 1
+    reduction: int = 3
+    stopping: str = "stop"
     front_metrics: int = FRONT_METRICS
     constraints: tuple[str, ...] = ()
     enqueue: tuple[Mapping[str, Value], ...] = ()
