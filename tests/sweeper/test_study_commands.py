@@ -60,7 +60,7 @@ def planned(monkeypatch: pytest.MonkeyPatch, out: Path, *arguments: str) -> Swee
 def finish_with(monkeypatch: pytest.MonkeyPatch, tables: Path) -> None:
     """A sweep that ends at once, with the tables of another."""
 
-    def run(out: Path, *, console: object) -> Summary:
+    def run(out: Path, *, console: object, change: object) -> Summary:
         for name in ("trials.csv", "history.csv"):
             if tables != out:
                 shutil.copy(tables / name, out / name)
@@ -196,6 +196,26 @@ def test_pick_prints_the_trial_the_reason_and_the_checkpoint(golden: Path) -> No
     content = json.loads(invoke("pick", golden, "--max-verbmem", "0.3", "--min-utility", "0.5", "--json").stdout)
     assert (content["trial_id"], content["rule"], content["eligible"]) == ("00016", "constraint", 4)
     assert content["metrics"]["utility"] == pytest.approx(0.814, abs=1e-3)
+
+
+def test_a_constraint_of_pick_is_a_limit_on_any_metric(golden: Path) -> None:
+    limited = json.loads(invoke("pick", golden, "--max-verbmem", "0.3", "--min-utility", "0.5", "--json").stdout)
+    stated = ("--constraint", "verbmem<=0.3", "--constraint", "utility>=0.5", "--json")
+    assert json.loads(invoke("pick", golden, *stated).stdout) == limited
+    baseline = json.loads((golden / "sweep.json").read_text())["baseline"]["utility"]
+    share = json.loads(invoke("pick", golden, "--constraint", "utility>=50%", "--json").stdout)
+    assert share["metrics"]["utility"] >= baseline / 2
+
+
+def test_a_strict_constraint_of_pick_is_missed_where_it_is_hit(golden: Path) -> None:
+    best = json.loads(invoke("pick", golden, "--constraint", "utility>=0", "--json").stdout)["metrics"]["utility"]
+    assert invoke("pick", golden, "--constraint", f"utility>={best!r}").exit_code == 0
+    assert "no " in refused("pick", golden, "--constraint", f"utility>{best!r}")[0]
+
+
+def test_constraints_of_pick_that_make_no_sense_are_told_together(golden: Path) -> None:
+    problems = refused("pick", golden, "--constraint", "speed>=1", "--constraint", "utility", "--rule", "best")
+    assert len(problems) == 3
 
 
 def test_pick_names_no_checkpoint_that_is_not_there(golden: Path) -> None:
