@@ -30,6 +30,7 @@ def open_study(out: Path, settings: SweepSettings, target: Target, *, console: C
         trials=settings.trials,
         seeds=settings.all_seeds,
         seed=settings.seed,
+        extension=settings.extension,
         constraints=settings.parsed_constraints,
         baseline=target.baseline,
     )
