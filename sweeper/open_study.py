@@ -32,6 +32,7 @@ def open_study(out: Path, settings: SweepSettings, target: Target, *, console: C
         seed=settings.seed,
         constraints=settings.parsed_constraints,
         baseline=target.baseline,
+        extension=settings.extension,
     )
     if study.has_begun or not (settings.enqueue or settings.warm_start):
         return study

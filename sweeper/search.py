@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from analysis.tables.trade_off import Objective
 
 STUDY_NAME = "sweep"
+_POINT = "point"
+"""The user attribute of a trial that is no point of the space."""
 
 
 _POINTS, _PRIOR = "points", "prior"
@@ -76,7 +78,8 @@ def open_journal(out: Path) -> optuna.storages.BaseStorage:
 class SweepStudy:
     """Ask and tell, for ``trials`` trials in all, also over interruptions.
 
-    With several seeds every configuration the sampler proposes is run once per seed, one Optuna trial each.
+    With several seeds every configuration the sampler proposes is run once per seed, one Optuna trial each. A grid may
+    have an ``extension``: further points, which need not be of the space.
     ``baseline`` has the values of the No-unlearn model, which relative ``constraints`` need.
     """
 
@@ -92,6 +95,7 @@ class SweepStudy:
         seed: int,
         constraints: Sequence[Constraint] = (),
         baseline: Mapping[str, float] | None = None,
+        extension: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         import optuna
 
@@ -110,7 +114,7 @@ class SweepStudy:
             load_if_exists=True,
         )
         if sampler == "grid":
-            self._enqueue_grid()
+            self._enqueue_grid(extension)
         self._study.sampler = SAMPLERS[sampler](Search(space=space, trials=trials, seed=seed, asked=self.asked))
         self._again: deque[Proposal] = deque()
 
@@ -209,7 +213,8 @@ class SweepStudy:
         self._study.tell(trial.number, **told)
 
     def _record(self, trial: optuna.trial.Trial) -> Proposal:
-        config = self._space.suggest(trial)
+        point = trial.user_attrs.get(_POINT)
+        config = dict(point) if point is not None else self._space.suggest(trial)
         config["seed"] = trial.user_attrs.get("seed", self._seeds[0])
         trial.set_user_attr("config", config)
         return Proposal(self._id(trial.number), config)
@@ -230,11 +235,15 @@ class SweepStudy:
         elif group < len(points := self._study.user_attrs.get(_POINTS, ())):
             self._study.enqueue_trial(points[group])
 
-    def _enqueue_grid(self) -> None:
-        points = [(point, seed) for point in self._space.grid() for seed in self._seeds]
+    def _enqueue_grid(self, extension: Sequence[Mapping[str, Any]]) -> None:
+        """Optuna cannot be asked for a point that the space has not: such a one travels beside the parameters."""
+        own: list[tuple[dict[str, Any], dict[str, Any]]]
+        own = [(dict(self._space.params_of(point)), {}) for point in self._space.grid()]
+        points = [*own, *(({}, {_POINT: dict(point)}) for point in extension)]
+        each = [(params, attrs | {"seed": seed}) for params, attrs in points for seed in self._seeds]
         # Some may be there already: the enqueuing itself can have been interrupted.
-        for point, seed in points[len(self._own_trials()) :]:
-            self._study.enqueue_trial(self._space.params_of(point), user_attrs={"seed": seed})
+        for params, attrs in each[len(self._own_trials()) :]:
+            self._study.enqueue_trial(params, user_attrs=attrs)
 
     def _own_trials(self) -> list[optuna.trial.FrozenTrial]:
         return [trial for trial in self._study.get_trials(deepcopy=False) if _PRIOR not in trial.user_attrs]

@@ -95,13 +95,20 @@ def run(out: Path, *, console: Console, change: Mapping[str, Any] | None = None)
             f"the model or the data of the sweep in {out} have changed since it began: new trials could not be "
             "compared with the old ones; begin a new sweep"
         )
-        if origin.target_path and _trains_another(settings.base, Path(origin.target_path)):
+        first, *further = settings.target_seeds
+        if origin.target_path and _trains_another(settings.base_of(first), Path(origin.target_path)):
             raise changed
-        target = prepare_with_progress(settings.base, console=console)
+        target = prepare_with_progress(settings.base_of(first), console=console)
         if origin.target_key not in (None, target.key):
             raise changed
-        describe(out, settings, origin, target=target)
-        return _run(settings, out, origin.sweep_id, target, console)
+        targets = {first: target}
+        targets |= {seed: prepare_with_progress(settings.base_of(seed), console=console) for seed in further}
+        if len({item.vocabulary_size for item in targets.values()}) > 1:
+            raise SweepError(
+                "the targets of the seeds have vocabularies of different sizes: their losses share no bound"
+            )
+        describe(out, settings, origin, target=target, targets=targets)
+        return _run(settings, out, origin.sweep_id, targets, console)
 
 
 def _trains_another(base: TrialSpec, begun_with: Path) -> bool:
@@ -121,7 +128,8 @@ def _joined(settings: SweepSettings, shared: tuple[Path, ...]) -> Iterator[int]:
         yield slots
 
 
-def _run(settings: SweepSettings, out: Path, sweep_id: str, target: Target, console: Console) -> Summary:
+def _run(settings: SweepSettings, out: Path, sweep_id: str, targets: Mapping[int, Target], console: Console) -> Summary:
+    target = next(iter(targets.values()))
     ledger = Ledger(out, every_epoch=bool(settings.goals))
     study = open_study(out, settings, target, console=console)
     rows = {row["trial_id"]: row for row in ledger.trials.read()}
@@ -149,7 +157,7 @@ def _run(settings: SweepSettings, out: Path, sweep_id: str, target: Target, cons
         study=study,
         tracker=tracker,
         display=Display(console, trials=settings.trials, done=len(rows), scores=primary_metrics(target.data.modality)),
-        make_spec=lambda config: settings.make_spec(config, target_key=target.key),
+        make_spec=lambda config: settings.make_spec(config, target_key=targets.get(config["seed"], target).key),
         front=FrontKeeper(out, settings.goals) if settings.goals else None,
         scheduler=open_scheduler(settings, target, ledger.history.read()),
         stopping=stopping,
@@ -160,7 +168,7 @@ def _run(settings: SweepSettings, out: Path, sweep_id: str, target: Target, cons
         left = settings.trials - len(rows)
         if left > 0 and session.has_next():
             folders = {trial_id: folder for trial_id, (folder, _) in restore.items()}
-            _tune(settings, out, target, session, left=left, restore=folders, console=console)
+            _tune(settings, out, targets, session, left=left, restore=folders, console=console)
         elif settings.goals and unmeasured(out, most=settings.front_metrics):
             with _joined(settings, (out.resolve(), Path(target.path))):
                 measure_front(session, settings, target)
@@ -178,7 +186,7 @@ def _run(settings: SweepSettings, out: Path, sweep_id: str, target: Target, cons
 def _tune(
     settings: SweepSettings,
     out: Path,
-    target: Target,
+    targets: Mapping[int, Target],
     session: SweepSession,
     *,
     left: int,
@@ -186,7 +194,7 @@ def _tune(
     console: Console,
 ) -> None:
     """Hand the trials that are left to Ray Tune and wait."""
-    with _joined(settings, (out.resolve(), Path(target.path))) as slots:
+    with _joined(settings, (out.resolve(), *(Path(target.path) for target in targets.values()))) as slots:
         from ray import tune
         from ray.tune import CheckpointConfig, FailureConfig, RunConfig, TuneConfig
 
@@ -197,7 +205,8 @@ def _tune(
         _say_what_is_left(session, settings, at_once, console)
         trainable = tune.with_parameters(
             UnlearningTrainable,
-            target=target,
+            target=next(iter(targets.values())),
+            targets={item.key: item for item in targets.values()},
             out=str(out.resolve()),
             cpus=settings.cpus_per_trial,
             gpus=settings.gpus_per_trial,
@@ -240,7 +249,7 @@ def _tune(
             forget_tune()
         if not is_interrupted():
             session.stop_waiting()
-        measure_front(session, settings, target)
+        measure_front(session, settings, next(iter(targets.values())))
 
 
 def _say_what_is_left(session: SweepSession, settings: SweepSettings, at_once: int, console: Console) -> None:

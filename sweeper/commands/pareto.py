@@ -144,7 +144,7 @@ def run_to_the_end(out: Path, *, as_json: bool, change: Mapping[str, Any] | None
     """
     from rich.console import Console
 
-    from sweeper.commands.lr_study_result import judge, print_study
+    from sweeper.commands.lr_study_result import judge, judged_extension, print_study
     from sweeper.folder import read_settings
     from sweeper.interruption import Interrupted
     from sweeper.settings import LR_STUDY
@@ -153,6 +153,8 @@ def run_to_the_end(out: Path, *, as_json: bool, change: Mapping[str, Any] | None
     is_study = read_settings(out).kind == LR_STUDY
     try:
         summary = run(out, console=Console(stderr=True), change=change)
+        while is_study and (change := judged_extension(out)):
+            summary = run(out, console=Console(stderr=True), change=change)
     except Interrupted:
         click.echo(f"interrupted; everything finished is kept. Go on with:\n  {resume_command(out)}", err=True)
         if as_json:

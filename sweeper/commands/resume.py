@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 @click.option("--trials", type=options.WHOLE, help="Trials in all from now on; a finished sweep goes on.")
 @click.option("--epoch-budget", type=options.WHOLE, help="Epochs trained in all from now on.")
 @click.option("--until", metavar="plateau[:N:X]|none", help="When to end from now on, as in pareto.")
+@click.option("--extend", is_flag=True, help="Of an lr-study: run rates beyond the edge of its grid, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on stdout.")
 @plain_errors
-def resume(folder: str, as_json: bool, **given: Any) -> None:
+def resume(folder: str, as_json: bool, extend: bool, **given: Any) -> None:
     """Go on with the sweep in FOLDER: finished trials are kept, running ones continue."""
-    change = {name: value for name, value in given.items() if value is not None}
+    change = {name: value for name, value in given.items() if value is not None} | ({"extend": True} if extend else {})
     refuse(options.given_problems() + (_problems(Path(folder), change) if change else []))
     run_to_the_end(Path(folder), as_json=as_json, change=change)
 
@@ -33,9 +34,12 @@ def _problems(out: Path, change: dict[str, Any]) -> list[str]:
     """Why the sweep cannot go on with these settings."""
     from sweeper.folder import read_settings
     from sweeper.ledger import Ledger
+    from sweeper.settings import LR_STUDY
     from sweeper.stopping import UntilError, parse_until
 
     settings, found = read_settings(out), []
+    if change.get("extend") and settings.kind != LR_STUDY:
+        found.append(f"--extend: the sweep in {out} is no learning-rate study and has no edge to go beyond")
     trials, done = change.get("trials"), len(Ledger(out).trials.read())
     if trials is not None and trials < max(1, done):
         found.append(f"--trials {trials}: {done} trials have ended already; it is how many there are to be in all")
@@ -55,4 +59,4 @@ def _problems(out: Path, change: dict[str, Any]) -> list[str]:
 
 
 def _grid_size(settings: SweepSettings) -> int:
-    return len(settings.space.grid()) * settings.seeds
+    return (len(settings.space.grid()) + len(settings.extension)) * settings.seeds

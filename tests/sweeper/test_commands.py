@@ -559,7 +559,7 @@ def accepted(
     pareto: Callable[..., Result], out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., list[TrialSpec]]:
     """The specs of the first trials of a sweep with these arguments, by the settings it wrote; nothing is run."""
-    monkeypatch.setattr("sweeper.commands.pareto.run_to_the_end", lambda out, as_json: None)
+    monkeypatch.setattr("sweeper.commands.pareto.run_to_the_end", lambda out, as_json, change=None: None)
 
     def command(*arguments: str | Path, trials: int = 24) -> list[TrialSpec]:
         result = pareto(*arguments)
@@ -706,7 +706,7 @@ def test_what_a_space_file_leaves_open_is_taken_from_the_command_line(
 def test_paths_are_kept_absolute_so_that_a_sweep_can_be_resumed_from_anywhere(
     data: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sweeper.commands.pareto.run_to_the_end", lambda out, as_json: None)
+    monkeypatch.setattr("sweeper.commands.pareto.run_to_the_end", lambda out, as_json, change=None: None)
     relative = os.path.relpath(data)
     tofu = ("--dataset", "tofu", "--data-dir", relative, "--forget-split", "forget01")
     assert invoke("pareto", *tofu, "--out", out, "--tracking-uri", "sqlite:///here.db").exit_code == 0
@@ -718,7 +718,7 @@ def test_paths_are_kept_absolute_so_that_a_sweep_can_be_resumed_from_anywhere(
 def test_tracking_goes_where_mlflows_own_variable_says(
     data: Path, out: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("sweeper.commands.pareto.run_to_the_end", lambda out, as_json: None)
+    monkeypatch.setattr("sweeper.commands.pareto.run_to_the_end", lambda out, as_json, change=None: None)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/other.db")
     result = invoke("pareto", "--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01", "--out", out)
     assert result.exit_code == 0, result.output
@@ -742,7 +742,7 @@ def test_without_out_the_folder_is_a_new_one_under_runs(data: Path, monkeypatch:
 
 
 def run_raises(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
-    def run(out: Path, *, console: object, change: object) -> Summary:
+    def run(out: Path, *, console: object, change: object = None) -> Summary:
         raise error
 
     monkeypatch.setattr("sweeper.sweep.run", run)
@@ -761,7 +761,7 @@ def test_a_sweep_that_is_done_prints_its_summary(
         tracking="sqlite:///m",
         answer={"headline": "Nothing was forgotten.", "advice": "To forget more: ...", "judged": ["It misses ..."]},
     )
-    monkeypatch.setattr("sweeper.sweep.run", lambda out, *, console, change: summary)
+    monkeypatch.setattr("sweeper.sweep.run", lambda out, *, console, change=None: summary)
     result = pareto()
     assert result.exit_code == 0
     for text in ("4 trials", "3 finished, 1 diverged", "0.6123", f"{out}/report.html", "sqlite:///m"):
@@ -790,7 +790,7 @@ def test_json_is_the_only_thing_on_stdout(
     pareto: Callable[..., Result], out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     summary = Summary(out=str(out), status={"failed": 4}, trials=4, asked=4, hypervolume=None, front=0, tracking="")
-    monkeypatch.setattr("sweeper.sweep.run", lambda out, *, console, change: summary)
+    monkeypatch.setattr("sweeper.sweep.run", lambda out, *, console, change=None: summary)
     result = pareto("--json")
     assert result.exit_code == 1, "every trial failed"
     content = json.loads(result.stdout)
