@@ -30,9 +30,9 @@ def open_study(out: Path, settings: SweepSettings, target: Target, *, console: C
         trials=settings.trials,
         seeds=settings.all_seeds,
         seed=settings.seed,
+        extension=settings.extension,
         constraints=settings.parsed_constraints,
         baseline=target.baseline,
-        extension=settings.extension,
     )
     if study.has_begun or not (settings.enqueue or settings.warm_start):
         return study

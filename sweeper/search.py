@@ -79,8 +79,8 @@ class SweepStudy:
     """Ask and tell, for ``trials`` trials in all, also over interruptions.
 
     With several seeds every configuration the sampler proposes is run once per seed, one Optuna trial each. A grid may
-    have an ``extension``: further points, which need not be of the space.
-    ``baseline`` has the values of the No-unlearn model, which relative ``constraints`` need.
+    have an ``extension``: further points, which need not be of the space. ``baseline`` has the values of the No-unlearn
+    model, which relative ``constraints`` need.
     """
 
     def __init__(
@@ -93,9 +93,9 @@ class SweepStudy:
         trials: int,
         seeds: Sequence[int],
         seed: int,
+        extension: Sequence[Mapping[str, Any]] = (),
         constraints: Sequence[Constraint] = (),
         baseline: Mapping[str, float] | None = None,
-        extension: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         import optuna
 

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 @plain_errors
 def resume(folder: str, as_json: bool, extend: bool, **given: Any) -> None:
     """Go on with the sweep in FOLDER: finished trials are kept, running ones continue."""
-    change = {name: value for name, value in given.items() if value is not None} | ({"extend": True} if extend else {})
+    change = {name: value for name, value in given.items() if value is not None}
+    change |= {"extend": True} if extend else {}
     refuse(options.given_problems() + (_problems(Path(folder), change) if change else []))
     run_to_the_end(Path(folder), as_json=as_json, change=change)
 
@@ -38,7 +39,7 @@ def _problems(out: Path, change: dict[str, Any]) -> list[str]:
     from sweeper.stopping import UntilError, parse_until
 
     settings, found = read_settings(out), []
-    if change.get("extend") and settings.kind != LR_STUDY:
+    if "extend" in change and settings.kind != LR_STUDY:
         found.append(f"--extend: the sweep in {out} is no learning-rate study and has no edge to go beyond")
     trials, done = change.get("trials"), len(Ledger(out).trials.read())
     if trials is not None and trials < max(1, done):
