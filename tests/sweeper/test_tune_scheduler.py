@@ -15,12 +15,13 @@ from rich.console import Console
 
 from analysis.tables.trade_off import Objective
 from search_spaces.builtin import default_space
+from sweeper import trade_off
 from sweeper.display import Display
 from sweeper.ledger import Ledger
 from sweeper.scheduling.rungs import Mode, SuccessiveHalving
 from sweeper.scheduling.schedulers import axes, compared, rebuilt
 from sweeper.scheduling.tune_scheduler import TuneScheduler
-from sweeper.search import SweepStudy
+from sweeper.search import SweepStudy, open_journal
 from sweeper.session import SweepSession
 from sweeper.settings import SweepSettings
 from sweeper.trade_off import parse_objectives
@@ -154,9 +155,9 @@ def open_session(out: Path, mode: Mode) -> SweepSession:
     scheduler = halving(mode)
     rebuilt(scheduler, COLUMNS, ledger.history.read())
     study = SweepStudy(
-        out,
+        open_journal(out),
         space=SETTINGS.space,
-        objectives=SETTINGS.parsed_objectives,
+        objectives=trade_off.axes(SETTINGS.parsed_objectives, 8.0),
         sampler="random",
         trials=SETTINGS.trials,
         seeds=(0,),
