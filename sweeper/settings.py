@@ -9,7 +9,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from search_spaces.constraint import Constraint, parse_constraint
 from search_spaces.space import Space
+from search_spaces.values import Value
 from sweeper.candidates import ALL, LAST
 from sweeper.placement import Resources
 from sweeper.trade_off import DEFAULT_OBJECTIVES, Objective, parse_objectives
@@ -32,6 +34,9 @@ class SweepSettings:
     Of a learning-rate study, ``primary`` names its one question that is not corrected for the others, and ``extension``
     has the points that ``extend`` has added to its grid.
     ``candidates``: whether every epoch of a trial may be on the frontier ("all"), or its last ("last").
+    ``constraints`` are thresholds as :func:`search_spaces.constraint.parse_constraint` reads them, ``until`` is what
+    :func:`sweeper.stopping.parse_until` reads; ``enqueue`` has the points that are tried first, by plain names;
+    ``warm_start`` and ``reuse`` are folders of earlier sweeps.
     ``base`` has the fields that do not vary; ``space`` proposes the rest, by name: ``method``, ``lr``, ``auto_lr``,
     any method option, and any other field of a trial's spec.
     """
@@ -60,6 +65,12 @@ class SweepSettings:
     extension: tuple[Mapping[str, Any], ...] = ()
     candidates: str = ALL
     front_metrics: int = FRONT_METRICS
+    constraints: tuple[str, ...] = ()
+    enqueue: tuple[Mapping[str, Value], ...] = ()
+    warm_start: tuple[str, ...] = ()
+    reuse: tuple[str, ...] = ()
+    epoch_budget: int | None = None
+    until: str | None = None
 
     @property
     def resources(self) -> Resources:
@@ -70,6 +81,11 @@ class SweepSettings:
     def parsed_objectives(self) -> tuple[Objective, ...]:
         """The objectives, in the order of the search."""
         return parse_objectives(self.objectives)
+
+    @property
+    def parsed_constraints(self) -> tuple[Constraint, ...]:
+        """Which results are acceptable."""
+        return tuple(map(parse_constraint, self.constraints))
 
     @property
     def goals(self) -> Goals:
@@ -120,4 +136,6 @@ class SweepSettings:
         given["space"] = Space.from_dict(given["space"])
         given["extension"] = tuple(given.get("extension", ()))
         given.setdefault("candidates", LAST)  # of a sweep that was begun when no other epoch was recorded
+        for name in ("constraints", "enqueue", "warm_start", "reuse"):
+            given[name] = tuple(given.get(name, ()))
         return cls(**given)

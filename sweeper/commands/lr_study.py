@@ -12,7 +12,11 @@ from sweeper.commands import options
 from sweeper.commands.errors import plain_errors, refuse
 from sweeper.commands.pareto import command_line, output_folder, pareto, run_new
 
-_NOT_HERE = ("space", "trials", "sampler", "auto_lr")
+_NOT_HERE = (
+    *("space", "trials", "sampler", "auto_lr"),
+    *("candidates", "enqueue", "warm_start", "epoch_budget", "until"),
+)
+"""A study visits a whole grid, and compares trials of equal budgets."""
 
 
 @click.command("lr-study")

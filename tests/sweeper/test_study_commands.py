@@ -202,6 +202,26 @@ def test_pick_prints_the_trial_the_reason_and_the_checkpoint(golden: Path) -> No
     assert content["metrics"]["utility"] == pytest.approx(0.814, abs=1e-3)
 
 
+def test_a_constraint_of_pick_is_a_limit_on_any_metric(golden: Path) -> None:
+    limited = json.loads(invoke("pick", golden, "--max-verbmem", "0.3", "--min-utility", "0.5", "--json").stdout)
+    stated = ("--constraint", "verbmem<=0.3", "--constraint", "utility>=0.5", "--json")
+    assert json.loads(invoke("pick", golden, *stated).stdout) == limited
+    baseline = json.loads((golden / "sweep.json").read_text())["baseline"]["utility"]
+    share = json.loads(invoke("pick", golden, "--constraint", "utility>=50%", "--json").stdout)
+    assert share["metrics"]["utility"] >= baseline / 2
+
+
+def test_a_strict_constraint_of_pick_is_missed_where_it_is_hit(golden: Path) -> None:
+    best = json.loads(invoke("pick", golden, "--constraint", "utility>=0", "--json").stdout)["metrics"]["utility"]
+    assert invoke("pick", golden, "--constraint", f"utility>={best!r}").exit_code == 0
+    assert "no " in refused("pick", golden, "--constraint", f"utility>{best!r}")[0]
+
+
+def test_constraints_of_pick_that_make_no_sense_are_told_together(golden: Path) -> None:
+    problems = refused("pick", golden, "--constraint", "speed>=1", "--constraint", "utility", "--rule", "best")
+    assert len(problems) == 3
+
+
 def test_pick_names_no_checkpoint_that_is_not_there(golden: Path) -> None:
     result = invoke("pick", golden, "--json")
     assert json.loads(result.stdout)["checkpoint"] is None
