@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -25,12 +26,14 @@ from sweeper.interruption import Interrupted, forget_tune, held_back, interrupti
 from sweeper.ledger import Ledger
 from sweeper.placement import PlacementError, address_problem, ray_cluster
 from sweeper.progress import prepare_with_progress
-from sweeper.search import Proposal, SweepStudy
+from sweeper.search import Proposal, SweepStudy, open_journal
 from sweeper.session import SweepSession, remove_run_states, run_state_folders
 from sweeper.settings import SweepSettings
 from sweeper.tracking import Tracker
 from sweeper.tracking.uri import shown_uri, sqlite_path
+from sweeper.trade_off import axes
 from trainables.metrics.registry import primary_metrics
+from trainables.modality import dataset_modality
 from trainables.spec import TrialSpec
 from trainables.target.problem import problem_of
 from trainables.target.target import Target
@@ -103,10 +106,11 @@ def _joined(settings: SweepSettings, shared: tuple[Path, ...]) -> Iterator[int]:
 
 def _run(settings: SweepSettings, out: Path, sweep_id: str, target: Target, console: Console) -> Summary:
     ledger = Ledger(out)
+    unit = dataset_modality(settings.base.dataset).unit
     study = SweepStudy(
-        out,
+        open_journal(out),
         space=settings.space,
-        objectives=settings.parsed_objectives,
+        objectives=axes(settings.parsed_objectives, math.log(target.vocabulary_size), unit=unit),
         sampler=settings.sampler,
         trials=settings.trials,
         seeds=settings.all_seeds,

@@ -16,7 +16,7 @@ from sweeper.commands.errors import Problems, refuse
 from sweeper.commands.options import given_problems, read_method_options
 from sweeper.commands.spaces import file_space, grid_trials, is_space_file, named_space
 from sweeper.placement import address_problem
-from sweeper.search import SAMPLERS
+from sweeper.samplers import SAMPLERS
 from sweeper.settings import SweepSettings
 from sweeper.tracking.uri import absolute_uri, tracking_problem
 from sweeper.trade_off import DEFAULT_OBJECTIVES, ObjectiveError, parse_objectives, unmeasured, with_objectives

@@ -23,8 +23,9 @@ from optuna.trial import FrozenTrial, TrialState
 
 from search_spaces.builtin import default_space
 from search_spaces.space import Space
-from sweeper.search import SAMPLERS, STUDY_NAME, Proposal, SweepStudy, format_id
-from sweeper.trade_off import DEFAULT_OBJECTIVES, parse_objectives
+from sweeper.samplers import LEARNING, SAMPLERS
+from sweeper.search import STUDY_NAME, Proposal, SweepStudy, format_id, open_journal
+from sweeper.trade_off import DEFAULT_OBJECTIVES, axes, parse_objectives
 from trainables.methods import options_by_method
 
 METHODS = options_by_method(("gdiff", "ngdiff"))
@@ -56,9 +57,9 @@ def open_study(
     seed: int = 0,
 ) -> SweepStudy:
     return SweepStudy(
-        out,
+        open_journal(out),
         space=space,
-        objectives=parse_objectives(DEFAULT_OBJECTIVES),
+        objectives=axes(parse_objectives(DEFAULT_OBJECTIVES), 8.0),
         sampler=sampler,
         trials=trials,
         seeds=seeds,
@@ -129,7 +130,7 @@ def test_every_sampler_proposes_exactly_the_trials_asked_for(tmp_path: Path, sam
     assert [proposal.trial_id for proposal in proposed] == [f"{number:05d}" for number in range(14)]
     configurations = {json.dumps(proposal.config, sort_keys=True) for proposal in proposed}
     # A child of NSGA-II may equal a parent; the other samplers draw every value anew.
-    assert len(configurations) >= (10 if sampler == "nsga2" else 14)
+    assert len(configurations) >= (10 if sampler in ("nsga2", "nsga3") else 14)
     assert states(tmp_path) == {"COMPLETE": 14}
 
 
@@ -164,7 +165,7 @@ def test_the_objectives_and_their_directions_are_in_the_study(tmp_path: Path) ->
     assert all(trial.values[1] == 0.25 for trial in study.trials)
 
 
-@pytest.mark.parametrize(("sampler", "learns"), [("tpe", True), ("nsga2", True), ("random", False)])
+@pytest.mark.parametrize(("sampler", "learns"), [(name, name in LEARNING) for name in SAMPLERS if name != "grid"])
 def test_a_search_learns_from_what_it_is_told(tmp_path: Path, sampler: str, learns: bool) -> None:
     """Told that the contrary is good, a sampler that learns goes on differently."""
 
@@ -267,7 +268,7 @@ def test_telling_twice_changes_nothing(tmp_path: Path) -> None:
     assert (trial.state, trial.values) == (TrialState.COMPLETE, [2.0, 0.5])
 
 
-@pytest.mark.parametrize("sampler", ["tpe", "nsga2", "random"])
+@pytest.mark.parametrize("sampler", ["tpe", "nsga2", "nsga3", "gp", "qmc", "random"])
 def test_the_search_goes_on_after_trials_that_failed_or_were_stopped(tmp_path: Path, sampler: str) -> None:
     ends: list[Row] = [FINE, {"status": "failed"}, {**FINE, "status": "stopped"}, {**FINE, "status": "diverged"}]
     numbers = iter(range(100))
@@ -289,6 +290,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "random": {"trials": 3},
     "tpe": {"trials": 6, "sampler": "tpe"},
     "nsga2": {"trials": 6, "sampler": "nsga2"},
+    "qmc": {"trials": 4, "sampler": "qmc"},
     "two seeds": {"trials": 4, "seeds": (0, 1)},
     "three seeds": {"trials": 6, "seeds": (0, 1, 2)},
     "grid": {"trials": 3, "space": SMALL_GRID, "sampler": "grid"},
