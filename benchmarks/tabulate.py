@@ -9,8 +9,8 @@ again it goes on where it was. Seeds are outermost and problems alternate, so th
 
 ``authors`` is the default data. ``tofu`` are real rows of TOFU: the 20 with the shortest texts of forget01, and the 100
 shortest among the first 400 of retain99. The forget losses are of the whole forget set, the retain loss of 20 retain
-examples spread evenly; ``verbmem`` and ``utility`` are ROUGE-L recall of greedy answers to the 16 questions of these two
-sets with the shortest answers. Every row says how many.
+examples spread evenly; ``verbmem`` and ``utility`` are ROUGE-L recall of greedy answers to the 16 questions of these
+two sets with the shortest answers. Every row says how many.
 """
 
 from __future__ import annotations
@@ -98,20 +98,20 @@ def prepare(problem: str, tofu: Path | None) -> Prepared:
         tofu_rows(tofu, folder)
         spec = replace(spec, dataset="jsonl", data_dir=str(folder))
     target = prepare_target(spec, device="cpu")
-    data = target.data
+    data: Any = target.data
     every = max(1, len(data.retain) // RETAIN_SAMPLE)
     data = replace(data, retain_eval=data.retain[::every][:RETAIN_SAMPLE])
     workspace = Workspace(replace(target, data=data), device="cpu")
-    scorer = TextScorer(
-        tokenizer=workspace.tokenizer, max_length=spec.max_length, batch_size=2 * ASKED, device="cpu"
-    )
+    scorer = TextScorer(tokenizer=workspace.tokenizer, max_length=spec.max_length, batch_size=2 * ASKED, device="cpu")
     return Prepared(spec, workspace, asked_of(scorer, data.forget, data.retain_eval), scorer)
 
 
 def asked_of(scorer: Any, forget: Sequence[Example], retain: Sequence[Example]) -> Sample:
     """The questions with the shortest answers: greedy answering is what an epoch's measurement costs."""
     pairs = [
-        sorted(zip(scorer.encode(part), part, strict=True), key=lambda pair: len(pair[0]) - pair[0].prompt_length)[:ASKED]
+        sorted(zip(scorer.encode(part), part, strict=True), key=lambda pair: len(pair[0]) - pair[0].prompt_length)[
+            :ASKED
+        ]
         for part in (forget, retain)
     ]
     chosen = [*pairs[0], *pairs[1]]
@@ -123,7 +123,9 @@ def asked_of(scorer: Any, forget: Sequence[Example], retain: Sequence[Example]) 
     )
 
 
-def run(prepared: Prepared, problem: str, method: str, c: float | None, lr: float, seed: int) -> Iterator[dict[str, object]]:
+def run(
+    prepared: Prepared, problem: str, method: str, c: float | None, lr: float, seed: int
+) -> Iterator[dict[str, object]]:
     """One run: a row per whole epoch."""
     from trainables.metrics.rouge import rouge_l_recall
     from trainables.run.run import UnlearningRun
@@ -137,16 +139,25 @@ def run(prepared: Prepared, problem: str, method: str, c: float | None, lr: floa
     for report in unlearning:
         row: dict[str, object] = {
             **dict(zip(KEY, (problem, method, c, lr, seed), strict=True)),
-            **{"model": spec.model, "epochs": spec.epochs, "epoch": int(report.epoch), "step": report.step},
-            **{"status": str(report.status or ""), "random_guess": guess},
-            **{"forget_loss_items": len(data.forget), "retain_loss_items": len(data.retain_eval)},
-            **{"verbmem_items": sample.forget, "utility_items": len(sample.answers) - sample.forget},
+            "model": spec.model,
+            "epochs": spec.epochs,
+            "epoch": int(report.epoch),
+            "step": report.step,
+            "status": str(report.status or ""),
+            "random_guess": guess,
+            "forget_loss_items": len(data.forget),
+            "retain_loss_items": len(data.retain_eval),
+            "verbmem_items": sample.forget,
+            "utility_items": len(sample.answers) - sample.forget,
         }
         if report.status != "diverged":
             said = prepared.scorer.continuations(unlearning.model, sample.prompts, max_new_tokens=sample.longest)
             recalls = rouge_l_recall(sample.answers, said)
             row |= dict(report.losses)
-            row |= {"verbmem": float(recalls[: sample.forget].mean()), "utility": float(recalls[sample.forget :].mean())}
+            row |= {
+                "verbmem": float(recalls[: sample.forget].mean()),
+                "utility": float(recalls[sample.forget :].mean()),
+            }
         yield row | {"seconds": round(time.perf_counter() - began, 2)}
 
 
@@ -196,7 +207,9 @@ def write(path: Path, folder: Path) -> None:
     rows = read(path)
     for problem in sorted({row["problem"] for row in rows}):
         of = [row for row in rows if row["problem"] == problem]
-        of.sort(key=lambda row: (int(row["seed"]), row["method"], float(row["c"] or 0), float(row["lr"]), int(row["epoch"])))
+        of.sort(
+            key=lambda row: (int(row["seed"]), row["method"], float(row["c"] or 0), float(row["lr"]), int(row["epoch"]))
+        )
         with lzma.open(folder / f"tabulated_{problem}.csv.xz", "wt", newline="") as file:
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
             writer.writeheader()

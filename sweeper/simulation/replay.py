@@ -1,4 +1,4 @@
-"""A sweep replayed on a table: the study and the scheduler of a real one, and workers whose epochs cost one unit each."""
+"""A sweep replayed on a table: the study and the scheduler of a real one, workers whose epochs cost a unit each."""
 
 from __future__ import annotations
 
@@ -168,7 +168,9 @@ def replay(table: Table, arm: Arm, *, seed: int) -> Course:
     )
     halving = None
     if arm.scheduler == MOASHA:
-        bounds = [(item.low, item.high) if item.direction == "min" else (item.high, item.low) for item in table.objectives]
+        bounds = [
+            (item.low, item.high) if item.direction == "min" else (item.high, item.low) for item in table.objectives
+        ]
         halving = SuccessiveHalving(
             bounds, epochs=table.epochs, grace=arm.grace, reduction=arm.reduction, mode=arm.stopping
         )

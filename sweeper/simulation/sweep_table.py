@@ -10,7 +10,8 @@ from pathlib import Path
 from search_spaces.space import Space
 from sweeper.attained import number
 from sweeper.folder import read_settings
-from sweeper.simulation.table import Run
+from sweeper.simulation.row_space import Cells, config_of
+from sweeper.simulation.table import Run, TableError
 
 
 def read_sweep(out: Path) -> tuple[list[tuple[int, Run]], float | None, Space]:
@@ -19,8 +20,6 @@ def read_sweep(out: Path) -> tuple[list[tuple[int, Run]], float | None, Space]:
     An epoch has what candidates.csv says of it, or history.csv where the sweep kept no candidates; the last one also
     what trials.csv says. Trials that failed, or that were not of the space (enqueued ones), are left out.
     """
-    from sweeper.simulation.read_table import Cells, TableError, config_of
-
     settings = read_settings(out)
     content = json.loads((out / "sweep.json").read_text(encoding="utf-8"))
     if not (out / "trials.csv").is_file():

@@ -9,14 +9,20 @@ from functools import cached_property
 
 import numpy as np
 
+from analysis.frontier.frontier import hypervolume, nondominated
 from analysis.tables.trade_off import Floats, Objective
 from search_spaces.parameters import Choice, Number, Parameter
 from search_spaces.space import Space
 from search_spaces.values import Value, same
 from sweeper.attained import Row, number
+from sweeper.folder import UsageError
 
 FAR = 2.0
 """The distance of two values that are not on one scale: farther than the two ends of any range are."""
+
+
+class TableError(UsageError):
+    """The table cannot be replayed; the message is a plain sentence for the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +67,9 @@ class Table:
 
     def _distance(self, one: Mapping[str, object], other: Mapping[str, object]) -> float:
         names = one.keys() | other.keys()
-        parts = [_apart(item, one.get(item.name), other.get(item.name)) for item in self._told_apart if item.name in names]
+        parts = [
+            _apart(item, one.get(item.name), other.get(item.name)) for item in self._told_apart if item.name in names
+        ]
         return math.sqrt(sum(part * part for part in parts))
 
     @cached_property
@@ -101,8 +109,6 @@ class Yardstick:
     @classmethod
     def of(cls, table: Table, objectives: Sequence[Objective] = (), *, logs: Collection[str] = ()) -> Yardstick:
         """That of a table; ``objectives`` in place of those searched for."""
-        from analysis.frontier.frontier import hypervolume, nondominated
-
         bare = cls(tuple(objectives) or table.objectives, np.empty((0, 0)), 0.0, frozenset(logs))
         rows = [row for run in table.runs for row in run.epochs]
         costs = [cost for row in rows if (cost := bare.costs(row)) is not None]
