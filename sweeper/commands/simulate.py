@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sweeper.simulation.summary import Simulated
     from sweeper.simulation.table import Table, Yardstick
 
-_SCHEDULERS, _CANDIDATES, _STOPPING = ("none", "moasha"), ("all", "last"), ("stop", "pause")
+_CANDIDATES = ("all", "last")
 
 
 @click.command()
@@ -66,10 +66,12 @@ def simulate(table: str, out: str | None, as_json: bool, **given: Any) -> None:
 def _problems(path: Path, out: str | None, given: Mapping[str, Any]) -> list[str]:
     from sweeper.commands.checks import place_problems
     from sweeper.samplers import SAMPLERS
+    from sweeper.scheduling.rungs import MODES
+    from sweeper.scheduling.schedulers import NONE, SCHEDULERS
     from sweeper.trade_off import ObjectiveError, parse_objectives
 
     problems = [] if path.exists() else [f"there is no table {path}: expected a CSV or the folder of a sweep"]
-    known = {"sampler": tuple(SAMPLERS), "scheduler": _SCHEDULERS, "candidates": _CANDIDATES, "stopping": _STOPPING}
+    known = {"sampler": tuple(SAMPLERS), "scheduler": (NONE, *SCHEDULERS), "candidates": _CANDIDATES, "stopping": MODES}
     for name, choices in known.items():
         values = given[name] if isinstance(given[name], tuple) else (given[name],)
         problems += [
@@ -115,6 +117,7 @@ def _chosen(path: Path, tables: list[Table], seeds: tuple[int, ...]) -> list[Tab
 
 
 def _arms(given: Mapping[str, Any], tables: list[Table]) -> list[Arm]:
+    from sweeper.scheduling.schedulers import NONE, SCHEDULERS
     from sweeper.simulation.replay import Arm
 
     shared = {name: given[name] for name in ("grace", "reduction", "stopping", "epoch_budget", "workers")}
@@ -122,11 +125,11 @@ def _arms(given: Mapping[str, Any], tables: list[Table]) -> list[Arm]:
     arms = [
         Arm(sampler=sampler, scheduler=scheduler, candidates=candidates, **shared)
         for candidates in given["candidates"] or ("all",)
-        for scheduler in given["scheduler"] or _SCHEDULERS
+        for scheduler in given["scheduler"] or (NONE, *SCHEDULERS)
         for sampler in given["sampler"] or ("tpe", "random")
     ]
     epochs = max(table.epochs for table in tables)
-    if any(arm.scheduler == "moasha" for arm in arms) and given["grace"] >= epochs:
+    if any(arm.scheduler != NONE for arm in arms) and given["grace"] >= epochs:
         refuse([f"--grace {given['grace']}: the first rung must lie below the {epochs} epochs of the table's runs"])
     return list(dict.fromkeys(arms))
 

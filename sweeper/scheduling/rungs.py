@@ -10,13 +10,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from sweeper.scheduling.ranking import Points, places
 
 Decision = Literal["continue", "stop", "pause"]
 Mode = Literal["stop", "pause"]
 MODES: tuple[Mode, ...] = ("stop", "pause")
+
+_SMALL = 1 / 400
+"""The share of a range below which a logarithmic axis becomes a linear one."""
+
+
+class Axis(NamedTuple):
+    """An objective by its best and its worst value; the first may be the larger one. ``log``: in the logarithm."""
+
+    best: float
+    worst: float
+    log: bool = False
+
+    def cost(self, value: float | None) -> float:
+        """0 at the best value, 1 at the worst, more beyond; NaN for None."""
+        if value is None:
+            return math.nan
+        share = (value - self.best) / (self.worst - self.best)
+        return math.log1p(max(share, 0.0) / _SMALL) / math.log1p(1 / _SMALL) if self.log else share
 
 
 def rungs(*, epochs: int, grace: int, reduction: int) -> tuple[int, ...]:
@@ -32,14 +50,14 @@ class SuccessiveHalving:
     """Hears of every epoch of every trial and says at the rungs who goes on.
 
     Args:
-        bounds: per objective its best and its worst value; the first may be the larger one.
+        axes: the objectives, in the order of the values; plain pairs of best and worst value do as well.
         epochs, grace, reduction: where the rungs are, see :func:`rungs`.
         mode: whether a trial that is not among the best ends, or waits.
     """
 
     def __init__(
         self,
-        bounds: Sequence[tuple[float, float]],
+        axes: Sequence[Axis | tuple[float, float]],
         *,
         epochs: int,
         grace: int,
@@ -47,7 +65,7 @@ class SuccessiveHalving:
         mode: Mode = "stop",
     ) -> None:
         self.rungs = rungs(epochs=epochs, grace=grace, reduction=reduction)
-        self._bounds = tuple(bounds)
+        self._axes = tuple(Axis(*axis) for axis in axes)
         self._reduction = reduction
         self._mode = mode
         self._curves: dict[str, dict[float, tuple[float, ...]]] = {}
@@ -61,7 +79,11 @@ class SuccessiveHalving:
         """
         curve = self._curves.setdefault(trial_id, {})
         if epoch not in curve:
-            curve[float(epoch)] = self._costs(values)
+            costs = (axis.cost(value) for axis, value in zip(self._axes, values, strict=True))
+            curve[float(epoch)] = tuple(costs)
+        for rung in self.rungs:
+            if rung < epoch and trial_id in self._arrived[rung]:
+                self._passed[rung].add(trial_id)  # it waited when this was last written down, and has gone on since
         if epoch not in self._arrived:
             return "continue"
         rung = int(epoch)
@@ -112,13 +134,6 @@ class SuccessiveHalving:
             for rung in self.rungs
         }
         self._passed = {rung: set(passed[rung]) for rung in self.rungs}
-
-    def _costs(self, values: Sequence[float | None]) -> tuple[float, ...]:
-        """The values as shares of the way from best to worst; NaN where one is missing."""
-        return tuple(
-            math.nan if value is None else (value - best) / (worst - best)
-            for value, (best, worst) in zip(values, self._bounds, strict=True)
-        )
 
     @staticmethod
     def _so_far(curve: Mapping[float, tuple[float, ...]], rung: int) -> Points:

@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sweeper.attained import Row, number
-from sweeper.scheduling.rungs import Mode, SuccessiveHalving
+from sweeper.scheduling.rungs import Mode
+from sweeper.scheduling.schedulers import NONE, SCHEDULERS, Scheduler, axes
 from sweeper.search import Proposal, SweepStudy
 from sweeper.simulation.table import Run, Table
 from trainables.run.reports import Status
-
-MOASHA = "moasha"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +21,7 @@ class Arm:
     """One way to search: what would be given to ``pareto``."""
 
     sampler: str = "tpe"
-    scheduler: str = "none"
+    scheduler: str = NONE
     candidates: str = "all"
     stopping: Mode = "stop"
     grace: int = 1
@@ -34,7 +33,7 @@ class Arm:
     @property
     def label(self) -> str:
         """Sampler, scheduler and candidates, in words."""
-        halved = "" if self.scheduler == "none" else f" + {self.scheduler}"
+        halved = "" if self.scheduler == NONE else f" + {self.scheduler}"
         return f"{self.sampler}{halved}{'' if self.candidates == 'all' else ', last epochs'}"
 
 
@@ -77,7 +76,7 @@ class _Sweep:
     table: Table
     arm: Arm
     study: SweepStudy
-    halving: SuccessiveHalving | None
+    scheduler: Scheduler | None
     untaken: set[int]
     running: list[tuple[int, int, _Trial]] = field(default_factory=list)
     waiting: dict[str, _Trial] = field(default_factory=dict)
@@ -108,7 +107,7 @@ class _Sweep:
 
     def _next(self) -> _Trial | None:
         """A trial that waited and may go on, else a new one, answered by the nearest run that nobody had."""
-        if self.halving is not None and (promoted := self.halving.next_promotion(among=list(self.waiting))):
+        if self.scheduler is not None and (promoted := self.scheduler.next_promotion(among=list(self.waiting))):
             return self.waiting.pop(promoted)
         if not self.untaken or (proposal := self.study.ask()) is None:
             return None
@@ -137,11 +136,11 @@ class _Sweep:
             self._tell(now, trial, Status.STOPPED)
 
     def _judge(self, trial: _Trial) -> str:
-        if self.halving is None:
+        if self.scheduler is None:
             return "continue"
         values = [number(trial.row.get(item.column)) for item in self.table.objectives]
         known = [value if math.isfinite(value) else None for value in values]
-        return self.halving.judge(trial.proposal.trial_id, number(trial.row["epoch"]), known)
+        return self.scheduler.judge(trial.proposal.trial_id, number(trial.row["epoch"]), known)
 
     def _tell(self, now: int, trial: _Trial, status: str) -> None:
         row: Mapping[str, object] = {**trial.row, "status": str(status), "ended_at": float(now)}
@@ -166,15 +165,12 @@ def replay(table: Table, arm: Arm, *, seed: int) -> Course:
         seeds=(table.seed,),
         seed=seed,
     )
-    halving = None
-    if arm.scheduler == MOASHA:
-        bounds = [
-            (item.low, item.high) if item.direction == "min" else (item.high, item.low) for item in table.objectives
-        ]
-        halving = SuccessiveHalving(
-            bounds, epochs=table.epochs, grace=arm.grace, reduction=arm.reduction, mode=arm.stopping
+    scheduler = None
+    if arm.scheduler != NONE:
+        scheduler = SCHEDULERS[arm.scheduler](
+            axes(table.objectives), epochs=table.epochs, grace=arm.grace, reduction=arm.reduction, mode=arm.stopping
         )
-    sweep = _Sweep(table, arm, study, halving, set(range(len(table.runs))))
+    sweep = _Sweep(table, arm, study, scheduler, set(range(len(table.runs))))
     sweep.go_on()
     return Course(
         found=tuple(sweep.found),
