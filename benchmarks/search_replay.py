@@ -29,7 +29,7 @@ from sweeper.simulation.table import Table, Yardstick
 from sweeper.trade_off import parse_objectives
 
 OBJECTIVES = {"losses": "forget_loss:max,retain_loss:min", "metrics": "verbmem:min,utility:max"}
-SHARES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
+SHARES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
 """Of the table's epochs: where a search is looked at. A tenth is the goal's."""
 SAMPLERS = ("random", "qmc", "tpe", "nsga2", "gp")
 SLOW = ("gp",)
@@ -142,7 +142,7 @@ def main() -> None:
     parser.add_argument("--table-seed", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--objectives", nargs="+", default=list(OBJECTIVES), choices=OBJECTIVES)
     parser.add_argument("--sampler", nargs="+", default=list(SAMPLERS))
-    parser.add_argument("--rule", nargs="+", default=["none", "1/3"])
+    parser.add_argument("--rule", nargs="+", default=["none", "1/2"])
     parser.add_argument("--candidates", nargs="+", default=["last", "all"])
     parser.add_argument("--seeds", type=int, default=50)
     parser.add_argument("--trials", type=int, default=64)

@@ -1,11 +1,11 @@
 """Real runs on a fine grid, every epoch of each, once: what `python -m sweeper simulate` and search_replay.py replay.
 
-    python benchmarks/tabulate.py --rows runs/tabulated.csv --tofu DIR_WITH_TOFUS_FILES
-    python benchmarks/tabulate.py --rows runs/tabulated.csv --write docs/data
+    python benchmarks/tabulate_runs.py --rows runs/tabulated.csv --tofu DIR_WITH_TOFUS_FILES
+    python benchmarks/tabulate_runs.py --rows runs/tabulated.csv --write docs/data
 
 Methods x learning rates x seeds x two problems, tiny-phi, batch size 8, one thread; a row per run and epoch. Started
 again it goes on where it was. Seeds are outermost and problems alternate, so that a grid cut short is balanced.
-``--write`` makes one compressed table per problem of the rows that are there.
+``--write`` makes one compressed table per problem, of the rates that all methods have of a seed.
 
 ``authors`` is the default data. ``tofu`` are real rows of TOFU: the 20 with the shortest texts of forget01, and the 100
 shortest among the first 400 of retain99. The forget losses are of the whole forget set, the retain loss of 20 retain
@@ -22,6 +22,7 @@ import json
 import lzma
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -203,17 +204,23 @@ def read(path: Path) -> list[dict[str, str]]:
 
 
 def write(path: Path, folder: Path) -> None:
-    """One compressed table per problem, in the order of the grid whatever the order of the runs."""
+    """One compressed table per problem, of the rates that all methods have of a seed, in the grid's order whatever that of the runs."""
     rows = read(path)
     for problem in sorted({row["problem"] for row in rows}):
         of = [row for row in rows if row["problem"] == problem]
-        of.sort(
-            key=lambda row: (int(row["seed"]), row["method"], float(row["c"] or 0), float(row["lr"]), int(row["epoch"]))
-        )
+        runs = Counter((seed, lr) for seed, lr, _ in {(row["seed"], row["lr"], row["trial_id"]) for row in of})
+        of = [row for row in of if runs[row["seed"], row["lr"]] == len(METHODS)]
+        of.sort(key=_place)
+        if not of:
+            continue
         with lzma.open(folder / f"tabulated_{problem}.csv.xz", "wt", newline="") as file:
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
             writer.writeheader()
             writer.writerows(of)
+
+
+def _place(row: dict[str, str]) -> tuple[object, ...]:
+    return int(row["seed"]), row["method"], float(row["c"] or 0), float(row["lr"]), int(row["epoch"])
 
 
 def main() -> None:
