@@ -204,7 +204,7 @@ def read(path: Path) -> list[dict[str, str]]:
 
 
 def write(path: Path, folder: Path) -> None:
-    """One compressed table per problem, of the rates that all methods have of a seed, in the grid's order whatever that of the runs."""
+    """One compressed table per problem, of the rates that all methods have of a seed, in the grid's order."""
     rows = read(path)
     for problem in sorted({row["problem"] for row in rows}):
         of = [row for row in rows if row["problem"] == problem]
