@@ -1,11 +1,13 @@
 """Does an AutoLR rule ruin runs, and does it meet the paper's thresholds as often as a fixed rate?
 
     python benchmarks/auto_lr_safety.py --rows FILE.csv [--arm safe:1e-4 --arm fixed:1e-3 ...]
+    python benchmarks/auto_lr_safety.py --rows FILE.csv --data tofu --tofu DIR_WITH_TOFUS_FILES
     python benchmarks/auto_lr_safety.py --rows FILE.csv --table
 
-Runs models x seeds x methods x arms on the default data, 15 epochs, and appends a row per run; started again it goes on
-where it was. A run is ruined where its utility is below 70% of the target's (No-unlearn), or it diverged; it succeeds
-where verbmem is below 0.1 and utility and truth ratio are at least 70% of the target's.
+Runs data x models x seeds x methods x arms, 15 epochs, and appends a row per run; started again it goes on where it
+was. The data are the default ones, or the first 20 rows of TOFU's forget01 with as many retain rows as ``--limit 20``
+leaves. A run is ruined where its utility is below 70% of the target's (No-unlearn), or it diverged; it succeeds where
+verbmem is below 0.1 and utility and truth ratio are at least 70% of the target's.
 """
 
 from __future__ import annotations
@@ -31,16 +33,20 @@ METHODS = {
     "npo": ("npo", ()),
     "gd": ("gd", ()),
 }
-KEY = ("model", "seed", "batch_size", "method", "arm")
+KEY = ("data", "model", "seed", "batch_size", "method", "arm")
 COLUMNS = (
     *(*KEY, "status", "utility", "verbmem", "truth_ratio", "target_utility", "target_truth_ratio", "success", "ruined"),
     *("forget_loss", "retain_loss", "last_lr", "steps", "steps_undone", "harmful_looks", "train_seconds"),
 )
+LIMIT = 20
+"""Forget rows of TOFU."""
 KEPT = 0.7
 """The share of the target's utility and truth ratio that a run has to keep."""
 
 
-def run(model: str, seed: int, batch_size: int, method: str, arm: str) -> dict[str, object]:
+def run(
+    data: str, model: str, seed: int, batch_size: int, method: str, arm: str, *, tofu: str | None
+) -> dict[str, object]:
     """One run; its row. ``arm`` is ``RULE:RATE``, a rule's start or, of the rule ``fixed``, the rate."""
     import torch
 
@@ -53,6 +59,8 @@ def run(model: str, seed: int, batch_size: int, method: str, arm: str) -> dict[s
     name, options = METHODS[method]
     spec = TrialSpec(model=model, seed=seed, batch_size=batch_size, epochs=15, method=name, options=options)
     spec = replace(spec, lr=float(rate), auto_lr_log_forget=False)
+    if data == "tofu":
+        spec = replace(spec, dataset="tofu", forget_split="forget01", data_dir=tofu, limit=LIMIT)
     if rule != "fixed":
         spec = replace(spec, auto_lr="on", auto_lr_smoothing=rule)
     target = prepare_target(spec)
@@ -64,7 +72,7 @@ def run(model: str, seed: int, batch_size: int, method: str, arm: str) -> dict[s
     kept = [values.get(column, 0.0) >= KEPT * first[column] for column in ("utility", "truth_ratio")]
     counts = unlearning.auto_lr.counts
     return {
-        **dict(zip(KEY, (model, seed, batch_size, method, arm), strict=True)),
+        **dict(zip(KEY, (data, model, seed, batch_size, method, arm), strict=True)),
         **found,
         **{column: report.losses.get(column) for column in ("forget_loss", "retain_loss")},
         "status": str(report.status),
@@ -82,29 +90,40 @@ def run(model: str, seed: int, batch_size: int, method: str, arm: str) -> dict[s
 
 def table(rows: list[dict[str, str]]) -> None:
     """Counts per model and arm, and the worst run as the worst run."""
-    arms: defaultdict[tuple[str, str], list[dict[str, str]]] = defaultdict(list)
+    arms: defaultdict[tuple[str, str, str], list[dict[str, str]]] = defaultdict(list)
     for row in rows:
-        arms[row["model"], row["arm"]].append(row)
-    print("| model | arm | runs | ruined | succeeded | worst utility | its method and seed | steps undone |")
-    print("|---|---|---|---|---|---|---|---|")
-    for (model, arm), of in sorted(arms.items()):
+        arms[row["data"], row["model"], row["arm"]].append(row)
+    print("| data | model | arm | runs | ruined | succeeded | worst utility | its method and seed | steps undone |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for (data, model, arm), of in sorted(arms.items()):
         worst = min(of, key=lambda row: float(row["utility"] or 0.0))
         counted = [sum(int(row[name]) for row in of) for name in ("ruined", "success", "steps_undone")]
         share = float(worst["utility"] or 0.0) / float(worst["target_utility"])
-        where = f"{worst['method']}, {worst['seed']}"
-        print(f"| {model} | {arm} | {len(of)} | {counted[0]} | {counted[1]} | {share:.2f} | {where} | {counted[2]} |")
+        cells = [
+            data,
+            model,
+            arm,
+            len(of),
+            *counted[:2],
+            f"{share:.2f}",
+            f"{worst['method']}, {worst['seed']}",
+            counted[2],
+        ]
+        print(f"| {' | '.join(map(str, cells))} |")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=Path, default=Path("runs/auto_lr_safety.csv"))
+    parser.add_argument("--data", nargs="+", default=["authors"], choices=("authors", "tofu"))
+    parser.add_argument("--tofu", help="Folder with TOFU's files, for --data tofu.")
     parser.add_argument("--model", nargs="+", default=["tiny-llama", "tiny-gpt2"])
-    parser.add_argument("--seed", nargs="+", type=int, default=[200, 201])
+    parser.add_argument("--seed", nargs="+", type=int, default=[201, 202])
     parser.add_argument("--batch-size", nargs="+", type=int, default=[4])
     parser.add_argument("--method", nargs="+", default=["gdiff", "ngdiff", "npo+ngdiff", "pcgrad"], choices=METHODS)
     rates = ("1e-4", "3e-4", "1e-3", "3e-3")
-    starts = ("1e-5", "1e-4", "1e-3", "1e-2")
-    arms = [f"fixed:{rate}" for rate in rates] + [f"{rule}:{rate}" for rate in starts for rule in ("search", "safe")]
+    starts = ("1e-5", "3e-4", "1e-2")
+    arms = [f"fixed:{rate}" for rate in rates] + [f"safe:{rate}" for rate in starts]
     parser.add_argument("--arm", nargs="+", default=arms)
     parser.add_argument("--table", action="store_true", help="Print what the rows say and run nothing.")
     given = parser.parse_args()
@@ -122,12 +141,12 @@ def main() -> None:
         if not known:
             writer.writeheader()
         # Arms innermost, so that a study cut short is balanced.
-        for job in itertools.product(given.seed, given.batch_size, given.model, given.method, given.arm):
-            seed, batch_size, model, method, arm = job
-            if (model, str(seed), str(batch_size), method, arm) in done:
+        for job in itertools.product(given.seed, given.batch_size, given.data, given.model, given.method, given.arm):
+            seed, batch_size, data, model, method, arm = job
+            if (data, model, str(seed), str(batch_size), method, arm) in done:
                 continue
             started = time.time()
-            row = run(model, seed, batch_size, method, arm)
+            row = run(data, model, seed, batch_size, method, arm, tofu=given.tofu)
             writer.writerow(row)
             file.flush()
             shown = " ".join(f"{name}={row[name]}" for name in (*KEY, "utility", "verbmem", "success", "ruined"))

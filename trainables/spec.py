@@ -155,9 +155,7 @@ class TrialSpec:
     )
     dtype: str = setting("training", "fp32", "fp32, or bf16 autocast over fp32 weights.", choices=("fp32", "bf16"))
     gradient_checkpointing: bool = setting("training", False, "Trade time for memory.")
-    auto_lr_smoothing: str = setting(
-        "auto_lr", "search", "paper, clip, official, search, trust or safe.", choices=_rules
-    )
+    auto_lr_smoothing: str = setting("auto_lr", "safe", "safe, search, trust, paper, clip or official.", choices=_rules)
     auto_lr_probe: str = setting("auto_lr", "fresh", "same or fresh retain batch.", choices=_probes)
     auto_lr_every: int = setting("auto_lr", 10, "Steps between AutoLR updates.", low=1)
     auto_lr_start: int = setting("auto_lr", 1, "First step AutoLR updates at.", low=1)

@@ -22,7 +22,7 @@ _MARKERS = ("x", "s", "^", "v", "P", "D")
 
 
 def auto_lr_data(sources: Sources) -> PanelFigure[Panel] | None:
-    """The rate before each update, the fitted ``eta*``, and the updates that kept the rate, by reason.
+    """The rate before each update, the fitted ``eta*``, and the updates that found no minimum, by reason.
 
     From the rows of auto_lr.csv. One panel per method, of its AutoLR trial nearest to the ideal corner (of the first
     trials, while none has finished), at most six.
@@ -82,8 +82,10 @@ def _rates(rows: pd.DataFrame, title: str) -> Panel | None:
     ]
     found = [reason for reason in dict.fromkeys([*_REASONS, *fallback]) if reason not in ("", "nan")]
     for i, reason in enumerate(found):
-        kept, look = fallback == reason, {"look": "marks", "marker": _MARKERS[i % len(_MARKERS)]}
-        lines += finite_lines(f"kept: {reason}", steps[kept], eta[kept], INK, **look, filled=False, positive=log)
+        there, look = fallback == reason, {"look": "marks", "marker": _MARKERS[i % len(_MARKERS)]}
+        lines += finite_lines(
+            f"no minimum: {reason}", steps[there], eta[there], INK, **look, filled=False, positive=log
+        )
     if not lines:
         return None
     label = "learning rate" + (", log scale" if scale == "log" else "")

@@ -29,7 +29,7 @@ _NOT_HERE = ("space", "trials", "sampler", "auto_lr")
     "--auto-lr-start-lr", type=options.NUMBER, multiple=True, help="Where AutoLR starts; repeats.  [default: every lr]"
 )
 @options.field(
-    "auto_lr_smoothing", help="search, trust, safe, paper, clip or official; each an arm; repeats.", multiple=True
+    "auto_lr_smoothing", help="safe, search, trust, paper, clip or official; each an arm; repeats.", multiple=True
 )
 @options.field("auto_lr_probe", help="same or fresh; each an arm; repeats.", multiple=True)
 @options.field(

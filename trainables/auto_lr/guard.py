@@ -1,116 +1,66 @@
-"""What a rule with a safety net watches: the retain loss on a fixed sample, and the last weights at which it was good.
-
-The differences to the first look are paired by example, so that a sample of a few batches resolves them.
-"""
+"""What a rule with a safety net does besides choosing a rate: anneal it, and keep the last weights that were good."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from statistics import fmean, stdev
-from typing import Any, Literal
+from typing import Any
 
 Memory = Mapping[str, float]
 """What a rule remembers between updates: JSON-able, replaced and never mutated, saved with the run."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """The retain loss on the sample after a step, against the first one.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """What holds from one choice of the rate to the next.
 
     Attributes:
-        harm: mean over examples of the loss now minus the first (nats per token); ``error`` is its standard error.
-        eta: the present rate.
-        step, steps, every: the step just taken, those of the whole run, and those between two looks.
+        tolerance: nats per token that the retain loss may be above the target's for weights to count as good.
+        annealed: over this last part of the run the rate falls linearly to 0.
+        cut: going back from a loss or gradient that is not finite divides the rate by this.
     """
 
-    harm: float
-    error: float
-    eta: float
-    step: int
-    steps: int
-    every: int
+    tolerance: float
+    annealed: float
+    cut: float
 
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """``keep``: these weights are good; ``wait``: they are not, yet; ``roll back``: to the last good ones."""
-
-    what: Literal["keep", "wait", "roll back"]
-    eta: float
-
-
-@dataclass(frozen=True, slots=True)
-class Guard:
-    """The part of a rule that judges what it saw: pure, ``judge(memory, seen) -> (verdict, new_memory)``."""
-
-    judge: Callable[[Memory, Seen], tuple[Verdict, Memory]]
-
-
-def harm(first: Sequence[float], now: Sequence[float]) -> tuple[float, float]:
-    """The mean of the paired differences and its standard error (0 for a single example)."""
-    differences = [after - before for before, after in zip(first, now, strict=True)]
-    if not all(map(math.isfinite, differences)):
-        return math.inf, math.inf
-    spread = stdev(differences) / math.sqrt(len(differences)) if len(differences) > 1 else 0.0
-    return fmean(differences), spread
+    def share(self, step: int, steps: int) -> float:
+        """The share of the chosen rate that step ``step`` of ``steps``, counted from 1, is taken at."""
+        return min(1.0, (1.0 - (step - 1) / steps) / self.annealed)
 
 
 class SafetyNet:
-    """The sample's first losses and a snapshot of the last good state, in host memory.
+    """A copy in host memory of the last good state of weights, buffers and optimizer.
 
     Attributes:
-        since: the step whose state the snapshot is, or the one after which it was last put back: a rollback undoes
-            the steps from there on.
+        since: the step whose state the copy is, or the one after which it was last put back: going back undoes the
+            steps from there on.
     """
 
-    def __init__(
-        self,
-        look: Callable[[], list[float]],
-        *,
-        save: Callable[[], Mapping[str, Any]],
-        restore: Callable[[Mapping[str, Any]], None],
-    ) -> None:
-        """``look`` evaluates the loss of every example of the sample; ``save`` copies weights and optimizer state."""
-        self._look, self._save, self._restore = look, save, restore
-        self._first: list[float] = []
-        self._snapshot: Mapping[str, Any] = {}
+    def __init__(self, *, save: Callable[[], Mapping[str, Any]], restore: Callable[[Mapping[str, Any]], None]) -> None:
+        self._save, self._restore = save, restore
+        self._copy: Mapping[str, Any] = {}
         self.since = 0
 
     @property
     def begun(self) -> bool:
-        """Whether there is a snapshot."""
-        return bool(self._snapshot)
-
-    def begin(self, step: int) -> float:
-        """The state after ``step`` steps, before the first update, is the first good one; returns its mean loss."""
-        self._first = self._look()
-        self.keep(step)
-        return fmean(self._first)
+        """Whether there is a copy."""
+        return bool(self._copy)
 
     def keep(self, step: int) -> None:
-        """The present state is good."""
-        self._snapshot, self.since = self._save(), step
+        """The present state, after ``step`` steps, is good."""
+        self._copy, self.since = self._save(), step
 
-    def harm(self) -> tuple[float, float]:
-        """How far the loss is above the first one, with its standard error."""
-        return harm(self._first, self._look())
-
-    def roll_back(self, step: int) -> int:
-        """The last good weights, buffers and optimizer state, bit for bit; returns how many steps that undid."""
-        self._restore(self._snapshot)
+    def go_back(self, step: int) -> int:
+        """To the last good state, bit for bit; returns how many steps that undid."""
+        self._restore(self._copy)
         undone, self.since = step - self.since, step
         return undone
 
-    def loss(self) -> float:
-        """The mean loss of the sample's examples at the present weights."""
-        return fmean(self._look())
-
     def state_dict(self) -> dict[str, Any]:
         """What a resumed run needs."""
-        return {"first": list(self._first), "snapshot": self._snapshot, "since": self.since}
+        return {"copy": self._copy, "since": self.since}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a saved state."""
-        self._first, self._snapshot, self.since = list(state["first"]), state["snapshot"], state["since"]
+        self._copy, self.since = state["copy"], state["since"]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from trainables.auto_lr.guard import Memory, SafetyNet, Seen
+from trainables.auto_lr.guard import Memory, SafetyNet
 from trainables.auto_lr.parabola import Fit
 from trainables.auto_lr.rule import Rule
 from trainables.auto_lr.step import Update, auto_lr_step
@@ -22,7 +22,7 @@ LossOn = Callable[[Sequence[Sequence[int]]], Callable[[], float]]
 
 OUTCOMES = ("updates", "not_finite", "no_descent", "no_curvature", "clipped", "harmful", "rolled_back")
 """What is counted: new rates, refusals by their reason, new rates that were held back, and by a rule with a guard the
-looks at which the retain loss was beyond its tolerance, and the steps undone."""
+epochs after which the retain loss was beyond its tolerance, and the steps undone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +45,13 @@ class Schedule:
     landscape_points: int = 0
     steps: int = 0
 
-    def is_due(self, step: int) -> bool:
+    def is_update(self, step: int) -> bool:
         """Whether the rate is to be updated at this step."""
         return self.every is not None and step >= self.start and (step - self.start) % self.every == 0
+
+    def is_due(self, step: int) -> bool:
+        """Whether this step is AutoLR's to take: an update, or any from the first on where the rule has a guard."""
+        return self.is_update(step) or (self.every is not None and self.rule.guard is not None and step >= self.start)
 
 
 class AutoLR:
@@ -70,10 +74,12 @@ class AutoLR:
         fresh: EndlessBatches,
         training_loss_is_probe: bool,
         net: SafetyNet,
+        target_loss: Callable[[], float],
     ) -> None:
         """``training_loss_is_probe``: the training's loss on a retain batch is ``retain_loss``'s, to the bit.
 
-        ``net`` is used by a rule with a guard alone.
+        ``net`` is used by a rule with a guard alone, as is ``target_loss``, asked for before the first step: the
+        target's retain loss as a run evaluates it after every epoch.
         """
         self.schedule = schedule
         self.counts = dict.fromkeys(OUTCOMES, 0)
@@ -87,6 +93,9 @@ class AutoLR:
         self._memory: Memory = schedule.rule.init()
         self._last: Update | None = None
         self._net = net
+        guarded = schedule.every is not None and schedule.rule.guard is not None
+        self._target_loss = target_loss() if guarded else 0.0
+        self._rate = float(optimizer.param_groups[0]["lr"])  # the one last chosen, from which it is annealed
 
     def take_step(
         self, step: int, forget_indices: Sequence[int], retain_indices: Sequence[int], retain_loss: float | None
@@ -96,8 +105,11 @@ class AutoLR:
         ``retain_loss`` is the training's loss on ``retain_indices`` before the step, if it was computed.
         """
         if self.schedule.rule.guard is not None:
-            self._guarded_step(step, forget_indices)
-            return
+            if not self._net.begun:
+                self._net.keep(step - 1)
+            if self._memory["settled"] or not self.schedule.is_update(step):
+                self._annealed_step(step)
+                return
         retain_now = self._retain_loss(self._probed(step, retain_indices))
         self._fitted_step(step, forget_indices, retain_now, retain_loss if self._zero_is_known else None)
 
@@ -131,49 +143,47 @@ class AutoLR:
         model.train()
         self.counts[(update.fallback or "updates").replace(" ", "_")] += 1
         self.counts["clipped"] += update.clipped
-        self._last = update
+        self._last, self._rate = update, update.eta_new
         self.updates.append((step, update))
 
-    def _guarded_step(self, step: int, forget_indices: Sequence[int]) -> None:
-        """A fitted step until a rate is chosen, a plain one later; then look whether the retain loss is still good."""
-        net = self._net
-        first = None if net.begun else net.begin(step - 1)
-        if not self._memory["settled"]:
-            self._fitted_step(step, forget_indices, net.loss, first)
-        else:
-            self._optimizer.step()
-        self._judge(step)
+    def _annealed_step(self, step: int) -> None:
+        """The optimizer's own step, at what the schedule leaves of the chosen rate."""
+        guard = self.schedule.rule.guard
+        assert guard is not None
+        self._set_rate(self._rate * guard.share(step, self.schedule.steps))
+        self._optimizer.step()
 
-    def _judge(self, step: int) -> None:
-        schedule, net = self.schedule, self._net
-        assert schedule.rule.guard is not None
-        assert schedule.every is not None
-        harm, error = net.harm()
-        eta = float(self._optimizer.param_groups[0]["lr"])
-        seen = Seen(harm=harm, error=error, eta=eta, step=step, steps=schedule.steps, every=schedule.every)
-        verdict, self._memory = schedule.rule.guard.judge(self._memory, seen)
-        if verdict.what == "keep":
-            net.keep(step)
-        else:
-            self.counts["harmful"] += 1
-        if verdict.what == "roll back":
-            self._undo(step)
-        share = verdict.eta / float(self._optimizer.param_groups[0]["lr"])
+    def _set_rate(self, rate: float) -> None:
+        """Scale all parameter groups alike, to ``rate`` in the first."""
+        share = rate / float(self._optimizer.param_groups[0]["lr"])
         for group in self._optimizer.param_groups:
             group["lr"] *= share
 
-    def _undo(self, step: int) -> None:
-        self.counts["rolled_back"] += self._net.roll_back(step)
+    def look(self, step: int, retain_loss: float, *, last: bool) -> bool:
+        """See the retain loss after an epoch, the ``last`` or not; returns whether the last good weights were put back.
 
-    def conclude(self, step: int) -> None:
-        """The run ends after this step: where the retain loss is beyond the tolerance, the last good weights count."""
+        Beyond the tolerance on the way it is waited for: at rates that work it rises before it falls.
+        """
         guard, net = self.schedule.rule.guard, self._net
         if guard is None or not net.begun:
-            return
-        harm, error = net.harm()
-        seen = Seen(harm=harm, error=error, eta=1.0, step=step, steps=self.schedule.steps, every=1)
-        if guard.judge(self._memory, seen)[0].what != "keep":
-            self._undo(step)
+            return False
+        if retain_loss <= self._target_loss + guard.tolerance:
+            net.keep(step)
+            return False
+        self.counts["harmful"] += 1
+        if last:
+            self.counts["rolled_back"] += net.go_back(step)
+        return last
+
+    def take_back(self, step: int) -> bool:
+        """A loss or gradient is not finite: go on from the last good state, at a lower rate, where there is one."""
+        guard, net = self.schedule.rule.guard, self._net
+        if guard is None or not net.begun:
+            return False
+        self.counts["rolled_back"] += net.go_back(step)
+        self._rate /= guard.cut
+        self._set_rate(self._rate)
+        return True
 
     def columns(self) -> dict[str, float]:
         """The columns of history.csv: the counts, and the last fit; none without AutoLR."""
@@ -192,6 +202,7 @@ class AutoLR:
             "counts": dict(self.counts),
             "last": None if self._last is None else asdict(self._last),
             "memory": dict(self._memory),
+            "rate": self._rate,
             "net": self._net.state_dict() if self._net.begun else None,
         }
 
@@ -199,7 +210,7 @@ class AutoLR:
         """Go on from a saved state."""
         self.counts = dict(state["counts"])
         self._last = None if state["last"] is None else Update(**state["last"])
-        self._memory = state["memory"]
+        self._memory, self._rate = state["memory"], state["rate"]
         if state["net"] is not None:
             self._net.load_state_dict(state["net"])
 

@@ -14,7 +14,10 @@ Probe = Callable[[float], Fit]
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What a rule wants of one update: the new rate, or None to keep the present one for ``reason``."""
+    """What a rule wants of one update: the new rate, or None to keep the present one.
+
+    ``reason`` says why no minimum was found: for a rate that is kept, or for one that is taken all the same.
+    """
 
     eta: float | None
     reason: str | None = None

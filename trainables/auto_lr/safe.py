@@ -2,7 +2,7 @@
 
     rate    x0 / 4, where x0 is how far along the first update the curvature alone costs 0.2 nats, x0^2 H / 2 = 0.2
     anneal  linearly to 0 over the last 30% of the run, so that a retain loss that dipped comes back
-    net     the last weights whose retain loss was within 0.35 nats of the first are handed out where it does not
+    net     the last weights whose retain loss was within 0.35 nats of the target's are handed out where it does not
 
 ``H`` comes from both sides of theta, so it says the same wherever the step leads, also for a method that only forgets;
 and a distance at which the loss bends by 0.2 nats is far above float32 rounding, from wherever the search starts.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 
-from trainables.auto_lr.guard import Guard, Memory, Seen, Verdict
+from trainables.auto_lr.guard import Guard, Memory
 from trainables.auto_lr.parabola import Fit
 from trainables.auto_lr.rule import Probe, Proposal, Rule
 
@@ -23,16 +23,13 @@ SHARE = 0.25
 """The rate is this share of that distance: momentum repeats a step, by up to 1 / (1 - beta1) times."""
 
 TOLERANCE = 0.35
-"""Nats by which the retain loss may end above the first one."""
+"""Nats by which the retain loss may end above the target's."""
 
 ANNEALED = 0.3
 """Over this last part of the run the rate falls to 0."""
 
-PATIENCE = 0.5
-"""After this part of the run beyond the tolerance, a loss still above half its worst is given up: rolled back."""
-
 CUT = 4.0
-"""A rollback divides the rate by this."""
+"""Going back from a number that is none divides the rate by this."""
 
 RESOLVED = BEND / 1000.0
 _STRIDE = 16.0
@@ -62,40 +59,22 @@ def _wanted(fit: Fit) -> float:
     return fit.eta * math.sqrt(BEND / bend) if bend > RESOLVED else math.inf
 
 
-def _start() -> Memory:
-    return {"settled": 0, "rate": 0, "beyond": 0, "worst": 0}
-
-
 def _propose(memory: Memory, fit: Fit, probe: Probe) -> tuple[Proposal, Memory]:
-    """The distance's share, once; later the guard alone decides."""
+    """The distance's share, once."""
     if memory["settled"]:
         return Proposal(None, fit.fallback), memory
     distance = bending_distance(fit, probe)
     if distance is None:
         return Proposal(None, "no curvature"), memory
-    return Proposal(SHARE * distance), {**memory, "settled": 1, "rate": SHARE * distance}
-
-
-def _judge(memory: Memory, seen: Seen) -> tuple[Verdict, Memory]:
-    """Within the tolerance by a standard error: keep; beyond it: wait for it to come back, for a part of the run."""
-    rate = float(memory["rate"]) or seen.eta
-    annealed = min(1.0, (1.0 - seen.step / (seen.steps + 1)) / ANNEALED)
-    finite = math.isfinite(seen.harm)
-    if finite and seen.harm + seen.error <= TOLERANCE:
-        return Verdict("keep", rate * annealed), {**memory, "rate": rate, "beyond": 0, "worst": 0}
-    beyond, worst = memory["beyond"] + 1, max(float(memory["worst"]), seen.harm)
-    given_up = beyond * seen.every >= PATIENCE * seen.steps and seen.harm > worst / 2.0
-    if given_up or not finite:
-        return Verdict("roll back", rate / CUT * annealed), {**memory, "rate": rate / CUT, "beyond": 0, "worst": 0}
-    return Verdict("wait", rate * annealed), {**memory, "rate": rate, "beyond": beyond, "worst": worst}
+    return Proposal(SHARE * distance), {"settled": 1}
 
 
 SAFE = Rule(
     name="safe",
-    formula=f"{SHARE:g} x0, x0^2 H / 2 = {BEND:g}; annealed; rolled back where L_R ends {TOLERANCE:g} above the first",
+    formula=f"{SHARE:g} x0, x0^2 H / 2 = {BEND:g}; annealed; undone where L_R ends {TOLERANCE:g} above the target's",
     citation="this project",
     propose=_propose,
-    init=_start,
+    init=lambda: {"settled": 0},
     probes_further=True,
-    guard=Guard(judge=_judge),
+    guard=Guard(tolerance=TOLERANCE, annealed=ANNEALED, cut=CUT),
 )

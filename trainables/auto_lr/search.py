@@ -37,7 +37,8 @@ def search(first: Fit, probe: Probe, *, settled: bool) -> Proposal:
         if wanted is None and not settled and fit.loss_plus > HARM * fit.loss_zero:
             wanted = 0.0
         if wanted is None and low == 0.0:
-            return _proposal(None if settled or not added else fit.eta, fit)
+            # Unsettled, the guess was too far and this is nearer; its step leads uphill still.
+            return Proposal(None if settled or not added else fit.eta, fit.fallback)
         if wanted is not None and fit.eta / TRUST <= wanted <= fit.eta * TRUST:
             return Proposal(wanted)
         if wanted is not None and wanted > fit.eta:
@@ -53,12 +54,9 @@ def search(first: Fit, probe: Probe, *, settled: bool) -> Proposal:
         else:
             fit = probe(min(max(wanted or 0.0, fit.eta / STRIDE), fit.eta * STRIDE))
     # Out of probes: as far as the loss was seen to fall, or nearer than the probes, which all went too far.
-    nearer = None if fit.fallback == "not finite" else max(wanted or 0.0, fit.eta / STRIDE)
-    return _proposal(low if low > 0.0 else nearer, fit)
-
-
-def _proposal(eta: float | None, fit: Fit) -> Proposal:
-    return Proposal(eta, fit.fallback if eta is None else None)
+    if low > 0.0:
+        return Proposal(low)
+    return Proposal(None if fit.fallback == "not finite" else max(wanted or 0.0, fit.eta / STRIDE), fit.fallback)
 
 
 def _wanted(fit: Fit) -> float | None:

@@ -29,7 +29,7 @@ class Update:
             ``probe_eta``; losses in nats per token.
         forget_plus, forget_minus: ``L_F`` at ``theta - eta d`` and ``theta + eta d``, None unless asked for.
         probes: evaluations of ``L_R`` away from theta.
-        fallback: why the rate was kept, or None.
+        fallback: why no minimum was found, or None.
         clipped: the rule held the rate back from ``eta_star``.
     """
 

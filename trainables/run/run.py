@@ -116,7 +116,11 @@ class UnlearningRun:
             retain_loss=self.losses.retain_probe,
             forget_loss=self.losses.forget_probe,
             fresh=EndlessBatches(self._retain_lengths, spec.batch_size, f"probe:{spec.seed}"),
-            net=self._safety_net(),
+            net=SafetyNet(
+                save=partial(torch_state, self.model, self.optimizer),
+                restore=partial(load_weights, model=self.model, optimizer=self.optimizer),
+            ),
+            target_loss=lambda: workspace.target.baseline.get("retain_loss") or self._evaluate()["retain_loss"],
             training_loss_is_probe=self.losses.retain_loss_is_probe and workspace.train_mode_is_eval_mode,
         )
 
@@ -125,16 +129,6 @@ class UnlearningRun:
         steps = self.spec.epochs * -(-len(self._forget_lengths) // self.spec.batch_size)
         return steps if self.spec.max_steps is None else min(steps, self.spec.max_steps)
 
-    def _safety_net(self) -> SafetyNet:
-        """A fixed sample of the retain set, as large as a probe, and how to go back to weights at which it was good."""
-        spec = self.spec
-        sample = EndlessBatches(self._retain_lengths, spec.batch_size, f"sample:{spec.seed}")
-        return SafetyNet(
-            self.losses.retain_sample([sample[number] for number in range(spec.auto_lr_probe_batches)]),
-            save=partial(torch_state, self.model, self.optimizer),
-            restore=partial(load_weights, model=self.model, optimizer=self.optimizer),
-        )
-
     def __iter__(self) -> Iterator[Report]:
         return self
 
@@ -142,15 +136,16 @@ class UnlearningRun:
         """Train for one epoch, a pass over the forget set (or what ``max_steps`` leaves of it), and report.
 
         A run whose loss or gradient is not finite ends here: its last report has status ``diverged`` and the last
-        finite evaluation losses, or none if there never were any.
+        finite evaluation losses, or none if there never were any. AutoLR's rule may go on from the last good weights.
         """
         if self._done:
             raise StopIteration
         spec, training = self.spec, {}
+        batches = self._batches()
+        measured: list[dict[str, float]] = []
         try:
             with self._tally.timed("train_seconds"):
-                measured: list[dict[str, float]] = []
-                for forget, retain in (batches := self._batches()):  # numbers of B forget and of B retain examples
+                for forget, retain in batches:  # numbers of B forget and of B retain examples
                     l_r = partial(self.losses.retain, retain)  # () -> scalar to minimise: L_R, KL to the target, ...
                     l_f = partial(self.losses.forget, forget)  # () -> scalar to minimise: -L_F under ascent, NPO, ...
                     # Their gradients g_r and g_f, the method's weights w_r and w_f of the two, and in every p.grad,
@@ -177,21 +172,26 @@ class UnlearningRun:
                         p.grad = None
                     self._count_padding(forget, retain)
                     measured.append(columns)
-                self.epoch = _whole(self.epoch + sum(len(forget) for forget, _ in batches) / len(self._forget_lengths))
-                done = self.epoch >= spec.epochs or (spec.max_steps is not None and self.step >= spec.max_steps)
-                if done:
-                    self.auto_lr.conclude(self.step)
-                training = _means(measured) | self._learning_rate_columns()
-            with self._tally.timed("eval_seconds"):
-                losses = self._evaluator.losses(self.model)  # L_F and L_R on the fixed evaluation sets
-            self._losses = {name: finite(value, name, f"after step {self.step}") for name, value in losses.items()}
+            training = _means(measured)
+            self._losses = self._evaluate()
         except Diverged as error:
-            self._done = True
-            return self._report(training, status=Status.DIVERGED, error=str(error))
-        self._done = done
+            if not self.auto_lr.take_back(self.step):
+                self._done = True
+                return self._report(training, status=Status.DIVERGED, error=str(error))
+            training, self._losses = _means(measured), self._evaluate()
+        self.epoch = _whole(self.epoch + sum(len(forget) for forget, _ in batches) / len(self._forget_lengths))
+        self._done = self.epoch >= spec.epochs or (spec.max_steps is not None and self.step >= spec.max_steps)
+        if self.auto_lr.look(self.step, self._losses["retain_loss"], last=self._done):
+            self._losses = self._evaluate()
         due = self._done or (spec.metrics_every is not None and self.epoch % spec.metrics_every == 0)
         final = self._measure() if due else {}
         return self._report(training, final=final, status=Status.FINISHED if self._done else None)
+
+    def _evaluate(self) -> Mapping[str, float]:
+        """``L_F`` and ``L_R`` on the fixed evaluation sets; raises :class:`Diverged` where one is not finite."""
+        with self._tally.timed("eval_seconds"):
+            losses = self._evaluator.losses(self.model)
+        return {name: finite(value, name, f"after step {self.step}") for name, value in losses.items()}
 
     def _batches(self) -> list[tuple[Sequence[int], Sequence[int]]]:
         """The batches of the next epoch: one pass over the forget set, beside endless ones over the retain set."""
@@ -235,7 +235,7 @@ class UnlearningRun:
         return Report(
             step=self.step,
             epoch=self.epoch,
-            training=training,
+            training={**training, **self._learning_rate_columns()} if training else {},
             losses=self._losses,
             train_seconds=self._tally.train_seconds,
             eval_seconds=self._tally.eval_seconds,

@@ -11,7 +11,7 @@ from torch import Tensor
 from trainables.objectives import ForgetBatch, ForgetObjective, HiddenBatch, Reference
 from trainables.objectives.retain import hidden_distance, kl_to_target
 from trainables.objectives.rmu import layer_index
-from trainables.predictions import Predictions, mean_loss, scoring
+from trainables.predictions import Predictions, mean_loss
 from trainables.run.workspace import Workspace
 from trainables.text.hidden import block_output, decoder_blocks, unit_direction
 
@@ -114,17 +114,6 @@ class StepLosses:
     def forget_probe(self, batches: Sequence[Sequence[int]]) -> Callable[[], float]:
         """``L_F`` over several batches of the forget set; see :meth:`_probe`."""
         return self._probe(self._forget, batches)
-
-    def retain_sample(self, batches: Sequence[Sequence[int]]) -> Callable[[], list[float]]:
-        """``L_R`` of every example of some batches, at the model's present weights, in eval mode."""
-
-        def losses() -> list[float]:
-            with scoring(self._model):
-                terms = [self._workspace.predict(self._model, self._workspace.batch(self._retain, b)) for b in batches]
-            means = (item.nll.double().sum(dim=1) / item.supervised.sum(dim=1) for item in terms)
-            return [value for mean in means for value in mean.tolist()]
-
-        return losses
 
     def _probe(self, items: Any, numbers: Sequence[Sequence[int]]) -> Callable[[], float]:
         """The mean cross-entropy over all tokens of some batches, to be called without gradients.

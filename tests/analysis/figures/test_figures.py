@@ -78,7 +78,7 @@ def test_every_figure_is_drawn_with_its_labels_as_png_and_svg(sources: Sources, 
     expected = {
         "learning_rate_sensitivity": ("ngdiff: forget loss", "learning rate, log scale"),
         "auto_lr_ablation": ("forget loss (nats per token)", "ngdiff (2)", "AutoLR"),
-        "auto_lr_log": ("kept: no descent", "eta* of the parabola"),
+        "auto_lr_log": ("no minimum: no descent", "eta* of the parabola"),
         "loss_landscape": ("retain loss, step 1", "fitted parabola", "eta*"),
         "metrics_over_steps": ("retain loss", "step", "nats per token"),
         "gradients_over_steps": ("cosine of the two gradients", "learning rate"),
@@ -225,7 +225,7 @@ def test_updates_that_kept_the_rate_are_marked_by_reason(sources: Sources) -> No
     lines = {line.name: line for line in data.panels[0].lines}
     assert lines["learning rate eta"].ys == (1e-4, 2e-4)
     assert lines["eta* of the parabola"].xs == (1.0,)
-    assert lines["kept: no descent"].xs == (11.0,)
+    assert lines["no minimum: no descent"].xs == (11.0,)
 
 
 def test_gradients_are_left_out_where_nothing_measured_them(

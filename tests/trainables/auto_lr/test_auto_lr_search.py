@@ -122,7 +122,9 @@ def test_a_guess_that_harms_little_is_kept_where_the_step_goes_uphill() -> None:
     assert search(probe(1e-3), probe, settled=False).eta is None
     assert len(seen) == 1
     # At 0.1 the loss doubles, at 0.025 it rises by a quarter; 0.00625 is the first that stays within a tenth.
-    assert search(probe(0.1), probe, settled=False).eta == pytest.approx(0.1 / 16)
+    nearer = search(probe(0.1), probe, settled=False)
+    assert nearer.eta == pytest.approx(0.1 / 16)
+    assert nearer.reason == "no descent", "a rate taken without a minimum says so"
 
 
 def test_it_gives_up_after_a_bounded_number_of_probes() -> None:

@@ -93,7 +93,8 @@ def test_probes_and_scores_are_taken_in_eval_mode_and_steps_in_train_mode(
 
 
 def test_auto_lr_is_due_as_asked_and_counts_what_it_did(workspace: Workspace, make_spec: MakeSpec) -> None:
-    spec = make_spec(method="ngdiff", batch_size=2, epochs=2, auto_lr="on", auto_lr_every=3, auto_lr_start=2)
+    changes = {"auto_lr": "on", "auto_lr_smoothing": "search", "auto_lr_every": 3, "auto_lr_start": 2}
+    spec = make_spec(method="ngdiff", batch_size=2, epochs=2, **changes)
     first, second = finish(UnlearningRun(spec, workspace))  # four steps each: due at 2, 5 and 8
     names = ("auto_lr_updates", "auto_lr_not_finite", "auto_lr_no_descent", "auto_lr_no_curvature")
     assert [sum(report.training[name] for name in names) for report in (first, second)] == [1.0, 3.0]

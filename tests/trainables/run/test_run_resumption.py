@@ -159,7 +159,7 @@ def test_a_trial_does_not_change_what_the_next_one_computes(
 def test_a_huge_rate_ends_the_run_as_diverged(
     workspace: Workspace, make_spec: MakeSpec, method: str, auto_lr: str
 ) -> None:
-    spec = make_spec(method=method, lr=1e30, auto_lr=auto_lr, auto_lr_every=1)
+    spec = make_spec(method=method, lr=1e30, auto_lr=auto_lr, auto_lr_every=1, auto_lr_smoothing="search")
     reports = finish(UnlearningRun(spec, workspace))
     assert len(reports) == 1
     last = reports[-1]
