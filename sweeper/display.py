@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 _ROWS = 12
@@ -24,9 +24,10 @@ class Display:
         self._running: dict[str, dict[str, Any]] = {}
         self._ended: list[dict[str, Any]] = []
         self._progress = Progress(
-            TextColumn("trials"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()
+            *(TextColumn("trials"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()),
+            *(TextColumn("{task.fields[left]}"), TextColumn("{task.fields[front]}")),
         )
-        self._task = self._progress.add_task("trials", total=trials, completed=done)
+        self._task = self._progress.add_task("trials", total=trials, completed=done, left="", front="")
         self._drawn = 0.0
         self._live = Live(self._render(), console=console, auto_refresh=False) if console.is_terminal else None
         if self._live is not None:
@@ -40,6 +41,18 @@ class Display:
         """A trial reports an epoch."""
         if trial_id in self._running:
             self._running[trial_id] |= {name: report.get(name) for name in ("epoch", "forget_loss", "retain_loss")}
+
+    def front(self, epochs: int) -> None:
+        """So many epochs are on the frontier."""
+        self.note(f"{epochs} epochs on the frontier")
+
+    def note(self, text: str) -> None:
+        """What stands at the end of the line of progress."""
+        self._progress.update(self._task, front=text)
+
+    def left(self, words: str) -> None:
+        """An estimate of what is left."""
+        self._progress.update(self._task, left=f"left: {words}")
 
     def ended(self, trial_id: str, row: Mapping[str, Any]) -> None:
         """A trial is over."""

@@ -7,7 +7,8 @@ trial that a scheduler stopped stays PRUNED there, too: its epochs are candidate
 a few epochs gave, which beside the best of whole trials makes slow configurations look bad and greedy ones good. TPE
 takes PRUNED for worse than all that finished; the other samplers leave such a trial out.
 
-One Optuna trial is one trial of the sweep, and its number is the trial's id.
+One Optuna trial is one trial of the sweep, and its number is the trial's id; trials of earlier sweeps, which come first
+and are none of this sweep's, are not counted in.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from typing import TYPE_CHECKING, Any
 from search_spaces.constraint import Constraint
 from search_spaces.durable import cut_torn_line
 from search_spaces.space import Space
-from sweeper.attained import Attained, Row, number
+from search_spaces.values import Value
+from sweeper.attained import Attained, Result, Row, number
 from sweeper.samplers import SAMPLERS, Search
 from trainables.run.reports import Status
 
@@ -33,6 +35,25 @@ if TYPE_CHECKING:
     from analysis.tables.trade_off import Objective
 
 STUDY_NAME = "sweep"
+_POINT = "point"
+"""The user attribute of a trial that is no point of the space."""
+
+
+_POINTS, _PRIOR = "points", "prior"
+"""User attributes: of a study that has begun, what is tried first; of a trial of another sweep, where it is from."""
+
+
+_FIRST_GENERATION = {f"{name}:generation": 0 for name in ("NSGAIISampler", "NSGAIIISampler")}
+"""How Optuna's genetic samplers know a trial as a possible parent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """A trial of an earlier sweep on the same problem: what was run there, what it gave, and where."""
+
+    config: Mapping[str, Value]
+    result: Result
+    origin: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +78,9 @@ def open_journal(out: Path) -> optuna.storages.BaseStorage:
 class SweepStudy:
     """Ask and tell, for ``trials`` trials in all, also over interruptions.
 
-    With several seeds every configuration the sampler proposes is run once per seed, one Optuna trial each.
-    ``baseline`` has the values of the No-unlearn model, which relative ``constraints`` need.
+    With several seeds every configuration the sampler proposes is run once per seed, one Optuna trial each. A grid may
+    have an ``extension``: further points, which need not be of the space. ``baseline`` has the values of the No-unlearn
+    model, which relative ``constraints`` need.
     """
 
     def __init__(
@@ -71,6 +93,7 @@ class SweepStudy:
         trials: int,
         seeds: Sequence[int],
         seed: int,
+        extension: Sequence[Mapping[str, Any]] = (),
         constraints: Sequence[Constraint] = (),
         baseline: Mapping[str, float] | None = None,
     ) -> None:
@@ -91,14 +114,47 @@ class SweepStudy:
             load_if_exists=True,
         )
         if sampler == "grid":
-            self._enqueue_grid()
+            self._enqueue_grid(extension)
         self._study.sampler = SAMPLERS[sampler](Search(space=space, trials=trials, seed=seed, asked=self.asked))
         self._again: deque[Proposal] = deque()
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether what :meth:`begin` brings in is there, or would come too late."""
+        return _POINTS in self._study.user_attrs or self.asked > 0
+
+    def begin(self, *, points: Sequence[Mapping[str, Value]] = (), priors: Sequence[Prior] = ()) -> None:
+        """Before the first trial: what is known from earlier sweeps, and Optuna parameters that are tried first.
+
+        May be called again after a kill, with the same.
+        """
+        from optuna.trial import create_trial
+
+        distributions = self._space.distributions()
+        for prior in priors[len(self._study.get_trials(deepcopy=False)) :]:
+            params = self._space.params_of(prior.config)
+            constraints = dict(zip(map(str, self._constraints), prior.result.violations, strict=True))
+            self._study.add_trial(
+                create_trial(
+                    params=params,
+                    distributions={name: distributions[name] for name in params},
+                    values=prior.result.values,
+                    constraints=constraints or None,
+                    user_attrs={_PRIOR: prior.origin},
+                    system_attrs=dict(_FIRST_GENERATION),  # Optuna writes into it
+                )
+            )
+        self._study.set_user_attr(_POINTS, [dict(point) for point in points])
 
     @property
     def asked(self) -> int:
         """How many trials have been proposed so far, whatever became of them."""
         return len(self._asked_trials())
+
+    @property
+    def unfinished(self) -> int:
+        """How many trials that had begun before are still to be proposed again."""
+        return len(self._again)
 
     def take_up(self, rows: Mapping[str, Row], candidates: Mapping[str, Sequence[Row]] | None = None) -> list[Proposal]:
         """Bring the study in line with the rows of trials.csv, the truth after a crash, in the order they ended.
@@ -109,11 +165,11 @@ class SweepStudy:
         import optuna
 
         asked = self._asked_trials()
-        own = {format_id(trial.number) for trial in asked} & rows.keys()
+        own = {self._id(trial.number) for trial in asked} & rows.keys()
         for trial_id in sorted(own, key=lambda name: (number(rows[name].get("ended_at") or 0.0), name)):
             self.tell(trial_id, rows[trial_id], (candidates or {}).get(trial_id, ()))
         for trial in asked:
-            trial_id = format_id(trial.number)
+            trial_id = self._id(trial.number)
             if trial_id in own:
                 continue
             if "config" in trial.user_attrs:
@@ -129,7 +185,7 @@ class SweepStudy:
             return self._again.popleft()
         if self.asked >= self._trials:
             return None
-        self._enqueue_repetition()
+        self._enqueue_next()
         return self._record(self._study.ask())
 
     def tell(self, trial_id: str, row: Row, candidates: Sequence[Row] = ()) -> None:
@@ -145,7 +201,7 @@ class SweepStudy:
             return
         self._told.add(trial_id)
         result = self.attained.add(row, candidates)
-        trial = self._study.get_trials(deepcopy=False)[int(trial_id)]
+        trial = self._own_trials()[int(trial_id)]
         if trial.state.is_finished():
             return
         if row.get("status") == Status.FINISHED and result is not None:
@@ -157,33 +213,53 @@ class SweepStudy:
         self._study.tell(trial.number, **told)
 
     def _record(self, trial: optuna.trial.Trial) -> Proposal:
-        config = self._space.suggest(trial)
+        point = trial.user_attrs.get(_POINT)
+        config = dict(point) if point is not None else self._space.suggest(trial)
         config["seed"] = trial.user_attrs.get("seed", self._seeds[0])
         trial.set_user_attr("config", config)
-        return Proposal(format_id(trial.number), config)
+        return Proposal(self._id(trial.number), config)
 
-    def _enqueue_repetition(self) -> None:
-        """With k seeds, trials come in groups of k: the sampler chooses the first, the others repeat its configuration.
+    def _enqueue_next(self) -> None:
+        """With k seeds, trials come in groups of k: the points to try first, then the sampler, choose the first of a
+        group, the others repeat its configuration.
 
-        Which trial repeats what follows from the numbers alone, so a kill between two writes leaves nothing to mend.
+        Which trial is which follows from the numbers alone, so a kill between two writes leaves nothing to mend.
         """
-        trials = self._study.get_trials(deepcopy=False)
-        repetition = self.asked % len(self._seeds)
-        if repetition == 0 or len(trials) > self.asked:
+        trials = self._own_trials()
+        group, repetition = divmod(self.asked, len(self._seeds))
+        if len(trials) > self.asked:
             return
-        leader = trials[self.asked - repetition].user_attrs["config"]
-        self._study.enqueue_trial(self._space.params_of(leader), user_attrs={"seed": self._seeds[repetition]})
+        if repetition:
+            leader = trials[self.asked - repetition].user_attrs["config"]
+            self._study.enqueue_trial(self._space.params_of(leader), user_attrs={"seed": self._seeds[repetition]})
+        elif group < len(points := self._study.user_attrs.get(_POINTS, ())):
+            self._study.enqueue_trial(points[group])
 
-    def _enqueue_grid(self) -> None:
-        points = [(point, seed) for point in self._space.grid() for seed in self._seeds]
+    def _enqueue_grid(self, extension: Sequence[Mapping[str, Any]]) -> None:
+        """Optuna cannot be asked for a point that the space has not: such a one travels beside the parameters."""
+        own: list[tuple[dict[str, Any], dict[str, Any]]]
+        own = [(dict(self._space.params_of(point)), {}) for point in self._space.grid()]
+        points = [*own, *(({}, {_POINT: dict(point)}) for point in extension)]
+        each = [(params, attrs | {"seed": seed}) for params, attrs in points for seed in self._seeds]
         # Some may be there already: the enqueuing itself can have been interrupted.
-        for point, seed in points[len(self._study.trials) :]:
-            self._study.enqueue_trial(self._space.params_of(point), user_attrs={"seed": seed})
+        for params, attrs in each[len(self._own_trials()) :]:
+            self._study.enqueue_trial(params, user_attrs=attrs)
+
+    def _own_trials(self) -> list[optuna.trial.FrozenTrial]:
+        return [trial for trial in self._study.get_trials(deepcopy=False) if _PRIOR not in trial.user_attrs]
 
     def _asked_trials(self) -> list[optuna.trial.FrozenTrial]:
         from optuna.trial import TrialState
 
-        return [trial for trial in self._study.get_trials(deepcopy=False) if trial.state != TrialState.WAITING]
+        return [trial for trial in self._own_trials() if trial.state != TrialState.WAITING]
+
+    def _id(self, number: int) -> str:
+        return format_id(number - self._earlier())
+
+    def _earlier(self) -> int:
+        """How many trials of earlier sweeps are in the study; they come first."""
+        trials = self._study.get_trials(deepcopy=False)
+        return next((index for index, trial in enumerate(trials) if _PRIOR not in trial.user_attrs), len(trials))
 
 
 def format_id(number: int) -> str:

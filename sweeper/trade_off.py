@@ -69,6 +69,11 @@ def parse_objectives(text: str) -> tuple[Objective, ...]:
     return tuple(found)
 
 
+def objective_set(text: str) -> frozenset[str]:
+    """The objectives of a text as :func:`parse_objectives` reads it, by which two sweeps are compared: in any order."""
+    return frozenset(part.strip() for part in text.split(","))
+
+
 def axes(objectives: Sequence[Objective], random_guess: float, *, unit: str = "token") -> tuple[Axis, ...]:
     """The objectives with their bounds, as the analysis has them, once the target is known."""
     from analysis.tables.trade_off import Objective as Axis

@@ -21,7 +21,7 @@ MakeRow = Callable[..., dict[str, object]]
 
 def _answer(out: Path) -> Answer:
     table, sweep = TrialTable.read(out), SweepFile.read(out)
-    return answer(table, sweep, frontier(table, sweep.objectives))
+    return answer(table, sweep, frontier(table.models, sweep.objectives))
 
 
 def test_the_answer_names_the_trial_its_settings_and_its_checkpoint(make_sweep: MakeSweep, trial: MakeRow) -> None:
@@ -60,7 +60,7 @@ def test_verbatim_memorisation_must_fall_below_a_tenth(
     assert line.met is met
 
 
-def test_where_the_knee_misses_a_threshold_the_answer_names_a_trial_that_meets_them_all(
+def test_where_the_knee_misses_a_threshold_a_trial_that_meets_them_all_is_taken(
     make_sweep: MakeSweep, trial: MakeRow
 ) -> None:
     baseline = {"verbmem": 0.9, "utility": 0.8, "truth_ratio": 0.5}
@@ -68,12 +68,11 @@ def test_where_the_knee_misses_a_threshold_the_answer_names_a_trial_that_meets_t
     knee = trial("0", 8.0, 1.0, **good | {"utility": 0.1})
     rows = [knee, trial("1", 4.0, 0.5, **good), trial("2", 5.0, 0.7, **good), trial("3", 1.0, 0.1)]
     found = _answer(make_sweep(rows, baseline=baseline))
-    assert found.trial_id == "0"
-    assert any("trial 2, also on the frontier, meets them all" in sentence for sentence in found.sentences)
+    assert (found.trial_id, found.recommended) == ("2", True)
+    assert any("trial 0 is nearest to the ideal corner" in sentence for sentence in found.sentences)
     alone = _answer(make_sweep([knee], baseline=baseline, name="alone"))
-    assert any("no trial on the frontier is known to meet them all" in sentence for sentence in alone.sentences)
-    meeting = _answer(make_sweep([trial("0", 8.0, 1.0, **good)], baseline=baseline, name="meeting"))
-    assert not any("threshold" in sentence for sentence in meeting.sentences)
+    assert alone.headline.startswith("Everything was lost: utility is 0.1 in the only trial, wanted at least 70%")
+    assert (alone.trial_id, alone.recommended) == ("0", False)
 
 
 def test_an_answer_that_gained_nothing_says_so(make_sweep: MakeSweep, trial: MakeRow) -> None:
