@@ -25,7 +25,7 @@ class Arm:
     candidates: str = "all"
     stopping: Mode = "stop"
     grace: int = 1
-    reduction: int = 3
+    reduction: int = 2
     trials: int = 16
     epoch_budget: int | None = None
     workers: int = 1
