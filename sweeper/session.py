@@ -79,19 +79,25 @@ class SweepSession:
         if (ready := self._ready) is not None:
             self._ready = None
             return ready
-        scheduler = self.scheduler
-        if scheduler and self._waiting and (promoted := scheduler.next_promotion([*self._waiting])) is not None:
-            return self._waiting.pop(promoted)
+        if (promoted := self._promoted()) is not None:
+            return promoted
         while not self.is_over and (proposal := self.study.ask()) is not None:
             spec = self.make_spec(proposal.config)
             self._specs[proposal.trial_id] = spec
             if (known := self.known.get(spec.spec_hash)) is not None:
                 self._take_over(proposal.trial_id, known)
-            elif scheduler is None or scheduler.ended_at(proposal.trial_id) is None:
+            elif not self.is_ended_early(proposal.trial_id):
                 return proposal, spec
             else:
                 self._waiting[proposal.trial_id] = proposal, spec
-        return None
+        return self._promoted()
+
+    def _promoted(self) -> tuple[Proposal, TrialSpec] | None:
+        """One of those kept back that may go on by now."""
+        if self.scheduler is None or not self._waiting or self.is_over:
+            return None
+        promoted = self.scheduler.next_promotion([*self._waiting])
+        return None if promoted is None else self._waiting.pop(promoted)
 
     def has_next(self) -> bool:
         """Whether there is a trial to run; those that are taken over before it are done when this returns."""

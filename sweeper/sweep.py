@@ -169,9 +169,11 @@ def _run(settings: SweepSettings, out: Path, sweep_id: str, targets: Mapping[int
         if left > 0 and session.has_next():
             folders = {trial_id: folder for trial_id, (folder, _) in restore.items()}
             _tune(settings, out, targets, session, left=left, restore=folders, console=console)
-        elif settings.goals and unmeasured(out, most=settings.front_metrics):
-            with _joined(settings, (out.resolve(), Path(target.path))):
-                measure_front(session, settings, target)
+        else:
+            session.stop_waiting()
+            if settings.goals and unmeasured(out, most=settings.front_metrics):
+                with _joined(settings, (out.resolve(), Path(target.path))):
+                    measure_front(session, settings, target)
     except KeyboardInterrupt:
         pass  # what is finished gets its report below, which ends in Interrupted
     except BaseException:

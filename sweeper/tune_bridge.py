@@ -39,7 +39,13 @@ def what_runs_when(
     """
     gate = None
     if session.scheduler is not None:
-        gate = TuneScheduler(session.scheduler, columns, at_once=at_once, deadline=deadline, on_pause=session.paused)
+        gate = TuneScheduler(
+            session.scheduler,
+            columns,
+            at_once=at_once,
+            is_over=lambda: session.is_over or (deadline is not None and time.monotonic() > deadline),
+            on_pause=session.paused,
+        )
     searcher = SessionSearcher(
         session, restore_folders=restore_folders, deadline=deadline, gate=gate if pausing else None
     )

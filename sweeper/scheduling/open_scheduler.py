@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from sweeper.scheduling.rungs import MODES
 from sweeper.scheduling.schedulers import NONE, SCHEDULERS, Scheduler, axes, compared, rebuilt
 from sweeper.settings import SweepSettings
+from sweeper.trade_off import axes as bounded
 from trainables.modality import dataset_modality
 from trainables.target.target import Target
 
@@ -16,12 +17,10 @@ def open_scheduler(settings: SweepSettings, target: Target, history: Iterable[Ma
     """The scheduler, told the rows of history.csv; None where every trial runs to its end."""
     if settings.scheduler == NONE:
         return None
-    from analysis.tables.trade_off import Objective
-
     guess, unit = math.log(target.vocabulary_size), dataset_modality(settings.base.dataset).unit
     objectives = compared(settings.parsed_objectives, metrics_every=settings.base.metrics_every)
     scheduler = SCHEDULERS[settings.scheduler](
-        axes(Objective.from_dict(item.to_dict(guess, unit=unit)) for item in objectives),
+        axes(bounded(objectives, guess, unit=unit)),
         epochs=settings.base.epochs,
         grace=settings.grace,
         reduction=settings.reduction,

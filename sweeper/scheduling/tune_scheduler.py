@@ -6,7 +6,6 @@ Tune keeps no state of it: a resumed sweep tells a new one what history.csv says
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -25,7 +24,7 @@ class TuneScheduler(TrialScheduler):
         scheduler: who decides.
         columns: the columns of a report that it compares.
         at_once: at most this many trials run at the same time; paused ones do not count.
-        deadline: the time of ``time.monotonic`` after which no paused trial goes on.
+        is_over: whether the sweep's time or epochs are spent, so that no paused trial goes on.
         on_pause: hears which trial is being paused.
     """
 
@@ -35,14 +34,14 @@ class TuneScheduler(TrialScheduler):
         columns: Sequence[str],
         *,
         at_once: int,
-        deadline: float | None = None,
+        is_over: Callable[[], bool] = lambda: False,
         on_pause: Callable[[str], None] = lambda trial_id: None,
     ) -> None:
         super().__init__()
         self._scheduler = scheduler
         self._columns = tuple(columns)
         self._at_once = at_once
-        self._deadline = deadline
+        self._is_over = is_over
         self._on_pause = on_pause
         self._trials: dict[str, Any] = {}
         self._promoted: Any = None
@@ -99,8 +98,7 @@ class TuneScheduler(TrialScheduler):
 
     def _promote(self) -> None:
         """Let a paused trial go on, where one may and a worker is free."""
-        over = self._deadline is not None and time.monotonic() > self._deadline
-        if self._promoted is not None or over or self.running >= self._at_once:
+        if self._promoted is not None or self.running >= self._at_once or self._is_over():
             return
         paused = self._paused()
         if (trial_id := self._scheduler.next_promotion([*paused])) is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,9 +12,7 @@ from ray.tune.schedulers import TrialScheduler
 from ray.tune.search import Searcher
 from rich.console import Console
 
-from analysis.tables.trade_off import Objective
 from search_spaces.builtin import default_space
-from sweeper import trade_off
 from sweeper.display import Display
 from sweeper.ledger import Ledger
 from sweeper.scheduling.rungs import Mode, SuccessiveHalving
@@ -24,6 +21,7 @@ from sweeper.scheduling.tune_scheduler import TuneScheduler
 from sweeper.search import SweepStudy, open_journal
 from sweeper.session import SweepSession
 from sweeper.settings import SweepSettings
+from sweeper.trade_off import axes as bounds
 from sweeper.trade_off import parse_objectives
 from sweeper.tune_bridge import SessionCallback, SessionSearcher, what_runs_when
 from trainables.spec import TrialSpec
@@ -131,8 +129,8 @@ def test_who_still_waits_when_no_trial_will_come_ends() -> None:
     assert tune.stopped == tune.trials[1:]
 
 
-def test_after_the_deadline_nobody_is_promoted() -> None:
-    tune = controller(deadline=time.monotonic() - 1)
+def test_when_time_or_epochs_are_spent_nobody_is_promoted() -> None:
+    tune = controller(is_over=lambda: True)
     for number, forget in enumerate((6.0, 5.0, 4.0, 3.0)):
         tune.report(tune.add(str(number)), 1.0, forget)
         tune.trials[0].status = "TERMINATED"
@@ -157,7 +155,7 @@ def open_session(out: Path, mode: Mode) -> SweepSession:
     study = SweepStudy(
         open_journal(out),
         space=SETTINGS.space,
-        objectives=trade_off.axes(SETTINGS.parsed_objectives, 8.0),
+        objectives=bounds(SETTINGS.parsed_objectives, 7.6),
         sampler="random",
         trials=SETTINGS.trials,
         seeds=(0,),
@@ -210,6 +208,23 @@ def test_after_a_kill_a_waiting_trial_is_kept_back_until_its_rank_allows_it(tmp_
         assert float(rows["00001"]["forget_loss_capped"]) == 4.0
 
 
+def test_after_a_kill_the_last_trials_may_all_be_waiting_ones(tmp_path: Path) -> None:
+    """One goes on as the sweep begins again; when it is over, nobody is left to run."""
+    session = open_session(tmp_path, "pause")
+    assert [train(session, forget) for forget in (5.0, 4.0, 3.0, 2.0)] == ["continue", *["pause"] * 3]
+    session.ended("00000", {"status": "finished", "forget_loss_capped": 5.0, "retain_loss": 0.1})
+
+    session = open_session(tmp_path, "pause")
+    assert session.has_next()
+    following = session.next_trial()
+    assert following is not None
+    assert following[0].trial_id == "00001"
+    session.ended("00001", {"status": "finished", "forget_loss_capped": 4.0, "retain_loss": 0.1})
+    assert not session.has_next()
+    session.stop_waiting()
+    assert sorted(row["trial_id"] for row in session.ledger.trials.read()) == ["00000", "00001", "00002", "00003"]
+
+
 def test_a_promoted_trial_stays_promoted_after_a_kill(tmp_path: Path) -> None:
     """Its epochs beyond the rung say that it went on."""
     session = open_session(tmp_path, "pause")
@@ -258,17 +273,13 @@ def test_tunes_own_limits_hold_unless_trials_wait(tmp_path: Path, monkeypatch: p
 # What is compared ----------------------------------------------------------------------------------------------------
 
 
-def bounded(objectives: str) -> list[Objective]:
-    return [Objective.from_dict(item.to_dict(7.6)) for item in parse_objectives(objectives)]
-
-
 def test_a_retain_loss_is_compared_in_the_logarithm_and_a_forget_loss_as_it_is() -> None:
-    forget, retain = axes(bounded("forget_loss:max,retain_loss:min"))
+    forget, retain = axes(bounds(parse_objectives("forget_loss:max,retain_loss:min"), 7.6))
     assert [forget.cost(value) for value in (7.6, 3.8, 0.0)] == [0.0, 0.5, 1.0]
     assert (retain.cost(0.0), retain.cost(7.6)) == (0.0, pytest.approx(1.0))
     assert retain.cost(0.3) - retain.cost(0.03) > 5 * (retain.cost(3.3) - retain.cost(3.03))
     assert math.isnan(retain.cost(None))
-    verbmem, utility = axes(bounded("verbmem:min,utility:max"))
+    verbmem, utility = axes(bounds(parse_objectives("verbmem:min,utility:max"), 7.6))
     assert (verbmem.cost(0.3), utility.cost(0.3)) == (pytest.approx(0.3), pytest.approx(0.7))
 
 
