@@ -131,6 +131,7 @@ def test_the_page_names_the_epoch_to_take_and_every_epoch_of_the_frontier(make_e
     assert answer["headline"].startswith("Take trial 00001 after epoch 1: ")
     assert (answer["trial_id"], answer["epoch"], answer["checkpoint"]) == ("00001", 1, "checkpoints/00001-epoch-1")
     assert page.count('<th scope="col" class="n">epoch</th>') == 1
+    assert "Of 2 of these 5 more than the losses was measured" in page
     for place in ("checkpoints/00000-epoch-2", "checkpoints/00002-epoch-1"):
         assert f"<code>{place}</code>" in page
 
