@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 _ROWS = 12
@@ -24,10 +24,10 @@ class Display:
         self._running: dict[str, dict[str, Any]] = {}
         self._ended: list[dict[str, Any]] = []
         self._progress = Progress(
-            *(TextColumn("trials"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()),
-            TextColumn("{task.fields[front]}"),
+            *(TextColumn("trials"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()),
+            *(TextColumn("{task.fields[left]}"), TextColumn("{task.fields[front]}")),
         )
-        self._task = self._progress.add_task("trials", total=trials, completed=done, front="")
+        self._task = self._progress.add_task("trials", total=trials, completed=done, left="", front="")
         self._drawn = 0.0
         self._live = Live(self._render(), console=console, auto_refresh=False) if console.is_terminal else None
         if self._live is not None:
@@ -49,6 +49,10 @@ class Display:
     def note(self, text: str) -> None:
         """What stands at the end of the line of progress."""
         self._progress.update(self._task, front=text)
+
+    def left(self, words: str) -> None:
+        """An estimate of what is left."""
+        self._progress.update(self._task, left=f"left: {words}")
 
     def ended(self, trial_id: str, row: Mapping[str, Any]) -> None:
         """A trial is over."""

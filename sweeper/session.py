@@ -14,11 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sweeper.attained import number
 from sweeper.candidates import FrontKeeper
 from sweeper.columns import OUTCOME_METRICS
 from sweeper.display import Display
+from sweeper.earlier import Known
+from sweeper.estimate import Pace
 from sweeper.ledger import Ledger, Row
 from sweeper.search import Proposal, SweepStudy
+from sweeper.stopping import End, Stopping
 from sweeper.tracking import Tracker
 from trainables.run.reports import Status
 from trainables.spec import TrialSpec
@@ -30,7 +34,9 @@ logger = logging.getLogger(__name__)
 class SweepSession:
     """The driver's side of a sweep. Ray pickles what it is given; a session pickles to nothing.
 
-    ``front`` keeps the checkpoints of the epochs on the front; None where only a trial's last epoch counts.
+    ``front`` keeps the checkpoints of the epochs on the front; None where only a trial's last epoch counts. ``known``
+    are trials of earlier sweeps by content hash: they are taken over, not run. ``pace`` estimates what is left.
+    ``end`` is what ended the sweep though trials are left.
     """
 
     ledger: Ledger
@@ -40,6 +46,11 @@ class SweepSession:
     display: Display
     make_spec: Callable[..., TrialSpec]
     front: FrontKeeper | None = None
+    stopping: Stopping = field(default_factory=Stopping)
+    known: Mapping[str, Known] = field(default_factory=dict)
+    pace: Pace | None = None
+    end: End | None = field(default=None, init=False)
+    _ready: tuple[Proposal, TrialSpec] | None = field(default=None, init=False)
     _specs: dict[str, TrialSpec] = field(default_factory=dict, init=False)
     _last_step: dict[str, int] = field(default_factory=dict, init=False)
     _last_report: dict[str, Mapping[str, Any]] = field(default_factory=dict, init=False)
@@ -56,13 +67,32 @@ class SweepSession:
         return (object, ())
 
     def next_trial(self) -> tuple[Proposal, TrialSpec] | None:
-        """The next trial to run and its spec, or None when there are no more."""
-        proposal = self.study.ask()
-        if proposal is None:
-            return None
-        spec = self.make_spec(proposal.config)
-        self._specs[proposal.trial_id] = spec
-        return proposal, spec
+        """The next trial to run and its spec, or None when there are no more or the sweep is to end.
+
+        A trial that had begun goes on whatever the budget; one that an earlier sweep has run is taken over at once.
+        """
+        if (ready := self._ready) is not None:
+            self._ready = None
+            return ready
+        while not self.is_over and (proposal := self.study.ask()) is not None:
+            spec = self.make_spec(proposal.config)
+            self._specs[proposal.trial_id] = spec
+            if (known := self.known.get(spec.spec_hash)) is None:
+                return proposal, spec
+            self._take_over(proposal.trial_id, known)
+        return None
+
+    def has_next(self) -> bool:
+        """Whether there is a trial to run; those that are taken over before it are done when this returns."""
+        self._ready = self.next_trial()
+        return self._ready is not None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no new trial is to start; ``end`` then says why."""
+        if not self.study.unfinished:
+            self.end = self.stopping.end(self.study.attained.trace)
+        return self.end is not None
 
     def started(self, trial_id: str) -> None:
         """A worker has taken the trial."""
@@ -76,6 +106,7 @@ class SweepSession:
         step = int(report["step"])
         if step > self._last_step.get(trial_id, -1):
             self._last_step[trial_id], self._last_report[trial_id] = step, report
+            self.stopping.reported(trial_id, number(report.get("epoch")))
             checkpoint = ""
             if self.front is not None and report.get("evaluated", True):
                 checkpoint = self.front.checkpoint(trial_id, report["epoch"])
@@ -98,6 +129,9 @@ class SweepSession:
             self.study.tell(trial_id, row, candidates=self._epochs.pop(trial_id, ()))
         finally:
             # A study that cannot be told now, its disk full, is put right from the row when the sweep is resumed.
+            if self.pace is not None:
+                self.pace.ended(row)
+                self.display.left(self.pace.estimate().words())
             self.display.ended(trial_id, row)
             remove_run_states(self.storage, trial_id)
 
@@ -111,6 +145,15 @@ class SweepSession:
         values = {name: report[name] for name in told if name in report}
         passed = {"steps": report.get("step"), "epochs_done": report.get("epoch")}
         self.ended(trial_id, {**values, **passed, "status": str(Status.STOPPED), "checkpoint": None, "error": None})
+
+    def _take_over(self, trial_id: str, known: Known) -> None:
+        """Make a trial of an earlier sweep, with its history and its models, one of this sweep under its new id."""
+        known.bring(self.ledger.out, trial_id)
+        self.started(trial_id)
+        for report in known.reports():
+            self.reported(trial_id, report)
+        self.stopping.forget(trial_id)  # its epochs were trained elsewhere
+        self.ended(trial_id, known.outcome(trial_id))
 
     def put_in_order(self) -> None:
         """Sort the tables, and leave of the epochs' checkpoints those on the front; when no worker is left.

@@ -192,12 +192,13 @@ ADDITIONS = {
     ),
     "sampler": Addition(
         {
-            "sweeper/search.py": (
+            "sweeper/samplers.py": (
                 '    "nsga2": _nsga2,',
-                '    "toy": lambda seed, trials: __import__("optuna").samplers.QMCSampler(seed=seed),\n',
+                '    "toy": lambda search: __import__("optuna").samplers.QMCSampler(seed=search.seed),\n',
             )
         },
-        "from sweeper.search import SAMPLERS; print(SAMPLERS['toy'](0, 8))",
+        "from search_spaces.space import Space; from sweeper.samplers import SAMPLERS, Search;"
+        "print(SAMPLERS['toy'](Search(space=Space(), trials=8)))",
         "QMCSampler",
     ),
 }

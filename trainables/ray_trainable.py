@@ -14,6 +14,7 @@ import time
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ray import tune
@@ -53,16 +54,25 @@ class UnlearningTrainable(tune.Trainable):
     _restore_from: str | None
 
     def setup(
-        self, config: dict[str, Any], *, target: Target, out: str, cpus: float, gpus: float, goals: Goals = ()
+        self,
+        config: dict[str, Any],
+        *,
+        target: Target,
+        out: str,
+        cpus: float,
+        gpus: float,
+        goals: Goals = (),
+        targets: Mapping[str, Target] = MappingProxyType({}),
     ) -> None:
         """Called once per worker; everything costly waits for the first :meth:`step`.
 
+        A trial whose ``target_key`` is among ``targets`` starts from that one, any other from ``target``.
         With ``goals``, the objectives of the sweep, the model after each epoch that may be on its front is kept.
         """
         import torch
 
         torch.set_num_threads(max(1, int(cpus)))
-        self._target = target
+        self._first, self._targets = target, targets
         self._out = Path(out)
         self._goals = goals
         self._device = _device(gpus)
@@ -111,6 +121,7 @@ class UnlearningTrainable(tune.Trainable):
 
     def _accept(self, config: Mapping[str, Any]) -> None:
         self._spec = TrialSpec.from_dict(config["spec"])
+        self._target = self._targets.get(self._spec.target_key, self._first)
         self._id = str(config["trial_id"])
         self._restore_from = config.get("restore_from")
         self._run = None

@@ -82,6 +82,7 @@ class LrGrid:
         setting_columns: what a :data:`Setting` holds, in order.
         notes: what was left out, in sentences.
         boxes: the names of the other boxes in which the units are looked at.
+        seeds_vary: what the seeds vary, ``order``, ``target`` or ``data``: all else a verdict is conditional on.
     """
 
     units: tuple[Unit, ...]
@@ -89,6 +90,7 @@ class LrGrid:
     columns: Columns
     notes: tuple[str, ...]
     boxes: tuple[str, ...] = ()
+    seeds_vary: str = "order"
 
     @property
     def cases(self) -> tuple[Case, ...]:
@@ -108,16 +110,16 @@ class LrGrid:
         return {lr: dict(sorted(found[lr].items())) for lr in sorted(found)}
 
 
-def lr_grid(parts: Sequence[tuple[TrialTable, Sequence[Objective]]]) -> LrGrid:
+def lr_grid(parts: Sequence[tuple[TrialTable, Sequence[Objective]]], *, seeds_vary: str = "order") -> LrGrid:
     """The units in the tables of one or several sweeps, each with its own objectives (and thus bounds).
 
     Of two trials of the same unit and setting the first counts. Trials on other data, or trained otherwise, are cases
-    of their own: nothing is pooled over different problems.
+    of their own: nothing is pooled over different problems, unless they are what ``seeds_vary``.
 
     Raises:
         AnalysisError: sweeps with different objectives, or a table without a column of them.
     """
-    placed = placed_trials(parts, by_problem=True)
+    placed = placed_trials(parts, by_problem=True, seeds_vary=seeds_vary)
     notes = list(placed.notes)
     fronts: dict[tuple[Case, str, float, int], dict[Setting, PlacedTrial]] = {}
     apart = 0
@@ -139,4 +141,4 @@ def lr_grid(parts: Sequence[tuple[TrialTable, Sequence[Objective]]]) -> LrGrid:
     if incomplete:
         notes.append(f"{counted(incomplete, 'front')} of {len(units)} lack a trial and do not count")
     boxes = tuple(dict.fromkeys(name for item in placed.trials for name in item.further))
-    return LrGrid(tuple(units), placed.setting_columns, placed.columns, tuple(notes), boxes)
+    return LrGrid(tuple(units), placed.setting_columns, placed.columns, tuple(notes), boxes, seeds_vary)

@@ -87,8 +87,10 @@ def study_of(parts: Sequence[Sources]) -> LrStudy:
     Raises:
         AnalysisError: their objectives differ.
     """
+    varied = {file.seeds_vary for part in parts for file in part.sweeps} or {"order"}
     grid = lr_grid(
-        [(with_step_passes(with_probes(with_ruin(part), part.auto_lr)), part.sweep.objectives) for part in parts]
+        [(with_step_passes(with_probes(with_ruin(part), part.auto_lr)), part.sweep.objectives) for part in parts],
+        seeds_vary=varied.pop() if len(varied) == 1 else "",
     )
     primary, said = shared_primary([str(file.settings.get("primary") or "") for part in parts for file in part.sweeps])
     notes = [*(note for part in parts for note in part.table.notes), *grid.notes, *said]

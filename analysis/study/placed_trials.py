@@ -100,11 +100,14 @@ class PlacedTrials:
     notes: tuple[str, ...]
 
 
-def placed_trials(parts: Sequence[tuple[TrialTable, Sequence[Objective]]], *, by_problem: bool = False) -> PlacedTrials:
+def placed_trials(
+    parts: Sequence[tuple[TrialTable, Sequence[Objective]]], *, by_problem: bool = False, seeds_vary: str = "order"
+) -> PlacedTrials:
     """The trials of one or several sweeps, each with its own objectives (and thus bounds).
 
     Of two trials in the same place the first counts; a trial without a seed is a run of its own. ``by_problem``: other
-    data or other training (target, split, epochs, batch size, optimizer, ...) make another case, not another setting.
+    data or other training (target, split, epochs, batch size, optimizer, ...) make another case, not another setting;
+    only not another target or other data where that is what ``seeds_vary``.
 
     Raises:
         AnalysisError: sweeps with different objectives, or a table without a column of them.
@@ -113,7 +116,7 @@ def placed_trials(parts: Sequence[tuple[TrialTable, Sequence[Objective]]], *, by
     if len(names) > 1:
         raise AnalysisError("the sweeps have different objectives: their hypervolumes do not compare")
     merged = TrialTable.merge([table for table, _ in parts])
-    problems = _Problems(merged) if by_problem else None
+    problems = _Problems(merged, seeds_vary) if by_problem else None
     varying = tuple(name for name in merged.varying if _makes_a_setting(merged, name, by_problem=by_problem))
     of_variant = _numbers_of_variants(merged)
     found: dict[tuple[object, ...], PlacedTrial] = {}
@@ -150,8 +153,9 @@ class _Problems:
     ``target_key`` names a target by a hash: it is left out where the other columns tell the problems apart as well.
     """
 
-    def __init__(self, table: TrialTable) -> None:
+    def __init__(self, table: TrialTable, seeds_vary: str) -> None:
         asked = [name for name in table.varying if name not in _STRUCTURE and _of_a_problem(table, name)]
+        asked = [name for name in asked if name not in _by_seed(table, seeds_vary)]
         self._differ: dict[tuple[str, str], list[str]] = {}
         own = table.own.trials
         for place in dict.fromkeys(zip(own["model"], own["dataset"], strict=True)):
@@ -176,6 +180,15 @@ class _Problems:
             for place, names in self._differ.items()
             if names
         )
+
+
+def _by_seed(table: TrialTable, seeds_vary: str) -> tuple[str, ...]:
+    """The columns that the seeds vary, of one problem: nothing where a seed has several targets after all."""
+    own = table.own.trials
+    names = {"target": ("target_key", "target_seed"), "data": ("target_key", "data_seed")}.get(seeds_vary, ())
+    places = own.groupby(["model", "dataset", "seed"], dropna=False)
+    alone = all((places[name].nunique(dropna=False) <= 1).all() for name in names if name in own)
+    return names if alone else ()
 
 
 def _of_a_problem(table: TrialTable, name: str) -> bool:

@@ -111,6 +111,7 @@ class Verdict:
         left_out: seeds on which one side has no whole front.
         ruin: of AutoLR.
         charge: AutoLR's cost in runs; ``charge_measured`` says whether from training times or from its probes.
+        seeds_vary: what the seeds vary, ``order``, ``target`` or ``data``, or "" where studies differ in it.
         updates: how often a run of AutoLR set its rate, the median; None where the table does not say.
     """
 
@@ -127,6 +128,7 @@ class Verdict:
     opponents: tuple[Opponent, ...]
     curve: TuningCurve
     updates: float | None = None
+    seeds_vary: str = "order"
 
     @property
     def same_seeds(self) -> bool:
@@ -211,6 +213,7 @@ def _verdict(grid: LrGrid, case: Case, variant: str) -> Verdict | None:
     return Verdict(
         *(case, variant, tuple(auto), rates, tuning, fresh, left_out, ruined, charge, was_measured, opponents, curve),
         updates=median_updates(auto),
+        seeds_vary=grid.seeds_vary,
     )
 
 

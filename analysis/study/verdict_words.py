@@ -21,6 +21,12 @@ from analysis.words import counted, number
 
 FEW_UPDATES = 5
 """Below so many updates of a run, AutoLR's start decides most."""
+_CONDITIONAL = {
+    "order": "Seeds vary the order of examples: the verdict is conditional on this one target model and these data",
+    "target": "Seeds vary the target model and the order of examples: the verdict is conditional on these data",
+    "data": "Seeds vary the data, the target trained on them and the order of examples: the verdict is conditional on "
+    "this kind of data and of model",
+}
 _SAID = {BETTER: "is better than", WORSE: "is worse than", UNDECIDED: "is not shown to differ from"}
 
 
@@ -190,7 +196,12 @@ def _seeds_in_words(verdict: Verdict) -> str:
         text = f"Learning rates chosen on {_seeds(verdict.tuning)}, reported on fresh {fresh}"
     if verdict.left_out:
         text += f"; without a whole front on both sides: {_seeds(verdict.left_out)}"
-    return text
+    return f"{text}. {conditional_in_words(verdict)}"
+
+
+def conditional_in_words(verdict: Verdict) -> str:
+    """What the seeds did not vary: for anything else of its kind the verdict says nothing."""
+    return _CONDITIONAL.get(verdict.seeds_vary, "The studies' seeds vary different things")
 
 
 def _seeds(seeds: Sequence[int]) -> str:

@@ -15,9 +15,10 @@ from sweeper.candidates import CANDIDATES, LAST
 from sweeper.commands.checks import base_spec, output_problems, source_problems, spec_problems
 from sweeper.commands.errors import Problems, refuse
 from sweeper.commands.options import given_problems, read_method_options
+from sweeper.commands.search_options import search_options
 from sweeper.commands.spaces import file_space, grid_trials, is_space_file, named_space
 from sweeper.placement import address_problem
-from sweeper.search import SAMPLERS
+from sweeper.samplers import SAMPLERS
 from sweeper.settings import FRONT_METRICS, SweepSettings
 from sweeper.tracking.uri import absolute_uri, tracking_problem
 from sweeper.trade_off import DEFAULT_OBJECTIVES, ObjectiveError, parse_objectives, unmeasured, with_objectives
@@ -112,6 +113,7 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
     trials = given["trials"]
     if not problems and space is not None and given["sampler"] == "grid":
         trials = grid_trials(space, trials, given["seeds"], problems)
+    problems += (search := search_options(given, base=base, space=space, trials=trials)).problems
     if problems or space is None:
         raise Problems(problems)
     return SweepSettings(
@@ -123,7 +125,7 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
             auto_lr="on" if given["auto_lr"] == "on" else "off",
         ),
         space=space,
-        trials=trials or DEFAULT_TRIALS,
+        trials=trials or search.trials or DEFAULT_TRIALS,
         objectives=given["objectives"] or DEFAULT_OBJECTIVES,
         gpus_per_trial=_gpus(given),
         storage=str(Path(given["storage"]).resolve()) if given["storage"] else None,
@@ -131,6 +133,7 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
         time_budget_seconds=given["time_budget"],
         command=command,
         candidates=candidates,
+        **search.settings,
         front_metrics=FRONT_METRICS if scored is None else scored,
         **{name: given[name] for name in _AS_GIVEN},
     )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import click
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +24,24 @@ def judge(folders: Sequence[Path], *, target: Path | None = None) -> LrStudy:
     study = read_study(folders)
     write_study(target or folders[0] / "lr_study.json", study)
     return study
+
+
+def judged_extension(out: Path) -> dict[str, Any]:
+    """The settings under which a study with ``--extend`` goes on beyond its grid; says what is added and why.
+
+    Empty where nothing is added: the best rates lie inside, or what may be added has been, or was not asked for.
+    """
+    from sweeper.folder import read_settings
+    from sweeper.ledger import Ledger
+    from sweeper.lr_extension import extended, extensions, words
+
+    settings = read_settings(out)
+    if not settings.extend or len(Ledger(out).trials.read()) < settings.trials:
+        return {}
+    found = extensions(judge([out]), settings)
+    for line in words(found):
+        click.echo(line, err=True)
+    return extended(settings, found) if any(item.rates for item in found) else {}
 
 
 def print_study(study: LrStudy) -> None:
@@ -53,7 +73,7 @@ def _print_table(console: Console, data: DataTable) -> None:
 
     table = Table(title=data.caption, title_justify="left")
     for index, name in enumerate(data.columns):
-        table.add_column(name, justify="right" if index else "left")
+        table.add_column(name, justify="right" if index else "left", no_wrap=not index)
     for row in data.rows:
         table.add_row(*row)
     console.print(table)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import math
 import shutil
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
+from search_spaces.constraint import Constraint, ConstraintError, parse_constraint
 from sweeper.commands import options
 from sweeper.commands.errors import Problems, plain_errors, refuse
 
@@ -29,10 +31,15 @@ def _limit_options(command: Any) -> Any:
 @click.argument("folder", type=click.Path())
 @click.option("--rule", help="knee, constraint or success.  [default: the report's answer; with limits, constraint]")
 @_limit_options
+@click.option(
+    "--constraint", multiple=True, metavar="METRIC>=VALUE", help="A limit as in pareto: utility>=70%; repeats."
+)
 @click.option("--copy-to", type=click.Path(), help="Copy the checkpoint to this new folder.")
 @click.option("--json", "as_json", is_flag=True, help="Print the choice as JSON on stdout.")
 @plain_errors
-def pick(folder: str, rule: str | None, copy_to: str | None, as_json: bool, **given: Any) -> None:
+def pick(
+    folder: str, rule: str | None, constraint: tuple[str, ...], copy_to: str | None, as_json: bool, **given: Any
+) -> None:
     """Say which checkpoint of the sweep in FOLDER to take, and whether any is worth taking.
 
     It is the end of a finished trial or another epoch on the frontier; what was not measured of an epoch is within
@@ -58,16 +65,17 @@ def pick(folder: str, rule: str | None, copy_to: str | None, as_json: bool, **gi
         for side in ("max", "min")
         if given[f"{side}_{name}"] is not None
     ]
-    rule = rule or (CONSTRAINT if limits else None)
+    rule = rule or (CONSTRAINT if limits or constraint else None)
     out = Path(folder)
     problems = options.given_problems()
+    stated = _constraints(constraint, problems)
     for limit in limits:
         if not math.isfinite(limit.bound):
             flag = f"--{'min' if limit.least else 'max'}-{limit.column.replace('_', '-')}"
             problems.append(f"{flag} must be a finite number, got {limit.bound:g}")
     if rule is not None and rule not in RULES:
         problems.append(f"unknown rule '{rule}': expected one of {', '.join(RULES)}")
-    elif rule == CONSTRAINT and not limits:
+    elif rule == CONSTRAINT and not (limits or constraint):
         problems.append("the rule constraint needs a limit, such as --max-verbmem 0.1")
     if not (out / "sweep.json").is_file():
         problems.append(f"{out} holds no sweep: there is no sweep.json in it")
@@ -76,6 +84,14 @@ def pick(folder: str, rule: str | None, copy_to: str | None, as_json: bool, **gi
     refuse(problems)
     sweep = SweepFile.read(out)
     table = TrialTable.read(out, sweep=sweep.name)
+    for item in stated:
+        if item.relative and item.name not in sweep.baseline:
+            raise Problems([f"constraint {item}: the sweep's No-unlearn model has no {item.name}"])
+        bound = item.bound * sweep.baseline[item.name] if item.relative else item.bound
+        least = item.sign.startswith(">")
+        if len(item.sign) == 1:  # a strict bound is missed where it is hit
+            bound = math.nextafter(bound, math.inf if least else -math.inf)
+        limits.append(Limit(item.name, bound, least))
     found, judgement = choose(table, sweep, rule=rule, limits=limits)
     row = found.row
     name = model_name(row, with_epoch=table.every_epoch)
@@ -117,3 +133,23 @@ def pick(folder: str, rule: str | None, copy_to: str | None, as_json: bool, **gi
         click.echo(f"  {column:<{width}}  {number(value)}{unlearned}")
     gone = "" if there or checkpoint is None else " (not there any more)"
     click.echo(f"checkpoint: {checkpoint or 'none was saved'}{gone}")
+
+
+def _constraints(given: Sequence[str], problems: list[str]) -> list[Constraint]:
+    """The thresholds; what cannot be read becomes a problem."""
+    from trainables.metrics.registry import METRICS
+
+    found = []
+    for text in given:
+        try:
+            constraint = parse_constraint(text)
+        except ConstraintError as error:
+            problems.append(str(error))
+            continue
+        if constraint.name in METRICS:
+            found.append(constraint)
+        else:
+            problems.append(
+                f"constraint {text}: unknown metric '{constraint.name}': expected one of {', '.join(METRICS)}"
+            )
+    return found

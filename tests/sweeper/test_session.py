@@ -21,9 +21,10 @@ from search_spaces.builtin import default_space
 from sweeper.candidates import FrontKeeper
 from sweeper.display import Display
 from sweeper.ledger import Ledger
-from sweeper.search import STUDY_NAME, SweepStudy
+from sweeper.search import STUDY_NAME, SweepStudy, open_journal
 from sweeper.session import SweepSession, remove_run_states, run_state_folders
 from sweeper.settings import SweepSettings
+from sweeper.trade_off import axes
 from sweeper.tune_bridge import SessionCallback, SessionSearcher
 from trainables.candidates import candidate_folder, read_front
 from trainables.methods import options_by_method
@@ -73,9 +74,9 @@ class RecordingTracker:
 
 def open_session(out: Path, tracker: RecordingTracker) -> SweepSession:
     study = SweepStudy(
-        out,
+        open_journal(out),
         space=SETTINGS.space,
-        objectives=SETTINGS.parsed_objectives,
+        objectives=axes(SETTINGS.parsed_objectives, 8.0),
         sampler="random",
         trials=SETTINGS.trials,
         seeds=(0,),

@@ -142,3 +142,46 @@ def test_the_pages_headline_is_the_studys_answer(make_sweep: MakeSweep, row: Mak
     assert "does AutoLR beat a person&#39;s choice of the learning rate?" in page or "beat a person's choice" in page
     assert '<p class="notice">gdiff: the best rate is at the edge of the grid' in page
     assert page.index("<h1>") < page.index("Which checkpoint?") < page.index("Too little was forgotten")
+
+
+# What the seeds vary ------------------------------------------------------------------------------------------------
+
+
+def varied(make_sweep: MakeSweep, row: MakeRow, seeds_vary: str | None, **entries: object) -> LrStudy:
+    """Every seed with a target of its own, which for seed 1 has half of the others' utility."""
+    rows = [
+        row(volume, lr, seed, auto=auto, utility=0.3 if seed == 1 else 0.6, target_key=f"key{seed}")
+        for seed in range(3)
+        for volume, lr, auto in [*((volume, lr, False) for lr, volume in PEAK.items()), (0.5, 1e-4, True)]
+    ]
+    return read_study([make_sweep(rows, name=str(seeds_vary), settings={"seeds_vary": seeds_vary}, **entries)])
+
+
+@pytest.mark.parametrize(
+    ("seeds_vary", "said"),
+    [
+        ("target", "conditional on these data"),
+        ("data", "conditional on this kind of data and of model"),
+    ],
+)
+def test_seeds_with_targets_of_their_own_are_one_problem_where_that_was_declared(
+    make_sweep: MakeSweep, row: MakeRow, seeds_vary: str, said: str
+) -> None:
+    (verdict,) = varied(make_sweep, row, seeds_vary).verdicts
+    assert (verdict.tuning, verdict.fresh, verdict.case.apart) == ((0,), (1, 2), "")
+    assert said in words(verdict)[-1]
+
+
+def test_undeclared_targets_are_problems_of_their_own(make_sweep: MakeSweep, row: MakeRow) -> None:
+    found = varied(make_sweep, row, None)
+    assert {item.case.apart for item in found.verdicts} == {f"target key key{seed}" for seed in range(3)}
+    assert "conditional on this one target model and these data" in words(found.verdicts[0])[-1]
+
+
+def test_a_run_is_ruined_against_the_target_of_its_own_seed(make_sweep: MakeSweep, row: MakeRow) -> None:
+    """0.3 keeps 70% of 0.4 and not of the mean, 0.667."""
+    before = {str(seed): {"utility": 0.4 if seed == 1 else 0.8} for seed in range(3)}
+    found = varied(make_sweep, row, "target", baseline={"utility": 2 / 3}, baselines=before)
+    assert found.verdicts[0].ruin.runs == 0
+    alone = varied(make_sweep, row, "data", baseline={"utility": 2 / 3})
+    assert alone.verdicts[0].ruin.runs == 1
