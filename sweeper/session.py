@@ -21,6 +21,7 @@ from sweeper.display import Display
 from sweeper.earlier import Known
 from sweeper.estimate import Pace
 from sweeper.ledger import Ledger, Row
+from sweeper.scheduling.schedulers import Scheduler
 from sweeper.search import Proposal, SweepStudy
 from sweeper.stopping import End, Stopping
 from sweeper.tracking import Tracker
@@ -37,6 +38,7 @@ class SweepSession:
     ``front`` keeps the checkpoints of the epochs on the front; None where only a trial's last epoch counts. ``known``
     are trials of earlier sweeps by content hash: they are taken over, not run. ``pace`` estimates what is left.
     ``end`` is what ended the sweep though trials are left.
+    ``scheduler`` ends trials early or lets them wait; None where each runs to its end.
     """
 
     ledger: Ledger
@@ -46,12 +48,14 @@ class SweepSession:
     display: Display
     make_spec: Callable[..., TrialSpec]
     front: FrontKeeper | None = None
+    scheduler: Scheduler | None = None
     stopping: Stopping = field(default_factory=Stopping)
     known: Mapping[str, Known] = field(default_factory=dict)
     pace: Pace | None = None
     end: End | None = field(default=None, init=False)
     _ready: tuple[Proposal, TrialSpec] | None = field(default=None, init=False)
     _specs: dict[str, TrialSpec] = field(default_factory=dict, init=False)
+    _waiting: dict[str, tuple[Proposal, TrialSpec]] = field(default_factory=dict, init=False)
     _last_step: dict[str, int] = field(default_factory=dict, init=False)
     _last_report: dict[str, Mapping[str, Any]] = field(default_factory=dict, init=False)
     _epochs: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict, init=False)
@@ -67,20 +71,33 @@ class SweepSession:
         return (object, ())
 
     def next_trial(self) -> tuple[Proposal, TrialSpec] | None:
-        """The next trial to run and its spec, or None when there are no more or the sweep is to end.
+        """The next trial to run and its spec, or None when there is none now or the sweep is to end.
 
-        A trial that had begun goes on whatever the budget; one that an earlier sweep has run is taken over at once.
+        A trial that had begun goes on whatever the budget; one that an earlier sweep has run is taken over at once; one
+        that was waiting at a rung when the sweep was killed is kept back until the scheduler lets it go on.
         """
         if (ready := self._ready) is not None:
             self._ready = None
             return ready
+        if (promoted := self._promoted()) is not None:
+            return promoted
         while not self.is_over and (proposal := self.study.ask()) is not None:
             spec = self.make_spec(proposal.config)
             self._specs[proposal.trial_id] = spec
-            if (known := self.known.get(spec.spec_hash)) is None:
+            if (known := self.known.get(spec.spec_hash)) is not None:
+                self._take_over(proposal.trial_id, known)
+            elif not self.is_ended_early(proposal.trial_id):
                 return proposal, spec
-            self._take_over(proposal.trial_id, known)
-        return None
+            else:
+                self._waiting[proposal.trial_id] = proposal, spec
+        return self._promoted()
+
+    def _promoted(self) -> tuple[Proposal, TrialSpec] | None:
+        """One of those kept back that may go on by now."""
+        if self.scheduler is None or not self._waiting or self.is_over:
+            return None
+        promoted = self.scheduler.next_promotion([*self._waiting])
+        return None if promoted is None else self._waiting.pop(promoted)
 
     def has_next(self) -> bool:
         """Whether there is a trial to run; those that are taken over before it are done when this returns."""
@@ -93,6 +110,20 @@ class SweepSession:
         if not self.study.unfinished:
             self.end = self.stopping.end(self.study.attained.trace)
         return self.end is not None
+
+    def stop_waiting(self) -> None:
+        """No other trial will come: those kept back by :meth:`next_trial` end."""
+        for trial_id in [*self._waiting]:
+            del self._waiting[trial_id]
+            self.stopped(trial_id)
+
+    def is_ended_early(self, trial_id: str) -> bool:
+        """Whether the scheduler is who ended the trial."""
+        return self.scheduler is not None and self.scheduler.ended_at(trial_id) is not None
+
+    def paused(self, trial_id: str) -> None:
+        """The scheduler lets the trial wait, its state on disk."""
+        self.display.paused(trial_id)
 
     def started(self, trial_id: str) -> None:
         """A worker has taken the trial."""

@@ -34,6 +34,8 @@ class SweepSettings:
     Of a learning-rate study, ``primary`` names its one question that is not corrected for the others, and ``extension``
     has the points that ``extend`` has added to its grid.
     ``candidates``: whether every epoch of a trial may be on the frontier ("all"), or its last ("last").
+    ``scheduler`` ends trials early (``stopping`` "stop") or lets them wait ("pause"); ``grace`` and ``reduction`` are
+    its rungs, see :func:`sweeper.scheduling.rungs.rungs`.
     ``constraints`` are thresholds as :func:`search_spaces.constraint.parse_constraint` reads them, ``until`` is what
     :func:`sweeper.stopping.parse_until` reads; ``enqueue`` has the points that are tried first, by plain names;
     ``warm_start`` and ``reuse`` are folders of earlier sweeps.
@@ -64,6 +66,10 @@ class SweepSettings:
     extend: bool = False
     extension: tuple[Mapping[str, Any], ...] = ()
     candidates: str = ALL
+    scheduler: str = "none"
+    grace: int = 1
+    reduction: int = 3
+    stopping: str = "stop"
     front_metrics: int = FRONT_METRICS
     constraints: tuple[str, ...] = ()
     enqueue: tuple[Mapping[str, Value], ...] = ()

@@ -30,6 +30,8 @@ from sweeper.ledger import Ledger
 from sweeper.open_study import open_study
 from sweeper.placement import PlacementError, address_problem, ray_cluster
 from sweeper.progress import prepare_with_progress
+from sweeper.scheduling.open_scheduler import columns_compared, open_scheduler
+from sweeper.scheduling.schedulers import NONE
 from sweeper.search import Proposal
 from sweeper.session import SweepSession, remove_run_states, run_state_folders
 from sweeper.settings import SweepSettings
@@ -157,6 +159,7 @@ def _run(settings: SweepSettings, out: Path, sweep_id: str, targets: Mapping[int
         display=Display(console, trials=settings.trials, done=len(rows), scores=primary_metrics(target.data.modality)),
         make_spec=lambda config: settings.make_spec(config, target_key=targets.get(config["seed"], target).key),
         front=FrontKeeper(out, settings.goals) if settings.goals else None,
+        scheduler=open_scheduler(settings, target, ledger.history.read()),
         stopping=stopping,
         pace=pace,
         known=known_trials([Path(folder) for folder in settings.reuse if (Path(folder) / "trials.csv").is_file()]),
@@ -166,9 +169,11 @@ def _run(settings: SweepSettings, out: Path, sweep_id: str, targets: Mapping[int
         if left > 0 and session.has_next():
             folders = {trial_id: folder for trial_id, (folder, _) in restore.items()}
             _tune(settings, out, targets, session, left=left, restore=folders, console=console)
-        elif settings.goals and unmeasured(out, most=settings.front_metrics):
-            with _joined(settings, (out.resolve(), Path(target.path))):
-                measure_front(session, settings, target)
+        else:
+            session.stop_waiting()
+            if settings.goals and unmeasured(out, most=settings.front_metrics):
+                with _joined(settings, (out.resolve(), Path(target.path))):
+                    measure_front(session, settings, target)
     except KeyboardInterrupt:
         pass  # what is finished gets its report below, which ends in Interrupted
     except BaseException:
@@ -195,7 +200,7 @@ def _tune(
         from ray import tune
         from ray.tune import CheckpointConfig, FailureConfig, RunConfig, TuneConfig
 
-        from sweeper.tune_bridge import SessionCallback, SessionSearcher
+        from sweeper.tune_bridge import SessionCallback, what_runs_when
         from trainables.ray_trainable import UnlearningTrainable
 
         at_once = min(settings.max_concurrent or slots, slots)
@@ -217,9 +222,15 @@ def _tune(
         tuner = tune.Tuner(
             tune.with_resources(trainable, {"cpu": settings.cpus_per_trial, "gpu": settings.gpus_per_trial}),
             tune_config=TuneConfig(
-                search_alg=SessionSearcher(session, restore_folders=restore, deadline=deadline),
-                num_samples=left,
-                max_concurrent_trials=at_once,
+                **what_runs_when(
+                    session,
+                    left=left,
+                    at_once=at_once,
+                    columns=columns_compared(settings),
+                    pausing=settings.scheduler != NONE and settings.stopping == "pause",
+                    restore_folders=restore,
+                    deadline=deadline,
+                ),
                 reuse_actors=True,
                 trial_name_creator=lambda trial: str(trial.config["trial_id"]),
                 trial_dirname_creator=lambda trial: str(trial.config["trial_id"]),
@@ -238,6 +249,8 @@ def _tune(
             tuner.fit()
         finally:
             forget_tune()
+        if not is_interrupted():
+            session.stop_waiting()
         measure_front(session, settings, next(iter(targets.values())))
 
 

@@ -201,6 +201,20 @@ ADDITIONS = {
         "print(SAMPLERS['toy'](Search(space=Space(), trials=8)))",
         "QMCSampler",
     ),
+    "scheduler": Addition(
+        {
+            "sweeper/scheduling/schedulers.py": (
+                '    "moasha": SuccessiveHalving,',
+                '    "toy": lambda axes, *, epochs, grace, reduction, mode: SuccessiveHalving(\n'
+                "        axes, epochs=epochs, grace=epochs // 2, reduction=reduction, mode=mode\n    ),\n",
+            )
+        },
+        "from sweeper.scheduling.schedulers import SCHEDULERS;"
+        "from sweeper.commands.scheduler_options import scheduler_settings as checked;"
+        "assert not checked({'scheduler': 'toy'}, epochs=8)[1];"
+        "print(SCHEDULERS['toy']([(1, 0)], epochs=8, grace=1, reduction=2, mode='stop').rungs)",
+        "(4,)",
+    ),
 }
 
 

@@ -23,7 +23,7 @@ from analysis.frontier.indicators import further_objectives
 from analysis.frontier.pareto_json import pareto_content, plain
 from analysis.page.answer import Answer, answer
 from analysis.page.findings import Finding, PageFigure, findings
-from analysis.page.outcomes import cost, failures
+from analysis.page.outcomes import cost, failures, stopped_early
 from analysis.page.trials import anchors, charts, page_data, trials_section
 from analysis.study.lr_study import LrStudy, study_in
 from analysis.study.study_headline import study_cautions, study_headline
@@ -191,6 +191,7 @@ def _page(
         statuses=[status for status in STATUSES if (table.trials["status"] == status).any()],
         failures=failures(table),
         cost=cost(table),
+        stopped_early=stopped_early(table),
         sweeps=sources.sweeps,
         seeds=sorted({number(plain(seed)) for seed in table.trials["seed"] if plain(seed) is not None}),
         settings=[json.dumps(plain(dict(item.settings)), indent=2) for item in sources.sweeps],

@@ -15,6 +15,7 @@ from sweeper.candidates import CANDIDATES, LAST
 from sweeper.commands.checks import base_spec, output_problems, source_problems, spec_problems
 from sweeper.commands.errors import Problems, refuse
 from sweeper.commands.options import given_problems, read_method_options
+from sweeper.commands.scheduler_options import scheduler_settings
 from sweeper.commands.search_options import search_options
 from sweeper.commands.spaces import file_space, grid_trials, is_space_file, named_space
 from sweeper.placement import address_problem
@@ -85,6 +86,8 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
     from_file = is_space_file(given["space"])
     problems += spec_problems(base, () if from_file else methods, options)
     problems += _number_problems(given)
+    scheduling, wrong = scheduler_settings(given, epochs=base.epochs)
+    problems += wrong
     if given["sampler"] not in SAMPLERS:
         problems.append(f"unknown sampler '{given['sampler']}': expected one of {', '.join(SAMPLERS)}")
     if (scored := given.get("front_metrics")) is not None and scored < 0:
@@ -113,7 +116,7 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
     trials = given["trials"]
     if not problems and space is not None and given["sampler"] == "grid":
         trials = grid_trials(space, trials, given["seeds"], problems)
-    problems += (search := search_options(given, base=base, space=space, trials=trials)).problems
+    problems += (search := search_options(given, base=base, space=space, trials=trials, scheduling=scheduling)).problems
     if problems or space is None:
         raise Problems(problems)
     return SweepSettings(
@@ -134,6 +137,7 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
         command=command,
         candidates=candidates,
         **search.settings,
+        **scheduling,
         front_metrics=FRONT_METRICS if scored is None else scored,
         **{name: given[name] for name in _AS_GIVEN},
     )

@@ -15,6 +15,7 @@ import click
 
 from sweeper.commands import options
 from sweeper.commands.errors import FAILED, INTERRUPTED, plain_errors, resume_command
+from sweeper.commands.scheduler_options import scheduler_options
 
 if TYPE_CHECKING:
     from sweeper.settings import SweepSettings
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     help="Which epochs of a trial may be on the frontier: all, or its last. With objectives other than losses an epoch "
     "has values where --metrics-every measures them, and at the trial's end.",
 )
+@scheduler_options()
 @click.option(
     "--front-metrics",
     type=options.WHOLE,

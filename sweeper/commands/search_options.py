@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,8 @@ from search_spaces.points import Point, PointError, params_of_point, read_points
 from search_spaces.space import Space
 from sweeper.folder import SweepError, read_settings
 from sweeper.samplers import LEARNING
+from sweeper.scheduling.rungs import rungs
+from sweeper.scheduling.schedulers import NONE
 from sweeper.stopping import UntilError, parse_until
 from sweeper.trade_off import DEFAULT_OBJECTIVES, objective_set
 from trainables.metrics.registry import LOSS_METRICS, METRICS, SETS
@@ -30,9 +33,17 @@ class SearchOptions:
 
 
 def search_options(
-    given: Mapping[str, Any], *, base: TrialSpec, space: Space | None, trials: int | None
+    given: Mapping[str, Any],
+    *,
+    base: TrialSpec,
+    space: Space | None,
+    trials: int | None,
+    scheduling: Mapping[str, Any],
 ) -> SearchOptions:
-    """Read and check them; ``space`` is None where it could not be read, so that points cannot be placed in it."""
+    """Read and check them; ``space`` is None where it could not be read, so that points cannot be placed in it.
+
+    ``scheduling`` has the scheduler's settings.
+    """
     problems = constraint_problems(given.get("constraint") or (), base)
     points = _points(given, space, trials, problems)
     budget = given.get("epoch_budget")
@@ -52,8 +63,21 @@ def search_options(
         "epoch_budget": budget,
         "until": given.get("until"),
     }
-    enough = math.ceil(budget / base.epochs) if budget and budget > 0 and base.epochs > 0 else None
+    enough = (
+        math.ceil(budget / _epochs_per_trial(scheduling, base.epochs))
+        if budget and budget > 0 and base.epochs > 0
+        else None
+    )
     return SearchOptions(settings, enough, problems)
+
+
+def _epochs_per_trial(scheduling: Mapping[str, Any], epochs: int) -> float:
+    """How many epochs a trial takes on average, where a scheduler lets one in ``reduction`` go on at every rung."""
+    grace, reduction = scheduling["grace"], scheduling["reduction"]
+    if scheduling["scheduler"] == NONE or grace < 1 or reduction < 2:
+        return epochs
+    ends = [0, *rungs(epochs=epochs, grace=grace, reduction=reduction), epochs]
+    return float(sum((end - begin) / reduction**index for index, (begin, end) in enumerate(itertools.pairwise(ends))))
 
 
 def constraint_problems(given: Sequence[str], base: TrialSpec) -> list[str]:

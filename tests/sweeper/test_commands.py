@@ -179,6 +179,12 @@ WRONG_SWEEP: dict[str, tuple[list[str], list[str]]] = {
     "negative trials": (["--trials", "-2"], ["trials must be at least 1, got -2"]),
     "trials a fraction": (["--trials", "2.5"], ["--trials must be a whole number, got '2.5'"]),
     "no seeds": (["--seeds", "0"], ["seeds must be at least 1, got 0"]),
+    "scheduler": (["--scheduler", "magic"], ["unknown scheduler 'magic'", "none, moasha"]),
+    "grace": (["--scheduler", "moasha", "--grace", "5", "--epochs", "5"], ["--grace 5", "5 epochs", "below --epochs"]),
+    "no grace": (["--scheduler", "moasha", "--grace", "0"], ["--grace must be at least 1 epoch, got 0"]),
+    "reduction": (["--scheduler", "moasha", "--reduction", "1"], ["--reduction must be at least 2, got 1"]),
+    "stopping": (["--scheduler", "moasha", "--stopping", "nap"], ["unknown stopping 'nap'", "stop, pause"]),
+    "no scheduler": (["--grace", "2", "--stopping", "pause"], ["--grace, --stopping", "--scheduler moasha"]),
     "sampler": (["--sampler", "magic"], ["unknown sampler 'magic'", "tpe, nsga2, nsga3, gp, qmc, random, grid"]),
     "unknown objective": (["--objectives", "speed:max,utility:max"], ["unknown objective 'speed'", "forget_loss"]),
     "objective without direction": (["--objectives", "verbmem,utility:max"], ["verbmem:min or verbmem:max"]),
@@ -890,6 +896,23 @@ def test_what_the_search_is_told_is_in_the_settings(
     assert settings.constraints == ("utility>=70%",)
     assert (settings.until, settings.epoch_budget, settings.sampler) == ("plateau:5", 40, "gp")
     assert settings.trials == 3  # of 15 epochs each
+
+
+@pytest.mark.parametrize(
+    ("further", "trials"),
+    [
+        ([], 4),  # 40 epochs at 10 a trial
+        (["--trials", "7"], 7),
+        # Of 9 trials all take 1 epoch, 3 further 2, 1 further 6, a third of one the last: 21 1/3 epochs, 2.37 each.
+        (["--scheduler", "moasha"], 17),
+    ],
+    ids=["whole trials", "as asked", "stopped early"],
+)
+def test_an_epoch_budget_says_how_many_trials_there_are(
+    accepted: Callable[..., list[TrialSpec]], out: Path, further: list[str], trials: int
+) -> None:
+    accepted("--epochs", "10", "--epoch-budget", "40", *further)
+    assert read_settings(out).trials == trials
 
 
 def test_a_sweep_may_be_resumed_with_more_trials_and_another_end(

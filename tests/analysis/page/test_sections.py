@@ -10,7 +10,7 @@ import pytest
 
 from analysis.frontier.frontier import frontier
 from analysis.page.answer import Answer, answer
-from analysis.page.outcomes import cost, failures
+from analysis.page.outcomes import cost, failures, stopped_early
 from analysis.page.trials import page_data, trials_section
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
@@ -148,9 +148,22 @@ def test_failures_with_one_reason_are_one_line_also_when_numbers_in_it_differ(
     found = failures(TrialTable.read(make_sweep(rows)))
     assert [(item.status, item.reason, item.varied, item.trial_ids, item.methods) for item in found] == [
         ("diverged", "nan at step 12", True, ("2", "3"), ("ga", "ngdiff")),
-        ("stopped", "no reason was recorded", False, ("4",), ("ngdiff",)),
         ("failed", "out of memory", False, ("1",), ("ngdiff",)),
     ]
+
+
+def test_the_page_says_after_which_epochs_trials_were_stopped_and_what_that_saved(
+    make_sweep: MakeSweep, trial: MakeRow
+) -> None:
+    stopped = [trial(n, 1.0, 1.0, status="stopped", epochs=9, epochs_done=e) for n, e in (("1", 1), ("2", 3), ("3", 1))]
+    rows = [trial("0", 1.0, 1.0, epochs=9, epochs_done=9), *stopped]
+    assert stopped_early(TrialTable.read(make_sweep(rows))) == (
+        "3 of 4 trials were stopped early (2 after epoch 1, 1 after epoch 3): 22 of 36 epochs were saved."
+    )
+
+
+def test_of_a_sweep_that_stopped_nobody_the_page_does_not_say_so(make_sweep: MakeSweep, trial: MakeRow) -> None:
+    assert stopped_early(TrialTable.read(make_sweep([trial("0", 1.0, 1.0, status="diverged")]))) == ""
 
 
 def test_the_cost_splits_what_trials_held_their_workers_for(make_sweep: MakeSweep, trial: MakeRow) -> None:
