@@ -9,7 +9,7 @@ import click
 
 from sweeper.commands.options import WHOLE, Decorator
 
-DEFAULTS: Mapping[str, Any] = {"scheduler": "none", "grace": 1, "reduction": 3, "stopping": "stop"}
+DEFAULTS: Mapping[str, Any] = {"scheduler": "none", "grace": 1, "reduction": 2, "stopping": "stop"}
 
 
 def scheduler_options() -> Decorator:
@@ -20,7 +20,7 @@ def scheduler_options() -> Decorator:
         click.option(
             "--reduction",
             type=WHOLE,
-            help="One in so many goes on, and is compared again after as many times the epochs.  [default: 3]",
+            help="One in so many goes on, and is compared again after as many times the epochs.  [default: 2]",
         ),
         click.option(
             "--stopping",

@@ -14,7 +14,7 @@ import pytest
 Cli = Any  # conftest.py has the classes
 SweepFolder = Any
 
-EPOCHS = ("--epochs", "8")
+EPOCHS = ("--epochs", "8", "--metrics", "retain_loss", "--front-metrics", "0")
 MOASHA = (*EPOCHS, "--scheduler", "moasha", "--grace", "2", "--reduction", "2")
 RUNGS = {2.0, 4.0}
 SETTINGS = ("method", "c", "lr")
