@@ -25,7 +25,7 @@ def headline(judgement: Judgement, rows: pd.DataFrame, *, take: str, noun: str =
     item, best = judgement.decisive
     beyond = "or below" if item.sign.startswith(">") else "or above"
     which = f"the only {noun}" if judgement.judged == 1 else f"all {counted(judgement.judged, noun)}"
-    if judgement.judged == 1:
+    if numbers(rows, item.name).nunique() == 1:
         beyond = ""
     judged = "" if judgement.judged == len(rows) else " that could be judged"
     is_at = " ".join(filter(None, (f"{short(item.name)} is {number(best)}", beyond)))

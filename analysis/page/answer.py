@@ -18,7 +18,7 @@ from analysis.frontier.judgement_words import advice, headline, judged_by
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Objective, costs_of, values_of
 from analysis.tables.trial_table import STATUSES, TrialTable, numbers
-from analysis.words import counted, model_name, number, settings_in_words
+from analysis.words import counted, known, model_name, number, settings_in_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class MetricLine:
 class Member:
     """A model on the frontier; ``values`` are its objectives, ``roles`` why it stands out.
 
-    ``epoch`` is empty where only the end of a trial counts.
+    ``epoch`` is empty where only the end of a trial counts; ``measured`` says that more than its losses are known.
     """
 
     trial_id: str
@@ -47,6 +47,7 @@ class Member:
     meets_criteria: bool | None
     checkpoint: str
     roles: tuple[str, ...]
+    measured: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,4 +273,5 @@ def _members(
             meets_criteria=thresholds.met(row),
             checkpoint=str(row["checkpoint"]),
             roles=tuple(roles.get(model_name(row, with_epoch=True), ())),
+            measured=any(known(row.get(name)) is not None for name in sweep.columns.metrics),
         )

@@ -19,6 +19,7 @@ from analysis.figures.pareto import ParetoData, pareto_data, score_objectives, s
 from analysis.figures.selection import shown_metrics
 from analysis.figures.style import NARROW, save_figure, svg_text
 from analysis.frontier.frontier import Frontier, frontier
+from analysis.frontier.indicators import further_objectives
 from analysis.frontier.pareto_json import pareto_content, plain
 from analysis.page.answer import Answer, answer
 from analysis.page.findings import Finding, PageFigure, findings
@@ -50,8 +51,9 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
     study = study_in(read)
     wanted = gallery(read, study, parts)
     fronts = {problem: frontier(part.table.models, part.sweep.objectives) for problem, part in parts.items()}
+    boxes = {problem: _further_hypervolumes(part) for problem, part in parts.items()}
     answers = {problem: answer(part.table, part.sweep, fronts[problem]) for problem, part in parts.items()}
-    content = _content(parts, fronts, answers)
+    content = _content(parts, fronts, answers, boxes)
     drawn = [(problem, *item) for problem, part in parts.items() for item in _frontiers(part)]
     out.mkdir(parents=True, exist_ok=True)
     figures = []
@@ -78,6 +80,7 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
             answers[problem],
             fronts[problem],
             frontiers[problem],
+            boxes[problem],
         )
         for i, (problem, part) in enumerate(parts.items())
     ]
@@ -127,6 +130,14 @@ class PageAnswer:
     answer: Answer
     front: Frontier
     frontiers: Sequence[PageFrontier]
+    boxes: Mapping[str, float]
+
+
+def _further_hypervolumes(part: Sources) -> dict[str, float]:
+    """What the models dominate in other boxes than that of the objectives, by the box's name."""
+    models = part.table.models
+    boxes = further_objectives(part.sweep.objectives, part.sweep.columns, models.measured(part.sweep.columns.metrics))
+    return {name: frontier(models, box).hypervolume for name, box in boxes.items()}
 
 
 def _is_study(sources: Sources) -> bool:
@@ -216,11 +227,15 @@ def _frontiers(sources: Sources) -> Iterator[tuple[str, ParetoData, str, str]]:
 
 
 def _content(
-    parts: Mapping[Problem, Sources], fronts: Mapping[Problem, Frontier], answers: Mapping[Problem, Answer]
+    parts: Mapping[Problem, Sources],
+    fronts: Mapping[Problem, Frontier],
+    answers: Mapping[Problem, Answer],
+    boxes: Mapping[Problem, Mapping[str, float]],
 ) -> dict[str, object]:
     """The content of pareto.json: of several places all fronts one after the other, and each in ``places``."""
     contents = {
-        problem: pareto_content(fronts[problem], part.table, part.sweep) | {"answer": answers[problem].to_dict()}
+        problem: pareto_content(fronts[problem], part.table, part.sweep)
+        | {"further_hypervolumes": dict(boxes[problem]), "answer": answers[problem].to_dict()}
         for problem, part in parts.items()
     }
     first = next(iter(contents.values()))

@@ -23,13 +23,16 @@ def rates_table(item: Sensitivity, columns: Columns) -> DataTable:
     cells = tuple(
         (
             *(name, number(row.hypervolume), number(row.deviation), str(row.seeds), str(row.diverged)),
-            *(number(row.metrics.get(score)) for score in scores),
             *(number(row.further[box]) for box in boxes),
+            *(number(row.metrics.get(score)) for score in scores),
         )
         for name, row in rows
     )
-    head = ("learning rate", "hypervolume", "\u00b1 over seeds", "seeds", "diverged", *map(short, scores))
-    head += tuple(f"hypervolume, {box}" for box in boxes)
+    head = (
+        *("learning rate", "hypervolume", "\u00b1 over seeds", "seeds", "diverged"),
+        *(f"hypervolume, {box}" for box in boxes),
+        *map(short, scores),
+    )
     return DataTable(f"{item.case}: mean over seeds.", head, cells)
 
 

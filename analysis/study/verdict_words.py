@@ -75,7 +75,7 @@ def _of_opponent(verdict: Verdict, opponent: Opponent) -> str:
     still = "open, " if opponent.outcome == OPEN else ""
     return (
         f"{verdict.case}: {still}nothing can be concluded about {arm} against {against} from {seeds}: "
-        f"{'; '.join(filter(None, (lacking, why)))}. So far, which proves nothing: {difference}, {ahead}{so_far}"
+        f"{'; '.join(filter(None, (lacking, why)))}. So far: {difference}, {ahead}, which proves nothing{so_far}"
     )
 
 

@@ -20,17 +20,27 @@ from sweeper.commands.search_options import search_options
 from sweeper.commands.spaces import file_space, grid_trials, is_space_file, named_space
 from sweeper.placement import address_problem
 from sweeper.samplers import SAMPLERS
+from sweeper.scheduling.schedulers import NONE
 from sweeper.settings import FRONT_METRICS, SweepSettings
 from sweeper.tracking.uri import absolute_uri, tracking_problem
-from sweeper.trade_off import DEFAULT_OBJECTIVES, ObjectiveError, parse_objectives, unmeasured, with_objectives
+from sweeper.trade_off import (
+    DEFAULT_OBJECTIVES,
+    Objective,
+    ObjectiveError,
+    parse_objectives,
+    unmeasured,
+    with_objectives,
+)
 from trainables.methods import parse_method
+from trainables.metrics.registry import LOSS_METRICS
 from trainables.models.registry import find_model
 from trainables.optimizers import LR_FREE, LR_FREE_LR
 from trainables.spec import FIELDS, TrialSpec
 from trainables.spec_checks import trial_problems
 
 DEFAULT_METHODS = ("gdiff", "ngdiff")
-DEFAULT_TRIALS = 16
+DEFAULT_TRIALS = {True: 16, False: 48}
+"""Where trials are whole, and where a scheduler ends most of them after an epoch or two."""
 DEFAULT_TRACKING = "sqlite:///mlflow.db"
 _AS_GIVEN = ("sampler", "seeds", "seed", "cpus_per_trial", "max_concurrent", "address", "experiment")
 
@@ -86,14 +96,13 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
     from_file = is_space_file(given["space"])
     problems += spec_problems(base, () if from_file else methods, options)
     problems += _number_problems(given)
-    scheduling, wrong = scheduler_settings(given, epochs=base.epochs)
-    problems += wrong
     if given["sampler"] not in SAMPLERS:
         problems.append(f"unknown sampler '{given['sampler']}': expected one of {', '.join(SAMPLERS)}")
     if (scored := given.get("front_metrics")) is not None and scored < 0:
         problems.append(f"--front-metrics must be at least 0, got {scored}")
     if (candidates := given.get("candidates", LAST)) not in CANDIDATES:
         problems.append(f"unknown candidates '{candidates}': expected one of {', '.join(CANDIDATES)}")
+    objectives: tuple[Objective, ...] = ()
     try:
         objectives = parse_objectives(given["objectives"] or DEFAULT_OBJECTIVES)
         problems += (wrong := unmeasured(objectives, base.dataset))
@@ -101,6 +110,9 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
             base = replace(base, metrics=with_objectives(base.metrics, objectives))
     except ObjectiveError as error:
         problems.append(str(error))
+    costly = base.metrics_every != 1 and not {item.column for item in objectives} <= set(LOSS_METRICS)
+    scheduling, wrong = scheduler_settings(given, epochs=base.epochs, blind=costly)
+    problems += wrong
     uri = given["tracking_uri"] or os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING
     problems += [problem for problem in (tracking_problem(uri), address_problem(given["address"])) if problem]
     space = None
@@ -128,7 +140,7 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
             auto_lr="on" if given["auto_lr"] == "on" else "off",
         ),
         space=space,
-        trials=trials or search.trials or DEFAULT_TRIALS,
+        trials=trials or search.trials or DEFAULT_TRIALS[scheduling["scheduler"] == NONE],
         objectives=given["objectives"] or DEFAULT_OBJECTIVES,
         gpus_per_trial=_gpus(given),
         storage=str(Path(given["storage"]).resolve()) if given["storage"] else None,

@@ -42,13 +42,14 @@ def pick(
 ) -> None:
     """Say which checkpoint of the sweep in FOLDER to take, and whether any is worth taking.
 
-    Without a rule it is the report's answer: of the trials that meet the thresholds (--constraint of the sweep, else
-    the paper's) the one nearest to the ideal corner or, where none does, what comes closest.
+    It is the end of a finished trial or another epoch on the frontier; what was not measured of an epoch is within
+    no limit. Without a rule it is the report's answer: of those that meet the thresholds (--constraint of the sweep,
+    else the paper's) the one nearest to the ideal corner or, where none does, what comes closest.
 
     \b
-    knee        the frontier's trial nearest to the ideal corner, objectives scaled to [0, 1]
-    constraint  the best utility among trials within the limits (--max-verbmem 0.1, ...)
-    success     the best utility among trials that meet the thresholds; the paper's are verbmem below
+    knee        what is nearest to the ideal corner of the frontier, objectives scaled to [0, 1]
+    constraint  the best utility within the limits (--max-verbmem 0.1, ...)
+    success     the best utility of what meets the thresholds; the paper's are verbmem below
                 0.1, utility and truth ratio at least 70% of No-unlearn
     """
     from analysis.frontier.pareto_json import plain, whole

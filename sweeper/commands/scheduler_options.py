@@ -9,13 +9,22 @@ import click
 
 from sweeper.commands.options import WHOLE, Decorator
 
+<<<<<<< HEAD
 DEFAULTS: Mapping[str, Any] = {"scheduler": "none", "grace": 1, "reduction": 2, "stopping": "stop"}
+=======
+DEFAULTS: Mapping[str, Any] = {"scheduler": "moasha", "grace": 1, "reduction": 2, "stopping": "stop"}
+"""What won in docs/search.md; where a sweep is to run whole trials, :func:`scheduler_settings` takes none."""
+>>>>>>> main
 
 
 def scheduler_options() -> Decorator:
     """``--scheduler`` and what belongs to it; what is not given is None."""
     declared = (
-        click.option("--scheduler", help="none, or moasha, which ends trials that fall behind.  [default: none]"),
+        click.option(
+            "--scheduler",
+            help="none, or moasha, which ends trials that fall behind.  [default: moasha; none with "
+            "grid, several seeds, --candidates last, or objectives measured at a trial's end]",
+        ),
         click.option("--grace", type=WHOLE, help="Epochs after which trials are first compared.  [default: 1]"),
         click.option(
             "--reduction",
@@ -37,13 +46,23 @@ def scheduler_options() -> Decorator:
     return decorate
 
 
-def scheduler_settings(given: Mapping[str, Any], *, epochs: int) -> tuple[dict[str, Any], list[str]]:
-    """The settings by name, with the defaults, and a plain sentence for each that cannot be; ``epochs`` of a trial."""
+def scheduler_settings(
+    given: Mapping[str, Any], *, epochs: int, blind: bool = False
+) -> tuple[dict[str, Any], list[str]]:
+    """The settings by name, with the defaults, and a plain sentence for each that cannot be; ``epochs`` of a trial.
+
+    Whole trials are the default of a sweep that repeats each configuration, runs a grid, takes last epochs only, or is
+    ``blind``: measures its objectives at the end of a trial, so that one ended early would be on no front.
+    """
+    from sweeper.candidates import LAST
     from sweeper.scheduling.rungs import MODES
     from sweeper.scheduling.schedulers import NONE, SCHEDULERS
 
     asked = {name: given[name] for name in DEFAULTS if given.get(name) is not None}
-    chosen = {**DEFAULTS, **asked}
+    whole = blind or given["sampler"] == "grid" or (given["seeds"] or 1) > 1 or given.get("candidates", LAST) == LAST
+    begun = {"grace", "reduction", "stopping"} & asked.keys()
+    usual = NONE if whole or (epochs <= DEFAULTS["grace"] and not begun) else DEFAULTS["scheduler"]
+    chosen = {**DEFAULTS, "scheduler": usual, **asked}
     name, grace, reduction, stopping = (chosen[item] for item in DEFAULTS)
     found = []
     if name not in (NONE, *SCHEDULERS):

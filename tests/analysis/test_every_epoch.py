@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from analysis.figures.pareto import pareto_data
+from analysis.frontier.anytime import anytime_data
 from analysis.frontier.frontier import frontier, takeable
 from analysis.frontier.pick import CONSTRAINT, KNEE, Limit, NothingQualifies, pick
 from analysis.page.choice import choose
@@ -130,6 +131,7 @@ def test_the_page_names_the_epoch_to_take_and_every_epoch_of_the_frontier(make_e
     assert answer["headline"].startswith("Take trial 00001 after epoch 1: ")
     assert (answer["trial_id"], answer["epoch"], answer["checkpoint"]) == ("00001", 1, "checkpoints/00001-epoch-1")
     assert page.count('<th scope="col" class="n">epoch</th>') == 1
+    assert "Of 2 of these 5 more than the losses was measured" in page
     for place in ("checkpoints/00000-epoch-2", "checkpoints/00002-epoch-1"):
         assert f"<code>{place}</code>" in page
 
@@ -186,6 +188,16 @@ def test_the_figure_marks_the_epochs_of_the_frontier_and_draws_their_trials_path
     assert {(point.trial_id, point.epoch) for point in points if not point.on_front} == {("00001", 3.0)}
     assert sorted(map(len, data.paths)) == [3, 3]
     assert "5 epochs on the frontier" in data.subtitle
+
+
+def test_the_volume_over_compute_ends_where_the_frontiers_volume_is(make_epochs: MakeEpochs) -> None:
+    out = make_epochs()
+    table, sweep = TrialTable.read(out), SweepFile.read(out)
+    curve = anytime_data(table, sweep.objectives)
+    assert len(curve.hypervolume) == len(EPOCHS)
+    assert curve.hypervolume[-1] == pytest.approx(frontier(table.models, sweep.objectives).hypervolume, abs=1e-12)
+    first = table.of(table.trials[:1])
+    assert curve.hypervolume[0] == pytest.approx(frontier(first.models, sweep.objectives).hypervolume, abs=1e-12)
 
 
 def test_several_sweeps_keep_their_epochs_apart(make_epochs: MakeEpochs, tmp_path: Path) -> None:

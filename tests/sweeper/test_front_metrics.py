@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import ray
+from ray.exceptions import RayError
 
 from sweeper.columns import column_dictionary
-from sweeper.front_metrics import Unmeasured, unmeasured
+from sweeper.front_metrics import Unmeasured, measure_front, unmeasured
 from sweeper.ledger import Ledger
+from trainables.ray_trainable import measure_checkpoint
 
 GUESS = 8.0
 AXES = (("forget_loss", "forget_loss_capped", "max"), ("retain_loss", "retain_loss", "min"))
@@ -60,6 +64,69 @@ def test_what_has_been_measured_is_not_measured_again(out: Path) -> None:
     ledger.mend({})
     ledger.sort()
     assert steps(unmeasured(out, most=8)) == [10]
+
+
+class OneAfterTheOther:
+    """Stands for Ray: a task runs when it is asked for, the first submitted first; ``fails`` by checkpoint."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, fails: dict[str, BaseException]) -> None:
+        self.scored: list[str] = []
+        self.fails = fails
+        for name, stand_in in (
+            ("remote", lambda **resources: self.task),
+            ("put", lambda value: value),
+            ("wait", lambda references, timeout: (references[:1], references[1:])),
+            ("get", self.score),
+        ):
+            monkeypatch.setattr(ray, name, stand_in)
+
+    def task(self, function: object) -> SimpleNamespace:
+        assert function is measure_checkpoint
+        return SimpleNamespace(remote=self.submit)
+
+    def submit(self, target: object, spec: object, folder: Path, **places: float) -> Path:
+        assert (folder / "weights").is_file()
+        return folder
+
+    def score(self, folder: Path) -> dict[str, float]:
+        if error := self.fails.get(folder.name):
+            raise error
+        self.scored.append(folder.name)
+        return {"verbmem": 0.5}
+
+
+def measure(out: Path) -> None:
+    session = SimpleNamespace(ledger=Ledger(out), display=SimpleNamespace(note=lambda text: None, refresh=lambda: None))
+    settings = SimpleNamespace(front_metrics=8, cpus_per_trial=1.0, gpus_per_trial=0.0, base=None)
+    measure_front(session, settings, target=None)  # type: ignore[arg-type]
+
+
+def test_what_was_measured_before_ctrl_c_is_kept_and_the_rest_is_measured_by_the_next_start(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for path in (out / "checkpoints").iterdir():
+        (path / "weights").write_text("weights")
+    first = OneAfterTheOther(monkeypatch, {"00000-epoch-1": KeyboardInterrupt()})
+    with pytest.raises(KeyboardInterrupt):
+        measure(out)
+    assert first.scored == ["00000-epoch-4"]
+    second = OneAfterTheOther(monkeypatch, {})
+    measure(out)
+    assert second.scored == ["00000-epoch-1"]
+    measure(out)
+    assert second.scored == ["00000-epoch-1"]
+    assert [row["verbmem"] for row in Ledger(out).candidates.read()] == ["0.5", "", "", "0.5"]
+
+
+def test_a_checkpoint_that_cannot_be_scored_is_told_and_tried_again(
+    out: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for path in (out / "checkpoints").iterdir():
+        (path / "weights").write_text("weights")
+    OneAfterTheOther(monkeypatch, {"00000-epoch-4": RayError("Traceback\nLoadError: cannot load the model")})
+    measure(out)
+    assert "the metrics of checkpoints/00000-epoch-4 are missing: LoadError: cannot load the model" in caplog.text
+    assert steps(unmeasured(out, most=8)) == [40]
 
 
 def test_without_metrics_to_measure_or_candidates_there_is_nothing_to_do(out: Path) -> None:

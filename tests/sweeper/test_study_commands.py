@@ -14,9 +14,10 @@ from click.testing import CliRunner, Result
 
 from sweeper.cli import main
 from sweeper.folder import read_settings
-from sweeper.search import SweepStudy
+from sweeper.search import SweepStudy, open_journal
 from sweeper.settings import LR_STUDY, SweepSettings
 from sweeper.sweep import Summary
+from sweeper.trade_off import axes
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden_sweep"
 
@@ -295,9 +296,9 @@ def edged(monkeypatch: pytest.MonkeyPatch, out: Path, *, peak: float) -> list[li
         given = {name: known[name] for name in ("objectives", "baseline", "random_guess_loss")}
         (out / "sweep.json").write_text(json.dumps(content | given))
         study = SweepStudy(
-            *(out,),
+            open_journal(out),
             space=settings.space,
-            objectives=settings.parsed_objectives,
+            objectives=axes(settings.parsed_objectives, known["random_guess_loss"], unit="token"),
             sampler="grid",
             trials=settings.trials,
             seeds=settings.all_seeds,

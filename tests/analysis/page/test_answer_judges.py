@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pytest
+from optuna._hypervolume import compute_hypervolume
 
 from analysis.frontier.frontier import frontier
 from analysis.frontier.judgement import Outcome
@@ -162,6 +165,10 @@ CASES = (
 )
 
 
+def optuna_volume(costs: Sequence[tuple[float, float]]) -> float:
+    return float(compute_hypervolume(np.array(costs), np.ones(2)))
+
+
 def swept(make_sweep: MakeSweep, trial: MakeRow, case: Case) -> Path:
     rows = [trial(str(i), forget, retain, **own) for i, (forget, retain, own) in enumerate(case.trials)]
     settings = {"base": {"model": "tiny-phi"}, "constraints": list(case.constraints)}
@@ -199,6 +206,13 @@ def test_page_and_pareto_json_say_the_same(make_sweep: MakeSweep, trial: MakeRow
     assert f"<h1>{found.headline}</h1>" in page
     assert TAKE not in page
     assert "Checkpoint of what comes closest" in page
+    # Three decades are one cost; of the scores the trial with 0.883 and 0.79 dominates the others.
+    further = json.loads((out / "pareto.json").read_text())["further_hypervolumes"]
+    assert further["verbmem and utility"] == pytest.approx((1 - 0.883) * 0.79)
+    assert further["log retain loss"] == pytest.approx(
+        optuna_volume([(1 - f / 8, math.log10(r / 0.008) / 3) for f, r in ((0.9, 0.1), (1.0, 0.12), (1.1, 0.14))])
+    )
+    assert f"{further['verbmem and utility']:.4f} (verbmem and utility)" in page
     assert json.loads((out / "pareto.json").read_text())["answer"] == json.loads(json.dumps(found.to_dict()))
 
 
