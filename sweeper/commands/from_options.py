@@ -20,6 +20,7 @@ from sweeper.commands.search_options import search_options
 from sweeper.commands.spaces import file_space, grid_trials, is_space_file, named_space
 from sweeper.placement import address_problem
 from sweeper.samplers import SAMPLERS
+from sweeper.scheduling.schedulers import NONE
 from sweeper.settings import FRONT_METRICS, SweepSettings
 from sweeper.tracking.uri import absolute_uri, tracking_problem
 from sweeper.trade_off import DEFAULT_OBJECTIVES, ObjectiveError, parse_objectives, unmeasured, with_objectives
@@ -30,7 +31,8 @@ from trainables.spec import FIELDS, TrialSpec
 from trainables.spec_checks import trial_problems
 
 DEFAULT_METHODS = ("gdiff", "ngdiff")
-DEFAULT_TRIALS = 16
+DEFAULT_TRIALS = {True: 16, False: 48}
+"""Where trials are whole, and where a scheduler ends most of them after an epoch or two."""
 DEFAULT_TRACKING = "sqlite:///mlflow.db"
 _AS_GIVEN = ("sampler", "seeds", "seed", "cpus_per_trial", "max_concurrent", "address", "experiment")
 
@@ -128,7 +130,7 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
             auto_lr="on" if given["auto_lr"] == "on" else "off",
         ),
         space=space,
-        trials=trials or search.trials or DEFAULT_TRIALS,
+        trials=trials or search.trials or DEFAULT_TRIALS[scheduling["scheduler"] == NONE],
         objectives=given["objectives"] or DEFAULT_OBJECTIVES,
         gpus_per_trial=_gpus(given),
         storage=str(Path(given["storage"]).resolve()) if given["storage"] else None,

@@ -9,18 +9,23 @@ import click
 
 from sweeper.commands.options import WHOLE, Decorator
 
-DEFAULTS: Mapping[str, Any] = {"scheduler": "none", "grace": 1, "reduction": 3, "stopping": "stop"}
+DEFAULTS: Mapping[str, Any] = {"scheduler": "moasha", "grace": 1, "reduction": 2, "stopping": "stop"}
+"""What won in docs/search.md; where a sweep is to run whole trials, :func:`scheduler_settings` takes none."""
 
 
 def scheduler_options() -> Decorator:
     """``--scheduler`` and what belongs to it; what is not given is None."""
     declared = (
-        click.option("--scheduler", help="none, or moasha, which ends trials that fall behind.  [default: none]"),
+        click.option(
+            "--scheduler",
+            help="none, or moasha, which ends trials that fall behind.  [default: moasha; none with "
+            "grid, several seeds or --candidates last]",
+        ),
         click.option("--grace", type=WHOLE, help="Epochs after which trials are first compared.  [default: 1]"),
         click.option(
             "--reduction",
             type=WHOLE,
-            help="One in so many goes on, and is compared again after as many times the epochs.  [default: 3]",
+            help="One in so many goes on, and is compared again after as many times the epochs.  [default: 2]",
         ),
         click.option(
             "--stopping",
@@ -38,12 +43,19 @@ def scheduler_options() -> Decorator:
 
 
 def scheduler_settings(given: Mapping[str, Any], *, epochs: int) -> tuple[dict[str, Any], list[str]]:
-    """The settings by name, with the defaults, and a plain sentence for each that cannot be; ``epochs`` of a trial."""
+    """The settings by name, with the defaults, and a plain sentence for each that cannot be; ``epochs`` of a trial.
+
+    Whole trials are the default of a sweep that repeats each configuration, runs a grid, or takes last epochs only.
+    """
+    from sweeper.candidates import LAST
     from sweeper.scheduling.rungs import MODES
     from sweeper.scheduling.schedulers import NONE, SCHEDULERS
 
     asked = {name: given[name] for name in DEFAULTS if given.get(name) is not None}
-    chosen = {**DEFAULTS, **asked}
+    whole = given["sampler"] == "grid" or (given["seeds"] or 1) > 1 or given.get("candidates", LAST) == LAST
+    begun = {"grace", "reduction", "stopping"} & asked.keys()
+    usual = NONE if whole or (epochs <= DEFAULTS["grace"] and not begun) else DEFAULTS["scheduler"]
+    chosen = {**DEFAULTS, "scheduler": usual, **asked}
     name, grace, reduction, stopping = (chosen[item] for item in DEFAULTS)
     found = []
     if name not in (NONE, *SCHEDULERS):
