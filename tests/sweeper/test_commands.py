@@ -184,7 +184,11 @@ WRONG_SWEEP: dict[str, tuple[list[str], list[str]]] = {
     "no grace": (["--scheduler", "moasha", "--grace", "0"], ["--grace must be at least 1 epoch, got 0"]),
     "reduction": (["--scheduler", "moasha", "--reduction", "1"], ["--reduction must be at least 2, got 1"]),
     "stopping": (["--scheduler", "moasha", "--stopping", "nap"], ["unknown stopping 'nap'", "stop, pause"]),
-    "no scheduler": (["--grace", "2", "--stopping", "pause"], ["--grace, --stopping", "--scheduler moasha"]),
+    "no scheduler": (
+        ["--scheduler", "none", "--grace", "2", "--stopping", "pause"],
+        ["--grace, --stopping", "--scheduler moasha"],
+    ),
+    "no scheduler with a grid": (["--sampler", "grid", "--grace", "2"], ["--grace", "--scheduler moasha"]),
     "sampler": (["--sampler", "magic"], ["unknown sampler 'magic'", "tpe, nsga2, nsga3, gp, qmc, random, grid"]),
     "unknown objective": (["--objectives", "speed:max,utility:max"], ["unknown objective 'speed'", "forget_loss"]),
     "objective without direction": (["--objectives", "verbmem,utility:max"], ["verbmem:min or verbmem:max"]),
@@ -583,8 +587,28 @@ def test_the_default_sweep_searches_gdiff_and_ngdiff(accepted: Callable[..., lis
     assert len(values(specs, "lr")) == len(specs)
     assert all(1e-5 <= spec.lr <= 1e-3 for spec in specs)
     assert values(specs, "auto_lr") == {"off"}
-    assert read_settings(out).trials == 16
+    settings = read_settings(out)
+    assert (settings.trials, settings.sampler, settings.candidates) == (48, "tpe", "all")
+    assert (settings.scheduler, settings.grace, settings.reduction, settings.stopping) == ("moasha", 1, 2, "stop")
     assert all(not trial_problems(spec) for spec in specs)
+
+
+@pytest.mark.parametrize(
+    ("given", "trials"),
+    [
+        (("--scheduler", "none"), 16),
+        (("--sampler", "grid", "--lr", "1e-4", "--lr", "1e-3", "--c", "0.5"), 4),
+        (("--seeds", "2"), 16),
+        (("--candidates", "last"), 16),
+        (("--epochs", "1"), 16),
+    ],
+)
+def test_a_sweep_of_whole_trials_has_no_scheduler_by_default(
+    accepted: Callable[..., list[TrialSpec]], out: Path, given: tuple[str, ...], trials: int
+) -> None:
+    accepted(*given)
+    settings = read_settings(out)
+    assert (settings.scheduler, settings.trials) == ("none", trials)
 
 
 @pytest.mark.parametrize("method", ["ngdiff", "gd", "npo", "npo+ngdiff", "pcgrad", "imtl-g"])
@@ -895,18 +919,20 @@ def test_what_the_search_is_told_is_in_the_settings(
     assert settings.warm_start == settings.reuse == (str(earlier),)
     assert settings.constraints == ("utility>=70%",)
     assert (settings.until, settings.epoch_budget, settings.sampler) == ("plateau:5", 40, "gp")
-    assert settings.trials == 3  # of 15 epochs each
+    assert settings.trials == 14  # of 15 epochs at most, and 2.94 on average
 
 
 @pytest.mark.parametrize(
     ("further", "trials"),
     [
-        ([], 4),  # 40 epochs at 10 a trial
+        (["--scheduler", "none"], 4),  # 40 epochs at 10 a trial
         (["--trials", "7"], 7),
+        # Of 16 trials all take 1 epoch, 8 another, 4 further 2, 2 further 4, 1 the last 2: 42 epochs, 2.625 each.
+        ([], 16),
         # Of 9 trials all take 1 epoch, 3 further 2, 1 further 6, a third of one the last: 21 1/3 epochs, 2.37 each.
-        (["--scheduler", "moasha"], 17),
+        (["--reduction", "3"], 17),
     ],
-    ids=["whole trials", "as asked", "stopped early"],
+    ids=["whole trials", "as asked", "stopped early", "stopped earlier"],
 )
 def test_an_epoch_budget_says_how_many_trials_there_are(
     accepted: Callable[..., list[TrialSpec]], out: Path, further: list[str], trials: int
