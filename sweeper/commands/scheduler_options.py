@@ -9,12 +9,8 @@ import click
 
 from sweeper.commands.options import WHOLE, Decorator
 
-<<<<<<< HEAD
-DEFAULTS: Mapping[str, Any] = {"scheduler": "none", "grace": 1, "reduction": 2, "stopping": "stop"}
-=======
 DEFAULTS: Mapping[str, Any] = {"scheduler": "moasha", "grace": 1, "reduction": 2, "stopping": "stop"}
 """What won in docs/search.md; where a sweep is to run whole trials, :func:`scheduler_settings` takes none."""
->>>>>>> main
 
 
 def scheduler_options() -> Decorator:
