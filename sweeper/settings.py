@@ -68,7 +68,7 @@ class SweepSettings:
     candidates: str = ALL
     scheduler: str = "none"
     grace: int = 1
-    reduction: int = 3
+    reduction: int = 2
     stopping: str = "stop"
     front_metrics: int = FRONT_METRICS
     constraints: tuple[str, ...] = ()

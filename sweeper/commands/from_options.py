@@ -23,8 +23,16 @@ from sweeper.samplers import SAMPLERS
 from sweeper.scheduling.schedulers import NONE
 from sweeper.settings import FRONT_METRICS, SweepSettings
 from sweeper.tracking.uri import absolute_uri, tracking_problem
-from sweeper.trade_off import DEFAULT_OBJECTIVES, ObjectiveError, parse_objectives, unmeasured, with_objectives
+from sweeper.trade_off import (
+    DEFAULT_OBJECTIVES,
+    Objective,
+    ObjectiveError,
+    parse_objectives,
+    unmeasured,
+    with_objectives,
+)
 from trainables.methods import parse_method
+from trainables.metrics.registry import LOSS_METRICS
 from trainables.models.registry import find_model
 from trainables.optimizers import LR_FREE, LR_FREE_LR
 from trainables.spec import FIELDS, TrialSpec
@@ -88,14 +96,13 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
     from_file = is_space_file(given["space"])
     problems += spec_problems(base, () if from_file else methods, options)
     problems += _number_problems(given)
-    scheduling, wrong = scheduler_settings(given, epochs=base.epochs)
-    problems += wrong
     if given["sampler"] not in SAMPLERS:
         problems.append(f"unknown sampler '{given['sampler']}': expected one of {', '.join(SAMPLERS)}")
     if (scored := given.get("front_metrics")) is not None and scored < 0:
         problems.append(f"--front-metrics must be at least 0, got {scored}")
     if (candidates := given.get("candidates", LAST)) not in CANDIDATES:
         problems.append(f"unknown candidates '{candidates}': expected one of {', '.join(CANDIDATES)}")
+    objectives: tuple[Objective, ...] = ()
     try:
         objectives = parse_objectives(given["objectives"] or DEFAULT_OBJECTIVES)
         problems += (wrong := unmeasured(objectives, base.dataset))
@@ -103,6 +110,9 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
             base = replace(base, metrics=with_objectives(base.metrics, objectives))
     except ObjectiveError as error:
         problems.append(str(error))
+    costly = base.metrics_every != 1 and not {item.column for item in objectives} <= set(LOSS_METRICS)
+    scheduling, wrong = scheduler_settings(given, epochs=base.epochs, blind=costly)
+    problems += wrong
     uri = given["tracking_uri"] or os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING
     problems += [problem for problem in (tracking_problem(uri), address_problem(given["address"])) if problem]
     space = None

@@ -19,7 +19,7 @@ def scheduler_options() -> Decorator:
         click.option(
             "--scheduler",
             help="none, or moasha, which ends trials that fall behind.  [default: moasha; none with "
-            "grid, several seeds or --candidates last]",
+            "grid, several seeds, --candidates last, or objectives measured at a trial's end]",
         ),
         click.option("--grace", type=WHOLE, help="Epochs after which trials are first compared.  [default: 1]"),
         click.option(
@@ -42,17 +42,20 @@ def scheduler_options() -> Decorator:
     return decorate
 
 
-def scheduler_settings(given: Mapping[str, Any], *, epochs: int) -> tuple[dict[str, Any], list[str]]:
+def scheduler_settings(
+    given: Mapping[str, Any], *, epochs: int, blind: bool = False
+) -> tuple[dict[str, Any], list[str]]:
     """The settings by name, with the defaults, and a plain sentence for each that cannot be; ``epochs`` of a trial.
 
-    Whole trials are the default of a sweep that repeats each configuration, runs a grid, or takes last epochs only.
+    Whole trials are the default of a sweep that repeats each configuration, runs a grid, takes last epochs only, or is
+    ``blind``: measures its objectives at the end of a trial, so that one ended early would be on no front.
     """
     from sweeper.candidates import LAST
     from sweeper.scheduling.rungs import MODES
     from sweeper.scheduling.schedulers import NONE, SCHEDULERS
 
     asked = {name: given[name] for name in DEFAULTS if given.get(name) is not None}
-    whole = given["sampler"] == "grid" or (given["seeds"] or 1) > 1 or given.get("candidates", LAST) == LAST
+    whole = blind or given["sampler"] == "grid" or (given["seeds"] or 1) > 1 or given.get("candidates", LAST) == LAST
     begun = {"grace", "reduction", "stopping"} & asked.keys()
     usual = NONE if whole or (epochs <= DEFAULTS["grace"] and not begun) else DEFAULTS["scheduler"]
     chosen = {**DEFAULTS, "scheduler": usual, **asked}

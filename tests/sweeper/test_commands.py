@@ -601,6 +601,7 @@ def test_the_default_sweep_searches_gdiff_and_ngdiff(accepted: Callable[..., lis
         (("--seeds", "2"), 16),
         (("--candidates", "last"), 16),
         (("--epochs", "1"), 16),
+        (("--objectives", "verbmem:min,utility:max"), 16),
     ],
 )
 def test_a_sweep_of_whole_trials_has_no_scheduler_by_default(
@@ -609,6 +610,13 @@ def test_a_sweep_of_whole_trials_has_no_scheduler_by_default(
     accepted(*given)
     settings = read_settings(out)
     assert (settings.scheduler, settings.trials) == ("none", trials)
+
+
+def test_objectives_measured_every_epoch_are_compared_early(
+    accepted: Callable[..., list[TrialSpec]], out: Path
+) -> None:
+    accepted("--objectives", "verbmem:min,utility:max", "--metrics-every", "1")
+    assert read_settings(out).scheduler == "moasha"
 
 
 @pytest.mark.parametrize("method", ["ngdiff", "gd", "npo", "npo+ngdiff", "pcgrad", "imtl-g"])
