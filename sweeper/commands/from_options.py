@@ -39,7 +39,7 @@ from trainables.spec import FIELDS, TrialSpec
 from trainables.spec_checks import trial_problems
 
 DEFAULT_METHODS = ("gdiff", "ngdiff")
-DEFAULT_TRIALS = {True: 16, False: 48}
+DEFAULT_TRIALS = {True: 16, False: 32}
 """Where trials are whole, and where a scheduler ends most of them after an epoch or two."""
 DEFAULT_TRACKING = "sqlite:///mlflow.db"
 _AS_GIVEN = ("sampler", "seeds", "seed", "cpus_per_trial", "max_concurrent", "address", "experiment")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @options.field("auto_lr", help="off, on, or both, which makes it a searched choice.", default="off")
 @click.option("--space", help="'paper' for the paper's grid, or a FILE.yaml, instead of the built-in space.")
 @click.option(
-    "--trials", type=options.WHOLE, help="Trials in all.  [default: 48, 16 without a scheduler, with grid the grid]"
+    "--trials", type=options.WHOLE, help="Trials in all.  [default: 32, 16 without a scheduler, with grid the grid]"
 )
 @click.option("--sampler", default="tpe", show_default=True, help="tpe, nsga2, nsga3, gp, qmc, random or grid.")
 @click.option("--seeds", type=options.WHOLE, default=1, show_default=True, help="Runs per configuration.")

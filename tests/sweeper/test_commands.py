@@ -588,7 +588,7 @@ def test_the_default_sweep_searches_gdiff_and_ngdiff(accepted: Callable[..., lis
     assert all(1e-5 <= spec.lr <= 1e-3 for spec in specs)
     assert values(specs, "auto_lr") == {"off"}
     settings = read_settings(out)
-    assert (settings.trials, settings.sampler, settings.candidates) == (48, "tpe", "all")
+    assert (settings.trials, settings.sampler, settings.candidates) == (32, "tpe", "all")
     assert (settings.scheduler, settings.grace, settings.reduction, settings.stopping) == ("moasha", 1, 2, "stop")
     assert all(not trial_problems(spec) for spec in specs)
 
