@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+PROBE_BATCHES = "auto_lr_probe_batches"
+
 
 @dataclass(frozen=True, slots=True)
 class DataTable:
@@ -52,6 +54,12 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def model_name(row: pd.Series, *, with_epoch: bool) -> str:
+    """``trial 00007``, or ``trial 00007 after epoch 3`` where each epoch may be taken."""
+    after = f" after epoch {number(known(row['epoch']))}" if with_epoch and known(row.get("epoch")) is not None else ""
+    return f"trial {row['trial_id']}{after}"
+
+
 def settings_in_words(row: pd.Series, varying: Sequence[str]) -> str:
     """``gdiff, c 0.44, lr 2e-4``: the method, the settings that vary in the sweep, and the learning rate policy."""
     told = {"method", "lr", "auto_lr", *_variant_columns(row)}
@@ -84,9 +92,13 @@ def policy_in_words(variant: str, rate: object) -> str:
 
 
 def auto_lr_variant(row: pd.Series, further: Sequence[str] = ()) -> str:
-    """``clip/fresh``: AutoLR's options that are words, and the values of ``further`` columns."""
+    """``clip/fresh``, or on four batches ``clip/freshx4``: AutoLR's options that are words, and ``further`` columns."""
     values = [known(row.get(name)) for name in (*_variant_columns(row), *further)]
-    return "/".join(str(value) for value in values if value is not None)
+    batches = known(row.get(PROBE_BATCHES))
+    # The only number that is always told: a rule on four batches is not the rule on one.
+    times = f"x{batches:g}" if isinstance(batches, (int, float)) and batches > 1 else ""
+    words = (f"{value}{times}" if value == "fresh" else str(value) for value in values if value is not None)
+    return "/".join(words)
 
 
 def known(value: object) -> Hashable:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 _FORM = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)\s*(?P<sign>>=|<=|>|<)\s*(?P<number>[^\s%]+)\s*(?P<percent>%?)\s*")
 
+_WORDS = {">=": "at least", "<=": "at most", ">": "above", "<": "below"}
+
 
 class ConstraintError(ValueError):
     """The threshold cannot be read; the message is a plain sentence for the user."""
@@ -27,6 +29,11 @@ class Constraint:
         return (
             f"{self.name}{self.sign}{100 * self.bound:g}%" if self.relative else f"{self.name}{self.sign}{self.bound:g}"
         )
+
+    def words(self) -> str:
+        """``at least 70% of No-unlearn``, ``below 0.1``."""
+        bound = f"{self.bound:.0%} of No-unlearn" if self.relative else f"{self.bound:g}"
+        return f"{_WORDS[self.sign]} {bound}"
 
     def violation(self, value: float | None, baseline: float | None = None) -> float | None:
         """By how much ``value`` misses the bound: 0 or below where it is met; None where a number it needs is missing.

@@ -15,6 +15,7 @@ import glob
 import json
 import math
 import os
+import re
 import shutil
 import time
 import uuid
@@ -76,6 +77,25 @@ def remove_leftovers(path: Path, *, older_than: float = -math.inf) -> None:
         with contextlib.suppress(OSError):  # its writer has just finished
             if time.time() - found.stat().st_mtime > older_than:
                 _remove(found)
+
+
+def remove_whole(path: Path) -> None:
+    """Delete a file or a folder so that nobody meets half of it; nothing where there is none.
+
+    It is renamed aside first: a killed caller leaves what :func:`is_leftover` tells.
+
+    Raises:
+        OSError: it cannot be renamed.
+    """
+    aside = _staging(path)
+    with contextlib.suppress(FileNotFoundError):
+        path.rename(aside)
+        _remove(aside)
+
+
+def is_leftover(path: Path) -> bool:
+    """Whether the name is one under which something is written or deleted, of nobody's where no writer lives."""
+    return re.fullmatch(r"\..+\.[0-9a-f]{8}", path.name) is not None
 
 
 def append(path: Path, content: bytes, *, header: bytes = b"", sync: bool = False) -> None:

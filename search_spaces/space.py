@@ -80,6 +80,19 @@ class Space:
             branches = [grown for branch in branches for grown in _grow(parameter, *branch)]
         return [config for config, _ in branches]
 
+    def configuration(self, values: Mapping[str, Value]) -> dict[str, Value]:
+        """The configuration that has these values where the space has a parameter for them; others are left out.
+
+        Raises:
+            ValueError: they are not of the space, as :meth:`params_of` says.
+        """
+        config, seen = dict(self.constants), dict(self.constants)
+        for parameter in self.parameters:
+            if _is_active(parameter, seen) and parameter.name in values:
+                config[parameter.name] = seen[parameter.key] = values[parameter.name]
+        self.params_of(config)
+        return config
+
     def params_of(self, config: Mapping[str, object]) -> dict[str, Value]:
         """The Optuna parameters, by Optuna's names, that make :meth:`suggest` return this configuration.
 

@@ -77,6 +77,11 @@ def scalar(node: yaml.ScalarNode) -> Value:
         return text
     if node.tag != _PLAIN:
         raise YamlError(f"tags such as {node.tag} are not read", line_of(node))
+    return plain_scalar(text)
+
+
+def plain_scalar(text: str) -> Value:
+    """The value of an unquoted text."""
     if text in _WORDS:
         return _WORDS[text]
     if _INTEGER.fullmatch(text):

@@ -13,6 +13,7 @@ from sweeper.commands.pareto import pareto
 from sweeper.commands.pick import pick
 from sweeper.commands.report import report
 from sweeper.commands.resume import resume
+from sweeper.commands.simulate import simulate
 from sweeper.commands.target import target
 from sweeper.commands.ui import ui
 from sweeper.commands.unlearn import unlearn
@@ -29,5 +30,19 @@ def main() -> None:
     """
 
 
-for command in (pareto, lr_study, resume, report, compare, pick, unlearn, target, evaluate, listing, doctor, ui):
+for command in (
+    pareto,
+    lr_study,
+    resume,
+    report,
+    compare,
+    pick,
+    simulate,
+    unlearn,
+    target,
+    evaluate,
+    listing,
+    doctor,
+    ui,
+):
     main.add_command(command)

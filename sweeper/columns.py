@@ -46,6 +46,7 @@ _COSTS = (
     _Column("ended_at", "record", "end", "s since 1970"),
     _Column("worker", "record", "worker"),
 )
+_REUSED = _Column("reused_from", "record", "taken over from")
 _GENERATION = _Column("generation_seconds", "cost", "generation of answers", "s")
 _REPORTED = _Column("reported_at", "record", "report", "s since 1970")
 _PASSED = (_Column("step", "progress", "optimizer steps"), _Column("epoch", "progress", "epochs"))
@@ -75,7 +76,7 @@ _RULES = (
     _PADDING,
     _Column("seconds", "cost", "training and evaluation", "s"),
 )
-_OWN = (*_NAMED, *_ENDED, *_COSTS, _GENERATION, *_PASSED, *_COURSE, *_RULES, _REPORTED)
+_OWN = (*_NAMED, *_ENDED, *_COSTS, _GENERATION, _REUSED, *_PASSED, *_COURSE, *_RULES, _REPORTED)
 
 
 def _names(columns: Iterable[_Column]) -> tuple[str, ...]:
@@ -91,12 +92,14 @@ PARAMETERS = tuple(dict.fromkeys((*_LEADING, *FIELDS)))
 METRIC_COLUMNS = (*LOSS_METRICS, *DEFAULT_SET, *_FURTHER)
 TRIAL_COLUMNS = (
     *(*_names(_NAMED), *PARAMETERS, *_names(_ENDED), *LOSS_METRICS, *DEFAULT_SET, *_names(_COSTS)),
-    *(*_FURTHER, _GENERATION.name),
+    *(*_FURTHER, _GENERATION.name, _REUSED.name),
 )
 HISTORY_COLUMNS = (
     *("trial_id", *_names(_PASSED), "lr", *_names(_COURSE), *LOSS_METRICS, *DEFAULT_SET, *_names(_RULES), *_FURTHER),
     _REPORTED.name,
 )
+CANDIDATE_COLUMNS = ("trial_id", "epoch", "step", *sorted(LOSS_METRICS), *DEFAULT_SET, *_FURTHER, "checkpoint")
+"""A row per evaluated epoch of every trial; the checkpoint is relative to the sweep's folder."""
 if taken := {*METRICS} & {*_names(_OWN), *PARAMETERS}:
     raise ValueError(f"a metric has the name of another column: {', '.join(sorted(taken))}; rename the metric")
 OUTCOME_METRICS = tuple(

@@ -8,8 +8,9 @@ from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 _ROWS = 12
 _HERTZ = 4.0
@@ -23,17 +24,21 @@ class Display:
         self._scores = tuple(scores)
         self._running: dict[str, dict[str, Any]] = {}
         self._ended: list[dict[str, Any]] = []
+        self._paused: set[str] = set()
+        self._stopped, self._epochs_saved = 0, 0.0
         self._progress = Progress(
-            TextColumn("trials"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()
+            *(TextColumn("trials"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()),
+            *(TextColumn("{task.fields[left]}"), TextColumn("{task.fields[front]}")),
         )
-        self._task = self._progress.add_task("trials", total=trials, completed=done)
+        self._task = self._progress.add_task("trials", total=trials, completed=done, left="", front="")
         self._drawn = 0.0
         self._live = Live(self._render(), console=console, auto_refresh=False) if console.is_terminal else None
         if self._live is not None:
             self._live.start()
 
     def started(self, trial_id: str, row: Mapping[str, Any]) -> None:
-        """A trial begins."""
+        """A trial begins, or goes on."""
+        self._paused.discard(trial_id)
         self._running[trial_id] = {"trial_id": trial_id, **row, "status": "running"}
 
     def reported(self, trial_id: str, report: Mapping[str, Any]) -> None:
@@ -41,17 +46,40 @@ class Display:
         if trial_id in self._running:
             self._running[trial_id] |= {name: report.get(name) for name in ("epoch", "forget_loss", "retain_loss")}
 
+    def front(self, epochs: int) -> None:
+        """So many epochs are on the frontier."""
+        self.note(f"{epochs} epochs on the frontier")
+
+    def note(self, text: str) -> None:
+        """What stands at the end of the line of progress."""
+        self._progress.update(self._task, front=text)
+
+    def left(self, words: str) -> None:
+        """An estimate of what is left."""
+        self._progress.update(self._task, left=f"left: {words}")
+
+    def paused(self, trial_id: str) -> None:
+        """A trial waits for its rank to allow it to go on."""
+        self._running.pop(trial_id, None)
+        self._paused.add(trial_id)
+
     def ended(self, trial_id: str, row: Mapping[str, Any]) -> None:
         """A trial is over."""
         self._running.pop(trial_id, None)
+        self._paused.discard(trial_id)
         self._ended.append(dict(row))
+        early = ""
+        if row["status"] == "stopped":
+            done, asked = float(row.get("epochs_done") or 0.0), float(row.get("epochs") or 0.0)
+            self._stopped, self._epochs_saved = self._stopped + 1, self._epochs_saved + asked - done
+            early = f"  after {done:g} of {asked:g} epochs"
         self._progress.advance(self._task)
         if self._live is None:
             shown = {"forget": "forget_loss", "retain": "retain_loss"} | {name: name for name in self._scores}
             scores = " ".join(f"{word} {_number(row.get(name))}" for word, name in shown.items())
             error = f"  {row['error']}" if row.get("error") else ""
             line = f"{trial_id} {row['status']:<8} {describe(row):<32} {scores} {_number(row.get('wall_seconds'))} s"
-            self._console.print(line + error, highlight=False, markup=False, soft_wrap=True)
+            self._console.print(line + early + error, highlight=False, markup=False, soft_wrap=True)
 
     def refresh(self) -> None:
         """Redraw, at most four times a second."""
@@ -82,7 +110,11 @@ class Display:
                 _number(row.get("epochs_done", row.get("epoch"))),
                 *(_number(row.get(name)) for name in ("forget_loss", "retain_loss", *self._scores)),
             )
-        return Group(table, self._progress)
+        if not (self._stopped or self._paused):
+            return Group(table, self._progress)
+        waiting = f", {len(self._paused)} wait" if self._paused else ""
+        saved = f"{self._stopped} trials stopped early{waiting}: {self._epochs_saved:g} epochs saved"
+        return Group(table, Text(saved), self._progress)
 
 
 def describe(row: Mapping[str, Any]) -> str:

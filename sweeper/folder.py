@@ -8,8 +8,10 @@ import json
 import math
 import shutil
 import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from search_spaces.durable import write_json
 from sweeper.columns import column_dictionary
@@ -88,8 +90,19 @@ def read_origin(out: Path) -> Origin:
     return Origin(content["sweep_id"], content["created"], target.get("key"), target.get("path"))
 
 
-def describe(out: Path, settings: SweepSettings, origin: Origin, *, target: Target | None = None) -> None:
-    """Write sweep.json; what only the target knows is filled in once it is there."""
+def describe(
+    out: Path,
+    settings: SweepSettings,
+    origin: Origin,
+    *,
+    target: Target | None = None,
+    targets: Mapping[int, Target] = MappingProxyType({}),
+) -> None:
+    """Write sweep.json; what only the target knows is filled in once it is there.
+
+    Where every seed has a target of its own, ``targets`` are by seed, and the baseline is the mean of theirs.
+    """
+    every = list(targets.values()) or ([] if target is None else [target])
     guess = math.log(target.vocabulary_size) if target is not None else None
     unit = dataset_modality(settings.base.dataset).unit
     content = {
@@ -106,7 +119,15 @@ def describe(out: Path, settings: SweepSettings, origin: Origin, *, target: Targ
         "columns": column_dictionary(random_guess=guess, unit=unit),
         "random_guess_loss": guess,
         "vocabulary_size": target.vocabulary_size if target is not None else None,
-        "baseline": target.baseline if target is not None else None,
+        "baseline": _mean([item.baseline for item in every]) if every else None,
+        "baselines": {str(seed): item.baseline for seed, item in targets.items()} if len(targets) > 1 else None,
         "target": {"key": target.key, "path": target.path} if target is not None else None,
     }
     write_json(out / "sweep.json", content)
+
+
+def _mean(baselines: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Of the metrics that all of them have."""
+    first, *others = baselines
+    shared = [name for name in first if all(name in other for other in others)]
+    return {name: math.fsum(item[name] for item in baselines) / len(baselines) for name in shared}

@@ -1,4 +1,4 @@
-"""The record of a sweep on disk: trials.csv, history.csv and auto_lr.csv, appended as things happen.
+"""The record of a sweep on disk: trials.csv, history.csv, auto_lr.csv and candidates.csv, appended as things happen.
 
 trials.csv is the truth about which trials are done: a row is written and synced before anyone is told, so that after
 ``kill -9`` a resumed sweep keeps exactly the trials that have a row. A line torn by the kill is dropped.
@@ -11,13 +11,13 @@ import io
 import math
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from search_spaces.durable import append, whole_lines, write_whole
-from sweeper.columns import AUTO_LR_COLUMNS, HISTORY_COLUMNS, TRIAL_COLUMNS
+from sweeper.columns import AUTO_LR_COLUMNS, CANDIDATE_COLUMNS, HISTORY_COLUMNS, TRIAL_COLUMNS
 
 Row = dict[str, object]
 
@@ -89,29 +89,51 @@ class CsvLog:
 
 
 class Ledger:
-    """The CSV files of one sweep folder, and the rows that wait for a disk that refuses them."""
+    """The CSV files of one sweep folder, and the rows that wait for a disk that refuses them.
 
-    def __init__(self, out: Path) -> None:
+    ``every_epoch``: each evaluated epoch is a candidate, with a row in candidates.csv.
+    """
+
+    def __init__(self, out: Path, *, every_epoch: bool = False) -> None:
         self.out = out
         self.trials = CsvLog(out / "trials.csv", TRIAL_COLUMNS, sync=True)
         self.history = CsvLog(out / "history.csv", HISTORY_COLUMNS, sync=False)
         self.auto_lr = CsvLog(out / "auto_lr.csv", AUTO_LR_COLUMNS, sync=False)
+        self.candidates = CsvLog(out / "candidates.csv", CANDIDATE_COLUMNS, sync=False)
+        self.every_epoch = every_epoch
+        self._logs = (self.history, self.auto_lr, self.candidates)
         # In this order: a kill in between must not leave a finished trial without its last report for ever.
-        self._waiting: dict[CsvLog, list[Row]] = {self.history: [], self.auto_lr: [], self.trials: []}
+        self._waiting: dict[CsvLog, list[Row]] = {log: [] for log in (*self._logs, self.trials)}
 
     @property
     def unwritten(self) -> int:
         """How many rows of finished trials are not on disk."""
         return len(self._waiting[self.trials])
 
-    def add_report(self, trial_id: str, report: Mapping[str, Any]) -> None:
-        """Put down a report of a trial, with the AutoLR updates in it, for :meth:`write`."""
+    def add_report(self, trial_id: str, report: Mapping[str, Any], *, checkpoint: str = "") -> None:
+        """Put down a report of a trial, with the AutoLR updates in it, for :meth:`write`.
+
+        A report that is not ``evaluated`` repeats the losses of an earlier epoch and is no candidate.
+        """
         self._waiting[self.history].append({"trial_id": trial_id, "reported_at": time.time(), **report})
         self._waiting[self.auto_lr] += [{"trial_id": trial_id, **update} for update in report.get("auto_lr", ())]
+        if self.every_epoch and report.get("evaluated", True):
+            self._waiting[self.candidates].append({"trial_id": trial_id, **report, "checkpoint": checkpoint})
 
     def add_trial(self, row: Row) -> None:
         """Put down the row of a trial that is over, for :meth:`write`."""
         self._waiting[self.trials].append(row)
+
+    def add_metrics(self, trial_id: str, step: int, metrics: Mapping[str, object]) -> None:
+        """Put metrics into a row of candidates.csv that has been written.
+
+        Raises:
+            OSError: the disk refuses; the table is as it was.
+        """
+        place = (trial_id, str(step))
+        self.candidates.rewrite(
+            {**row, **metrics} if (row["trial_id"], row["step"]) == place else row for row in self.candidates.read()
+        )
 
     def write(self) -> None:
         """Write what was put down.
@@ -135,7 +157,7 @@ class Ledger:
             done.setdefault(row["trial_id"], row)
         if self.trials.path.is_file():
             self.trials.rewrite(done.values())
-        for log in (self.history, self.auto_lr):
+        for log in self._logs:
             if log.path.is_file():
                 log.rewrite(
                     row
@@ -143,11 +165,16 @@ class Ledger:
                     if row["trial_id"] in done or int(row["step"]) <= restored_steps.get(row["trial_id"], -1)
                 )
 
-    def sort(self) -> None:
-        """Put trials.csv in the order of trial ids and the logs in that of (trial id, step)."""
-        for log in (self.trials, self.history, self.auto_lr):
+    def sort(self, checkpoint: Callable[[dict[str, str]], str] | None = None) -> None:
+        """Put trials.csv in the order of trial ids and the logs in that of (trial id, step).
+
+        ``checkpoint`` tells of a row of candidates.csv where its model is on disk, "" where nowhere.
+        """
+        for log in (self.trials, *self._logs):
             if log is self.trials or log.path.is_file():
                 rows = sorted(log.read(), key=lambda row: (row["trial_id"], int(row.get("step", 0))))
+                if log is self.candidates and checkpoint is not None:
+                    rows = [row | {"checkpoint": checkpoint(row)} for row in rows]
                 log.rewrite(rows)
 
 

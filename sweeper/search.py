@@ -1,30 +1,59 @@
 """The Optuna study of a sweep: which configuration next, and what became of it.
 
-The study lives in ``optuna.log`` (Optuna's journal) and is asked and told directly, because Ray's own ``OptunaSearch``
-tells Optuna wrong things: here a diverged or failed trial is FAIL, one stopped early is PRUNED, and only a finished
-trial with finite objectives is COMPLETE. One Optuna trial is one trial of the sweep, and its number is the trial's id.
+The study is asked and told directly, because Ray's own ``OptunaSearch`` tells Optuna wrong things: here a diverged or
+failed trial is FAIL, one stopped early is PRUNED, and only a finished trial with finite objectives is COMPLETE. Where
+every epoch is a candidate it is told by the epoch that adds most to the front (:class:`sweeper.attained.Attained`). A
+trial that a scheduler stopped stays PRUNED there, too: its epochs are candidates, but its best would only ever say what
+a few epochs gave, which beside the best of whole trials makes slow configurations look bad and greedy ones good. TPE
+takes PRUNED for worse than all that finished; the other samplers leave such a trial out.
+
+One Optuna trial is one trial of the sweep, and its number is the trial's id; trials of earlier sweeps, which come first
+and are none of this sweep's, are not counted in.
 """
 
 from __future__ import annotations
 
 import logging
-import math
 import warnings
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from search_spaces.constraint import Constraint
 from search_spaces.durable import cut_torn_line
 from search_spaces.space import Space
-from sweeper.trade_off import Objective
+from search_spaces.values import Value
+from sweeper.attained import Attained, Result, Row, number
+from sweeper.samplers import SAMPLERS, Search
 from trainables.run.reports import Status
 
 if TYPE_CHECKING:
     import optuna
 
+    from analysis.tables.trade_off import Objective
+
 STUDY_NAME = "sweep"
+_POINT = "point"
+"""The user attribute of a trial that is no point of the space."""
+
+
+_POINTS, _PRIOR = "points", "prior"
+"""User attributes: of a study that has begun, what is tried first; of a trial of another sweep, where it is from."""
+
+
+_FIRST_GENERATION = {f"{name}:generation": 0 for name in ("NSGAIISampler", "NSGAIIISampler")}
+"""How Optuna's genetic samplers know a trial as a possible parent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """A trial of an earlier sweep on the same problem: what was run there, what it gave, and where."""
+
+    config: Mapping[str, Value]
+    result: Result
+    origin: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +64,28 @@ class Proposal:
     config: dict[str, Any]
 
 
+def open_journal(out: Path) -> optuna.storages.BaseStorage:
+    """The storage in ``OUT/optuna.log``, made whole after a kill; optuna-dashboard opens it."""
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    log = out / "optuna.log"
+    cut_torn_line(log)
+    log.with_name(f"{log.name}.lock").unlink(missing_ok=True)  # a killed driver's: the caller holds the folder
+    return JournalStorage(JournalFileBackend(str(log)))
+
+
 class SweepStudy:
     """Ask and tell, for ``trials`` trials in all, also over interruptions.
 
-    With several seeds every configuration the sampler proposes is run once per seed, one Optuna trial each.
+    With several seeds every configuration the sampler proposes is run once per seed, one Optuna trial each. A grid may
+    have an ``extension``: further points, which need not be of the space. ``baseline`` has the values of the No-unlearn
+    model, which relative ``constraints`` need.
     """
 
     def __init__(
         self,
-        out: Path,
+        storage: optuna.storages.BaseStorage,
         *,
         space: Space,
         objectives: Sequence[Objective],
@@ -51,50 +93,86 @@ class SweepStudy:
         trials: int,
         seeds: Sequence[int],
         seed: int,
+        extension: Sequence[Mapping[str, Any]] = (),
+        constraints: Sequence[Constraint] = (),
+        baseline: Mapping[str, float] | None = None,
     ) -> None:
         import optuna
-        from optuna.storages import JournalStorage
-        from optuna.storages.journal import JournalFileBackend
 
         logging.getLogger("optuna").setLevel(logging.ERROR)
         warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
-        log = out / "optuna.log"
-        cut_torn_line(log)
-        log.with_name(f"{log.name}.lock").unlink(missing_ok=True)  # a killed driver's: the caller holds the folder
         self._space = space
-        self._objectives = tuple(objectives)
+        self._constraints = tuple(constraints)
+        self.attained = Attained(objectives, constraints=constraints, baseline=baseline)
+        self._told: set[str] = set()
         self._trials = trials
         self._seeds = tuple(seeds)
         self._study = optuna.create_study(
             study_name=STUDY_NAME,
-            storage=JournalStorage(JournalFileBackend(str(log))),
+            storage=storage,
             directions=["maximize" if item.direction == "max" else "minimize" for item in objectives],
             load_if_exists=True,
         )
         if sampler == "grid":
-            self._enqueue_grid()
-        # After a resume the sampler must not draw its first proposals again.
-        self._study.sampler = SAMPLERS[sampler](seed + self.asked, trials)
+            self._enqueue_grid(extension)
+        self._study.sampler = SAMPLERS[sampler](Search(space=space, trials=trials, seed=seed, asked=self.asked))
         self._again: deque[Proposal] = deque()
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether what :meth:`begin` brings in is there, or would come too late."""
+        return _POINTS in self._study.user_attrs or self.asked > 0
+
+    def begin(self, *, points: Sequence[Mapping[str, Value]] = (), priors: Sequence[Prior] = ()) -> None:
+        """Before the first trial: what is known from earlier sweeps, and Optuna parameters that are tried first.
+
+        May be called again after a kill, with the same.
+        """
+        from optuna.trial import create_trial
+
+        distributions = self._space.distributions()
+        for prior in priors[len(self._study.get_trials(deepcopy=False)) :]:
+            params = self._space.params_of(prior.config)
+            constraints = dict(zip(map(str, self._constraints), prior.result.violations, strict=True))
+            self._study.add_trial(
+                create_trial(
+                    params=params,
+                    distributions={name: distributions[name] for name in params},
+                    values=prior.result.values,
+                    constraints=constraints or None,
+                    user_attrs={_PRIOR: prior.origin},
+                    system_attrs=dict(_FIRST_GENERATION),  # Optuna writes into it
+                )
+            )
+        self._study.set_user_attr(_POINTS, [dict(point) for point in points])
 
     @property
     def asked(self) -> int:
         """How many trials have been proposed so far, whatever became of them."""
         return len(self._asked_trials())
 
-    def take_up(self, rows: Mapping[str, Mapping[str, object]]) -> list[Proposal]:
-        """Bring the study in line with the rows of trials.csv, the truth after a crash.
+    @property
+    def unfinished(self) -> int:
+        """How many trials that had begun before are still to be proposed again."""
+        return len(self._again)
 
-        Trials that have a row but were never told are told now; trials without a row are proposed again, under their
-        own ids and with their own values. Returns those.
+    def take_up(self, rows: Mapping[str, Row], candidates: Mapping[str, Sequence[Row]] | None = None) -> list[Proposal]:
+        """Bring the study in line with the rows of trials.csv, the truth after a crash, in the order they ended.
+
+        ``candidates`` has the rows of candidates.csv by trial. Trials that have a row but were never told are told
+        now; trials without a row are proposed again, under their own ids and with their own values. Returns those.
         """
         import optuna
 
-        for trial in self._asked_trials():
-            trial_id = format_id(trial.number)
-            if trial_id in rows:
-                self.tell(trial_id, rows[trial_id])
-            elif "config" in trial.user_attrs:
+        asked = self._asked_trials()
+        own = {self._id(trial.number) for trial in asked} & rows.keys()
+        for trial_id in sorted(own, key=lambda name: (number(rows[name].get("ended_at") or 0.0), name)):
+            self.tell(trial_id, rows[trial_id], (candidates or {}).get(trial_id, ()))
+        for trial in asked:
+            trial_id = self._id(trial.number)
+            if trial_id in own:
+                continue
+            if "config" in trial.user_attrs:
                 self._again.append(Proposal(trial_id, dict(trial.user_attrs["config"])))
             else:
                 # Killed between Optuna's ask and our record of its values: nothing ran, the number takes a new config.
@@ -107,93 +185,83 @@ class SweepStudy:
             return self._again.popleft()
         if self.asked >= self._trials:
             return None
-        self._enqueue_repetition()
+        self._enqueue_next()
         return self._record(self._study.ask())
 
-    def tell(self, trial_id: str, row: Mapping[str, object]) -> None:
-        """Report how a trial ended; telling one twice changes nothing."""
+    def tell(self, trial_id: str, row: Row, candidates: Sequence[Row] = ()) -> None:
+        """Report how a trial ended; telling one twice changes nothing.
+
+        ``candidates`` are the rows of its epochs where each may be on the front; without any the last epoch, the row
+        of trials.csv, is all there is.
+        """
+        import optuna
         from optuna.trial import TrialState
 
-        values = [_number(row.get(item.column)) for item in self._objectives]
-        if row.get("status") == Status.FINISHED and all(map(math.isfinite, values)):
-            told: dict[str, Any] = {"values": values}
+        if trial_id in self._told:
+            return
+        self._told.add(trial_id)
+        result = self.attained.add(row, candidates)
+        trial = self._own_trials()[int(trial_id)]
+        if trial.state.is_finished():
+            return
+        if row.get("status") == Status.FINISHED and result is not None:
+            told: dict[str, Any] = {"values": result.values}
+            for constraint, missed in zip(self._constraints, result.violations, strict=True):
+                optuna.trial.Trial(self._study, trial._trial_id).set_constraint(str(constraint), missed)
         else:
             told = {"state": TrialState.PRUNED if row.get("status") == Status.STOPPED else TrialState.FAIL}
-        self._study.tell(int(trial_id), **told, skip_if_finished=True)
+        self._study.tell(trial.number, **told)
 
     def _record(self, trial: optuna.trial.Trial) -> Proposal:
-        config = self._space.suggest(trial)
+        point = trial.user_attrs.get(_POINT)
+        config = dict(point) if point is not None else self._space.suggest(trial)
         config["seed"] = trial.user_attrs.get("seed", self._seeds[0])
         trial.set_user_attr("config", config)
-        return Proposal(format_id(trial.number), config)
+        return Proposal(self._id(trial.number), config)
 
-    def _enqueue_repetition(self) -> None:
-        """With k seeds, trials come in groups of k: the sampler chooses the first, the others repeat its configuration.
+    def _enqueue_next(self) -> None:
+        """With k seeds, trials come in groups of k: the points to try first, then the sampler, choose the first of a
+        group, the others repeat its configuration.
 
-        Which trial repeats what follows from the numbers alone, so a kill between two writes leaves nothing to mend.
+        Which trial is which follows from the numbers alone, so a kill between two writes leaves nothing to mend.
         """
-        trials = self._study.get_trials(deepcopy=False)
-        repetition = self.asked % len(self._seeds)
-        if repetition == 0 or len(trials) > self.asked:
+        trials = self._own_trials()
+        group, repetition = divmod(self.asked, len(self._seeds))
+        if len(trials) > self.asked:
             return
-        leader = trials[self.asked - repetition].user_attrs["config"]
-        self._study.enqueue_trial(self._space.params_of(leader), user_attrs={"seed": self._seeds[repetition]})
+        if repetition:
+            leader = trials[self.asked - repetition].user_attrs["config"]
+            self._study.enqueue_trial(self._space.params_of(leader), user_attrs={"seed": self._seeds[repetition]})
+        elif group < len(points := self._study.user_attrs.get(_POINTS, ())):
+            self._study.enqueue_trial(points[group])
 
-    def _enqueue_grid(self) -> None:
-        points = [(point, seed) for point in self._space.grid() for seed in self._seeds]
+    def _enqueue_grid(self, extension: Sequence[Mapping[str, Any]]) -> None:
+        """Optuna cannot be asked for a point that the space has not: such a one travels beside the parameters."""
+        own: list[tuple[dict[str, Any], dict[str, Any]]]
+        own = [(dict(self._space.params_of(point)), {}) for point in self._space.grid()]
+        points = [*own, *(({}, {_POINT: dict(point)}) for point in extension)]
+        each = [(params, attrs | {"seed": seed}) for params, attrs in points for seed in self._seeds]
         # Some may be there already: the enqueuing itself can have been interrupted.
-        for point, seed in points[len(self._study.trials) :]:
-            self._study.enqueue_trial(self._space.params_of(point), user_attrs={"seed": seed})
+        for params, attrs in each[len(self._own_trials()) :]:
+            self._study.enqueue_trial(params, user_attrs=attrs)
+
+    def _own_trials(self) -> list[optuna.trial.FrozenTrial]:
+        return [trial for trial in self._study.get_trials(deepcopy=False) if _PRIOR not in trial.user_attrs]
 
     def _asked_trials(self) -> list[optuna.trial.FrozenTrial]:
         from optuna.trial import TrialState
 
-        return [trial for trial in self._study.get_trials(deepcopy=False) if trial.state != TrialState.WAITING]
+        return [trial for trial in self._own_trials() if trial.state != TrialState.WAITING]
 
+    def _id(self, number: int) -> str:
+        return format_id(number - self._earlier())
 
-def _tpe(seed: int, trials: int) -> optuna.samplers.BaseSampler:
-    import optuna
-
-    startup = max(4, min(10, trials // 3))
-    return optuna.samplers.TPESampler(
-        multivariate=True, group=True, constant_liar=True, n_startup_trials=startup, seed=seed
-    )
-
-
-def _nsga2(seed: int, trials: int) -> optuna.samplers.BaseSampler:
-    """Optuna's population of 50 would make a shorter sweep pure random search.
-
-    Its uniform crossover over two or three parameters would mostly repeat the parents.
-    """
-    import optuna
-
-    return optuna.samplers.NSGAIISampler(
-        population_size=max(4, min(50, trials // 4)), crossover=optuna.samplers.nsgaii.SBXCrossover(), seed=seed
-    )
-
-
-def _random(seed: int, trials: int) -> optuna.samplers.BaseSampler:
-    import optuna
-
-    return optuna.samplers.RandomSampler(seed=seed)
-
-
-SAMPLERS: Mapping[str, Callable[[int, int], optuna.samplers.BaseSampler]] = {
-    "tpe": _tpe,
-    "nsga2": _nsga2,
-    "random": _random,
-    "grid": _random,  # a grid is enqueued whole, so that no sampler is ever asked
-}
-"""What makes each sampler, by name, of a seed and the number of trials."""
+    def _earlier(self) -> int:
+        """How many trials of earlier sweeps are in the study; they come first."""
+        trials = self._study.get_trials(deepcopy=False)
+        return next((index for index, trial in enumerate(trials) if _PRIOR not in trial.user_attrs), len(trials))
 
 
 def format_id(number: int) -> str:
     """A trial's id: its Optuna number with leading zeros, so that ids sort."""
     return f"{number:05d}"
-
-
-def _number(value: object) -> float:
-    try:
-        return float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return math.nan

@@ -14,10 +14,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sweeper.attained import number
+from sweeper.candidates import FrontKeeper
+from sweeper.columns import OUTCOME_METRICS
 from sweeper.display import Display
+from sweeper.earlier import Known
+from sweeper.estimate import Pace
 from sweeper.ledger import Ledger, Row
+from sweeper.scheduling.schedulers import Scheduler
 from sweeper.search import Proposal, SweepStudy
+from sweeper.stopping import End, Stopping
 from sweeper.tracking import Tracker
+from trainables.run.reports import Status
 from trainables.spec import TrialSpec
 
 logger = logging.getLogger(__name__)
@@ -25,7 +33,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(eq=False, kw_only=True)
 class SweepSession:
-    """The driver's side of a sweep. Ray pickles what it is given; a session pickles to nothing."""
+    """The driver's side of a sweep. Ray pickles what it is given; a session pickles to nothing.
+
+    ``front`` keeps the checkpoints of the epochs on the front; None where only a trial's last epoch counts. ``known``
+    are trials of earlier sweeps by content hash: they are taken over, not run. ``pace`` estimates what is left.
+    ``end`` is what ended the sweep though trials are left.
+    ``scheduler`` ends trials early or lets them wait; None where each runs to its end.
+    """
 
     ledger: Ledger
     storage: Path
@@ -33,20 +47,83 @@ class SweepSession:
     tracker: Tracker
     display: Display
     make_spec: Callable[..., TrialSpec]
+    front: FrontKeeper | None = None
+    scheduler: Scheduler | None = None
+    stopping: Stopping = field(default_factory=Stopping)
+    known: Mapping[str, Known] = field(default_factory=dict)
+    pace: Pace | None = None
+    end: End | None = field(default=None, init=False)
+    _ready: tuple[Proposal, TrialSpec] | None = field(default=None, init=False)
     _specs: dict[str, TrialSpec] = field(default_factory=dict, init=False)
+    _waiting: dict[str, tuple[Proposal, TrialSpec]] = field(default_factory=dict, init=False)
     _last_step: dict[str, int] = field(default_factory=dict, init=False)
+    _last_report: dict[str, Mapping[str, Any]] = field(default_factory=dict, init=False)
+    _epochs: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        if self.front is not None:
+            rows = self.ledger.candidates.read()
+            self.front.take_up(rows)
+            for row in rows:
+                self._epochs.setdefault(row["trial_id"], []).append(row)
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
         return (object, ())
 
     def next_trial(self) -> tuple[Proposal, TrialSpec] | None:
-        """The next trial to run and its spec, or None when there are no more."""
-        proposal = self.study.ask()
-        if proposal is None:
+        """The next trial to run and its spec, or None when there is none now or the sweep is to end.
+
+        A trial that had begun goes on whatever the budget; one that an earlier sweep has run is taken over at once; one
+        that was waiting at a rung when the sweep was killed is kept back until the scheduler lets it go on.
+        """
+        if (ready := self._ready) is not None:
+            self._ready = None
+            return ready
+        if (promoted := self._promoted()) is not None:
+            return promoted
+        while not self.is_over and (proposal := self.study.ask()) is not None:
+            spec = self.make_spec(proposal.config)
+            self._specs[proposal.trial_id] = spec
+            if (known := self.known.get(spec.spec_hash)) is not None:
+                self._take_over(proposal.trial_id, known)
+            elif not self.is_ended_early(proposal.trial_id):
+                return proposal, spec
+            else:
+                self._waiting[proposal.trial_id] = proposal, spec
+        return self._promoted()
+
+    def _promoted(self) -> tuple[Proposal, TrialSpec] | None:
+        """One of those kept back that may go on by now."""
+        if self.scheduler is None or not self._waiting or self.is_over:
             return None
-        spec = self.make_spec(proposal.config)
-        self._specs[proposal.trial_id] = spec
-        return proposal, spec
+        promoted = self.scheduler.next_promotion([*self._waiting])
+        return None if promoted is None else self._waiting.pop(promoted)
+
+    def has_next(self) -> bool:
+        """Whether there is a trial to run; those that are taken over before it are done when this returns."""
+        self._ready = self.next_trial()
+        return self._ready is not None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no new trial is to start; ``end`` then says why."""
+        if not self.study.unfinished:
+            self.end = self.stopping.end(self.study.attained.trace)
+        return self.end is not None
+
+    def stop_waiting(self) -> None:
+        """No other trial will come: those kept back by :meth:`next_trial` end."""
+        for trial_id in [*self._waiting]:
+            del self._waiting[trial_id]
+            self.stopped(trial_id)
+
+    def is_ended_early(self, trial_id: str) -> bool:
+        """Whether the scheduler is who ended the trial."""
+        return self.scheduler is not None and self.scheduler.ended_at(trial_id) is not None
+
+    def paused(self, trial_id: str) -> None:
+        """The scheduler lets the trial wait, its state on disk."""
+        self.display.paused(trial_id)
 
     def started(self, trial_id: str) -> None:
         """A worker has taken the trial."""
@@ -58,25 +135,83 @@ class SweepSession:
     def reported(self, trial_id: str, report: Mapping[str, Any]) -> None:
         """An epoch is done. A restarted worker may report steps again; they are the same and are left out."""
         step = int(report["step"])
-        if step <= self._last_step.get(trial_id, -1):
-            return
-        self._last_step[trial_id] = step
-        self.ledger.add_report(trial_id, report)
-        self._write()
-        self.display.reported(trial_id, report)
+        if step > self._last_step.get(trial_id, -1):
+            self._last_step[trial_id], self._last_report[trial_id] = step, report
+            self.stopping.reported(trial_id, number(report.get("epoch")))
+            checkpoint = ""
+            if self.front is not None and report.get("evaluated", True):
+                checkpoint = self.front.checkpoint(trial_id, report["epoch"])
+                self._epochs.setdefault(trial_id, []).append({"trial_id": trial_id, **report})
+            self.ledger.add_report(trial_id, report, checkpoint=checkpoint)
+            self._write()
+            self.display.reported(trial_id, report)
+        if self.front is not None and report.get("evaluated", True):
+            self.front.add(trial_id, report)  # last: what it deletes must be dominated by what is written
+            self.display.front(len(self.front))
 
     def ended(self, trial_id: str, outcome: Mapping[str, Any]) -> None:
         """The trial is over, however it ended; ``outcome`` has at least ``status``."""
         spec = self._specs[trial_id]
         row: Row = {"trial_id": trial_id, "spec_hash": spec.spec_hash, **spec.row(), "ended_at": time.time(), **outcome}
+        self._last_report.pop(trial_id, None)
         self.ledger.add_trial(row)
         self._write()
         try:
-            self.study.tell(trial_id, row)
+            self.study.tell(trial_id, row, candidates=self._epochs.pop(trial_id, ()))
         finally:
             # A study that cannot be told now, its disk full, is put right from the row when the sweep is resumed.
+            if self.pace is not None:
+                self.pace.ended(row)
+                self.display.left(self.pace.estimate().words())
             self.display.ended(trial_id, row)
             remove_run_states(self.storage, trial_id)
+
+    def stopped(self, trial_id: str) -> None:
+        """The scheduler ended the trial: its row has the values of its last report, and names no checkpoint.
+
+        Those of its epochs that are on the front are in candidates.csv.
+        """
+        report = self._last_report.get(trial_id) or self._report_on_disk(trial_id)
+        told = (*OUTCOME_METRICS, "started_at", "first_step_at", "worker")
+        values = {name: report[name] for name in told if name in report}
+        passed = {"steps": report.get("step"), "epochs_done": report.get("epoch")}
+        self.ended(trial_id, {**values, **passed, "status": str(Status.STOPPED), "checkpoint": None, "error": None})
+
+    def _take_over(self, trial_id: str, known: Known) -> None:
+        """Make a trial of an earlier sweep, with its history and its models, one of this sweep under its new id."""
+        known.bring(self.ledger.out, trial_id)
+        self.started(trial_id)
+        for report in known.reports():
+            self.reported(trial_id, report)
+        self.stopping.forget(trial_id)  # its epochs were trained elsewhere
+        self.ended(trial_id, known.outcome(trial_id))
+
+    def put_in_order(self) -> None:
+        """Sort the tables, and leave of the epochs' checkpoints those on the front; when no worker is left.
+
+        The last epoch of a finished trial has its model in the checkpoint of the trial.
+        """
+        front = self.front
+        if front is None:
+            self.ledger.sort()
+            return
+        front.remove_others()
+        ends = {(row["trial_id"], row["steps"]): row["checkpoint"] for row in self.ledger.trials.read()}
+
+        def checkpoint(row: Mapping[str, str]) -> str:
+            own = ends.get((row["trial_id"], row["step"])) or ""
+            return (
+                own
+                if own and (self.ledger.out / own).is_dir()
+                else front.checkpoint(row["trial_id"], float(row["epoch"]))
+            )
+
+        self.ledger.sort(checkpoint)
+
+    def _report_on_disk(self, trial_id: str) -> Mapping[str, Any]:
+        """The last report of a trial that has made none since the sweep was resumed."""
+        rows = [row for row in self.ledger.history.read() if row["trial_id"] == trial_id]
+        return max(rows, key=lambda row: int(row["step"]), default={})
 
     def _write(self) -> None:
         try:

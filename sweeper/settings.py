@@ -6,22 +6,39 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+from search_spaces.constraint import Constraint, parse_constraint
 from search_spaces.space import Space
+from search_spaces.values import Value
+from sweeper.candidates import ALL, LAST
 from sweeper.placement import Resources
 from sweeper.trade_off import DEFAULT_OBJECTIVES, Objective, parse_objectives
+from trainables.candidates import Goals
 from trainables.methods import option_names, parse_method
 from trainables.spec import TrialSpec
 
+FRONT_METRICS = 8
+"""Of how many epochs on the front, the nearest to the ideal corner, the costly metrics are measured."""
 PARETO, LR_STUDY = "pareto", "lr-study"
 """What a sweep is run for, which decides what its end says."""
+SEEDS_VARY: Mapping[str, str | None] = MappingProxyType({"order": None, "target": "target_seed", "data": "data_seed"})
+"""What the seeds may vary besides the order of examples, and the field of a trial that has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepSettings:
     """Everything that is needed to run a sweep again.
 
+    Of a learning-rate study, ``primary`` names its one question that is not corrected for the others, and ``extension``
+    has the points that ``extend`` has added to its grid.
+    ``candidates``: whether every epoch of a trial may be on the frontier ("all"), or its last ("last").
+    ``scheduler`` ends trials early (``stopping`` "stop") or lets them wait ("pause"); ``grace`` and ``reduction`` are
+    its rungs, see :func:`sweeper.scheduling.rungs.rungs`.
+    ``constraints`` are thresholds as :func:`search_spaces.constraint.parse_constraint` reads them, ``until`` is what
+    :func:`sweeper.stopping.parse_until` reads; ``enqueue`` has the points that are tried first, by plain names;
+    ``warm_start`` and ``reuse`` are folders of earlier sweeps.
     ``base`` has the fields that do not vary; ``space`` proposes the rest, by name: ``method``, ``lr``, ``auto_lr``,
     any method option, and any other field of a trial's spec.
     """
@@ -44,6 +61,22 @@ class SweepSettings:
     time_budget_seconds: float | None = None
     command: str = ""
     kind: str = PARETO
+    seeds_vary: str = "order"
+    primary: str | None = None
+    extend: bool = False
+    extension: tuple[Mapping[str, Any], ...] = ()
+    candidates: str = ALL
+    scheduler: str = "none"
+    grace: int = 1
+    reduction: int = 2
+    stopping: str = "stop"
+    front_metrics: int = FRONT_METRICS
+    constraints: tuple[str, ...] = ()
+    enqueue: tuple[Mapping[str, Value], ...] = ()
+    warm_start: tuple[str, ...] = ()
+    reuse: tuple[str, ...] = ()
+    epoch_budget: int | None = None
+    until: str | None = None
 
     @property
     def resources(self) -> Resources:
@@ -56,9 +89,30 @@ class SweepSettings:
         return parse_objectives(self.objectives)
 
     @property
+    def parsed_constraints(self) -> tuple[Constraint, ...]:
+        """Which results are acceptable."""
+        return tuple(map(parse_constraint, self.constraints))
+
+    @property
+    def goals(self) -> Goals:
+        """What every epoch is judged by; nothing where only the last one of a trial counts."""
+        every = self.candidates == ALL
+        return tuple((item.column, item.direction) for item in self.parsed_objectives) if every else ()
+
+    @property
     def all_seeds(self) -> tuple[int, ...]:
         """``seed, seed + 1, ...``, one per repetition of a configuration."""
         return tuple(range(self.seed, self.seed + self.seeds))
+
+    @property
+    def target_seeds(self) -> tuple[int, ...]:
+        """The seeds with a target of their own; the first one, where all share it."""
+        return self.all_seeds if SEEDS_VARY[self.seeds_vary] else self.all_seeds[:1]
+
+    def base_of(self, seed: int) -> TrialSpec:
+        """``base`` for the trials of a seed, with the seed of its target or of its data where it varies that."""
+        varied: dict[str, Any] = {name: seed} if (name := SEEDS_VARY[self.seeds_vary]) else {}
+        return replace(self.base, **varied)
 
     def ray_storage(self, out: Path) -> Path:
         """The folder for Ray Tune's own state, absolute: OUT/ray, or one of this sweep's own under ``storage``."""
@@ -73,7 +127,8 @@ class SweepSettings:
         method = parse_method(str(values.get("method", self.base.method)))
         given = dict(self.base.options) | {name: values.pop(name) for name in option_names() if name in values}
         options = method.resolve({name: float(value) for name, value in given.items()})
-        return replace(self.base, **values, options=tuple(sorted(options.items())), target_key=target_key)
+        base = self.base_of(int(values.get("seed", self.seed)))
+        return replace(base, **values, options=tuple(sorted(options.items())), target_key=target_key)
 
     def to_dict(self) -> dict[str, object]:
         """A JSON-able mapping, read back by :meth:`from_dict`."""
@@ -85,4 +140,8 @@ class SweepSettings:
         given = dict(values)
         given["base"] = TrialSpec.from_dict(given["base"])
         given["space"] = Space.from_dict(given["space"])
+        given["extension"] = tuple(given.get("extension", ()))
+        given.setdefault("candidates", LAST)  # of a sweep that was begun when no other epoch was recorded
+        for name in ("constraints", "enqueue", "warm_start", "reuse"):
+            given[name] = tuple(given.get(name, ()))
         return cls(**given)

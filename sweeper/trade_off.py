@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from trainables.metrics.registry import DEFAULT_SET, LOSS_METRICS, METRICS
 from trainables.modality import dataset_modality
+
+if TYPE_CHECKING:
+    from analysis.tables.trade_off import Objective as Axis
 
 DEFAULT_OBJECTIVES = "forget_loss:max,retain_loss:min"
 
@@ -63,6 +67,18 @@ def parse_objectives(text: str) -> tuple[Objective, ...]:
     if len({item.column for item in found}) < len(found):
         raise ObjectiveError(f"an objective is named twice in '{text}'")
     return tuple(found)
+
+
+def objective_set(text: str) -> frozenset[str]:
+    """The objectives of a text as :func:`parse_objectives` reads it, by which two sweeps are compared: in any order."""
+    return frozenset(part.strip() for part in text.split(","))
+
+
+def axes(objectives: Sequence[Objective], random_guess: float, *, unit: str = "token") -> tuple[Axis, ...]:
+    """The objectives with their bounds, as the analysis has them, once the target is known."""
+    from analysis.tables.trade_off import Objective as Axis
+
+    return tuple(Axis.from_dict(item.to_dict(random_guess, unit=unit)) for item in objectives)
 
 
 def unmeasured(objectives: Sequence[Objective], dataset: str) -> list[str]:

@@ -7,36 +7,88 @@ new Tune run over what is left, so nothing depends on Tune's periodic snapshots 
 from __future__ import annotations
 
 import logging
+import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec
 
 from ray.tune import Callback
 from ray.tune.search import Searcher
 
+from sweeper.scheduling.tune_scheduler import TuneScheduler
 from sweeper.session import SweepSession
 
 logger = logging.getLogger(__name__)
 _P = ParamSpec("_P")
 
 
+def what_runs_when(
+    session: SweepSession,
+    *,
+    left: int,
+    at_once: int,
+    columns: Sequence[str],
+    pausing: bool,
+    restore_folders: Mapping[str, str],
+    deadline: float | None,
+) -> dict[str, Any]:
+    """The part of Tune's configuration that says so: the session's ``left`` trials, ``at_once`` at a time.
+
+    ``columns`` are what the session's scheduler compares. Where trials are ``pausing`` Tune's own limits would count
+    those that wait: the scheduler keeps them instead, and the searcher ends the sweep.
+    """
+    gate = None
+    if session.scheduler is not None:
+        gate = TuneScheduler(
+            session.scheduler,
+            columns,
+            at_once=at_once,
+            is_over=lambda: session.is_over or (deadline is not None and time.monotonic() > deadline),
+            on_pause=session.paused,
+        )
+    searcher = SessionSearcher(
+        session, restore_folders=restore_folders, deadline=deadline, gate=gate if pausing else None
+    )
+    if pausing:  # else Tune starts one worker after the other, each when the one before is there
+        os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(at_once)
+    return {
+        "search_alg": searcher,
+        "scheduler": gate,
+        "num_samples": -1 if pausing else left,
+        "max_concurrent_trials": None if pausing else at_once,
+    }
+
+
 class SessionSearcher(Searcher):
-    """Hands Tune the session's next trial. Ends the sweep when there is none, or when ``deadline`` has passed."""
+    """Hands Tune the session's next trial. Ends the sweep when there is none, or when ``deadline`` has passed.
+
+    With a ``gate``, a scheduler under which trials wait, a new one comes when that has room, and the sweep ends when
+    none runs any more.
+    """
 
     def __init__(
-        self, session: SweepSession, *, restore_folders: Mapping[str, str], deadline: float | None = None
+        self,
+        session: SweepSession,
+        *,
+        restore_folders: Mapping[str, str],
+        deadline: float | None = None,
+        gate: TuneScheduler | None = None,
     ) -> None:
         super().__init__(metric=None, mode=None)
         self._session = session
         self._restore = dict(restore_folders)
         self._deadline = deadline
+        self._gate = gate
 
     def suggest(self, trial_id: str) -> Any:
         """The next trial's config for :class:`UnlearningTrainable`."""
         if self._deadline is not None and time.monotonic() > self._deadline:
             return Searcher.FINISHED
+        gate = self._gate
+        if gate is not None and not gate.has_room():
+            return None
         if (following := self._session.next_trial()) is None:
-            return Searcher.FINISHED
+            return Searcher.FINISHED if gate is None or gate.running == 0 else None
         trial_id, spec = following[0].trial_id, following[1]
         return {"trial_id": trial_id, "spec": spec.to_dict(), "restore_from": self._restore.get(trial_id)}
 
@@ -68,9 +120,13 @@ class SessionCallback(Callback):
             self._guard(self._session.reported, trial.config["trial_id"], report)
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A run ended by itself: finished, diverged or failed."""
-        outcome = (trial.last_result or {}).get("outcome") or {"status": "failed", "error": "the run left no outcome"}
-        self._guard(self._session.ended, trial.config["trial_id"], outcome)
+        """A run ended by itself, finished, diverged or failed, or the scheduler ended it."""
+        trial_id, outcome = trial.config["trial_id"], (trial.last_result or {}).get("outcome")
+        if outcome is None and self._session.is_ended_early(trial_id):
+            self._guard(self._session.stopped, trial_id)
+            return
+        outcome = outcome or {"status": "failed", "error": "the run left no outcome"}
+        self._guard(self._session.ended, trial_id, outcome)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A worker died more often than Ray was told to restart it."""

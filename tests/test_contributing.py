@@ -192,13 +192,28 @@ ADDITIONS = {
     ),
     "sampler": Addition(
         {
-            "sweeper/search.py": (
+            "sweeper/samplers.py": (
                 '    "nsga2": _nsga2,',
-                '    "toy": lambda seed, trials: __import__("optuna").samplers.QMCSampler(seed=seed),\n',
+                '    "toy": lambda search: __import__("optuna").samplers.QMCSampler(seed=search.seed),\n',
             )
         },
-        "from sweeper.search import SAMPLERS; print(SAMPLERS['toy'](0, 8))",
+        "from search_spaces.space import Space; from sweeper.samplers import SAMPLERS, Search;"
+        "print(SAMPLERS['toy'](Search(space=Space(), trials=8)))",
         "QMCSampler",
+    ),
+    "scheduler": Addition(
+        {
+            "sweeper/scheduling/schedulers.py": (
+                '    "moasha": SuccessiveHalving,',
+                '    "toy": lambda axes, *, epochs, grace, reduction, mode: SuccessiveHalving(\n'
+                "        axes, epochs=epochs, grace=epochs // 2, reduction=reduction, mode=mode\n    ),\n",
+            )
+        },
+        "from sweeper.scheduling.schedulers import SCHEDULERS;"
+        "from sweeper.commands.scheduler_options import scheduler_settings as checked;"
+        "assert not checked({'scheduler': 'toy'}, epochs=8)[1];"
+        "print(SCHEDULERS['toy']([(1, 0)], epochs=8, grace=1, reduction=2, mode='stop').rungs)",
+        "(4,)",
     ),
 }
 

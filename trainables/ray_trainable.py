@@ -7,20 +7,23 @@ process, so a reused worker starts the next trial in milliseconds. An exception 
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import time
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ray import tune
 from ray.tune.result import SHOULD_CHECKPOINT
 
 from search_spaces.durable import Throttle, write_whole
+from trainables.candidates import Costs, Goals, candidate_folder, costs_of, dominates, read_front
 from trainables.models.checkpoints import save_model
-from trainables.run.reports import Status
+from trainables.run.reports import Report, Status
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.scoring.item_log import write_item_log
@@ -31,6 +34,7 @@ from trainables.target.training_state import load_state_file
 STATE_FILE = "state.pt"
 SAVE_EVERY_SECONDS = 15.0
 
+logger = logging.getLogger(__name__)
 _workspaces: dict[tuple[str, str], Workspace] = {}
 
 
@@ -49,14 +53,29 @@ class UnlearningTrainable(tune.Trainable):
     _run: UnlearningRun | None
     _restore_from: str | None
 
-    def setup(self, config: dict[str, Any], *, target: Target, out: str, cpus: float, gpus: float) -> None:
-        """Called once per worker; everything costly waits for the first :meth:`step`."""
+    def setup(
+        self,
+        config: dict[str, Any],
+        *,
+        target: Target,
+        out: str,
+        cpus: float,
+        gpus: float,
+        goals: Goals = (),
+        targets: Mapping[str, Target] = MappingProxyType({}),
+    ) -> None:
+        """Called once per worker; everything costly waits for the first :meth:`step`.
+
+        A trial whose ``target_key`` is among ``targets`` starts from that one, any other from ``target``.
+        With ``goals``, the objectives of the sweep, the model after each epoch that may be on its front is kept.
+        """
         import torch
 
         torch.set_num_threads(max(1, int(cpus)))
-        self._target = target
+        self._first, self._targets = target, targets
         self._out = Path(out)
-        self._device = "cuda" if gpus > 0 and torch.cuda.is_available() else "cpu"
+        self._goals = goals
+        self._device = _device(gpus)
         self._accept(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
@@ -71,8 +90,10 @@ class UnlearningTrainable(tune.Trainable):
             if self._run is None:
                 self._run = self._start()
             report = next(self._run)
-            result["report"] = report.row() | ({"auto_lr": list(report.auto_lr)} if report.auto_lr else {})
-            if report.status is not None:
+            result["report"] = self._told(report)
+            if report.status is None:
+                self._keep_candidate(report)
+            else:
                 checkpoint = self._save_model() if report.status is Status.FINISHED else None
                 if self._run.items:
                     write_item_log(self._out / "items" / f"{self._id}.json", self._run.items)
@@ -100,11 +121,13 @@ class UnlearningTrainable(tune.Trainable):
 
     def _accept(self, config: Mapping[str, Any]) -> None:
         self._spec = TrialSpec.from_dict(config["spec"])
+        self._target = self._targets.get(self._spec.target_key, self._first)
         self._id = str(config["trial_id"])
         self._restore_from = config.get("restore_from")
         self._run = None
         self._accepted = time.time()
         self._first_step: float | None = None
+        self._passed: list[Costs] = []
         # A state of a large model takes long to write: it may cost 2% of the time.
         self._throttle = Throttle(share=0.02, pause=SAVE_EVERY_SECONDS)
 
@@ -131,16 +154,59 @@ class UnlearningTrainable(tune.Trainable):
         save_model(self._run.model, worker_workspace(self._target, self._device).tokenizer, self._out / folder)
         return str(folder)
 
+    def _told(self, report: Report) -> dict[str, object]:
+        """What the driver hears of an epoch; where the trial is stopped after it, that is all that is known of it."""
+        seconds = {name: getattr(report, name) for name in ("train_seconds", "eval_seconds", "generation_seconds")}
+        stale = {"evaluated": False} if report.status is Status.DIVERGED else {}
+        updates = {"auto_lr": list(report.auto_lr)} if report.auto_lr else {}
+        return {**report.row(), **seconds, **self._clock(time.time()), **stale, **updates}
+
+    def _keep_candidate(self, report: Report) -> None:
+        """Save the model unless its epoch is known to be dominated; a disk that refuses does not end the trial."""
+        assert self._run is not None
+        if (costs := costs_of({**report.losses, **report.final}, self._goals)) is None or not costs:
+            return
+        if any(dominates(other, costs) for other in (*self._passed, *read_front(self._out))):
+            return
+        self._passed.append(costs)
+        tokenizer = worker_workspace(self._target, self._device).tokenizer
+        try:
+            save_model(self._run.model, tokenizer, self._out / candidate_folder(self._id, report.epoch))
+        except OSError as error:
+            logger.warning("the model of trial %s after epoch %g is not kept: %s", self._id, report.epoch, error)
+
     def _outcome(self, values: Mapping[str, object]) -> dict[str, object]:
         now = time.time()
+        return {**values, **self._clock(now), "ended_at": now}
+
+    def _clock(self, now: float) -> dict[str, object]:
         return {
-            **values,
             "wall_seconds": now - self._accepted,
             "started_at": self._accepted,
             "first_step_at": self._first_step,
-            "ended_at": now,
             "worker": f"{socket.gethostname()}:{os.getpid()}",
         }
+
+
+def measure_checkpoint(target: Target, spec: TrialSpec, folder: Path, *, cpus: float, gpus: float) -> dict[str, float]:
+    """The metrics of a checkpoint of a run on ``target``: the bits that the run itself would have measured.
+
+    Raises:
+        LoadError: the checkpoint cannot be loaded.
+    """
+    import torch
+
+    torch.set_num_threads(max(1, int(cpus)))
+    workspace = worker_workspace(target, _device(gpus))
+    model = workspace.modality.load_model(folder).to(workspace.device)
+    evaluator = workspace.evaluator(max_length=spec.max_length, batch_size=spec.eval_batch_size)
+    return dict(evaluator.measure(model, spec.metrics, retain=target.retain).metrics)
+
+
+def _device(gpus: float) -> str:
+    import torch
+
+    return "cuda" if gpus > 0 and torch.cuda.is_available() else "cpu"
 
 
 def read_state(folder: Path) -> dict[str, Any] | None:

@@ -59,7 +59,8 @@ class TrialSpec:
     """One trial. ``lr`` is the fixed learning rate, or AutoLR's starting point with ``auto_lr="on"``.
 
     ``target_epochs``, ``target_lr``, ``target_batch_size`` and ``target_lora_rank`` (0: all weights) replace what the
-    model's own fine-tuning recipe says. ``lora_rank`` None trains all weights.
+    model's own fine-tuning recipe says; ``target_seed`` and ``data_seed`` make another target, and other data.
+    ``lora_rank`` None trains all weights.
     ``d_growth`` caps the factor by which a learning-rate-free optimizer's distance grows a step; None is 1.2.
     ``retain_objective`` is what is minimised on the retain set, ``ce`` (L_R) or ``kl`` (to the target); AutoLR's probes
     and the evaluation's ``retain_loss`` are L_R under either.
@@ -107,6 +108,10 @@ class TrialSpec:
         words=_RANK,
         decides=False,
     )
+    target_seed: int = setting(
+        "data", 0, "Seed of the target's weights and fine-tuning.", low=0, high=2**32 - 1, decides=False
+    )
+    data_seed: int = setting("data", 0, "Seed of generated data (authors).", low=0, high=2**32 - 1, decides=False)
     lr: float = setting(
         "training", 1e-4, "Learning rate, or where AutoLR starts.", "the model's", label="learning rate", above=0.0
     )

@@ -90,6 +90,9 @@ def _trials(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None:
                 given = look | ({"color": colour} | look if filled else empty)
                 _scatter(axes, shown, links, marker=marker, clip_on=False, **given)
         axes.scatter([], [], marker=marker, s=50, color=colour, label=series.name)
+    for i, path in enumerate(data.paths):
+        thin: dict[str, Any] = {"color": MUTED, "linewidth": 0.6, "alpha": 0.45, "zorder": 2.2}
+        axes.plot(*zip(*path, strict=True), **thin, label=None if i else "epochs of a trial")
     if data.both_policies:
         axes.scatter([], [], marker="o", s=50, color=MUTED, label="filled: AutoLR")
         axes.scatter([], [], marker="o", s=50, facecolors=PAPER, edgecolors=MUTED, label="hollow: fixed lr")

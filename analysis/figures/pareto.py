@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -10,11 +11,11 @@ import numpy as np
 import pandas as pd
 
 from analysis.figures.scales import limits_of, scale_of
-from analysis.frontier.frontier import Frontier, frontier, recommend
+from analysis.frontier.frontier import Frontier, frontier, recommend, takeable
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Floats, Objective, measured, values_of
 from analysis.tables.trial_table import STATUSES, TrialTable, auto_lr_on, numbers
-from analysis.words import counted, number, settings_in_words
+from analysis.words import counted, model_name, number, settings_in_words
 
 _NAMED_TRIALS = 6
 _LABEL_WIDTH = 52
@@ -33,13 +34,17 @@ class AxisData:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A trial in the axes' units, on a bound if beyond it; not ``filled``: a fixed rate where AutoLR is also shown."""
+    """A model in the axes' units, on a bound if beyond it; not ``filled``: a fixed rate where AutoLR is also shown.
+
+    ``epoch`` is the one of its trial after which it was; NaN where it is not known.
+    """
 
     trial_id: str
     x: float
     y: float
     on_front: bool = False
     filled: bool = True
+    epoch: float = math.nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +61,9 @@ class ParetoData:
     """The frontier figure.
 
     Attributes:
-        methods: the finished trials, by method in alphabetical order.
+        methods: the ends of finished trials and the epochs on the frontier, by method in alphabetical order.
         unfinished: stopped, diverged and failed trials that were measured before they ended, by status.
+        paths: the epochs of each trial that is on the frontier with one of them, in their order.
         sweeps_over_c: lines through trials of gdiff that differ in c alone, in the order of c; two or more points each.
         both_policies: whether fixed learning rates (hollow) and AutoLR (filled) are both there.
         staircase: corners of the line below which nothing was attained, from worst bound to worst bound; empty without
@@ -81,6 +87,7 @@ class ParetoData:
     chosen: Point | None
     chosen_label: str
     notes: tuple[str, ...]
+    paths: tuple[tuple[tuple[float, float], ...], ...] = ()
 
 
 def pareto_data(table: TrialTable, sweep: SweepFile) -> ParetoData:
@@ -92,18 +99,20 @@ def pareto_data(table: TrialTable, sweep: SweepFile) -> ParetoData:
     """
     if len(sweep.objectives) < 2:
         raise ValueError(f"a frontier needs at least two objectives, got {len(sweep.objectives)}")
-    front = frontier(table, sweep.objectives)
+    front = frontier(table.models, sweep.objectives)
     pair = sweep.objectives[:2]
-    on_front = set(front.trial_ids)
-    # A trial without all objectives cannot be on the frontier and is not drawn as if it could.
-    finished = table.finished.loc[measured(values_of(table.finished, sweep.objectives))]
+    on_front = _named(front.members)
+    # A model without all objectives cannot be on the frontier and is not drawn as if it could.
+    shown = takeable(table, sweep.objectives).trials
+    finished = shown.loc[measured(values_of(shown, sweep.objectives))]
+    ends = table.own.finished
     own, foreign = finished[~finished["elsewhere"]], finished[finished["elsewhere"]]
     both = auto_lr_on(own).nunique() == 2
     hollow = set(own.loc[~auto_lr_on(own), "trial_id"]) if both else set()
     series = [(str(method), rows, False) for method, rows in own.groupby("method")]
     series += [(f"{method} ({source})", rows, True) for (method, source), rows in foreign.groupby(["method", "sweep"])]
     methods = tuple(Series(name, tuple(_points(rows, pair, on_front, hollow)), far) for name, rows, far in series)
-    ended = ((status, tuple(_points(table.with_status(status), pair, on_front))) for status in STATUSES[1:])
+    ended = ((status, tuple(_points(table.with_status(status), pair))) for status in STATUSES[1:])
     unfinished = tuple(Series(status, points) for status, points in ended if points)
     before = [sweep.baseline.get(item.column) for item in pair]
     # Of a table from elsewhere only the mean is there to be capped; a sweep's own has each token capped.
@@ -111,7 +120,7 @@ def pareto_data(table: TrialTable, sweep: SweepFile) -> ParetoData:
     baseline = (clipped[0], clipped[1]) if len(clipped) == 2 else None
     drawn = [(point.x, point.y) for one in methods + unfinished for point in one.points]
     drawn += [baseline] if baseline else []
-    own_front = frontier(table.own, sweep.objectives)
+    own_front = frontier(table.own.models, sweep.objectives)
     recommended = recommend(own_front)
     chosen, label = None, ""
     if recommended is not None:
@@ -119,7 +128,7 @@ def pareto_data(table: TrialTable, sweep: SweepFile) -> ParetoData:
         chosen = next(_points(own_front.members.iloc[[recommended.nearest]], pair, on_front))
         words = textwrap.fill(settings_in_words(row, table.varying), _LABEL_WIDTH)
         among = "" if foreign.empty else " among own trials"
-        label = f"nearest to ideal{among}: trial {chosen.trial_id}\n{words}"
+        label = f"nearest to ideal{among}: {model_name(row, with_epoch=table.own.every_epoch)}\n{words}"
     return ParetoData(
         title=sweep_title(table, sweep),
         subtitle=_subtitle(table, sweep, front),
@@ -127,7 +136,7 @@ def pareto_data(table: TrialTable, sweep: SweepFile) -> ParetoData:
         y=_axis(pair[1], [y for _, y in drawn], sweep),
         methods=methods,
         unfinished=unfinished,
-        sweeps_over_c=tuple(_sweeps_over_c(own, table.spec_columns, pair)),
+        sweeps_over_c=tuple(_sweeps_over_c(ends[measured(values_of(ends, pair))], table.spec_columns, pair)),
         both_policies=both,
         staircase=_staircase(front) if len(sweep.objectives) == 2 else (),
         corner=(pair[0].worst, pair[1].worst),
@@ -135,6 +144,7 @@ def pareto_data(table: TrialTable, sweep: SweepFile) -> ParetoData:
         chosen=chosen,
         chosen_label=label,
         notes=tuple(_notes(table, sweep, front, finished)),
+        paths=tuple(_paths(table, front, pair)),
     )
 
 
@@ -159,20 +169,35 @@ def _sweeps_over_c(
     rows = finished[(finished["method"] == "gdiff") & np.isfinite(numbers(finished, "c"))]
     others = ["sweep", *(name for name in spec_columns if name != "c")]
     for _, group in rows.groupby([rows[name].map(str) for name in others], sort=False):
-        points = [(point.x, point.y) for point in _points(group.sort_values("c", kind="stable"), pair, set())]
+        points = [(point.x, point.y) for point in _points(group.sort_values("c", kind="stable"), pair)]
         if len(points) > 1:
             yield tuple(points)
 
 
 def _points(
-    rows: pd.DataFrame, pair: Sequence[Objective], on_front: set[str], hollow: Collection[str] = ()
+    rows: pd.DataFrame, pair: Sequence[Objective], on_front: Collection[str] = (), hollow: Collection[str] = ()
 ) -> Iterator[Point]:
     """The rows that have both values; infinite ones go to the bound like any other beyond it."""
-    values = values_of(rows, pair)
-    for trial_id, row in zip(rows["trial_id"], values, strict=True):
-        if not np.isnan(row).any():
-            x, y = (float(objective.clip(value)) for objective, value in zip(pair, row, strict=True))
-            yield Point(str(trial_id), x, y, str(trial_id) in on_front, trial_id not in hollow)
+    for (_, row), values in zip(rows.iterrows(), values_of(rows, pair), strict=True):
+        if not np.isnan(values).any():
+            x, y = (float(objective.clip(value)) for objective, value in zip(pair, values, strict=True))
+            trial_id = str(row["trial_id"])
+            front = model_name(row, with_epoch=True) in on_front
+            yield Point(trial_id, x, y, front, trial_id not in hollow, float(row.get("epoch", math.nan)))
+
+
+def _named(rows: pd.DataFrame) -> set[str]:
+    return {model_name(row, with_epoch=True) for _, row in rows.iterrows()}
+
+
+def _paths(table: TrialTable, front: Frontier, pair: Sequence[Objective]) -> Iterator[tuple[tuple[float, float], ...]]:
+    """Of one epoch there is no path."""
+    if table.every_epoch:
+        models = table.models.trials
+        for _, rows in models[models["trial_id"].isin(front.trial_ids)].groupby("trial_id"):
+            points = [(point.x, point.y) for point in _points(rows.sort_values("step"), pair)]
+            if len(points) > 1:
+                yield tuple(points)
 
 
 def _axis(objective: Objective, values: Sequence[float], sweep: SweepFile) -> AxisData:
@@ -217,7 +242,8 @@ def _subtitle(table: TrialTable, sweep: SweepFile, front: Frontier) -> str:
     trials = f"{ended} of {counted(planned or 0, 'trial')} so far" if so_far else counted(ended, "trial")
     foreign = len(table.trials) - ended
     trials += f" and {counted(foreign, 'row')} from elsewhere" if foreign else ""
-    return f"hypervolume {front.hypervolume:.3f}  ·  {trials}, {len(front.members)} on the frontier"
+    members = counted(len(front.members), "epoch") if table.every_epoch else str(len(front.members))
+    return f"hypervolume {front.hypervolume:.3f}  ·  {trials}, {members} on the frontier"
 
 
 def _notes(table: TrialTable, sweep: SweepFile, front: Frontier, finished: pd.DataFrame) -> Iterator[str]:
@@ -227,9 +253,10 @@ def _notes(table: TrialTable, sweep: SweepFile, front: Frontier, finished: pd.Da
     for status in STATUSES[1:]:
         ids = list(table.with_status(status)["trial_id"])
         if ids:
-            yield f"{len(ids)} {status} ({_named(ids)}), not on the frontier."
-    if front.unscored:
-        yield f"{len(front.unscored)} finished without a value of every objective ({_named(front.unscored)})."
+            where = "drawn where they ended" if table.every_epoch else "not on the frontier"
+            yield f"{len(ids)} {status} ({_first(ids)}), {where}."
+    if unscored := [trial_id for trial_id in front.unscored if trial_id in set(table.finished["trial_id"])]:
+        yield f"{len(unscored)} finished without a value of every objective ({_first(unscored)})."
     pair = sweep.objectives[:2]
     values = values_of(finished, pair)
     outside = int(
@@ -237,11 +264,12 @@ def _notes(table: TrialTable, sweep: SweepFile, front: Frontier, finished: pd.Da
     )
     if outside:
         bounds = " and ".join(f"{number(objective.low)} to {number(objective.high)}" for objective in pair)
-        yield f"{counted(outside, 'trial')} beyond the bounds ({bounds}) drawn on them."
+        what = counted(outside, "epoch" if table.every_epoch else "trial")
+        yield f"{what} beyond the bounds ({bounds}) drawn on them."
     if len(sweep.objectives) > 2:
         names = ", ".join(objective.name for objective in sweep.objectives)
         yield f"Outlined: on the frontier of all {len(sweep.objectives)} objectives ({names}); two of them are drawn."
 
 
-def _named(ids: Sequence[str]) -> str:
+def _first(ids: Sequence[str]) -> str:
     return ", ".join([*ids[:_NAMED_TRIALS], *(["..."] if len(ids) > _NAMED_TRIALS else [])])

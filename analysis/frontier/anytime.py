@@ -27,7 +27,9 @@ class AnytimeCurve:
 
 
 def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> AnytimeCurve:
-    """The curve over all trials that have ended: a diverged or failed one costs its seconds and adds no volume.
+    """The curve over all trials that have ended; one adds all the models of ``table.models`` that are its.
+
+    A diverged or failed one costs its seconds also where it adds no volume.
 
     A trial's cost is ``train_seconds`` plus ``eval_seconds``: the time it held its worker also holds the start of the
     worker and the loading of the model, which whoever comes first pays for all. Only where a trial has no
@@ -41,12 +43,14 @@ def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> AnytimeC
     if "ended_at" in trials.columns:
         trials = trials.sort_values("ended_at", kind="stable")
     seconds = _seconds(trials)
-    usable, costs = scored(trials, objectives)
-    volumes = np.zeros(len(trials))
+    models = table.models.trials.reset_index(drop=True)
+    usable, costs = scored(models, objectives)
+    places = models[usable].groupby(["sweep", "trial_id"]).indices
+    costs, volumes = costs[usable], np.zeros(len(trials))
     front, volume = np.empty((0, len(objectives))), 0.0
-    for index, counts in enumerate(usable):
-        if counts:
-            front = np.vstack([front, costs[index]])
+    for index, key in enumerate(zip(trials["sweep"], trials["trial_id"], strict=True)):
+        if key in places:
+            front = np.vstack([front, costs[places[key]]])
             front = front[nondominated(front)]
             volume = max(volume, hypervolume(front))
         volumes[index] = volume

@@ -6,7 +6,7 @@ the whole box, in [0, 1].
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import moocore
@@ -21,16 +21,16 @@ from analysis.tables.trial_table import TrialTable
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frontier:
-    """The non-dominated finished trials, best in the first objective first.
+    """The non-dominated models, best in the first objective first.
 
     Attributes:
         objectives: the m axes.
-        members: their k rows of the trial table. Trials with equal objectives all stay: each has a checkpoint.
+        members: their k rows of the table. Models with equal objectives all stay: each has a checkpoint.
         values: (k, m), as measured.
         costs: (k, m), in [0, 1].
         contributions: (k,), the hypervolume that would be lost without the member (and without its equals).
         hypervolume: the share of the box between best and worst bounds that the trials dominate, in [0, 1].
-        unscored: ids of finished trials that lack a finite value of an objective; they count for nothing.
+        unscored: ids of trials none of whose models has a finite value of every objective; they count for nothing.
     """
 
     objectives: tuple[Objective, ...]
@@ -43,11 +43,12 @@ class Frontier:
 
     @property
     def trial_ids(self) -> tuple[str, ...]:
+        """Of each member; a trial may be there with several epochs."""
         return tuple(self.members["trial_id"])
 
 
 def frontier(table: TrialTable, objectives: Sequence[Objective]) -> Frontier:
-    """The frontier of the finished trials; a stopped, diverged or failed trial is never on it and adds nothing.
+    """The frontier of a table's finished trials, which of ``table.models`` are all evaluated epochs.
 
     Dominance compares the values as measured; the hypervolume uses them clipped to the bounds. So of two trials beyond
     a bound only the better one is on the frontier, and what lies beyond the bound gains nothing. Without objectives
@@ -62,16 +63,35 @@ def frontier(table: TrialTable, objectives: Sequence[Objective]) -> Frontier:
         return Frontier((), finished[:0], nothing, nothing, np.zeros(0), 0.0, tuple(finished["trial_id"]))
     values = values_of(finished, objectives)
     scored = measured(values)
-    unscored = tuple(finished.loc[~scored, "trial_id"])
+    unscored = tuple(
+        dict.fromkeys(finished.loc[~finished["trial_id"].isin(finished.loc[scored, "trial_id"]), "trial_id"])
+    )
     oriented = np.column_stack([item.oriented(column) for item, column in zip(objectives, values.T, strict=True)])
     best = np.flatnonzero(scored)[nondominated(oriented[scored])]
     # By the first objective, then the second, ...; equals by id, so that the order never depends on who finished first.
-    keys = [finished["trial_id"].to_numpy()[best], *oriented[best].T[::-1]]
+    keys = [
+        *(finished[name].to_numpy()[best] for name in ("step", "trial_id") if name in finished),
+        *oriented[best].T[::-1],
+    ]
     best = best[np.lexsort(keys)] if len(best) else best
     costs = costs_of(values[best], objectives)
     return Frontier(
         tuple(objectives), finished.iloc[best], values[best], costs, contributions(costs), hypervolume(costs), unscored
     )
+
+
+def takeable(table: TrialTable, objectives: Sequence[Objective]) -> TrialTable:
+    """The models of which one may be taken: the ends of finished trials and, of other epochs, those on the frontier.
+
+    Only of these there is a checkpoint, and metrics beside the losses.
+    """
+    models = table.models
+    if not table.every_epoch:
+        return models
+    front = frontier(models, objectives).members.index
+    ends = set(zip(*(table.finished[name] for name in ("sweep", "trial_id", "steps")), strict=True))
+    is_end = [key in ends for key in zip(*(models.trials[name] for name in ("sweep", "trial_id", "step")), strict=True)]
+    return table.of(models.trials[models.trials.index.isin(front) | np.asarray(is_end, dtype=bool)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +115,24 @@ def recommend(front: Frontier) -> Recommendation | None:
     distances = np.linalg.norm(front.costs, axis=1)
     nearest = int(np.argmin(distances))
     return Recommendation(nearest, float(distances[nearest]), int(np.argmax(front.contributions)))
+
+
+LEAST_GAIN = 0.01
+"""Of the box: what an epoch must be ahead of the model before unlearning in some objective to be worth taking."""
+
+
+def gained(rows: pd.DataFrame, objectives: Sequence[Objective], baseline: Mapping[str, float]) -> Mask:
+    """Which models of a table are worth taking: not those that have hardly begun to unlearn. Shape (rows,).
+
+    Such an epoch is on the frontier, at the end where nothing is lost, but nothing is won by it. Where all are such,
+    or the model before unlearning was not measured, none is left out.
+    """
+    ahead = np.zeros(len(rows), dtype=bool)
+    for item in objectives:
+        if (before := baseline.get(item.column)) is None:
+            return np.ones(len(rows), dtype=bool)
+        ahead |= np.asarray(item.cost(before) - item.cost(values_of(rows, [item])[:, 0]) > LEAST_GAIN)
+    return ahead if ahead.any() else np.ones(len(rows), dtype=bool)
 
 
 def nondominated(points: npt.ArrayLike) -> Mask:

@@ -7,7 +7,7 @@ AnalysisError for a cost that is NaN or outside.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import moocore
 import numpy as np
@@ -15,10 +15,14 @@ import numpy.typing as npt
 
 from analysis.errors import AnalysisError
 from analysis.frontier.frontier import checked_costs, hypervolume, nondominated
-from analysis.tables.trade_off import Floats
+from analysis.tables.columns import Columns
+from analysis.tables.trade_off import Floats, Objective
 
 REFERENCES = (1.0, 0.9, 0.75, 0.5)
 """Where the sensitivity row puts the reference point, as a cost on every axis; 1 is the worst corner."""
+LOG_FLOOR = 1e-3
+"""The best bound of a loss on a log scale, as a share of its worst: three decades below a random guess."""
+LOG_RETAIN = "log retain loss"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,41 @@ class ReferenceSensitivity:
     references: tuple[float, ...]
     hypervolumes: Floats
     stable: bool
+
+
+def further_objectives(
+    objectives: Sequence[Objective], columns: Columns, measured: Sequence[str]
+) -> dict[str, tuple[Objective, ...]]:
+    """Other boxes in which to look at the same trials, by what they are called; none of them is searched or tested in.
+
+    - :data:`LOG_RETAIN`: the loss to be kept low, of the same objectives, on a log scale from :data:`LOG_FLOOR` of its
+      worst bound (ln|V|) to that bound. In [0, ln|V|] a retain loss of 0.73, with which half of the utility is gone,
+      costs a tenth of the box.
+    - ``verbmem and utility``, or what else was ``measured``: the forget set's primary score, else its first other one
+      with a direction and bounds (such as extraction strength), against the retain set's primary score.
+    """
+    found: dict[str, tuple[Objective, ...]] = {}
+    logged = tuple(
+        replace(item, low=LOG_FLOOR * item.high, log=True)
+        if columns.is_loss(item.column) and item.direction == "min" and item.low == 0
+        else item
+        for item in objectives
+    )
+    if logged != tuple(objectives):
+        found[LOG_RETAIN] = logged
+    scores = _scores(columns, measured)
+    if scores and {item.column for item in scores} != {item.column for item in objectives}:
+        found[" and ".join(item.name.replace("_", " ") for item in scores)] = scores
+    return found
+
+
+def _scores(columns: Columns, measured: Sequence[str]) -> tuple[Objective, ...]:
+    kept = [name for name in columns.primaries(measured) if columns[name].of == "retain"]
+    lost = [name for name in columns.primaries(measured) if columns[name].of == "forget"]
+    lost += [name for name in columns.metrics if columns[name].of == "forget" and name in measured]
+    of_forget = next((item for name in lost if (item := columns.objective(name))), None)
+    of_retain = next((item for name in kept if (item := columns.objective(name))), None)
+    return (of_forget, of_retain) if of_forget and of_retain else ()
 
 
 def pooled_front(sets: Sequence[npt.ArrayLike]) -> Floats:

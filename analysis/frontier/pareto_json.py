@@ -15,7 +15,8 @@ def pareto_content(front: Frontier, table: TrialTable, sweep: SweepFile) -> dict
     """The content of pareto.json.
 
     ``objectives`` (name, direction, bounds, column), ``reference`` (the worst bound of each, in its own unit),
-    ``hypervolume`` in [0, 1], ``front`` (trial_id, ``objectives`` by name, contribution, every spec field, checkpoint),
+    ``hypervolume`` in [0, 1], ``front`` (trial_id, epoch, step, ``objectives`` by name, contribution, every spec
+    field, checkpoint),
     ``baseline`` (the No-unlearn model: ``objectives`` by name and every metric; null before it is measured).
     """
     names = [objective.name for objective in front.objectives]
@@ -29,6 +30,8 @@ def pareto_content(front: Frontier, table: TrialTable, sweep: SweepFile) -> dict
         "front": [
             {
                 "trial_id": row["trial_id"],
+                "epoch": whole(row.get("epoch", math.nan)),
+                "step": whole(row.get("step", math.nan)),
                 "objectives": dict(zip(names, front.values[i].tolist(), strict=True)),
                 "hypervolume_contribution": float(front.contributions[i]),
                 "spec_hash": row["spec_hash"],
@@ -39,6 +42,11 @@ def pareto_content(front: Frontier, table: TrialTable, sweep: SweepFile) -> dict
         ],
         "baseline": {"objectives": sweep.baseline_objectives(), **sweep.baseline} if sweep.baseline else None,
     }
+
+
+def whole(value: float) -> float | int | None:
+    """An epoch or a step: 3 rather than 3.0, and None where it is not known."""
+    return None if math.isnan(value) else int(value) if float(value).is_integer() else float(value)
 
 
 def plain(value: object) -> object:

@@ -1,4 +1,4 @@
-"""Which finished trial to take, by a named rule, and why."""
+"""Which model to take, by a named rule, and why."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from analysis.errors import AnalysisError
-from analysis.frontier.frontier import frontier, recommend
+from analysis.frontier.frontier import frontier, gained, recommend, takeable
+from analysis.frontier.judgement import thresholds_of
 from analysis.tables.columns import short
 from analysis.tables.trade_off import Objective, scored
 from analysis.tables.trial_table import TrialTable, numbers
@@ -36,7 +37,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pick:
-    """A row of the trial table, how many trials were eligible, and the reason in a sentence."""
+    """A row of the table of models, with its ``epoch``, how many were eligible, and the reason in a sentence."""
 
     row: pd.Series
     eligible: int
@@ -54,9 +55,12 @@ def pick(
     *,
     rule: str = KNEE,
     limits: Sequence[Limit] = (),
+    constraints: Sequence[str] = (),
 ) -> Pick:
-    """The trial the rule takes, ``limits`` applied first whatever the rule.
+    """The model the rule takes, ``limits`` applied first whatever the rule; ``constraints`` are the sweep's own.
 
+    It is the end of a finished trial or, where every epoch counts, one on the frontier; then not one that has hardly
+    begun to unlearn, if there is another.
     Of equals in the primary metric of the retain set the one better in that of the forget set is taken, then the one
     nearer to the ideal, then the first.
 
@@ -68,19 +72,23 @@ def pick(
         raise AnalysisError(f"unknown rule '{rule}': expected one of {', '.join(RULES)}")
     if rule == CONSTRAINT and not limits:
         raise AnalysisError("the rule constraint needs a limit")
-    finished = table.finished
-    if finished.empty:
+    models = takeable(table, objectives).trials
+    what = "epoch" if table.every_epoch else "trial"
+    if models.empty:
         raise NothingQualifies(f"no trial has finished ({counted(len(table.trials), 'trial')} in the table)")
-    within = _within(finished, limits)
-    words = f" among {counted(len(within), 'finished trial')}" + "".join(
+    within = _within(models, limits, what)
+    if table.every_epoch:
+        within = within[gained(within, objectives, baseline)]
+    words = f" among {counted(len(within), 'epoch' if what == 'epoch' else 'finished trial')}" + "".join(
         f"{' with' if index == 0 else ' and'} {limit.words()}" for index, limit in enumerate(limits)
     )
     if rule == SUCCESS:
-        within = within[[table.columns.success(row.get, baseline) is True for _, row in within.iterrows()]]
+        thresholds = thresholds_of(table.columns, baseline, constraints)
+        within = within[[thresholds.good(row) for _, row in within.iterrows()]]
         if within.empty:
-            asked = "; ".join(f"{name} {item.words()}" for name, item in table.columns.thresholds.items())
-            raise NothingQualifies(f"no trial{words} meets all thresholds ({asked or 'this table has none'})")
-        words = f" among {counted(len(within), 'trial')} that meet the paper's thresholds"
+            asked = "; ".join(f"{item.name} {item.words()}" for item in thresholds.all)
+            raise NothingQualifies(f"no {what}{words} meets all thresholds ({asked or 'this table has none'})")
+        words = f" among {counted(len(within), what)} that meet {thresholds.whose}"
     # What is to be kept decides before what is to be forgotten.
     columns = table.columns
     primaries = columns.primaries(table.of(within).measured(columns.metrics))
@@ -90,16 +98,18 @@ def pick(
     distance = np.linalg.norm(scored(within, objectives)[1], axis=1)
     costs = [item.oriented(numbers(within, item.column)) for item in keys]
     # The last key is the first to sort by; NaN comes last.
-    row = within.iloc[int(np.lexsort([within["trial_id"].to_numpy(), distance, *reversed(costs)])[0])]
+    row = within.iloc[
+        int(np.lexsort([within["step"].to_numpy(), within["trial_id"].to_numpy(), distance, *reversed(costs)])[0])
+    ]
     best, column = "highest" if keys[0].direction == "max" else "lowest", keys[0].column
     return Pick(row, len(within), f"the {best} {short(column)} ({number(float(row[column]))}){words}")
 
 
-def _within(finished: pd.DataFrame, limits: Sequence[Limit]) -> pd.DataFrame:
-    """The trials within all limits; a missing value is within none."""
-    within = finished
+def _within(models: pd.DataFrame, limits: Sequence[Limit], what: str) -> pd.DataFrame:
+    """The models within all limits; a missing value is within none."""
+    within = models
     for index, limit in enumerate(limits):
-        if limit.column not in finished.columns:
+        if limit.column not in models.columns:
             raise AnalysisError(f"trials.csv has no column {limit.column} to put a limit on")
         values = numbers(within, limit.column)
         kept = within[values >= limit.bound if limit.least else values <= limit.bound]
@@ -107,8 +117,8 @@ def _within(finished: pd.DataFrame, limits: Sequence[Limit]) -> pd.DataFrame:
             best = values.max() if limit.least else values.min()
             before = " and ".join(item.words() for item in limits[:index])
             raise NothingQualifies(
-                f"no finished trial has {limit.words()}"
-                + (f" among the {counted(len(within), 'trial')} with {before}" if before else "")
+                f"no {'epoch' if what == 'epoch' else 'finished trial'} has {limit.words()}"
+                + (f" among the {counted(len(within), what)} with {before}" if before else "")
                 + f"; the {'highest' if limit.least else 'lowest'} of {'these' if before else 'all'} is "
                 + number(float(best))
             )

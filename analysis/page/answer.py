@@ -1,4 +1,7 @@
-"""The answer of a sweep: which checkpoint to take, why, and what it scores against the model before unlearning."""
+"""The answer of a sweep: which checkpoint to take, why, and what it scores against the model before unlearning.
+
+It judges before it recommends, by all finished trials and not by the frontier of the objectives alone.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from analysis.frontier.frontier import Frontier, Recommendation, frontier, recommend
+from analysis.frontier.frontier import Frontier, frontier, recommend, takeable
+from analysis.frontier.judgement import Judgement, Outcome, Thresholds, judge, thresholds_of
+from analysis.frontier.judgement_words import advice, headline, judged_by
 from analysis.tables.sweep_file import SweepFile
+from analysis.tables.trade_off import Objective, costs_of, values_of
 from analysis.tables.trial_table import STATUSES, TrialTable, numbers
-from analysis.words import counted, number, settings_in_words
+from analysis.words import counted, known, model_name, number, settings_in_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,20 +34,34 @@ class MetricLine:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A trial on the frontier; ``values`` are its objectives, ``roles`` why it stands out."""
+    """A model on the frontier; ``values`` are its objectives, ``roles`` why it stands out.
+
+    ``epoch`` is empty where only the end of a trial counts; ``measured`` says that more than its losses are known.
+    """
 
     trial_id: str
+    epoch: str
     settings: str
     values: tuple[str, ...]
     contribution: str
     meets_criteria: bool | None
     checkpoint: str
     roles: tuple[str, ...]
+    measured: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """``headline`` answers in a sentence; ``trial_id`` and ``checkpoint`` are empty when there is nothing to take."""
+    """What to take, or why nothing.
+
+    Attributes:
+        headline: the answer in a sentence.
+        trial_id, epoch, checkpoint: what to take or, where nothing is ``recommended``, what comes closest; may lack.
+        advice: which knob to turn where nothing is good.
+        judged: what the trial named meets and misses, and what could not be judged, in sentences.
+        outcome: what the trials come to, an :class:`Outcome`; empty where none can be judged or compared.
+        thresholds: by whose they were judged, in a sentence.
+    """
 
     headline: str
     sentences: tuple[str, ...]
@@ -49,33 +69,62 @@ class Answer:
     checkpoint: str
     metrics: tuple[MetricLine, ...]
     members: tuple[Member, ...]
+    advice: str = ""
+    judged: tuple[str, ...] = ()
+    outcome: str = ""
+    recommended: bool = False
+    thresholds: str = ""
+    epoch: float | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        """The entry ``answer`` of pareto.json, from which console and MLflow have it."""
+        names = (
+            "headline",
+            "outcome",
+            "recommended",
+            "trial_id",
+            "epoch",
+            "checkpoint",
+            "advice",
+            "judged",
+            "thresholds",
+        )
+        return {name: getattr(self, name) for name in names}
 
 
 def answer(table: TrialTable, sweep: SweepFile, front: Frontier) -> Answer:
     """What to take from the trials of a sweep; a row from elsewhere has no checkpoint here and is only mentioned."""
-    own = frontier(table.own, sweep.objectives)
-    recommended = recommend(own)
-    if recommended is None:
-        return Answer(_nothing(table, sweep), (), "", "", (), tuple(_members(front, {}, sweep, table.varying)))
-    row = own.members.iloc[recommended.nearest]
-    sentences = list(_reasons(own, recommended, sweep, table))
-    best = recommend(front)
-    if best is not None and best.distance < recommended.distance:
-        foreign = front.members.iloc[best.nearest]
-        sentences.append(
-            f"{foreign['trial_id']} ({foreign['method']}), a row of a table from elsewhere, is nearer to the ideal "
-            f"corner (distance {best.distance:.3f}), but there is no checkpoint of it to take."
-        )
-    roles: dict[str, list[str]] = {}
-    for place, role in ((recommended.nearest, "nearest to ideal"), (recommended.largest, "largest contribution")):
-        roles.setdefault(own.trial_ids[place], []).append(role)
+    every = table.own.every_epoch
+    rows = takeable(table.own, sweep.objectives).trials
+    thresholds = thresholds_of(sweep.columns, sweep.baseline, sweep.constraints)
+    judgement = judge(rows, thresholds, sweep.columns, sweep.objectives)
+    own = frontier(table.own.models, sweep.objectives)
+    if judgement.place is None or not sweep.objectives:
+        why, members = _nothing(table, sweep), _members(front, {}, sweep, table, thresholds)
+        return Answer(why, tuple(_after_divergence(table)), "", "", (), tuple(members))
+    row = rows.iloc[judgement.place]
+    judged, knobs = tuple(judged_by(judgement, row, thresholds)), advice(judgement, rows)
+    name, settings = model_name(row, with_epoch=every), settings_in_words(row, table.varying)
     return Answer(
-        headline=f"Take trial {row['trial_id']}: {settings_in_words(row, table.varying)}.",
-        sentences=tuple(sentences),
+        headline=headline(judgement, rows, take=f"Take {name}: {settings}.", noun="epoch" if every else "trial"),
+        sentences=(
+            *([] if judgement.recommended else [knobs, f"Closest is {name}: {settings}."]),
+            _moves(row, sweep),
+            *judged,
+            *_place_on(own, row, table),
+            *_elsewhere(front, row, sweep.objectives),
+            *_beware(row, sweep),
+        ),
         trial_id=str(row["trial_id"]),
+        epoch=float(row["epoch"]) if every else None,
         checkpoint=str(row["checkpoint"]),
-        metrics=tuple(_metric_lines(own.members.iloc[[recommended.nearest]], sweep)),
-        members=tuple(_members(front, roles, sweep, table.varying)),
+        metrics=tuple(_metric_lines(rows.iloc[[judgement.place]], sweep, thresholds)),
+        members=tuple(_members(front, _roles(own, judgement, row), sweep, table, thresholds)),
+        advice=knobs,
+        judged=judged,
+        outcome=str(judgement.outcome),
+        recommended=judgement.recommended,
+        thresholds=_whose(thresholds),
     )
 
 
@@ -90,56 +139,109 @@ def _nothing(table: TrialTable, sweep: SweepFile) -> str:
     return f"Nothing to take: no trial finished with a value of every objective ({ended})."
 
 
-def _reasons(front: Frontier, recommended: Recommendation, sweep: SweepFile, table: TrialTable) -> Iterator[str]:
-    chosen = front.values[recommended.nearest].tolist()
-    moves, gained = [], False
-    for objective, value in zip(front.objectives, chosen, strict=True):
+def _after_divergence(table: TrialTable) -> Iterator[str]:
+    statuses = table.own.trials["status"]
+    if len(statuses) and not (statuses == "finished").any() and (statuses == "diverged").any():
+        yield "Where every trial diverges the learning rate is too high: try a lower one (--lr)."
+
+
+def _moves(row: pd.Series, sweep: SweepFile) -> str:
+    """What the trial's objectives were before and are now."""
+    moves = []
+    for objective in sweep.objectives:
         before = sweep.baseline.get(objective.column)
-        gained |= before is None or float(objective.oriented(value)) < float(objective.oriented(before))
         better = "higher" if objective.direction == "max" else "lower"
         start = f"from {number(before)} to " if before is not None else ""
-        moves.append(f"{objective.label.partition(' (')[0]} {start}{number(value)} ({better} is better)")
-    against = any(item.column in sweep.baseline for item in front.objectives)
-    yield f"{'Against the model before unlearning' if against else 'It scores'}: {'; '.join(moves)}."
-    count = len(front.members)
-    finished = counted(len(table.own.finished), "trial")
+        value = number(float(row[objective.column]))
+        moves.append(f"{objective.label.partition(' (')[0]} {start}{value} ({better} is better)")
+    against = any(item.column in sweep.baseline for item in sweep.objectives)
+    return f"{'Against the model before unlearning' if against else 'It scores'}: {'; '.join(moves)}."
+
+
+def _place_on(front: Frontier, row: pd.Series, table: TrialTable) -> Iterator[str]:
+    """Where the model stands among the others, and which of them adds most."""
+    best, count = recommend(front), len(front.members)
+    if best is None:
+        return
+    every = table.own.every_epoch
+    what = "epoch" if every else "trial"
+    models = (
+        f"{counted(len(table.own.models.trials), 'epoch')} evaluated"
+        if every
+        else (f"{counted(len(table.own.finished), 'trial')} finished")
+    )
+    knee, largest = front.members.iloc[best.nearest], front.members.iloc[best.largest]
+    name, knee_name, largest_name = (model_name(item, with_epoch=every) for item in (row, knee, largest))
     alone = " of these trials alone" if len(table.own.trials) < len(table.trials) else ""
-    if count == 1:
-        yield f"{finished} finished; this one is at least as good as any other in every objective."
-    else:
+    if count == 1 and knee_name == name:
+        yield f"{models}; this one is at least as good as any other in every objective."
+        return
+    near = (
+        f"nearest to the ideal corner (distance {best.distance:.3f}, with each objective scaled to 0 at its best bound "
+        "and 1 at its worst)"
+    )
+    which = "this one is" if knee_name == name else f"{knee_name} is"
+    named = [model_name(item, with_epoch=every) for _, item in front.members.iterrows()]
+    aside = "" if name in named else f"; {name} is not among them, and is named for its scores"
+    yield (
+        f"{models}, {count} of them on the frontier{alone}: no other {what} is better than one of these "
+        f"in some objective without being worse in another. Of these, {which} {near}{aside}."
+    )
+    if largest_name not in (name, knee_name):
         yield (
-            f"{finished} finished, {count} of them on the frontier{alone}: no other trial is better than one of these "
-            "in some objective without being worse in another. Of these, this one is nearest to the ideal corner "
-            f"(distance {recommended.distance:.3f}, with each objective scaled to 0 at its best bound and 1 at its "
-            "worst)."
+            f"{largest_name[0].upper()}{largest_name[1:]} adds most to the hypervolume "
+            f"({front.contributions[best.largest]:.3f}): take it, or another point of the frontier, if one objective "
+            "matters more to you than the other."
         )
-    if recommended.largest != recommended.nearest:
+
+
+def _elsewhere(front: Frontier, row: pd.Series, objectives: Sequence[Objective]) -> Iterator[str]:
+    best = recommend(front)
+    own = float(np.linalg.norm(costs_of(values_of(row.to_frame().T.infer_objects(), objectives), objectives)))
+    if best is not None and best.distance < own and front.members.iloc[best.nearest]["elsewhere"]:
+        foreign = front.members.iloc[best.nearest]
         yield (
-            f"Trial {front.trial_ids[recommended.largest]} adds most to the hypervolume "
-            f"({front.contributions[recommended.largest]:.3f}): take it, or another point of the frontier, if one "
-            "objective matters more to you than the other."
+            f"{foreign['trial_id']} ({foreign['method']}), a row of a table from elsewhere, is nearer to the ideal "
+            f"corner (distance {best.distance:.3f}), but there is no checkpoint of it to take."
         )
-    verdicts = [sweep.columns.success(row.get, sweep.baseline) for _, row in front.members.iterrows()]
-    if verdicts[recommended.nearest] is False:
-        passing = [i for i, verdict in enumerate(verdicts) if verdict]
-        other = min(passing, key=lambda i: float(np.linalg.norm(front.costs[i])), default=None)
-        yield "It misses a threshold of the paper (below)" + (
-            f"; trial {front.trial_ids[other]}, also on the frontier, meets them all."
-            if other is not None
-            else ", and no trial on the frontier is known to meet them all."
-        )
-    if not gained:
+
+
+def _beware(row: pd.Series, sweep: SweepFile) -> Iterator[str]:
+    before = {item: sweep.baseline.get(item.column) for item in sweep.objectives}
+    if not any(
+        value is None or float(item.oriented(row[item.column])) < float(item.oriented(value))
+        for item, value in before.items()
+    ):
         yield "Beware: the model before unlearning scores at least as well in every objective. Nothing was gained."
 
 
-def _metric_lines(chosen: pd.DataFrame, sweep: SweepFile) -> Iterator[MetricLine]:
+def _whose(thresholds: Thresholds) -> str:
+    papers = [str(item) for item in thresholds.all if item not in thresholds.stated]
+    of_paper = f"those of arXiv:2410.22086 ({', '.join(papers)})" if papers else ""
+    stated = f"stated (--constraint {', '.join(map(str, thresholds.stated))})" if thresholds.stated else ""
+    said = " and ".join(filter(None, (stated, of_paper)))
+    return f"The thresholds are {said}." if said else ""
+
+
+def _roles(front: Frontier, judgement: Judgement, row: pd.Series) -> dict[str, list[str]]:
+    best = recommend(front)
+    roles: dict[str, list[str]] = {}
+    if judgement.outcome is Outcome.GOOD:
+        roles[model_name(row, with_epoch=True)] = ["good trade-off"]
+    for place, role in ((best.nearest, "nearest to ideal"), (best.largest, "largest contribution")) if best else ():
+        roles.setdefault(model_name(front.members.iloc[place], with_epoch=True), []).append(role)
+    return roles
+
+
+def _metric_lines(chosen: pd.DataFrame, sweep: SweepFile, thresholds: Thresholds) -> Iterator[MetricLine]:
     """The objectives, then what the model before unlearning was scored by or, beyond that, the one trial ``chosen``."""
     columns = sweep.columns
     labels = {name: columns.axis(name) for name in (*sweep.baseline, *columns.losses, *columns.metrics)}
     own = {objective.column: objective.label for objective in sweep.objectives}
     for name, label in (own | {name: label for name, label in labels.items() if name not in own}).items():
         before, after = sweep.baseline.get(name), float(numbers(chosen, name).iloc[0])
-        threshold = columns[name].threshold
+        asked = thresholds.of(name)
+        verdicts = [item.met(after, before) for item in asked]
         if name not in chosen or (before is None and not math.isfinite(after)):
             continue
         # What tells a loss from another one on the same set.
@@ -149,21 +251,27 @@ def _metric_lines(chosen: pd.DataFrame, sweep: SweepFile) -> Iterator[MetricLine
             label=label + (cap if name in twins and len(twins) > 1 else ""),
             before=number(before),
             after=number(after),
-            criterion=threshold.words() if threshold else "",
-            met=threshold.met(after, before) if threshold else None,
+            criterion=", ".join(item.words() for item in asked),
+            met=False if False in verdicts else None if None in verdicts or not verdicts else True,
         )
 
 
 def _members(
-    front: Frontier, roles: Mapping[str, Sequence[str]], sweep: SweepFile, varying: Sequence[str]
+    front: Frontier,
+    roles: Mapping[str, Sequence[str]],
+    sweep: SweepFile,
+    table: TrialTable,
+    thresholds: Thresholds,
 ) -> Iterator[Member]:
     for i, (_, row) in enumerate(front.members.iterrows()):
         yield Member(
             trial_id=str(row["trial_id"]),
-            settings=settings_in_words(row, varying),
+            epoch=number(float(row["epoch"])) if table.every_epoch else "",
+            settings=settings_in_words(row, table.varying),
             values=tuple(number(value) for value in front.values[i].tolist()),
             contribution=number(float(front.contributions[i])),
-            meets_criteria=sweep.columns.success(row.get, sweep.baseline),
+            meets_criteria=thresholds.met(row),
             checkpoint=str(row["checkpoint"]),
-            roles=tuple(roles.get(str(row["trial_id"]), ())),
+            roles=tuple(roles.get(model_name(row, with_epoch=True), ())),
+            measured=any(known(row.get(name)) is not None for name in sweep.columns.metrics),
         )

@@ -51,8 +51,8 @@ class Cost:
 
 
 def failures(table: TrialTable) -> tuple[Failure, ...]:
-    """The trials that did not finish, by status and reason, the commonest reason first."""
-    unfinished = table.trials[table.trials["status"] != "finished"]
+    """The trials that failed or diverged, by status and reason, the commonest reason first."""
+    unfinished = table.trials[~table.trials["status"].isin(("finished", "stopped"))]
     # "at step 12" and "at step 40" are one reason.
     kinds = unfinished["error"].map(lambda reason: re.sub(r"\d[\d.]*", "#", str(reason)))
     groups = [
@@ -66,6 +66,19 @@ def failures(table: TrialTable) -> tuple[Failure, ...]:
         for (status, _), rows in unfinished.groupby([unfinished["status"], kinds])
     ]
     return tuple(sorted(groups, key=lambda group: (-len(group.trial_ids), STATUSES.index(group.status), group.reason)))
+
+
+def stopped_early(table: TrialTable) -> str:
+    """How many trials a scheduler ended, after which epochs, and what that saved; "" where it ended none."""
+    trials = table.trials
+    stopped = trials[trials["status"] == "stopped"]
+    if stopped.empty:
+        return ""
+    done, asked = numbers(stopped, "epochs_done"), numbers(stopped, "epochs")
+    places = ", ".join(f"{count} after epoch {epoch:g}" for epoch, count in done.value_counts().sort_index().items())
+    told = f"{len(stopped)} of {len(trials)} trials were stopped early"
+    saved, whole = float((asked - done).sum()), float(numbers(trials, "epochs").sum())
+    return f"{told} ({places}): {saved:g} of {whole:g} epochs were saved." if places and whole > 0 else f"{told}."
 
 
 def cost(table: TrialTable) -> Cost:

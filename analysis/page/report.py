@@ -19,12 +19,14 @@ from analysis.figures.pareto import ParetoData, pareto_data, score_objectives, s
 from analysis.figures.selection import shown_metrics
 from analysis.figures.style import NARROW, save_figure, svg_text
 from analysis.frontier.frontier import Frontier, frontier
+from analysis.frontier.indicators import further_objectives
 from analysis.frontier.pareto_json import pareto_content, plain
 from analysis.page.answer import Answer, answer
 from analysis.page.findings import Finding, PageFigure, findings
-from analysis.page.outcomes import cost, failures
+from analysis.page.outcomes import cost, failures, stopped_early
 from analysis.page.trials import anchors, charts, page_data, trials_section
 from analysis.study.lr_study import LrStudy, study_in
+from analysis.study.study_headline import study_cautions, study_headline
 from analysis.tables.columns import Columns, short
 from analysis.tables.problems import Problem, by_problem, file_stem
 from analysis.tables.sources import Sources, read_source, read_sources
@@ -48,8 +50,10 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
     parts, notes = by_problem(read)
     study = study_in(read)
     wanted = gallery(read, study, parts)
-    fronts = {problem: frontier(part.table, part.sweep.objectives) for problem, part in parts.items()}
-    content = _content(parts, fronts)
+    fronts = {problem: frontier(part.table.models, part.sweep.objectives) for problem, part in parts.items()}
+    boxes = {problem: _further_hypervolumes(part) for problem, part in parts.items()}
+    answers = {problem: answer(part.table, part.sweep, fronts[problem]) for problem, part in parts.items()}
+    content = _content(parts, fronts, answers, boxes)
     drawn = [(problem, *item) for problem, part in parts.items() for item in _frontiers(part)]
     out.mkdir(parents=True, exist_ok=True)
     figures = []
@@ -69,17 +73,24 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
             for width, picture in pictures.items()
         )
         frontiers[problem].append(PageFrontier(heading, about, *svgs))
-    answers = [
+    page_answers = [
         PageAnswer(
             sweep_title(part.table, part.sweep),
             f"-{i}" if len(parts) > 1 else "",
-            answer(part.table, part.sweep, fronts[problem]),
+            answers[problem],
             fronts[problem],
             frontiers[problem],
+            boxes[problem],
         )
         for i, (problem, part) in enumerate(parts.items())
     ]
-    page = _page(read, answers, list(findings(read, figures, study)), _notices(read, notes, fronts, study))
+    page = _page(
+        read,
+        page_answers,
+        list(findings(read, figures, study)),
+        _notices(read, notes, fronts, study),
+        verdict=[study_headline(study), *study_cautions(study)] if study and study.verdicts and _is_study(read) else [],
+    )
     write_json(out / "pareto.json", plain(content))
     write_whole(out / "report.html", page)
 
@@ -119,10 +130,33 @@ class PageAnswer:
     answer: Answer
     front: Frontier
     frontiers: Sequence[PageFrontier]
+    boxes: Mapping[str, float]
 
 
-def _page(sources: Sources, answers: Sequence[PageAnswer], sections: Sequence[Finding], notices: Sequence[str]) -> str:
-    """One HTML document that loads nothing and runs no script but its own."""
+def _further_hypervolumes(part: Sources) -> dict[str, float]:
+    """What the models dominate in other boxes than that of the objectives, by the box's name."""
+    models = part.table.models
+    boxes = further_objectives(part.sweep.objectives, part.sweep.columns, models.measured(part.sweep.columns.metrics))
+    return {name: frontier(models, box).hypervolume for name, box in boxes.items()}
+
+
+def _is_study(sources: Sources) -> bool:
+    """Whether every sweep was run to judge AutoLR: then its verdict is the page's answer."""
+    return bool(sources.sweeps) and all(sweep.settings.get("kind") == "lr-study" for sweep in sources.sweeps)
+
+
+def _page(
+    sources: Sources,
+    answers: Sequence[PageAnswer],
+    sections: Sequence[Finding],
+    notices: Sequence[str],
+    *,
+    verdict: Sequence[str],
+) -> str:
+    """One HTML document that loads nothing and runs no script but its own.
+
+    A study's ``verdict`` begins with its headline.
+    """
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -142,7 +176,9 @@ def _page(sources: Sources, answers: Sequence[PageAnswer], sections: Sequence[Fi
     several = f"{len(answers)} problems, each with its own answer"
     return environment.get_template("report.html.j2").render(
         title=sweep_title(table, sweep),
-        headline=several if len(answers) > 1 else answers[0].answer.headline,
+        headline=verdict[0] if verdict else (several if len(answers) > 1 else answers[0].answer.headline),
+        cautions=verdict[1:],
+        is_study=bool(verdict),
         policy=f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'",
         script=Markup(script),
         style=Markup(style),
@@ -150,10 +186,12 @@ def _page(sources: Sources, answers: Sequence[PageAnswer], sections: Sequence[Fi
         findings=sections,
         notices=notices,
         anchors=anchors(table),
+        every_epoch=table.every_epoch,
         trials=trials_section(table, sweep.objectives, on_front),
         statuses=[status for status in STATUSES if (table.trials["status"] == status).any()],
         failures=failures(table),
         cost=cost(table),
+        stopped_early=stopped_early(table),
         sweeps=sources.sweeps,
         seeds=sorted({number(plain(seed)) for seed in table.trials["seed"] if plain(seed) is not None}),
         settings=[json.dumps(plain(dict(item.settings)), indent=2) for item in sources.sweeps],
@@ -188,16 +226,25 @@ def _frontiers(sources: Sources) -> Iterator[tuple[str, ParetoData, str, str]]:
         yield name, scores, heading, f"{labels[:1].upper()}{labels[1:]}."
 
 
-def _content(parts: Mapping[Problem, Sources], fronts: Mapping[Problem, Frontier]) -> dict[str, object]:
+def _content(
+    parts: Mapping[Problem, Sources],
+    fronts: Mapping[Problem, Frontier],
+    answers: Mapping[Problem, Answer],
+    boxes: Mapping[Problem, Mapping[str, float]],
+) -> dict[str, object]:
     """The content of pareto.json: of several places all fronts one after the other, and each in ``places``."""
-    contents = {problem: pareto_content(fronts[problem], part.table, part.sweep) for problem, part in parts.items()}
+    contents = {
+        problem: pareto_content(fronts[problem], part.table, part.sweep)
+        | {"further_hypervolumes": dict(boxes[problem]), "answer": answers[problem].to_dict()}
+        for problem, part in parts.items()
+    }
     first = next(iter(contents.values()))
     if len(parts) == 1:
         return first
     every = [member for content in contents.values() for member in cast("list[object]", content["front"])]
     each = [problem._asdict() | content for problem, content in contents.items()]
     # Trials of different problems share no box: there is no volume of all of them, nor one model before unlearning.
-    return first | {"hypervolume": None, "baseline": None, "front": every, "places": each}
+    return first | {"hypervolume": None, "baseline": None, "answer": None, "front": every, "places": each}
 
 
 def _notices(
@@ -215,7 +262,10 @@ def _notices(
     if planned is not None and ended < planned:
         under_way = f", {len(table.running)} more have begun" if table.running else ""
         said.append(f"Not complete: {ended} of {counted(planned, 'trial')} have ended{under_way}.")
-    unscored = dict.fromkeys(trial_id for front in fronts.values() for trial_id in front.unscored)
+    finished = set(table.finished["trial_id"])
+    unscored = [
+        name for name in dict.fromkeys(name for front in fronts.values() for name in front.unscored) if name in finished
+    ]
     if unscored and sweep.objectives:
         said.append(f"Finished without a value of every objective, so not on the frontier: {', '.join(unscored)}.")
     of_study = [f"in the learning-rate study, {note}" for note in (study.notes if study else ())]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -28,6 +29,7 @@ class ArmFronts:
         indicators: per arm those of all its trials together, against the front of all arms.
         sensitivity: the arms' hypervolumes with the reference point at several places.
         trials: per arm how many trials with an outcome: the arm with more has had more chances.
+        further: the indicators in other boxes, by the box's name, of the arms whose trials were all measured.
     """
 
     model: str
@@ -36,6 +38,7 @@ class ArmFronts:
     sensitivity: ReferenceSensitivity
     trials: dict[str, int]
     apart: str = ""
+    further: Mapping[str, dict[str, Indicators]] = field(default_factory=dict)
 
     @property
     def place(self) -> str:
@@ -65,6 +68,7 @@ def arm_fronts(grid: LrGrid) -> tuple[ArmFronts, ...]:
         gathered: dict[str, list[Floats]] = {}
         trials: dict[str, int] = {}
         axes = 2
+        elsewhere: dict[str, dict[str, list[Floats | None]]] = {box: {} for box in grid.boxes}
         for unit in grid.units:
             if (unit.case.model, unit.case.dataset, unit.case.apart) == (model, dataset, apart):
                 policy = f"AutoLR {unit.variant}" if unit.variant else "fixed lr"
@@ -73,9 +77,19 @@ def arm_fronts(grid: LrGrid) -> tuple[ArmFronts, ...]:
                 gathered.setdefault(arm, []).extend(finished)
                 trials[arm] = trials.get(arm, 0) + len(unit.costs)
                 axes = len(finished[0]) if finished else axes
+                for box, points in elsewhere.items():
+                    points.setdefault(arm, []).append(unit.further_points(box))
         sets = {name: np.stack(costs) if costs else np.empty((0, axes)) for name, costs in gathered.items()}
-        found.append(ArmFronts(model, dataset, indicators(sets), reference_sensitivity(sets), trials, apart))
+        further = {box: indicators(_whole(points)) for box, points in elsewhere.items() if _whole(points)}
+        found.append(ArmFronts(model, dataset, indicators(sets), reference_sensitivity(sets), trials, apart, further))
     return tuple(found)
+
+
+def _whole(points: Mapping[str, list[Floats | None]]) -> dict[str, Floats]:
+    """Per arm all its points, of the arms that were measured throughout."""
+    whole = {arm: parts for arm, parts in points.items() if all(part is not None for part in parts)}
+    filled = {arm: [part for part in parts if part is not None and len(part)] for arm, parts in whole.items()}
+    return {arm: np.concatenate(parts) if parts else np.empty((0, 2)) for arm, parts in filled.items()}
 
 
 def study_attainment(grid: LrGrid, verdict: Verdict) -> StudyAttainment:

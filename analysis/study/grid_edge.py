@@ -29,7 +29,7 @@ class GridEdge:
     nothing: bool = False
 
     def words(self) -> str:
-        """``the best rate is at the edge of the grid (1e-5 to 1e-3): extend it with --lr 0.01``."""
+        """``the best rate is at the edge of the grid (1e-5 to 1e-3): extend it with --lr 0.01 (...)``."""
         more = " ".join(f"--lr {rate:.2g}" for rate in self.beyond)
         if self.nothing:
             why = "no rate of the grid attains anything"
@@ -37,7 +37,7 @@ class GridEdge:
             why = f"only one rate was tried ({number(self.rates[0])})"
         else:
             why = f"the best rate is at the edge of the grid ({number(self.rates[0])} to {number(self.rates[-1])})"
-        return f"{why}: extend it with {more}"
+        return f"{why}: extend it with {more} (lr-study --extend adds rates by itself)"
 
 
 def edge_of_curve(rates: Sequence[float], volumes: Sequence[float]) -> GridEdge | None:

@@ -62,6 +62,17 @@ class Unit:
         """The share of the box that the front dominates; 0 if all trials diverged, NaN for an incomplete unit."""
         return math.nan if self.missing else hypervolume(self.points)
 
+    def further_points(self, box: str) -> Floats | None:
+        """The costs of the finished trials in another box, shape (k, m); None where one was not measured."""
+        found = [trial.further.get(box) for trial in self.trials.values() if trial.costs is not None]
+        there = [costs for costs in found if costs is not None]
+        return None if len(there) < len(found) else np.stack(there) if there else np.empty((0, 2))
+
+    def further_hypervolume(self, box: str) -> float:
+        """The hypervolume in another box; NaN for an incomplete unit, and where a trial was not measured."""
+        points = self.further_points(box)
+        return math.nan if self.missing or points is None else hypervolume(points)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LrGrid:
@@ -70,12 +81,16 @@ class LrGrid:
     Attributes:
         setting_columns: what a :data:`Setting` holds, in order.
         notes: what was left out, in sentences.
+        boxes: the names of the other boxes in which the units are looked at.
+        seeds_vary: what the seeds vary, ``order``, ``target`` or ``data``: all else a verdict is conditional on.
     """
 
     units: tuple[Unit, ...]
     setting_columns: tuple[str, ...]
     columns: Columns
     notes: tuple[str, ...]
+    boxes: tuple[str, ...] = ()
+    seeds_vary: str = "order"
 
     @property
     def cases(self) -> tuple[Case, ...]:
@@ -95,16 +110,16 @@ class LrGrid:
         return {lr: dict(sorted(found[lr].items())) for lr in sorted(found)}
 
 
-def lr_grid(parts: Sequence[tuple[TrialTable, Sequence[Objective]]]) -> LrGrid:
+def lr_grid(parts: Sequence[tuple[TrialTable, Sequence[Objective]]], *, seeds_vary: str = "order") -> LrGrid:
     """The units in the tables of one or several sweeps, each with its own objectives (and thus bounds).
 
     Of two trials of the same unit and setting the first counts. Trials on other data, or trained otherwise, are cases
-    of their own: nothing is pooled over different problems.
+    of their own: nothing is pooled over different problems, unless they are what ``seeds_vary``.
 
     Raises:
         AnalysisError: sweeps with different objectives, or a table without a column of them.
     """
-    placed = placed_trials(parts, by_problem=True)
+    placed = placed_trials(parts, by_problem=True, seeds_vary=seeds_vary)
     notes = list(placed.notes)
     fronts: dict[tuple[Case, str, float, int], dict[Setting, PlacedTrial]] = {}
     apart = 0
@@ -125,4 +140,5 @@ def lr_grid(parts: Sequence[tuple[TrialTable, Sequence[Objective]]]) -> LrGrid:
     incomplete = sum(bool(unit.missing) for unit in units)
     if incomplete:
         notes.append(f"{counted(incomplete, 'front')} of {len(units)} lack a trial and do not count")
-    return LrGrid(tuple(units), placed.setting_columns, placed.columns, tuple(notes))
+    boxes = tuple(dict.fromkeys(name for item in placed.trials for name in item.further))
+    return LrGrid(tuple(units), placed.setting_columns, placed.columns, tuple(notes), boxes, seeds_vary)

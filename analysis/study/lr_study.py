@@ -11,14 +11,16 @@ from typing import Any, cast
 from analysis.errors import AnalysisError
 from analysis.frontier.pareto_json import plain
 from analysis.study.fronts import ArmFronts, arm_fronts
+from analysis.study.fronts_csv import fronts_csv
 from analysis.study.lr_grid import LrGrid, lr_grid
+from analysis.study.primary import shared_primary
 from analysis.study.probe_cost import with_probes, with_step_passes
 from analysis.study.ruin import with_ruin
 from analysis.study.sensitivity import Sensitivity, rate_sensitivity
 from analysis.study.verdict import Opponent, Verdict, seeds_for, verdicts_data
 from analysis.study.verdict_words import words
 from analysis.tables.sources import Sources, read_source
-from search_spaces.durable import write_json
+from search_spaces.durable import write_json, write_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +87,20 @@ def study_of(parts: Sequence[Sources]) -> LrStudy:
     Raises:
         AnalysisError: their objectives differ.
     """
+    varied = {file.seeds_vary for part in parts for file in part.sweeps} or {"order"}
     grid = lr_grid(
-        [(with_step_passes(with_probes(with_ruin(part), part.auto_lr)), part.sweep.objectives) for part in parts]
+        [(with_step_passes(with_probes(with_ruin(part), part.auto_lr)), part.sweep.objectives) for part in parts],
+        seeds_vary=varied.pop() if len(varied) == 1 else "",
     )
-    notes = [note for part in parts for note in part.table.notes]
-    return LrStudy(grid, rate_sensitivity(grid), verdicts_data(grid), arm_fronts(grid), (*notes, *grid.notes))
+    primary, said = shared_primary([str(file.settings.get("primary") or "") for part in parts for file in part.sweeps])
+    notes = [*(note for part in parts for note in part.table.notes), *grid.notes, *said]
+    return LrStudy(grid, rate_sensitivity(grid), verdicts_data(grid, primary), arm_fronts(grid), tuple(notes))
 
 
 def write_study(path: Path, study: LrStudy) -> None:
-    """Write lr_study.json whole."""
+    """Write lr_study.json whole, and beside it the fronts of which it is made, as a table."""
     write_json(path, study.to_dict())
+    write_whole(path.with_suffix(".csv"), fronts_csv(study.grid))
 
 
 def _of_sensitivity(item: Sensitivity) -> dict[str, object]:
@@ -120,8 +126,10 @@ def _of_verdict(item: Verdict, columns: Sequence[str]) -> dict[str, object]:
 def _of_opponent(item: Opponent, columns: Sequence[str]) -> dict[str, object]:
     result = item.result
     return {
-        name: getattr(item, name) for name in ("name", "runs", "hand", "auto", "p_holm", "outcome", "comparisons")
+        name: getattr(item, name)
+        for name in ("name", "runs", "hand", "auto", "p_holm", "outcome", "comparisons", "primary")
     } | {
+        "further": {box: sides._asdict() for box, sides in item.further.items()},
         "edge": asdict(item.edge) if item.edge else None,
         "ruin": asdict(item.ruin),
         "choice": [{**dict(zip(columns, setting, strict=True)), "lr": rate} for setting, rate in item.choice.items()],
@@ -147,6 +155,7 @@ def _of_fronts(item: ArmFronts) -> dict[str, object]:
         "order_stable": item.sensitivity.stable,
         "arms": [
             {"name": name, "trials": item.trials[name], **asdict(found), "hypervolume_by_reference": row}
+            | {"further": {box: asdict(arms[name]) for box, arms in item.further.items() if name in arms}}
             for (name, found), row in arms
         ],
     }

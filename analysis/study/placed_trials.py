@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import pandas as pd
 
 from analysis.errors import AnalysisError
+from analysis.frontier.indicators import further_objectives
 from analysis.tables.columns import Columns, short
 from analysis.tables.trade_off import Floats, Objective, scored
 from analysis.tables.trial_table import ATTAIN_NOTHING, TrialTable, auto_lr_on
-from analysis.words import auto_lr_variant, counted, known, number
+from analysis.words import PROBE_BATCHES, auto_lr_variant, counted, known, number
 
 Setting = tuple[object, ...]
 """What a person varies besides the learning rate: c, and any other option or field in which trials differ."""
@@ -66,6 +67,7 @@ class PlacedTrial:
         seed: None where a table from elsewhere does not say.
         costs: shape (m,), in [0, 1], of a finished trial with all objectives; else None.
         row: the row of the trial table.
+        further: its costs in other boxes, by the box's name (:func:`analysis.frontier.indicators.further_objectives`).
     """
 
     case: Case
@@ -75,6 +77,7 @@ class PlacedTrial:
     seed: int | None
     costs: Floats | None
     row: pd.Series
+    further: Mapping[str, Floats | None] = field(default_factory=dict)
 
     @property
     def judged(self) -> bool:
@@ -97,11 +100,14 @@ class PlacedTrials:
     notes: tuple[str, ...]
 
 
-def placed_trials(parts: Sequence[tuple[TrialTable, Sequence[Objective]]], *, by_problem: bool = False) -> PlacedTrials:
+def placed_trials(
+    parts: Sequence[tuple[TrialTable, Sequence[Objective]]], *, by_problem: bool = False, seeds_vary: str = "order"
+) -> PlacedTrials:
     """The trials of one or several sweeps, each with its own objectives (and thus bounds).
 
     Of two trials in the same place the first counts; a trial without a seed is a run of its own. ``by_problem``: other
-    data or other training (target, split, epochs, batch size, optimizer, ...) make another case, not another setting.
+    data or other training (target, split, epochs, batch size, optimizer, ...) make another case, not another setting;
+    only not another target or other data where that is what ``seeds_vary``.
 
     Raises:
         AnalysisError: sweeps with different objectives, or a table without a column of them.
@@ -110,7 +116,7 @@ def placed_trials(parts: Sequence[tuple[TrialTable, Sequence[Objective]]], *, by
     if len(names) > 1:
         raise AnalysisError("the sweeps have different objectives: their hypervolumes do not compare")
     merged = TrialTable.merge([table for table, _ in parts])
-    problems = _Problems(merged) if by_problem else None
+    problems = _Problems(merged, seeds_vary) if by_problem else None
     varying = tuple(name for name in merged.varying if _makes_a_setting(merged, name, by_problem=by_problem))
     of_variant = _numbers_of_variants(merged)
     found: dict[tuple[object, ...], PlacedTrial] = {}
@@ -118,6 +124,8 @@ def placed_trials(parts: Sequence[tuple[TrialTable, Sequence[Objective]]], *, by
     for table, objectives in parts:
         automatic = auto_lr_on(table.trials).tolist()
         usable, costs = scored(table.trials, objectives)
+        boxes = further_objectives(objectives, merged.columns, merged.measured(merged.columns.metrics))
+        elsewhere = {name: scored(table.trials, box) for name, box in boxes.items()}
         for index, (_, row) in enumerate(table.trials.iterrows()):
             variant = (auto_lr_variant(row, of_variant) or "on") if automatic[index] else ""
             apart = problems.apart(row) if problems else ""
@@ -132,7 +140,8 @@ def placed_trials(parts: Sequence[tuple[TrialTable, Sequence[Objective]]], *, by
             if key in found:
                 doubled += 1
             else:
-                found[key] = PlacedTrial(*place, costs[index] if usable[index] else None, row)
+                further = {name: other[index] if there[index] else None for name, (there, other) in elsewhere.items()}
+                found[key] = PlacedTrial(*place, costs[index] if usable[index] else None, row, further)
     repeated = f"{counted(doubled, 'trial')} repeated the settings and seed of another and did not count"
     notes = ((repeated,) if doubled else ()) + (problems.notes if problems else ())
     return PlacedTrials(tuple(found.values()), varying, merged.columns, notes)
@@ -144,8 +153,9 @@ class _Problems:
     ``target_key`` names a target by a hash: it is left out where the other columns tell the problems apart as well.
     """
 
-    def __init__(self, table: TrialTable) -> None:
+    def __init__(self, table: TrialTable, seeds_vary: str) -> None:
         asked = [name for name in table.varying if name not in _STRUCTURE and _of_a_problem(table, name)]
+        asked = [name for name in asked if name not in _by_seed(table, seeds_vary)]
         self._differ: dict[tuple[str, str], list[str]] = {}
         own = table.own.trials
         for place in dict.fromkeys(zip(own["model"], own["dataset"], strict=True)):
@@ -172,6 +182,15 @@ class _Problems:
         )
 
 
+def _by_seed(table: TrialTable, seeds_vary: str) -> tuple[str, ...]:
+    """The columns that the seeds vary, of one problem: nothing where a seed has several targets after all."""
+    own = table.own.trials
+    names = {"target": ("target_key", "target_seed"), "data": ("target_key", "data_seed")}.get(seeds_vary, ())
+    places = own.groupby(["model", "dataset", "seed"], dropna=False)
+    alone = all((places[name].nunique(dropna=False) <= 1).all() for name in names if name in own)
+    return names if alone else ()
+
+
 def _of_a_problem(table: TrialTable, name: str) -> bool:
     return table.columns[name].role in ("training", "data")
 
@@ -186,6 +205,7 @@ def _makes_a_setting(table: TrialTable, name: str, *, by_problem: bool) -> bool:
 def _numbers_of_variants(table: TrialTable) -> tuple[str, ...]:
     """AutoLR's options beside those in words, where its trials differ in them."""
     trials = table.trials[auto_lr_on(table.trials)]
-    options = [name for name in table.spec_columns if table.columns[name].role == "auto_lr" and name != "auto_lr"]
+    options = [name for name in table.spec_columns if table.columns[name].role == "auto_lr"]
+    options = [name for name in options if name not in ("auto_lr", PROBE_BATCHES)]
     # A truth value among them only says what is logged.
     return tuple(name for name in options if trials[name].dtype.kind in "if" and trials[name].nunique() > 1)

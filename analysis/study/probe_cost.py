@@ -72,6 +72,22 @@ def auto_lr_charge(
     return (measured, True) if measured >= least else (least, False)
 
 
+def median_updates(auto: Mapping[float, Mapping[int, Unit]]) -> float | None:
+    """How often a run of AutoLR set its rate, the median over its finished trials; None where no row says so."""
+    rows = [trial.row for units in auto.values() for unit in units.values() for trial in unit.trials.values()]
+    known = [count for row in rows if row["status"] == "finished" and (count := updates_of(row)) is not None]
+    return float(np.median(known)) if known else None
+
+
+def updates_of(row: pd.Series) -> int | None:
+    """The updates of a trial of so many steps: one at ``auto_lr_start``, and one every ``auto_lr_every`` steps."""
+    steps, every = _number(row, "steps"), _number(row, "auto_lr_every")
+    if not steps or not every:
+        return None
+    start = _number(row, "auto_lr_start") or 1.0
+    return math.floor((steps - start) / every) + 1 if steps >= start else 0
+
+
 def probe_runs(row: pd.Series) -> float | None:
     """A finished AutoLR trial in runs, by counting forward passes; None where its row does not say enough.
 
@@ -79,11 +95,10 @@ def probe_runs(row: pd.Series) -> float | None:
     them where they were not counted, each over ``auto_lr_probe_batches`` batches (one in tables older than that). A
     step whose batches are not known is taken to read one: AutoLR is charged too much rather than too little.
     """
-    steps, every = _number(row, "steps"), _number(row, "auto_lr_every")
-    if row["status"] != "finished" or not steps or not every:
+    steps, updates = _number(row, "steps"), updates_of(row)
+    if row["status"] != "finished" or not steps or updates is None:
         return None
-    start, batches = _number(row, "auto_lr_start") or 1.0, _number(row, "auto_lr_probe_batches") or 1.0
-    updates = math.floor((steps - start) / every) + 1 if steps >= start else 0
+    batches = _number(row, "auto_lr_probe_batches") or 1.0
     probes = _number(row, PROBES)
     fresh = row.get("auto_lr_probe") == "fresh"
     looks = (2 * updates if probes is None else probes) + (updates if fresh else 0)

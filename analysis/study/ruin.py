@@ -41,18 +41,19 @@ def with_ruin(part: Sources) -> TrialTable:
     """
     table = part.table
     found = pd.Series(np.nan, index=table.trials.index)
-    for sweep, rows in table.trials.groupby("sweep", sort=False):
-        for name, bar in _bars(part.files.get(str(sweep), part.sweep)):
+    for (sweep, seed), rows in table.trials.groupby(["sweep", "seed"], sort=False, dropna=False):
+        for name, bar in _bars(part.files.get(str(sweep), part.sweep), float(str(seed))):
             values = numbers(rows, name)
             found[rows.index] = (values < bar).astype(float).where(values.notna())
     return replace(table, trials=table.trials.assign(**{RUINED: found}))
 
 
-def _bars(file: SweepFile) -> Iterable[tuple[str, float]]:
+def _bars(file: SweepFile, seed: float) -> Iterable[tuple[str, float]]:
+    baseline = file.baseline_of(seed)
     for name, column in file.columns.entries.items():
         share = column.threshold.share if column.threshold and column.primary and column.of == "retain" else None
-        if share is not None and name in file.baseline:
-            yield name, share * file.baseline[name]
+        if share is not None and name in baseline:
+            yield name, share * baseline[name]
 
 
 def ruin(seeds: Sequence[Sequence[Unit]]) -> Ruin:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -29,6 +29,7 @@ class RateRow:
         seeds: how many seeds have a whole front.
         diverged: trials that diverged or were stopped, over all seeds.
         metrics: means over finished trials, by name; only those that were measured.
+        further: hypervolumes in other boxes, mean over seeds, by the box's name; NaN where one was not measured.
     """
 
     lr: float
@@ -37,6 +38,7 @@ class RateRow:
     seeds: int
     diverged: int
     metrics: dict[str, float]
+    further: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +102,10 @@ class Sensitivity:
             if low == high
             else f"lr {number(low)} to {number(high)} ({self.decades:.1f} decades)"
         )
+        ends = (self.rates[0].lr, self.rates[-1].lr) if len(self.rates) > 1 else ()
+        edge = ", at the edge of the rates tried" if self.best_lr in ends else ""
         return (
-            f"{self.case.what}: best at lr {number(self.best_lr)}; within {WITHIN:.0%} of it: {reach}, of "
+            f"{self.case.what}: best at lr {number(self.best_lr)}{edge}; within {WITHIN:.0%} of it: {reach}, of "
             f"{tried}; the hypervolume varies by {self.spread['hypervolume']:.3f} over them"
         )
 
@@ -143,15 +147,16 @@ def _sensitivity(grid: LrGrid, case: Case) -> Sensitivity:
 
 def _rows(grid: LrGrid, case: Case, variant: str = "") -> tuple[RateRow, ...]:
     arm = grid.arm(case, variant)
-    return tuple(_row(lr, list(units.values()), grid.columns.outcomes) for lr, units in arm.items())
+    return tuple(_row(lr, list(units.values()), grid) for lr, units in arm.items())
 
 
-def _row(lr: float, units: Sequence[Unit], outcomes: Sequence[str]) -> RateRow:
-    volumes = np.array([unit.hypervolume for unit in units])
-    volumes = volumes[np.isfinite(volumes)]
+def _row(lr: float, units: Sequence[Unit], grid: LrGrid) -> RateRow:
+    whole = [unit for unit in units if not unit.missing]
+    volumes = np.array([unit.hypervolume for unit in whole])
+    further = {box: [unit.further_hypervolume(box) for unit in whole] for box in grid.boxes}
     rows = [trial.row for unit in units for trial in unit.trials.values()]
     metrics = {}
-    for name in outcomes:
+    for name in grid.columns.outcomes:
         values = [float(row[name]) for row in rows if row["status"] == "finished" and name in row.index]
         values = [value for value in values if math.isfinite(value)]
         if values:
@@ -163,6 +168,7 @@ def _row(lr: float, units: Sequence[Unit], outcomes: Sequence[str]) -> RateRow:
         seeds=len(volumes),
         diverged=sum(row["status"] in ATTAIN_NOTHING for row in rows),
         metrics=metrics,
+        further={box: float(np.mean(values)) if values else math.nan for box, values in further.items()},
     )
 
 

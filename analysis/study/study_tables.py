@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from analysis.frontier.indicators import Indicators
 from analysis.study.fronts import ArmFronts
 from analysis.study.lr_study import LrStudy
 from analysis.study.sensitivity import Sensitivity
@@ -18,14 +19,20 @@ def rates_table(item: Sensitivity, columns: Columns) -> DataTable:
     rows = [(f"lr {number(row.lr)}", row) for row in item.rates]
     rows += [(f"AutoLR {place.variant} from {number(row.lr)}", row) for place in item.auto for row in place.starts]
     scores = columns.primaries(name for _, row in rows for name in row.metrics)
+    boxes = list(dict.fromkeys(box for _, row in rows for box, volume in row.further.items() if volume == volume))
     cells = tuple(
         (
             *(name, number(row.hypervolume), number(row.deviation), str(row.seeds), str(row.diverged)),
+            *(number(row.further[box]) for box in boxes),
             *(number(row.metrics.get(score)) for score in scores),
         )
         for name, row in rows
     )
-    head = ("learning rate", "hypervolume", "\u00b1 over seeds", "seeds", "diverged", *map(short, scores))
+    head = (
+        *("learning rate", "hypervolume", "\u00b1 over seeds", "seeds", "diverged"),
+        *(f"hypervolume, {box}" for box in boxes),
+        *map(short, scores),
+    )
     return DataTable(f"{item.case}: mean over seeds.", head, cells)
 
 
@@ -36,6 +43,7 @@ def arms_table(fronts: ArmFronts) -> DataTable:
         (
             *(arm, str(fronts.trials[arm])),
             *map(number, (found.hypervolume, found.igd_plus, found.epsilon, *moved[1:].tolist())),
+            *(cell for box in fronts.further.values() for cell in _box(box.get(arm))),
         )
         for (arm, found), moved in zip(fronts.indicators.items(), sensitivity.hypervolumes, strict=True)
     )
@@ -46,7 +54,12 @@ def arms_table(fronts: ArmFronts) -> DataTable:
         "corner (1)."
     )
     places = (f"hypervolume at {place:g}" for place in sensitivity.references[1:])
-    return DataTable(caption, ("arm", "trials", "hypervolume", "IGD+", "epsilon", *places), rows)
+    boxes = (f"{name}, {box}" for box in fronts.further for name in ("hypervolume", "epsilon"))
+    return DataTable(caption, ("arm", "trials", "hypervolume", "IGD+", "epsilon", *places, *boxes), rows)
+
+
+def _box(found: Indicators | None) -> tuple[str, str]:
+    return (number(found.hypervolume), number(found.epsilon)) if found else (_NOTHING, _NOTHING)
 
 
 def differences_table(study: LrStudy) -> DataTable:
@@ -69,7 +82,7 @@ def _differences(study: LrStudy) -> Iterator[tuple[str, ...]]:
         for opponent in verdict.opponents:
             result = opponent.result
             yield (
-                f"{study.subject(verdict)} against the {opponent.name}",
+                f"{study.subject(verdict)} against the {opponent.name}" + (" (primary)" if opponent.primary else ""),
                 f"{result.mean:+.4f}",
                 _interval(opponent.bounds),
                 str(result.n),

@@ -14,13 +14,17 @@ The rules, for one method on one model and data set:
   their distribution in [-1, 1]; Holm over both directions of every comparison of the report, whatever its method,
   variant, opponent and problem, so that all of it decides anything wrongly with probability 5% at most. Where no
   differences at all could reach that, nothing is concluded.
+- A primary question, named before there were results (:class:`analysis.study.primary.Primary`), is a family of its own:
+  it errs with 5% at most by itself, and all others together with another 5%.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,13 +34,21 @@ from analysis.study.grid_edge import GridEdge, best_rate, edge_of_choice, edge_o
 from analysis.study.lr_grid import LrGrid, Unit
 from analysis.study.paired import ALPHA, PairedResult, holm, paired
 from analysis.study.placed_trials import Case, Setting
-from analysis.study.probe_cost import auto_lr_charge
+from analysis.study.primary import Primary
+from analysis.study.probe_cost import auto_lr_charge, median_updates
 from analysis.study.ruin import Ruin, chosen, ruin
 from analysis.study.tuning_curve import TuningCurve, tuning_curve
 
 BETTER, WORSE, UNDECIDED, TOO_FEW, OPEN = "better", "worse", "undecided", "too few seeds", "open"
 SINGLE, ORACLE = "best single lr", "per-c oracle"
 _MOST_ASSIGNMENTS = 4096
+
+
+class Sides(NamedTuple):
+    """Two means that are compared."""
+
+    auto: float
+    hand: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +68,10 @@ class Opponent:
             seeds of the report.
         outcome: AutoLR is :data:`BETTER`, :data:`WORSE`, :data:`UNDECIDED`, :data:`TOO_FEW`, or :data:`OPEN` for a best
             rate at the edge of the grid.
-        comparisons: how many the report decides, itself included.
+        comparisons: how many are corrected for together, itself included.
+        primary: whether it is the question named beforehand.
+        further: hypervolumes of both sides in other boxes, mean over the seeds of the report, by the box's name: a
+            description. Left out where a trial was not measured.
     """
 
     name: str
@@ -71,6 +86,8 @@ class Opponent:
     bounds: tuple[float, float] | None = None
     outcome: str = TOO_FEW
     comparisons: int = 1
+    primary: bool = False
+    further: Mapping[str, Sides] = field(default_factory=dict)
 
     @property
     def fresh_least(self) -> int:
@@ -94,6 +111,8 @@ class Verdict:
         left_out: seeds on which one side has no whole front.
         ruin: of AutoLR.
         charge: AutoLR's cost in runs; ``charge_measured`` says whether from training times or from its probes.
+        seeds_vary: what the seeds vary, ``order``, ``target`` or ``data``, or "" where studies differ in it.
+        updates: how often a run of AutoLR set its rate, the median; None where the table does not say.
     """
 
     case: Case
@@ -108,6 +127,8 @@ class Verdict:
     charge_measured: bool
     opponents: tuple[Opponent, ...]
     curve: TuningCurve
+    updates: float | None = None
+    seeds_vary: str = "order"
 
     @property
     def same_seeds(self) -> bool:
@@ -137,15 +158,18 @@ def least_seeds(comparisons: int) -> int:
     return seeds_to_tell(1.0, ALPHA / (2 * comparisons)) or 0
 
 
-def verdicts_data(grid: LrGrid) -> tuple[Verdict, ...]:
-    """A verdict for every method, problem and AutoLR variant that has seeds with whole fronts on both sides."""
+def verdicts_data(grid: LrGrid, primary: Primary | None = None) -> tuple[Verdict, ...]:
+    """A verdict for every method, problem and AutoLR variant that has seeds with whole fronts on both sides.
+
+    ``primary`` is the question that was named before there were results.
+    """
     found = [
         verdict
         for case in grid.cases
         for variant in grid.variants(case)
         if (verdict := _verdict(grid, case, variant)) is not None
     ]
-    return tuple(_corrected(found))
+    return tuple(_corrected(found, primary))
 
 
 def _verdict(grid: LrGrid, case: Case, variant: str) -> Verdict | None:
@@ -176,16 +200,20 @@ def _verdict(grid: LrGrid, case: Case, variant: str) -> Verdict | None:
     of_oracle = (
         edge_of_choice(rates, oracle, lambda rates: _mean_volume(hand, rates, tuning)) if single != oracle else edge
     )
+    boxes = {box: _mean(units[seed].further_hypervolume(box) for units in auto.values() for seed in fresh)
+             for box in grid.boxes}  # fmt: skip
     opponents = (
-        _opponent(SINGLE, single, edge, hand, of_auto, fresh),
-        _opponent(ORACLE, oracle, of_oracle, hand, of_auto, fresh),
+        _opponent(SINGLE, single, edge, hand, of_auto, fresh, boxes),
+        _opponent(ORACLE, oracle, of_oracle, hand, of_auto, fresh, boxes),
     )
     charge, was_measured = auto_lr_charge(hand, auto)
     ruined = ruin([[units[seed] for units in auto.values()] for seed in fresh])
     curve = tuning_curve(choice, float(np.mean(of_auto)), report=report, charge=charge)
     left_out = tuple(seed for seed in everyone if seed not in whole)
     return Verdict(
-        *(case, variant, tuple(auto), rates, tuning, fresh, left_out, ruined, charge, was_measured, opponents, curve)
+        *(case, variant, tuple(auto), rates, tuning, fresh, left_out, ruined, charge, was_measured, opponents, curve),
+        updates=median_updates(auto),
+        seeds_vary=grid.seeds_vary,
     )
 
 
@@ -196,11 +224,17 @@ def _opponent(
     hand: Mapping[float, Mapping[int, Unit]],
     auto: tuple[float, ...],
     fresh: Sequence[int],
+    boxes: Mapping[str, float],
 ) -> Opponent:
     of_hand = tuple(_volume(hand, choice, seed) for seed in fresh)
-    fronts = [[chosen([(setting, hand[rate][seed]) for setting, rate in choice.items()])] for seed in fresh]
+    fronts = [chosen([(setting, hand[rate][seed]) for setting, rate in choice.items()]) for seed in fresh]
     result = paired(np.subtract(auto, of_hand))
-    return Opponent(name, choice, len(hand), of_hand, auto, result, ruin(fronts), edge)
+    sides = {box: Sides(volume, _mean(unit.further_hypervolume(box) for unit in fronts))
+             for box, volume in boxes.items()}  # fmt: skip
+    further = {box: found for box, found in sides.items() if math.isfinite(found.auto) and math.isfinite(found.hand)}
+    return Opponent(
+        *(name, choice, len(hand), of_hand, auto, result, ruin([[unit] for unit in fronts]), edge), further=further
+    )
 
 
 def _oracle(
@@ -229,6 +263,10 @@ def _oracle(
     return best
 
 
+def _mean(values: Iterable[float]) -> float:
+    return float(np.mean(list(values)))
+
+
 def _mean_volume(
     hand: Mapping[float, Mapping[int, Unit]], choice: Mapping[Setting, float], seeds: Sequence[int]
 ) -> float:
@@ -241,29 +279,45 @@ def _volume(hand: Mapping[float, Mapping[int, Unit]], choice: Mapping[Setting, f
     return hypervolume(np.stack(finished)) if finished else 0.0
 
 
-def _corrected(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """Holm over both directions of all comparisons, the bounds that belong to it, and the outcomes that follow."""
+def _corrected(verdicts: Sequence[Verdict], primary: Primary | None) -> list[Verdict]:
+    """Holm over both directions of each family's comparisons, the bounds that belong to it, and what follows."""
     rows = [(row, column) for row, verdict in enumerate(verdicts) for column in _asked(verdict)]
     found = [list(verdict.opponents) for verdict in verdicts]
-    # What cannot be tested at all is no burden to the others; that is known before any difference is.
-    tested = [
+    first = [
         (row, column)
         for row, column in rows
-        if not verdicts[row].same_seeds and found[row][column].result.n >= least_seeds(1)
+        if primary and column == 0 and primary.asks(verdicts[row].case.method, verdicts[row].variant)
     ]
-    results = [found[row][column].result for row, column in tested]
-    adjusted = holm([p for result in results for p in (result.p_above, result.p_below)])
-    p_values = {place: (adjusted[2 * i], adjusted[2 * i + 1]) for i, place in enumerate(tested)}
-    for row, column in rows:
-        # More seeds for one that could not be tested would make it one of all.
-        count = len(tested) if (row, column) in p_values else len(rows)
-        found[row][column] = _decided(
-            replace(found[row][column], comparisons=count), p_values.get((row, column)), verdicts[row]
-        )
+    for family in (first, [place for place in rows if place not in first]):
+        for (row, column), opponent in _family(verdicts, family).items():
+            found[row][column] = replace(opponent, primary=family is first)
     for verdict, opponents in zip(verdicts, found, strict=True):
         for column in {0, 1} - set(_asked(verdict)):
             opponents[column] = replace(opponents[0], name=opponents[column].name)
     return [replace(verdict, opponents=tuple(opponents)) for verdict, opponents in zip(verdicts, found, strict=True)]
+
+
+def _family(verdicts: Sequence[Verdict], rows: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Opponent]:
+    """The comparisons at these places, (verdict, opponent), corrected for one another."""
+    asked = {(row, column): verdicts[row].opponents[column] for row, column in rows}
+    # What cannot be tested at all is no burden to the others; that is known before any difference is.
+    tested = [
+        (row, column)
+        for (row, column), opponent in asked.items()
+        if not verdicts[row].same_seeds and opponent.result.n >= least_seeds(1)
+    ]
+    results = [asked[place].result for place in tested]
+    adjusted = holm([p for result in results for p in (result.p_above, result.p_below)])
+    p_values = {place: (adjusted[2 * i], adjusted[2 * i + 1]) for i, place in enumerate(tested)}
+    # More seeds for one that could not be tested would make it one of all.
+    return {
+        place: _decided(
+            replace(opponent, comparisons=len(tested) if place in p_values else len(rows)),
+            p_values.get(place),
+            verdicts[place[0]],
+        )
+        for place, opponent in asked.items()
+    }
 
 
 def _asked(verdict: Verdict) -> tuple[int, ...]:

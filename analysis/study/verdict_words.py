@@ -19,6 +19,14 @@ from analysis.study.verdict import (
 )
 from analysis.words import counted, number
 
+FEW_UPDATES = 5
+"""Below so many updates of a run, AutoLR's start decides most."""
+_CONDITIONAL = {
+    "order": "Seeds vary the order of examples: the verdict is conditional on this one target model and these data",
+    "target": "Seeds vary the target model and the order of examples: the verdict is conditional on these data",
+    "data": "Seeds vary the data, the target trained on them and the order of examples: the verdict is conditional on "
+    "this kind of data and of model",
+}
 _SAID = {BETTER: "is better than", WORSE: "is worse than", UNDECIDED: "is not shown to differ from"}
 
 
@@ -33,7 +41,10 @@ def words(verdict: Verdict) -> tuple[str, ...]:
             else []
         ),
         f"{verdict.case}: {ruin_in_words(verdict)}",
-        f"{verdict.case}: {curve_in_words(verdict.curve, verdict.opponents[0])}",
+        # Where nothing can be concluded, no number of picks is set beside it.
+        *([f"{verdict.case}: {curve_in_words(verdict.curve, single)}"] if single.outcome in _SAID else []),
+        *([f"{verdict.case}: {further_in_words(verdict)}"] if single.further else []),
+        *([f"{verdict.case}: {few}"] if (few := few_updates_in_words(verdict)) else []),
         _seeds_in_words(verdict),
     )
 
@@ -64,13 +75,18 @@ def _of_opponent(verdict: Verdict, opponent: Opponent) -> str:
     still = "open, " if opponent.outcome == OPEN else ""
     return (
         f"{verdict.case}: {still}nothing can be concluded about {arm} against {against} from {seeds}: "
-        f"{'; '.join(filter(None, (lacking, why)))}. So far: {difference}, {ahead}{so_far}"
+        f"{'; '.join(filter(None, (lacking, why)))}. So far: {difference}, {ahead}, which proves nothing{so_far}"
     )
 
 
 def _corrected(opponent: Opponent) -> str:
     count = opponent.comparisons
-    return "" if count == 1 else f", Holm over the {count} comparisons of this report"
+    first = ", the primary question, named beforehand" if opponent.primary else ""
+    return first if count == 1 else f"{first}, Holm over the {count} {_family(opponent)}"
+
+
+def _family(opponent: Opponent) -> str:
+    return "problems it was asked on" if opponent.primary else "comparisons of this report"
 
 
 def excluded_in_words(opponent: Opponent) -> str:
@@ -93,7 +109,7 @@ def _lacking(opponent: Opponent, *, same_seeds: bool) -> str:
         return "the rates were chosen on the seeds they are reported on"
     corrected, each = "", ""
     if opponent.comparisons > 1:
-        corrected, each = f", corrected for the {opponent.comparisons} comparisons of this report,", " in each"
+        corrected, each = f", corrected for the {opponent.comparisons} {_family(opponent)},", " in each"
     text = f"a two-sided test at 5%{corrected} needs {needed} fresh ones{each} at least (--seeds {seeds_for(needed)})"
     return text if same_seeds else f"{text}; {_further(opponent)}"
 
@@ -121,6 +137,26 @@ def ruin_in_words(verdict: Verdict) -> str:
         for name, found in sides
     )
     return f"fronts none of whose runs keeps the model, with exact 95% intervals: {counts}"
+
+
+def further_in_words(verdict: Verdict) -> str:
+    """``in other boxes, described and not tested: log retain loss, AutoLR 0.61, the best single lr 0.66``."""
+    single, *others = _asked(verdict)
+    told = []
+    for box, sides in single.further.items():
+        hands = [(item.name, item.further[box].hand) for item in (single, *others) if box in item.further]
+        told.append(f"{box}, AutoLR {sides.auto:.4f}, {', '.join(f'the {name} {hand:.4f}' for name, hand in hands)}")
+    return f"hypervolume in other boxes, described and not tested: {'; '.join(told)}"
+
+
+def few_updates_in_words(verdict: Verdict) -> str:
+    """That AutoLR had hardly a chance to adapt; "" where it had."""
+    if verdict.updates is None or verdict.updates >= FEW_UPDATES:
+        return ""
+    return (
+        f"AutoLR {verdict.variant} set its rate {counted(round(verdict.updates), 'time')} in a run (median): what it "
+        "starts from decides most; more --epochs or a smaller --auto-lr-every let it adapt"
+    )
 
 
 def curve_in_words(curve: TuningCurve, opponent: Opponent) -> str:
@@ -160,7 +196,12 @@ def _seeds_in_words(verdict: Verdict) -> str:
         text = f"Learning rates chosen on {_seeds(verdict.tuning)}, reported on fresh {fresh}"
     if verdict.left_out:
         text += f"; without a whole front on both sides: {_seeds(verdict.left_out)}"
-    return text
+    return f"{text}. {conditional_in_words(verdict)}"
+
+
+def conditional_in_words(verdict: Verdict) -> str:
+    """What the seeds did not vary: for anything else of its kind the verdict says nothing."""
+    return _CONDITIONAL.get(verdict.seeds_vary, "The studies' seeds vary different things")
 
 
 def _seeds(seeds: Sequence[int]) -> str:

@@ -114,13 +114,15 @@ def read_sources(paths: Sequence[Path], *, out: Path) -> Sources:
 def _labelled(part: Sources, prefix: str, out: Path, path: Path) -> Sources:
     """The source with its name before those of its trials."""
     table = part.table.renamed(lambda trial_id: f"{prefix}/{trial_id}", lambda place: _from(out, path, place))
-    trials, history = table.trials.assign(sweep=prefix), table.history.assign(sweep=prefix)
+    trials, history, candidates = (
+        part.assign(sweep=prefix) for part in (table.trials, table.history, table.candidates)
+    )
     notes = tuple(f"{prefix}: {note}" for note in table.notes)
     auto_lr, landscape = (
         log.assign(trial_id=[f"{prefix}/{name}" for name in log["trial_id"]]) if len(log) else log
         for log in (part.auto_lr, part.landscape)
     )
-    named = TrialTable(trials, history, table.columns, notes)
+    named = TrialTable(trials, history, table.columns, notes, candidates)
     return replace(part, table=named, auto_lr=auto_lr, landscape=landscape)
 
 
@@ -162,6 +164,7 @@ def shared(sweeps: Sequence[tuple[str, SweepFile]]) -> SweepFile:
     baselines = [file.baseline for _, file in known]
     guesses = {file.random_guess_loss for _, file in known}
     planned = [file.planned_trials for file in files]
+    stated = {file.constraints for file in files}
     versions = {name: ", ".join(dict.fromkeys(file.versions[name] for file in files if name in file.versions))
                 for file in files for name in file.versions}  # fmt: skip
     return SweepFile(
@@ -169,7 +172,8 @@ def shared(sweeps: Sequence[tuple[str, SweepFile]]) -> SweepFile:
         columns=reduce(or_, [file.columns for file in files]),
         created=min((file.created for file in files if file.created), default=""),
         versions=versions,
-        settings={"trials": sum(count or 0 for count in planned) if all(planned) else None},
+        settings={"trials": sum(count or 0 for count in planned) if all(planned) else None}
+        | ({"constraints": stated.pop()} if len(stated) == 1 and any(stated) else {}),
         objectives=tuple(objectives),
         random_guess_loss=guesses.pop() if len(guesses) == 1 else None,
         baseline=baselines[0] if baselines and all(item == baselines[0] for item in baselines) else {},
@@ -184,6 +188,8 @@ def differences(files: Sequence[SweepFile]) -> list[str]:
         found.append("the sweeps have other bounds of the objectives: the widest count for all")
     if any(file.baseline != known[0].baseline for file in known):
         found.append("the sweeps have other No-unlearn models: none is shown, and thresholds that need one are open")
+    if len({file.constraints for file in files}) > 1:
+        found.append("the sweeps state other thresholds: the paper's count")
     if len(known) < len(files):
         found.append("a sweep is still making its target model")
     return found

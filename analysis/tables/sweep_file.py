@@ -22,7 +22,7 @@ class SweepFile:
 
     ``columns`` is the dictionary of the table's columns. ``objectives`` is empty, ``random_guess_loss`` (ln|V|, nats
     per token) is None and ``baseline`` (the metrics of the No-unlearn model) is empty as long as the sweep is still
-    making its target.
+    making its target. Where every seed has a target of its own, ``baselines`` has theirs and ``baseline`` the mean.
     """
 
     name: str
@@ -34,6 +34,7 @@ class SweepFile:
     objectives: tuple[Objective, ...] = ()
     random_guess_loss: float | None = None
     baseline: Mapping[str, float] = field(default_factory=dict)
+    baselines: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, out: Path) -> SweepFile:
@@ -62,7 +63,8 @@ class SweepFile:
             settings=_mapping(path, content, "settings"),
             objectives=tuple(Objective.from_dict(item) for item in content.get("objectives") or ()),
             random_guess_loss=_finite(content.get("random_guess_loss")),
-            baseline={name: number for name, value in baseline.items() if (number := _finite(value)) is not None},
+            baseline=_numbers(baseline),
+            baselines={int(seed): _numbers(values) for seed, values in _mapping(path, content, "baselines").items()},
         )
 
     @property
@@ -70,6 +72,20 @@ class SweepFile:
         """How many trials the sweep was asked for, if it says so."""
         trials = self.settings.get("trials")
         return trials if isinstance(trials, int) else None
+
+    @property
+    def constraints(self) -> tuple[str, ...]:
+        """The thresholds that the user stated, such as ``utility>=70%``; () where none was."""
+        return tuple(map(str, self.settings.get("constraints") or ()))
+
+    @property
+    def seeds_vary(self) -> str:
+        """What the seeds vary: ``order``, ``target`` or ``data``."""
+        return str(self.settings.get("seeds_vary") or "order")
+
+    def baseline_of(self, seed: float) -> Mapping[str, float]:
+        """The No-unlearn model from which the trials of a seed started."""
+        return self.baselines.get(int(seed), self.baseline) if math.isfinite(seed) else self.baseline
 
     def baseline_objectives(self) -> dict[str, float | None]:
         """The objectives of the No-unlearn model, by name; None where it was not measured."""
@@ -81,6 +97,10 @@ def _mapping(path: Path, content: Mapping[str, Any], key: str) -> dict[str, Any]
     if not isinstance(value, dict):
         raise AnalysisError(f"{path}: '{key}' is {type(value).__name__}, expected an object")
     return value
+
+
+def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
+    return {name: number for name, value in values.items() if (number := _finite(value)) is not None}
 
 
 def _finite(value: object) -> float | None:

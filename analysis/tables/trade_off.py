@@ -21,7 +21,8 @@ class Objective:
     """A column of trials.csv to be made small ("min") or large ("max").
 
     ``low`` and ``high`` come from the metric (losses: 0 and ln|V|; ROUGE: 0 and 1), not from the trials, so that
-    hypervolumes compare across sweeps. ``label`` names it on an axis, with its unit.
+    hypervolumes compare across sweeps. ``label`` names it on an axis, with its unit. With ``log`` costs are linear in
+    the logarithm.
     """
 
     name: str
@@ -30,12 +31,15 @@ class Objective:
     low: float
     high: float
     label: str
+    log: bool = False
 
     def __post_init__(self) -> None:
         if self.direction not in ("min", "max"):
             raise AnalysisError(f"objective {self.name}: direction is '{self.direction}', expected min or max")
         if not -math.inf < self.low < self.high < math.inf:
             raise AnalysisError(f"objective {self.name}: the bounds {self.low:g} and {self.high:g} are not low < high")
+        if self.log and self.low <= 0:
+            raise AnalysisError(f"objective {self.name}: a logarithmic scale needs a bound above 0, got {self.low:g}")
 
     @classmethod
     def from_dict(cls, values: Mapping[str, object]) -> Objective:
@@ -66,7 +70,10 @@ class Objective:
 
     def cost(self, values: npt.ArrayLike) -> Floats:
         """``values`` scaled to [0, 1]: 0 at the best bound, 1 at the worst; clipped outside."""
-        share = (self.clip(values) - self.low) / (self.high - self.low)
+        if self.log:
+            share = np.clip(np.log(self.clip(values) / self.low) / math.log(self.high / self.low), 0.0, 1.0)
+        else:
+            share = (self.clip(values) - self.low) / (self.high - self.low)
         return share if self.direction == "min" else 1.0 - share
 
     def oriented(self, values: npt.ArrayLike) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
 from pathlib import Path
@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.errors import AnalysisError
+from analysis.tables.candidates import models_of, no_candidates, read_candidates
 from analysis.tables.columns import Columns
 from analysis.tables.csv_rows import CsvRow, CsvRows, read_rows, typed_frame
 from analysis.tables.sweep_file import SweepFile
@@ -31,6 +32,8 @@ class TrialTable:
         trials: one row per trial: ``sweep``, ``elsewhere`` (whether it is a row of another program's table), and the
             columns of trials.csv.
         history: one row per report, the columns of history.csv behind a column ``sweep``; also of running trials.
+        candidates: one row per evaluated epoch, the columns of candidates.csv behind a column ``sweep``; empty where
+            only the last epoch of a trial counts.
         columns: what each column is.
         notes: what was left out while reading, in sentences.
     """
@@ -39,6 +42,7 @@ class TrialTable:
     history: pd.DataFrame
     columns: Columns
     notes: tuple[str, ...] = ()
+    candidates: pd.DataFrame = field(default_factory=lambda: no_candidates())
 
     @classmethod
     def read(cls, out: Path, *, sweep: str = "") -> TrialTable:
@@ -60,7 +64,8 @@ class TrialTable:
             names = ", ".join(sorted(set(trials.loc[doubled, "trial_id"])))
             notes.append(f"trials.csv has more than one row for trial {names}: the first counts")
         trials = trials[~doubled].reset_index(drop=True)
-        return cls(trials, _history(out / "history.csv", sweep, columns), columns, tuple(notes))
+        history = _history(out / "history.csv", sweep, columns)
+        return cls(trials, history, columns, tuple(notes), read_candidates(out, sweep, columns))
 
     @classmethod
     def read_run(cls, out: Path, columns: Columns) -> TrialTable:
@@ -96,6 +101,7 @@ class TrialTable:
             concatenated([table.history for table in tables]),
             reduce(or_, [table.columns for table in tables]),
             tuple(note for table in tables for note in table.notes),
+            concatenated([table.candidates for table in tables]),
         )
 
     def of(self, trials: pd.DataFrame) -> TrialTable:
@@ -104,14 +110,30 @@ class TrialTable:
 
     def renamed(self, name: Callable[[str], str], checkpoint: Callable[[str], str]) -> TrialTable:
         """The same table with other trial ids and other paths of the checkpoints that there are."""
-        paths = self.trials["checkpoint"].map(lambda path: checkpoint(path) if path else "")
-        trials, history = (part.assign(trial_id=part["trial_id"].map(name)) for part in (self.trials, self.history))
-        return replace(self, trials=trials.assign(checkpoint=paths), history=history)
+        trials, history, candidates = (
+            part.assign(trial_id=part["trial_id"].map(name)) for part in (self.trials, self.history, self.candidates)
+        )
+        trials, candidates = (
+            part.assign(checkpoint=part["checkpoint"].map(lambda path: checkpoint(path) if path else ""))
+            for part in (trials, candidates)
+        )
+        return replace(self, trials=trials, history=history, candidates=candidates)
 
     @property
     def own(self) -> TrialTable:
         """The trials of sweeps and runs, without the rows of tables from elsewhere: only they can be taken."""
         return self.of(self.trials[~self.trials["elsewhere"]])
+
+    @property
+    def models(self) -> TrialTable:
+        """What a frontier is over, a row each: every evaluated epoch of a trial that has candidates, and the end of a
+        finished one that has none (of a sweep where only it counts, or from elsewhere)."""
+        return self.of(models_of(self.trials, self.candidates))
+
+    @property
+    def every_epoch(self) -> bool:
+        """Whether there is a trial of which more than the end may be taken."""
+        return bool(self.trials["trial_id"].isin(self.candidates["trial_id"]).any())
 
     @property
     def spec_columns(self) -> tuple[str, ...]:

@@ -133,6 +133,7 @@ def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
     elif (
         not found
         and not dataset.choice_problems(spec.forget_split, spec.forget_class)
+        and not dataset.seed_problems(spec.data_seed)
         and (spec.limit is None or spec.limit > 0)
     ):
         try:

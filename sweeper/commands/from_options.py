@@ -11,23 +11,36 @@ from typing import Any
 
 from search_spaces.builtin import AUTO_LR
 from search_spaces.space import SpaceError
+from sweeper.candidates import CANDIDATES, LAST
 from sweeper.commands.checks import base_spec, output_problems, source_problems, spec_problems
 from sweeper.commands.errors import Problems, refuse
 from sweeper.commands.options import given_problems, read_method_options
+from sweeper.commands.scheduler_options import scheduler_settings
+from sweeper.commands.search_options import search_options
 from sweeper.commands.spaces import file_space, grid_trials, is_space_file, named_space
 from sweeper.placement import address_problem
-from sweeper.search import SAMPLERS
-from sweeper.settings import SweepSettings
+from sweeper.samplers import SAMPLERS
+from sweeper.scheduling.schedulers import NONE
+from sweeper.settings import FRONT_METRICS, SweepSettings
 from sweeper.tracking.uri import absolute_uri, tracking_problem
-from sweeper.trade_off import DEFAULT_OBJECTIVES, ObjectiveError, parse_objectives, unmeasured, with_objectives
+from sweeper.trade_off import (
+    DEFAULT_OBJECTIVES,
+    Objective,
+    ObjectiveError,
+    parse_objectives,
+    unmeasured,
+    with_objectives,
+)
 from trainables.methods import parse_method
+from trainables.metrics.registry import LOSS_METRICS
 from trainables.models.registry import find_model
 from trainables.optimizers import LR_FREE, LR_FREE_LR
 from trainables.spec import FIELDS, TrialSpec
 from trainables.spec_checks import trial_problems
 
 DEFAULT_METHODS = ("gdiff", "ngdiff")
-DEFAULT_TRIALS = 16
+DEFAULT_TRIALS = {True: 16, False: 32}
+"""Where trials are whole, and where a scheduler ends most of them after an epoch or two."""
 DEFAULT_TRACKING = "sqlite:///mlflow.db"
 _AS_GIVEN = ("sampler", "seeds", "seed", "cpus_per_trial", "max_concurrent", "address", "experiment")
 
@@ -85,6 +98,11 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
     problems += _number_problems(given)
     if given["sampler"] not in SAMPLERS:
         problems.append(f"unknown sampler '{given['sampler']}': expected one of {', '.join(SAMPLERS)}")
+    if (scored := given.get("front_metrics")) is not None and scored < 0:
+        problems.append(f"--front-metrics must be at least 0, got {scored}")
+    if (candidates := given.get("candidates", LAST)) not in CANDIDATES:
+        problems.append(f"unknown candidates '{candidates}': expected one of {', '.join(CANDIDATES)}")
+    objectives: tuple[Objective, ...] = ()
     try:
         objectives = parse_objectives(given["objectives"] or DEFAULT_OBJECTIVES)
         problems += (wrong := unmeasured(objectives, base.dataset))
@@ -92,6 +110,9 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
             base = replace(base, metrics=with_objectives(base.metrics, objectives))
     except ObjectiveError as error:
         problems.append(str(error))
+    costly = base.metrics_every != 1 and not {item.column for item in objectives} <= set(LOSS_METRICS)
+    scheduling, wrong = scheduler_settings(given, epochs=base.epochs, blind=costly)
+    problems += wrong
     uri = given["tracking_uri"] or os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING
     problems += [problem for problem in (tracking_problem(uri), address_problem(given["address"])) if problem]
     space = None
@@ -107,6 +128,7 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
     trials = given["trials"]
     if not problems and space is not None and given["sampler"] == "grid":
         trials = grid_trials(space, trials, given["seeds"], problems)
+    problems += (search := search_options(given, base=base, space=space, trials=trials, scheduling=scheduling)).problems
     if problems or space is None:
         raise Problems(problems)
     return SweepSettings(
@@ -118,13 +140,17 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
             auto_lr="on" if given["auto_lr"] == "on" else "off",
         ),
         space=space,
-        trials=trials or DEFAULT_TRIALS,
+        trials=trials or search.trials or DEFAULT_TRIALS[scheduling["scheduler"] == NONE],
         objectives=given["objectives"] or DEFAULT_OBJECTIVES,
         gpus_per_trial=_gpus(given),
         storage=str(Path(given["storage"]).resolve()) if given["storage"] else None,
         tracking_uri=absolute_uri(uri),
         time_budget_seconds=given["time_budget"],
         command=command,
+        candidates=candidates,
+        **search.settings,
+        **scheduling,
+        front_metrics=FRONT_METRICS if scored is None else scored,
         **{name: given[name] for name in _AS_GIVEN},
     )
 

@@ -9,10 +9,14 @@ from typing import Any
 import click
 
 from sweeper.commands import options
-from sweeper.commands.errors import Problems, plain_errors
+from sweeper.commands.errors import plain_errors, refuse
 from sweeper.commands.pareto import command_line, output_folder, pareto, run_new
 
-_NOT_HERE = ("space", "trials", "sampler", "auto_lr")
+_NOT_HERE = (
+    *("space", "trials", "sampler", "auto_lr"),
+    *("candidates", "enqueue", "warm_start", "epoch_budget", "until"),
+)
+"""A study visits a whole grid, and compares trials of equal budgets."""
 
 
 @click.command("lr-study")
@@ -26,6 +30,12 @@ _NOT_HERE = ("space", "trials", "sampler", "auto_lr")
 )
 @click.option("--seeds", type=options.WHOLE, default=2, show_default=True, help="Runs per configuration.")
 @click.option(
+    "--seeds-vary",
+    default="order",
+    show_default=True,
+    help="What a seed changes: the order of examples; also the target; or also the data (authors) and its target.",
+)
+@click.option(
     "--auto-lr-start-lr", type=options.NUMBER, multiple=True, help="Where AutoLR starts; repeats.  [default: every lr]"
 )
 @options.field(
@@ -34,6 +44,14 @@ _NOT_HERE = ("space", "trials", "sampler", "auto_lr")
 @options.field("auto_lr_probe", help="same or fresh; each an arm; repeats.", multiple=True)
 @options.field(
     "auto_lr_probe_batches", help="Retain batches a fresh probe averages over; each an arm; repeats.", multiple=True
+)
+@click.option(
+    "--extend", is_flag=True, help="Where the best rate is at the edge of the grid, run up to 4 rates beyond it too."
+)
+@click.option(
+    "--primary",
+    metavar="METHOD[/VARIANT]",
+    help="Name beforehand the one question that is not corrected for the others: AutoLR with this method.",
 )
 @click.option(
     "--from", "folders", type=click.Path(), multiple=True, help="Judge finished sweeps in these folders; runs nothing."
@@ -50,8 +68,7 @@ def lr_study(**given: Any) -> None:
     if given["folders"]:
         from sweeper.commands.lr_study_result import judge, print_study
 
-        if given["out"] is None and len(given["folders"]) > 1:
-            raise Problems(["--from with several folders needs --out FILE.json for the result"])
+        refuse(_of_finished(given))
         study = judge([*map(Path, given["folders"])], target=Path(given["out"]) if given["out"] else None)
         if given["as_json"]:
             click.echo(json.dumps(study.to_dict()))
@@ -60,6 +77,21 @@ def lr_study(**given: Any) -> None:
         return
     settings = lr_study_settings(given, command=command_line())
     run_new(settings, output_folder(given.get("out"), name=settings.name), as_json=given["as_json"])
+
+
+def _of_finished(given: dict[str, Any]) -> list[str]:
+    """What cannot be asked of studies that have their results."""
+    problems = []
+    if given["out"] is None and len(given["folders"]) > 1:
+        problems.append("--from with several folders needs --out FILE.json for the result")
+    if given["primary"] is not None:
+        problems.append(
+            f"--primary {given['primary']}: a primary question is named before there are results, and these studies "
+            "have theirs; what a study named when it began counts without being named again"
+        )
+    if given["extend"]:
+        problems.append("--extend runs trials, and --from runs nothing: extend the study itself, by resume --extend")
+    return problems
 
 
 _OWN = {parameter.name for parameter in lr_study.params}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import click
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,15 +26,35 @@ def judge(folders: Sequence[Path], *, target: Path | None = None) -> LrStudy:
     return study
 
 
+def judged_extension(out: Path) -> dict[str, Any]:
+    """The settings under which a study with ``--extend`` goes on beyond its grid; says what is added and why.
+
+    Empty where nothing is added: the best rates lie inside, or what may be added has been, or was not asked for.
+    """
+    from sweeper.folder import read_settings
+    from sweeper.ledger import Ledger
+    from sweeper.lr_extension import extended, extensions, words
+
+    settings = read_settings(out)
+    if not settings.extend or len(Ledger(out).trials.read()) < settings.trials:
+        return {}
+    found = extensions(judge([out]), settings)
+    for line in words(found):
+        click.echo(line, err=True)
+    return extended(settings, found) if any(item.rates for item in found) else {}
+
+
 def print_study(study: LrStudy) -> None:
     """Sensitivity and fronts as tables, and the verdicts in sentences."""
     from rich.console import Console
 
+    from analysis.study.study_headline import study_cautions, study_headline
     from analysis.study.study_tables import arms_table, rates_table
     from analysis.study.verdict_words import words
 
     # No colour codes and no folding in a file or a pipe.
     console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
+    console.print("\n".join([study_headline(study), *study_cautions(study)]), end="\n\n")
     for item in study.sensitivity:
         _print_table(console, rates_table(item, study.grid.columns))
         console.print(item.words(), end="\n\n")
@@ -42,8 +64,6 @@ def print_study(study: LrStudy) -> None:
     for verdict in study.verdicts:
         for line in words(verdict):
             console.print(f"- {line}")
-    if not study.verdicts:
-        console.print("No seed has whole fronts both for fixed learning rates and for AutoLR: there is no verdict.")
     for note in study.notes:
         console.print(f"note: {note}")
 
@@ -53,7 +73,7 @@ def _print_table(console: Console, data: DataTable) -> None:
 
     table = Table(title=data.caption, title_justify="left")
     for index, name in enumerate(data.columns):
-        table.add_column(name, justify="right" if index else "left")
+        table.add_column(name, justify="right" if index else "left", no_wrap=not index)
     for row in data.rows:
         table.add_row(*row)
     console.print(table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,14 +10,16 @@ from typing import Any
 
 from search_spaces.builtin import lr_study_space
 from search_spaces.space import SpaceError
+from sweeper.candidates import LAST
 from sweeper.commands.errors import Problems
 from sweeper.commands.from_options import DEFAULT_METHODS, sweep_settings
 from sweeper.commands.options import given_problems, read_method_options
 from sweeper.commands.spaces import methods_and_values
-from sweeper.settings import LR_STUDY, SweepSettings
+from sweeper.settings import LR_STUDY, SEEDS_VARY, SweepSettings
+from trainables.data import DATASETS
 from trainables.methods import MethodError, options_by_method
 from trainables.models.registry import MODELS, local_model
-from trainables.spec import FIELDS
+from trainables.spec import FIELDS, TrialSpec
 
 DEFAULT_C = (0.5, 0.9, 0.99)
 DEFAULT_RATES = 5
@@ -47,6 +50,8 @@ def lr_study_settings(given: Mapping[str, Any], *, command: str) -> SweepSetting
         settings = sweep_settings({**given, **shared, "method": methods, "c": c, "lr": rates}, command=command)
     except Problems as error:
         raise Problems([*own, *error.problems]) from None
+    own += _seeds_problems(given["seeds_vary"], settings.base)
+    own += _primary_problems(given["primary"], methods, arms)
     if own or (unread := given_problems()):
         raise Problems(own or unread)
     owned, options = methods_and_values(methods, read_method_options({**given, "c": c}, []))
@@ -63,11 +68,55 @@ def lr_study_settings(given: Mapping[str, Any], *, command: str) -> SweepSetting
     return replace(
         settings,
         kind=LR_STUDY,
+        candidates=LAST,  # the fronts of arms of equal budgets are compared
         name=settings.name.replace("pareto", LR_STUDY, 1),
         base=replace(settings.base, auto_lr="off"),
         space=space,
+        seeds_vary=given["seeds_vary"],
+        primary=given["primary"],
+        extend=given["extend"],
         trials=len(space.grid()) * settings.seeds,
     )
+
+
+def _seeds_problems(varied: str, base: TrialSpec) -> list[str]:
+    """Why the seeds cannot vary that."""
+    if varied not in SEEDS_VARY:
+        return [f"--seeds-vary must be one of {', '.join(SEEDS_VARY)}, got '{varied}'"]
+    if SEEDS_VARY[varied] is None:
+        return []
+    if base.target_path is not None:
+        return [f"--seeds-vary {varied}: with --target-path there is one finished target, so only the order can vary"]
+    if varied == "data" and not DATASETS[base.dataset].generated:
+        return [
+            f"--seeds-vary data: data set {base.dataset} is read and not generated, so there is one of it; vary order "
+            "or target, or take --dataset authors"
+        ]
+    return []
+
+
+def _primary_problems(primary: str | None, methods: Sequence[str], arms: Mapping[str, Sequence[Any]]) -> list[str]:
+    """Why the study has no such question, or several."""
+    if primary is None:
+        return []
+    method, _, variant = primary.strip().partition("/")
+    if method not in methods:
+        return [f"--primary {primary}: expected one of the methods of this study, {', '.join(methods)}"]
+    variants = list(dict.fromkeys(arm_names(arms)))
+    questions = " or ".join(f"{method}/{name}" for name in variants)
+    if not variant and len(variants) > 1:
+        return [f"--primary {primary}: this names {len(variants)} questions, and a primary one is one: {questions}"]
+    if variant and variant not in variants:
+        return [f"--primary {primary}: this study has no such variant of AutoLR: expected {questions}"]
+    return []
+
+
+def arm_names(arms: Mapping[str, Sequence[Any]]) -> list[str]:
+    """AutoLR's variants as tables and docs call them: ``search/freshx4``, ``paper/same``."""
+    return [
+        f"{rule}/{probe}" + (f"x{batches}" if probe == "fresh" and batches > 1 else "")
+        for rule, probe, batches in itertools.product(*(arms[name] for name in ARMS))
+    ]
 
 
 def default_rates(given: Mapping[str, Any], count: int = DEFAULT_RATES) -> tuple[float, ...]:

@@ -6,6 +6,7 @@ import datetime
 import itertools
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ import click
 
 from sweeper.commands import options
 from sweeper.commands.errors import FAILED, INTERRUPTED, plain_errors, resume_command
+from sweeper.commands.scheduler_options import scheduler_options
 
 if TYPE_CHECKING:
     from sweeper.settings import SweepSettings
@@ -27,11 +29,42 @@ if TYPE_CHECKING:
 @options.field("lr", help="Learning rate; repeats.", otherwise="the model's range", multiple=True)
 @options.field("auto_lr", help="off, on, or both, which makes it a searched choice.", default="off")
 @click.option("--space", help="'paper' for the paper's grid, or a FILE.yaml, instead of the built-in space.")
-@click.option("--trials", type=options.WHOLE, help="Trials in all.  [default: 16; with grid, the whole grid]")
-@click.option("--sampler", default="tpe", show_default=True, help="tpe, nsga2, random or grid.")
+@click.option(
+    "--trials", type=options.WHOLE, help="Trials in all.  [default: 32, 16 without a scheduler, with grid the grid]"
+)
+@click.option("--sampler", default="tpe", show_default=True, help="tpe, nsga2, nsga3, gp, qmc, random or grid.")
 @click.option("--seeds", type=options.WHOLE, default=1, show_default=True, help="Runs per configuration.")
 @options.field("seed", help="First seed of runs and of the search.", default=0)
 @click.option("--objectives", help="NAME:max|min,...  [default: forget_loss:max,retain_loss:min]")
+@click.option(
+    "--candidates",
+    default="all",
+    show_default=True,
+    help="Which epochs of a trial may be on the frontier: all, or its last. With objectives other than losses an epoch "
+    "has values where --metrics-every measures them, and at the trial's end.",
+)
+@scheduler_options()
+@click.option(
+    "--front-metrics",
+    type=options.WHOLE,
+    help="Of the epochs on the frontier nearest to the ideal corner so many also get the metrics, at the sweep's end.  "
+    "[default: 8]",
+)
+@click.option(
+    "--constraint",
+    multiple=True,
+    metavar="METRIC>=VALUE",
+    help="What a result must meet: utility>=0.7, or utility>=70% of No-unlearn; also <=, >, <; repeats.",
+)
+@click.option(
+    "--enqueue", multiple=True, metavar="NAME=VALUE,...", help="Try this first: lr=1e-3,c=0.5, or a FILE; repeats."
+)
+@click.option(
+    "--warm-start", type=click.Path(), multiple=True, help="Learn from the sweep in this folder first; repeats."
+)
+@click.option(
+    "--reuse", type=click.Path(), multiple=True, help="Take over equal trials of the sweep in this folder; repeats."
+)
 @options.fields("training", "scoring", "method", "auto_lr")
 @options.METHOD_OPTION
 @click.option(
@@ -51,6 +84,12 @@ if TYPE_CHECKING:
 )
 @click.option("--experiment", default="unlearning", show_default=True, help="MLflow experiment.")
 @click.option("--time-budget", type=options.NUMBER, help="Seconds after which no new trial starts.")
+@click.option("--epoch-budget", type=options.WHOLE, help="Epochs trained in all, after which no new trial starts.")
+@click.option(
+    "--until",
+    metavar="plateau[:N:X]",
+    help="End when N trials have not added more than X to the hypervolume.  [plateau: 10 trials, 0.001]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on stdout.")
 @plain_errors
 def pareto(**given: Any) -> None:
@@ -100,11 +139,14 @@ def run_new(settings: SweepSettings, out: Path, *, as_json: bool) -> None:
         raise
 
 
-def run_to_the_end(out: Path, *, as_json: bool) -> None:
-    """Run the sweep in ``out`` and print how it ended; exit code 130 and the resume command where it was stopped."""
+def run_to_the_end(out: Path, *, as_json: bool, change: Mapping[str, Any] | None = None) -> None:
+    """Run the sweep in ``out`` and print how it ended; exit code 130 and the resume command where it was stopped.
+
+    ``change`` has settings it is to go on with.
+    """
     from rich.console import Console
 
-    from sweeper.commands.lr_study_result import judge, print_study
+    from sweeper.commands.lr_study_result import judge, judged_extension, print_study
     from sweeper.folder import read_settings
     from sweeper.interruption import Interrupted
     from sweeper.settings import LR_STUDY
@@ -112,7 +154,9 @@ def run_to_the_end(out: Path, *, as_json: bool) -> None:
 
     is_study = read_settings(out).kind == LR_STUDY
     try:
-        summary = run(out, console=Console(stderr=True))
+        summary = run(out, console=Console(stderr=True), change=change)
+        while is_study and (change := judged_extension(out)):
+            summary = run(out, console=Console(stderr=True), change=change)
     except Interrupted:
         click.echo(f"interrupted; everything finished is kept. Go on with:\n  {resume_command(out)}", err=True)
         if as_json:
@@ -133,17 +177,23 @@ def describe(summary: Summary) -> str:
     """The summary in a few lines."""
     status = ", ".join(f"{count} {name}" for name, count in summary.status.items())
     trials, asked, hypervolume = summary.trials, summary.asked, summary.hypervolume
-    frontier = None if hypervolume is None else f"frontier: {summary.front} trials, hypervolume {hypervolume:.4f}"
+    several = summary.front_trials not in (None, summary.front)
+    members = f"{summary.front} epochs of {summary.front_trials} trials" if several else f"{summary.front} trials"
+    frontier = None if hypervolume is None else f"frontier: {members}, hypervolume {hypervolume:.4f}"
+    answer = summary.answer or {}
     lines = [
         f"{trials} trials: {status}" if trials else "no trial ended",
+        *(text for text in (answer.get("headline"), answer.get("advice"), *answer.get("judged", ())) if text),
         frontier or "no frontier",
         f"report: {summary.out}/report.html",
     ]
     if summary.tracking:
         lines.append(f"MLflow: {summary.tracking}")
-    if trials < asked:
-        lines.append(f"the time budget left {asked - trials} of {asked} trials undone; go on with:")
-        lines.append(f"  {resume_command(summary.out)}")
+    if summary.reused:
+        lines.insert(1, f"{summary.reused} of them taken over from earlier sweeps, not run again")
+    if trials < asked and summary.ended_because:
+        lines.append(f"{summary.ended_because} left {asked - trials} of {asked} trials undone; go on with:")
+        lines.append(f"  {resume_command(summary.out)} {summary.further}".rstrip())
     elif not summary.status.get("finished"):
         lines.append("no trial finished: the column 'error' of trials.csv says why")
     return "\n".join(lines)

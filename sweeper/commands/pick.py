@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import math
 import shutil
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
+from search_spaces.constraint import Constraint, ConstraintError, parse_constraint
 from sweeper.commands import options
 from sweeper.commands.errors import Problems, plain_errors, refuse
 
@@ -26,26 +29,35 @@ def _limit_options(command: Any) -> Any:
 
 @click.command()
 @click.argument("folder", type=click.Path())
-@click.option("--rule", help="knee, constraint or success.  [default: knee; with limits, constraint]")
+@click.option("--rule", help="knee, constraint or success.  [default: the report's answer; with limits, constraint]")
 @_limit_options
+@click.option(
+    "--constraint", multiple=True, metavar="METRIC>=VALUE", help="A limit as in pareto: utility>=70%; repeats."
+)
 @click.option("--copy-to", type=click.Path(), help="Copy the checkpoint to this new folder.")
 @click.option("--json", "as_json", is_flag=True, help="Print the choice as JSON on stdout.")
 @plain_errors
-def pick(folder: str, rule: str | None, copy_to: str | None, as_json: bool, **given: Any) -> None:
-    """Say which checkpoint of the sweep in FOLDER to take.
+def pick(
+    folder: str, rule: str | None, constraint: tuple[str, ...], copy_to: str | None, as_json: bool, **given: Any
+) -> None:
+    """Say which checkpoint of the sweep in FOLDER to take, and whether any is worth taking.
+
+    It is the end of a finished trial or another epoch on the frontier; what was not measured of an epoch is within
+    no limit. Without a rule it is the report's answer: of those that meet the thresholds (--constraint of the sweep,
+    else the paper's) the one nearest to the ideal corner or, where none does, what comes closest.
 
     \b
-    knee        the frontier's trial nearest to the ideal corner, objectives scaled to [0, 1]
-    constraint  the best utility among trials within the limits (--max-verbmem 0.1, ...)
-    success     the best utility among trials that meet the paper's thresholds: verbmem below 0.1,
-                utility and truth ratio at least 70% of No-unlearn
+    knee        what is nearest to the ideal corner of the frontier, objectives scaled to [0, 1]
+    constraint  the best utility within the limits (--max-verbmem 0.1, ...)
+    success     the best utility of what meets the thresholds; the paper's are verbmem below
+                0.1, utility and truth ratio at least 70% of No-unlearn
     """
-    from analysis.frontier.pareto_json import plain
-    from analysis.frontier.pick import CONSTRAINT, KNEE, RULES, Limit
-    from analysis.frontier.pick import pick as choose
+    from analysis.frontier.pareto_json import plain, whole
+    from analysis.frontier.pick import CONSTRAINT, RULES, Limit
+    from analysis.page.choice import choose
     from analysis.tables.sweep_file import SweepFile
     from analysis.tables.trial_table import TrialTable
-    from analysis.words import number, settings_in_words
+    from analysis.words import model_name, number, settings_in_words
 
     limits = [
         Limit(name, given[f"{side}_{name}"], side == "min")
@@ -53,16 +65,17 @@ def pick(folder: str, rule: str | None, copy_to: str | None, as_json: bool, **gi
         for side in ("max", "min")
         if given[f"{side}_{name}"] is not None
     ]
-    rule = rule or (CONSTRAINT if limits else KNEE)
+    rule = rule or (CONSTRAINT if limits or constraint else None)
     out = Path(folder)
     problems = options.given_problems()
+    stated = _constraints(constraint, problems)
     for limit in limits:
         if not math.isfinite(limit.bound):
             flag = f"--{'min' if limit.least else 'max'}-{limit.column.replace('_', '-')}"
             problems.append(f"{flag} must be a finite number, got {limit.bound:g}")
-    if rule not in RULES:
+    if rule is not None and rule not in RULES:
         problems.append(f"unknown rule '{rule}': expected one of {', '.join(RULES)}")
-    elif rule == CONSTRAINT and not limits:
+    elif rule == CONSTRAINT and not (limits or constraint):
         problems.append("the rule constraint needs a limit, such as --max-verbmem 0.1")
     if not (out / "sweep.json").is_file():
         problems.append(f"{out} holds no sweep: there is no sweep.json in it")
@@ -71,35 +84,72 @@ def pick(folder: str, rule: str | None, copy_to: str | None, as_json: bool, **gi
     refuse(problems)
     sweep = SweepFile.read(out)
     table = TrialTable.read(out, sweep=sweep.name)
-    found = choose(table, sweep.objectives, sweep.baseline, rule=rule, limits=limits)
+    for item in stated:
+        if item.relative and item.name not in sweep.baseline:
+            raise Problems([f"constraint {item}: the sweep's No-unlearn model has no {item.name}"])
+        bound = item.bound * sweep.baseline[item.name] if item.relative else item.bound
+        least = item.sign.startswith(">")
+        if len(item.sign) == 1:  # a strict bound is missed where it is hit
+            bound = math.nextafter(bound, math.inf if least else -math.inf)
+        limits.append(Limit(item.name, bound, least))
+    found, judgement = choose(table, sweep, rule=rule, limits=limits)
     row = found.row
+    name = model_name(row, with_epoch=table.every_epoch)
     checkpoint = out / str(row["checkpoint"]) if row["checkpoint"] else None
     there = checkpoint is not None and checkpoint.is_dir()
-    missing = f"the checkpoint of trial {row['trial_id']} is not there: {checkpoint or 'none was saved'}"
+    missing = f"the checkpoint of {name} is not there: {checkpoint or 'none was saved'}"
     if copy_to is not None:
         if checkpoint is None or not there:
             raise Problems([missing])
         shutil.copytree(checkpoint, copy_to)
         checkpoint = Path(copy_to)
     metrics = {
-        name: float(row[name])
-        for name in map(str, row.index)
-        if table.columns[name].role in ("progress", "loss", "metric", "cost") and not name.endswith("_seconds")
-        if not isinstance(row[name], str) and row[name] == row[name]
+        column: float(row[column])
+        for column in map(str, row.index)
+        if table.columns[column].role in ("progress", "loss", "metric", "cost") and not column.endswith("_seconds")
+        if column not in ("epoch", "step") and not isinstance(row[column], str) and row[column] == row[column]
     }
     if as_json:
-        content = {"trial_id": row["trial_id"], "spec_hash": row["spec_hash"], "rule": rule, "reason": found.reason}
+        content = {
+            "trial_id": row["trial_id"],
+            "epoch": whole(row["epoch"]),
+            "spec_hash": row["spec_hash"],
+            "rule": rule or "answer",
+        }
+        content |= {"reason": found.reason, "judgement": asdict(judgement)}
         content |= {"settings": {name: row[name] for name in table.spec_columns}, "metrics": metrics}
         content |= {"checkpoint": str(checkpoint) if there else None, "eligible": found.eligible}
         click.echo(json.dumps(plain(content)))
         if not there:
             click.echo(missing, err=True)
         return
-    click.echo(f"trial {row['trial_id']}: {settings_in_words(row, table.varying)}")
+    click.echo(f"{name}: {settings_in_words(row, table.varying)}")
     click.echo(f"why: {found.reason}")
+    for line in judgement.lines:
+        click.echo(f"judgement: {line}")
     width = max(map(len, metrics), default=0)
-    for name, value in metrics.items():
-        unlearned = f"   (No-unlearn {number(sweep.baseline[name])})" if name in sweep.baseline else ""
-        click.echo(f"  {name:<{width}}  {number(value)}{unlearned}")
+    for column, value in metrics.items():
+        unlearned = f"   (No-unlearn {number(sweep.baseline[column])})" if column in sweep.baseline else ""
+        click.echo(f"  {column:<{width}}  {number(value)}{unlearned}")
     gone = "" if there or checkpoint is None else " (not there any more)"
     click.echo(f"checkpoint: {checkpoint or 'none was saved'}{gone}")
+
+
+def _constraints(given: Sequence[str], problems: list[str]) -> list[Constraint]:
+    """The thresholds; what cannot be read becomes a problem."""
+    from trainables.metrics.registry import METRICS
+
+    found = []
+    for text in given:
+        try:
+            constraint = parse_constraint(text)
+        except ConstraintError as error:
+            problems.append(str(error))
+            continue
+        if constraint.name in METRICS:
+            found.append(constraint)
+        else:
+            problems.append(
+                f"constraint {text}: unknown metric '{constraint.name}': expected one of {', '.join(METRICS)}"
+            )
+    return found

@@ -1,19 +1,63 @@
-"""``resume``: go on with a sweep that was interrupted or killed."""
+"""``resume``: go on with a sweep that was interrupted or killed, or that is to have more trials."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from sweeper.commands.errors import plain_errors
+from sweeper.commands import options
+from sweeper.commands.errors import plain_errors, refuse
 from sweeper.commands.pareto import run_to_the_end
+
+if TYPE_CHECKING:
+    from sweeper.settings import SweepSettings
 
 
 @click.command()
 @click.argument("folder", type=click.Path())
+@click.option("--trials", type=options.WHOLE, help="Trials in all from now on; a finished sweep goes on.")
+@click.option("--epoch-budget", type=options.WHOLE, help="Epochs trained in all from now on.")
+@click.option("--until", metavar="plateau[:N:X]|none", help="When to end from now on, as in pareto.")
+@click.option("--extend", is_flag=True, help="Of an lr-study: run rates beyond the edge of its grid, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on stdout.")
 @plain_errors
-def resume(folder: str, as_json: bool) -> None:
+def resume(folder: str, as_json: bool, extend: bool, **given: Any) -> None:
     """Go on with the sweep in FOLDER: finished trials are kept, running ones continue."""
-    run_to_the_end(Path(folder), as_json=as_json)
+    change = {name: value for name, value in given.items() if value is not None}
+    change |= {"extend": True} if extend else {}
+    refuse(options.given_problems() + (_problems(Path(folder), change) if change else []))
+    run_to_the_end(Path(folder), as_json=as_json, change=change)
+
+
+def _problems(out: Path, change: dict[str, Any]) -> list[str]:
+    """Why the sweep cannot go on with these settings."""
+    from sweeper.folder import read_settings
+    from sweeper.ledger import Ledger
+    from sweeper.settings import LR_STUDY
+    from sweeper.stopping import UntilError, parse_until
+
+    settings, found = read_settings(out), []
+    if "extend" in change and settings.kind != LR_STUDY:
+        found.append(f"--extend: the sweep in {out} is no learning-rate study and has no edge to go beyond")
+    trials, done = change.get("trials"), len(Ledger(out).trials.read())
+    if trials is not None and trials < max(1, done):
+        found.append(f"--trials {trials}: {done} trials have ended already; it is how many there are to be in all")
+    elif trials is not None and settings.sampler == "grid" and trials > (size := _grid_size(settings)):
+        found.append(
+            f"--trials {trials}: the grid of this sweep has {size} and cannot have more; begin a new sweep with more "
+            f"values or seeds and --reuse {out}, which runs only what is missing"
+        )
+    budget = change.get("epoch_budget")
+    if budget is not None and budget < 1:
+        found.append(f"epoch-budget must be at least 1, got {budget}")
+    try:
+        parse_until(change.get("until"))
+    except UntilError as error:
+        found.append(str(error))
+    return found
+
+
+def _grid_size(settings: SweepSettings) -> int:
+    return (len(settings.space.grid()) + len(settings.extension)) * settings.seeds

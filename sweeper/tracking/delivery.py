@@ -20,7 +20,18 @@ from typing import ParamSpec
 from sweeper.columns import HISTORY_METRICS, OUTCOME_METRICS
 from sweeper.ledger import Ledger, Mark
 from sweeper.tracking.runs import MLFLOW_STATUS, SWEEP, NewRun, finite_metrics, fit_tags, milliseconds, trial_run
-from sweeper.tracking.store import DELIVERED, RefusedError, Store, StoredRun, UnavailableError, is_refusal, plain_reason
+from sweeper.tracking.store import (
+    CHECKPOINTS,
+    DELIVERED,
+    EPOCHS,
+    PARETO,
+    RefusedError,
+    Store,
+    StoredRun,
+    UnavailableError,
+    is_refusal,
+    plain_reason,
+)
 
 _BLOCK = 1 << 20  # bytes of history.csv read at a time
 _PER_REQUEST = max(1, 1000 // len(HISTORY_METRICS))  # reports; MLflow takes 1,000 metrics, all or none
@@ -52,11 +63,16 @@ class Notices:
 
 @dataclass(frozen=True, slots=True)
 class SweepEnd:
-    """How the sweep ended; files and folders of ``artifacts`` are kept with its run."""
+    """How the sweep ended; files and folders of ``artifacts`` are kept with its run, ``tags`` set on it.
+
+    ``front`` has, of each trial on the frontier, its epochs there with the places of their checkpoints.
+    """
 
     status: str
     metrics: Mapping[str, object]
     artifacts: Sequence[Path]
+    tags: Mapping[str, object] = field(default_factory=dict)
+    front: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     at: int = field(default_factory=lambda: milliseconds(None))
 
 
@@ -112,7 +128,9 @@ class Delivery:
             self._attempt(trial_id, self._end, trial_id)
         if (end := self.sweep_end) is not None:
             metrics = finite_metrics(end.metrics, end.metrics)
-            self._attempt(SWEEP, self._end_run, SWEEP, end.status, metrics, at=end.at)
+            self._attempt(SWEEP, self._end_run, SWEEP, end.status, metrics, at=end.at, tags=end.tags)
+            for trial_id in self._runs.keys() - {SWEEP}:
+                self._attempt(trial_id, self._tag, trial_id, end.front.get(trial_id, {}))
         for trial_id in list(self._to_keep):
             if self.hurry():
                 return
@@ -215,17 +233,19 @@ class Delivery:
     def _end(self, trial_id: str) -> None:
         row = self._ended[trial_id]
         metrics = finite_metrics(row, OUTCOME_METRICS)
-        self._end_run(trial_id, row["status"], metrics, at=milliseconds(row["ended_at"]), error=row["error"])
+        self._end_run(trial_id, row["status"], metrics, at=milliseconds(row["ended_at"]), tags={"error": row["error"]})
         self._to_keep[trial_id] = self._ended.pop(trial_id)
 
-    def _end_run(self, trial_id: str, status: str, metrics: Mapping[str, float], *, at: int, error: str = "") -> None:
+    def _end_run(
+        self, trial_id: str, status: str, metrics: Mapping[str, float], *, at: int, tags: Mapping[str, object]
+    ) -> None:
         run = self._runs[trial_id]
         step = max(self._last_step(run), 0)
         new = {name: value for name, value in metrics.items() if run.metrics.get(name) != value}
         self.store.log_metrics(run.id, [(name, value, at, step) for name, value in new.items()])
         run.metrics |= new
-        tags = fit_tags({"status": status, "error": error})
-        self.store.end(run.id, status=MLFLOW_STATUS.get(status, "FAILED"), tags=tags, at=at)
+        ended = fit_tags({"status": status, **tags})
+        self.store.end(run.id, status=MLFLOW_STATUS.get(status, "FAILED"), tags=ended, at=at)
 
     def _keep(self, trial_id: str) -> None:
         row, run = self._to_keep[trial_id], self._runs[trial_id]
@@ -237,6 +257,15 @@ class Delivery:
         self.store.set_tags(run.id, {DELIVERED: row["ended_at"]})
         self._done.add(trial_id)
         del self._to_keep[trial_id]
+
+    def _tag(self, trial_id: str, epochs: Mapping[str, str]) -> None:
+        """Say whether the trial is on the frontier; a trial that never was has no tag."""
+        run, told = self._runs[trial_id], ", ".join(epochs) or None
+        if told != run.front:
+            checkpoints = ", ".join(place for place in epochs.values() if place) or "none"
+            tags = {PARETO: "true" if epochs else "false", EPOCHS: told or "none", CHECKPOINTS: checkpoints}
+            self.store.set_tags(run.id, fit_tags(tags))
+            run.front = told
 
     def _keep_sweeps(self, end: SweepEnd) -> None:
         for path in end.artifacts:

@@ -23,6 +23,9 @@ _PER_BATCH = 100  # params in one request
 DELIVERED = "delivered"
 """The tag of a trial's run that has everything."""
 
+PARETO, EPOCHS, CHECKPOINTS = "pareto", "pareto_epochs", "pareto_checkpoints"
+"""The tags of a trial's run that say whether it is on the frontier, with which epochs, and where their models are."""
+
 _TIMEOUT = "MLFLOW_HTTP_REQUEST_TIMEOUT"
 _UPLOAD_TIMEOUT = "600"  # seconds: a server may store gigabytes elsewhere before it answers
 _ENVIRONMENT = {
@@ -42,7 +45,8 @@ _REFUSALS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALR
 class StoredRun:
     """A run and what the store has of it: last values and last step of its metrics (None: it has not been asked).
 
-    ``delivered`` is the end of the trial that the store has whole, as the ledger's column ``ended_at`` tells it.
+    ``delivered`` is the end of the trial that the store has whole, as the ledger's column ``ended_at`` tells it,
+    ``front`` the epochs that it has tagged to be on the frontier.
     """
 
     id: str
@@ -50,6 +54,7 @@ class StoredRun:
     delivered: str | None
     metrics: dict[str, float]
     step: int | None
+    front: str | None = None
 
 
 class UnavailableError(Exception):
@@ -136,7 +141,8 @@ class Store:
                 trial_id, active = run.data.tags["trial_id"], run.info.lifecycle_stage == "active"
                 if active or trial_id not in found:
                     delivered = run.data.tags.get(DELIVERED)
-                    found[trial_id] = StoredRun(run.info.run_id, active, delivered, dict(run.data.metrics), None)
+                    front = run.data.tags.get(EPOCHS) if run.data.tags.get(PARETO) == "true" else None
+                    found[trial_id] = StoredRun(run.info.run_id, active, delivered, dict(run.data.metrics), None, front)
         return found
 
     def last_step(self, run_id: str, metrics: Iterable[str]) -> int:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from sweeper.ledger import Ledger
 from sweeper.tracking.delivery import Delivery, Notices, SweepEnd
@@ -92,9 +93,21 @@ class Tracker:
         self._delivery.trial_started(trial_id, row)
         self._news.set()
 
-    def sweep_ended(self, *, status: str, metrics: Mapping[str, object], artifacts: Sequence[Path] = ()) -> None:
-        """The sweep is over (finished, interrupted or failed); files and folders are kept with the parent run."""
-        self._delivery.sweep_end = SweepEnd(status, dict(metrics), [path.absolute() for path in artifacts])
+    def sweep_ended(
+        self,
+        *,
+        status: str,
+        metrics: Mapping[str, object],
+        artifacts: Sequence[Path] = (),
+        tags: Mapping[str, object] = MappingProxyType({}),
+        front: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    ) -> None:
+        """The sweep is over (finished, interrupted or failed); files and folders are kept with the parent run.
+
+        ``front``: by trial id its epochs on the frontier, each with the place of its checkpoint.
+        """
+        kept = [path.absolute() for path in artifacts]
+        self._delivery.sweep_end = SweepEnd(status, dict(metrics), kept, dict(tags), dict(front))
         self._news.set()
 
     def close(self, timeout: float = 30.0) -> TrackingSummary:

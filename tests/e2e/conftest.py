@@ -129,6 +129,11 @@ class SweepFolder:
         """The whole rows of history.csv."""
         return read_csv(self.out / "history.csv")
 
+    @property
+    def candidates(self) -> list[dict[str, str]]:
+        """The whole rows of candidates.csv."""
+        return read_csv(self.out / "candidates.csv")
+
     def ended(self, status: str = "finished") -> set[str]:
         """The ids of the trials with a row of this status."""
         return {row["trial_id"] for row in self.trials if row["status"] == status}

@@ -43,7 +43,8 @@ def assert_equals(sweep: SweepFolder, reference: Reference) -> None:
     expected_trials, expected_history = undisturbed.results()
     assert trials == expected_trials
     assert history == expected_history
-    for row in trials:
+    assert sweep.candidates == undisturbed.candidates
+    for row in sweep.candidates:
         if row["checkpoint"]:
             assert (sweep.out / row["checkpoint"] / "model.safetensors").read_bytes() == (
                 undisturbed.out / row["checkpoint"] / "model.safetensors"

@@ -27,7 +27,7 @@ def number(text: str) -> float:
 
 def test_every_file_of_the_contract_is_there(reference: Reference) -> None:
     sweep, _ = reference
-    for name in ("sweep.json", "trials.csv", "history.csv", "pareto.json", "optuna.log"):
+    for name in ("sweep.json", "trials.csv", "history.csv", "candidates.csv", "pareto.json", "optuna.log"):
         assert (sweep.out / name).stat().st_size > 0, name
     assert (sweep.out / "pareto.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (sweep.out / "pareto.svg").read_text()
@@ -89,24 +89,52 @@ def test_history_has_every_epoch_of_every_finished_trial_once(reference: Referen
             assert all(report["verbmem"] == "" for report in reports[:-1])
 
 
-def test_the_frontier_names_finished_trials_with_their_checkpoints(reference: Reference) -> None:
+def test_every_epoch_of_every_trial_is_a_candidate_with_the_values_of_the_history(reference: Reference) -> None:
+    sweep, _ = reference
+    reports = {(row["trial_id"], row["step"]): row for row in sweep.history}
+    finished = sweep.ended()
+    assert {key for key in reports if key[0] in finished} == {
+        (row["trial_id"], row["step"]) for row in sweep.candidates if row["trial_id"] in finished
+    }
+    for row in sweep.candidates:
+        report = reports[row["trial_id"], row["step"]]
+        assert [row[name] for name in ("epoch", "retain_loss")] == [report[name] for name in ("epoch", "retain_loss")]
+        assert number(row["forget_loss_capped"]) == number(report["forget_loss_capped"])
+
+
+def test_the_frontier_names_epochs_with_their_checkpoints_and_no_others_are_kept(reference: Reference) -> None:
     sweep, _ = reference
     pareto = sweep.json("pareto.json")
     assert 0 <= pareto["hypervolume"] <= 1
-    rows = {row["trial_id"]: row for row in sweep.trials}
+    rows = {(row["trial_id"], float(row["epoch"])): row for row in sweep.candidates}
+    values = {key: (number(row["forget_loss_capped"]), number(row["retain_loss"])) for key, row in rows.items()}
+
+    def dominated(key: tuple[str, float]) -> bool:
+        forget, retain = values[key]
+        return any(other[0] >= forget and other[1] <= retain and other != (forget, retain) for other in values.values())
+
+    front = {(member["trial_id"], float(member["epoch"])) for member in pareto["front"]}
+    assert front == {key for key in rows if not dominated(key)}
+    ends = {row["trial_id"]: row for row in sweep.trials if row["status"] == "finished"}
     for member in pareto["front"]:
-        row = rows[member["trial_id"]]
-        assert row["status"] == "finished"
-        assert member["checkpoint"] == row["checkpoint"]
+        trial_id, epoch, step = member["trial_id"], member["epoch"], member["step"]
+        row = rows[trial_id, float(epoch)]
+        last = trial_id in ends and str(step) == ends[trial_id]["steps"]
+        assert member["checkpoint"] == row["checkpoint"] == f"checkpoints/{trial_id}{'' if last else f'-epoch-{epoch}'}"
         assert member["objectives"]["retain_loss"] == number(row["retain_loss"])
         assert member["objectives"]["forget_loss"] == number(row["forget_loss_capped"])
-        assert not any(
-            number(other["forget_loss_capped"]) > number(row["forget_loss_capped"])
-            and number(other["retain_loss"]) < number(row["retain_loss"])
-            for other in rows.values()
-            if other["status"] == "finished"
-        )
+    kept = {f"checkpoints/{path.name}" for path in (sweep.out / "checkpoints").iterdir()}
+    assert kept == {row["checkpoint"] for row in sweep.candidates} - {""}
+    assert kept == {member["checkpoint"] for member in pareto["front"]} | {row["checkpoint"] for row in ends.values()}
     assert pareto["baseline"]["objectives"]["retain_loss"] == sweep.json("sweep.json")["baseline"]["retain_loss"]
+
+
+def test_the_nearest_of_the_frontier_have_been_measured(reference: Reference) -> None:
+    sweep, _ = reference
+    front = sweep.json("pareto.json")["front"]
+    measured = {(row["trial_id"], float(row["epoch"])) for row in sweep.candidates if row["verbmem"]}
+    known = [member for member in front if (member["trial_id"], float(member["epoch"])) in measured]
+    assert len(known) >= min(8, len(front))
 
 
 def test_a_checkpoint_loads_with_transformers_alone_and_has_the_losses_of_its_row(
@@ -243,6 +271,14 @@ def test_a_checkpoint_can_be_downloaded_from_mlflow_and_loaded(
     assert all(torch.equal(downloaded[name], kept[name]) for name in kept)
 
 
+def test_the_trials_on_the_frontier_are_tagged_with_their_epochs(reference: Reference, runs: dict[str, Run]) -> None:
+    sweep, _ = reference
+    on_front = Counter(member["trial_id"] for member in sweep.json("pareto.json")["front"])
+    assert {name for name, run in runs.items() if run.data.tags.get("pareto") == "true"} == set(on_front)
+    for trial_id, count in on_front.items():
+        assert len(runs[trial_id].data.tags["pareto_epochs"].split(", ")) == count
+
+
 def test_the_parent_has_the_tables_and_figures(reference: Reference, runs: dict[str, Run], client: Any) -> None:
     sweep, _ = reference
     names = {item.path for item in client.list_artifacts(runs["sweep"].info.run_id)}
@@ -259,10 +295,11 @@ def test_the_parent_has_the_tables_and_figures(reference: Reference, runs: dict[
 
 def test_resuming_a_finished_sweep_changes_nothing(cli: Cli, reference: Reference) -> None:
     sweep, first = reference
-    tables = [(sweep.out / name).read_bytes() for name in ("trials.csv", "history.csv", "pareto.json")]
+    names = ("trials.csv", "history.csv", "candidates.csv", "pareto.json")
+    tables = [(sweep.out / name).read_bytes() for name in names]
     done = cli.run("resume", sweep.out, "--json")
     assert json.loads(done.stdout) == json.loads(first.stdout)
-    assert [(sweep.out / name).read_bytes() for name in ("trials.csv", "history.csv", "pareto.json")] == tables
+    assert [(sweep.out / name).read_bytes() for name in names] == tables
 
 
 def test_the_report_can_be_made_anew(cli: Cli, reference: Reference) -> None:

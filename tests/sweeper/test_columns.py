@@ -13,7 +13,8 @@ from sweeper.columns import HISTORY_COLUMNS, METRIC_COLUMNS, PARAMETERS, TRIAL_C
 TRIALS = """
 trial_id spec_hash model dataset method c alpha beta beta1 beta2 delta ema_beta layer leak rate scale target
 weight_lr lr auto_lr seed model_path target_path data_dir forget_split forget_class limit target_epochs
-target_lr target_batch_size target_lora_rank weight_scale retain_objective auto_lr_smoothing auto_lr_probe
+target_lr target_batch_size target_lora_rank target_seed data_seed
+weight_scale retain_objective auto_lr_smoothing auto_lr_probe
 auto_lr_every auto_lr_start auto_lr_probe_batches auto_lr_log_forget optimizer weight_decay momentum d_growth
 max_grad_norm epochs max_steps batch_size eval_batch_size max_length lora_rank dtype gradient_checkpointing
 metrics metrics_every retain_path target_key status steps epochs_done forget_loss retain_loss

@@ -179,7 +179,17 @@ WRONG_SWEEP: dict[str, tuple[list[str], list[str]]] = {
     "negative trials": (["--trials", "-2"], ["trials must be at least 1, got -2"]),
     "trials a fraction": (["--trials", "2.5"], ["--trials must be a whole number, got '2.5'"]),
     "no seeds": (["--seeds", "0"], ["seeds must be at least 1, got 0"]),
-    "sampler": (["--sampler", "magic"], ["unknown sampler 'magic'", "tpe, nsga2, random, grid"]),
+    "scheduler": (["--scheduler", "magic"], ["unknown scheduler 'magic'", "none, moasha"]),
+    "grace": (["--scheduler", "moasha", "--grace", "5", "--epochs", "5"], ["--grace 5", "5 epochs", "below --epochs"]),
+    "no grace": (["--scheduler", "moasha", "--grace", "0"], ["--grace must be at least 1 epoch, got 0"]),
+    "reduction": (["--scheduler", "moasha", "--reduction", "1"], ["--reduction must be at least 2, got 1"]),
+    "stopping": (["--scheduler", "moasha", "--stopping", "nap"], ["unknown stopping 'nap'", "stop, pause"]),
+    "no scheduler": (
+        ["--scheduler", "none", "--grace", "2", "--stopping", "pause"],
+        ["--grace, --stopping", "--scheduler moasha"],
+    ),
+    "no scheduler with a grid": (["--sampler", "grid", "--grace", "2"], ["--grace", "--scheduler moasha"]),
+    "sampler": (["--sampler", "magic"], ["unknown sampler 'magic'", "tpe, nsga2, nsga3, gp, qmc, random, grid"]),
     "unknown objective": (["--objectives", "speed:max,utility:max"], ["unknown objective 'speed'", "forget_loss"]),
     "objective without direction": (["--objectives", "verbmem,utility:max"], ["verbmem:min or verbmem:max"]),
     "one objective": (["--objectives", "utility:max"], ["at least two objectives"]),
@@ -192,6 +202,39 @@ WRONG_SWEEP: dict[str, tuple[list[str], list[str]]] = {
     "GPUs infinite": (["--gpus-per-trial", "inf"], ["gpus-per-trial must be", "got inf"]),
     "more CPUs than there are": (["--cpus-per-trial", "9999"], ["9999 CPUs", f"{os.cpu_count()} CPUs", "lower --cpus"]),
     "no time": (["--time-budget", "0"], ["time-budget must be greater than 0 seconds, got 0"]),
+    "no epochs": (["--epoch-budget", "0"], ["epoch-budget must be at least 1, got 0"]),
+    "epochs a word": (["--epoch-budget", "few"], ["--epoch-budget must be a whole number, got 'few'"]),
+    "until never": (["--until", "done"], ["--until 'done'", "such as plateau:10:0.001"]),
+    "until after no trial": (["--until", "plateau:0"], ["--until 'plateau:0'"]),
+    "constraint malformed": (["--constraint", "utility=0.7"], ["constraint 'utility=0.7'", "such as utility>=0.7"]),
+    "constraint on nothing": (["--constraint", "speed>=1"], ["unknown metric 'speed'", "utility"]),
+    "constraint not measured": (
+        ["--constraint", "mia_loss<=0.6"],
+        ["mia_loss is not measured: add it with --metrics default,mia_loss"],
+    ),
+    "constraint beside the chosen metrics": (
+        ["--metrics", "verbmem", "--constraint", "utility>=70%"],
+        ["utility is not measured: add it with --metrics verbmem,utility"],
+    ),
+    "point malformed": (["--enqueue", "lr=1e-4,c"], ["--enqueue lr=1e-4,c: expected NAME=VALUE"]),
+    "point from no file": (["--enqueue", "points.yaml"], ["--enqueue points.yaml: points.yaml: no such file"]),
+    "point out of range": (["--enqueue", "lr=7"], ["--enqueue lr=7: lr cannot be 7: the space has 1e-05 to 0.001"]),
+    "point of another method": (["--enqueue", "method=npo"], ["method cannot be npo: the space has gdiff, ngdiff"]),
+    "point of nothing": (["--enqueue", "warmth=1"], ["the space has no warmth: it searches method, lr, c"]),
+    "more points than trials": (
+        ["--trials", "3", "--seeds", "2", "--enqueue", "lr=1e-4", "--enqueue", "lr=2e-4"],
+        ["--enqueue has 2 points, 4 runs with all seeds: more than --trials 3"],
+    ),
+    "points before a grid": (
+        ["--sampler", "grid", "--method", "ngdiff", "--lr", "1e-4", "--enqueue", "lr=1e-4"],
+        ["--enqueue: a grid search visits every point"],
+    ),
+    "warm start from nothing": (["--warm-start", "nowhere"], ["--warm-start nowhere: nowhere holds no sweep"]),
+    "reuse of nothing": (["--reuse", "nowhere"], ["--reuse nowhere: nowhere holds no sweep"]),
+    "warm start of what does not learn": (
+        ["--sampler", "qmc", "--warm-start", "nowhere"],
+        ["the sampler qmc does not learn from trials; use one of tpe, nsga2, nsga3, gp"],
+    ),
     "a grid over a range": (["--sampler", "grid"], ["--sampler grid", "lr", "list the values"]),
     "more trials than the grid has": (
         ["--sampler", "grid", "--method", "ngdiff", "--lr", "1e-4", "--lr", "1e-5", "--trials", "3"],
@@ -520,7 +563,7 @@ def accepted(
     pareto: Callable[..., Result], out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., list[TrialSpec]]:
     """The specs of the first trials of a sweep with these arguments, by the settings it wrote; nothing is run."""
-    monkeypatch.setattr("sweeper.commands.pareto.run_to_the_end", lambda out, as_json: None)
+    monkeypatch.setattr("sweeper.commands.pareto.run_to_the_end", lambda out, as_json, change=None: None)
 
     def command(*arguments: str | Path, trials: int = 24) -> list[TrialSpec]:
         result = pareto(*arguments)
@@ -544,8 +587,36 @@ def test_the_default_sweep_searches_gdiff_and_ngdiff(accepted: Callable[..., lis
     assert len(values(specs, "lr")) == len(specs)
     assert all(1e-5 <= spec.lr <= 1e-3 for spec in specs)
     assert values(specs, "auto_lr") == {"off"}
-    assert read_settings(out).trials == 16
+    settings = read_settings(out)
+    assert (settings.trials, settings.sampler, settings.candidates) == (32, "tpe", "all")
+    assert (settings.scheduler, settings.grace, settings.reduction, settings.stopping) == ("moasha", 1, 2, "stop")
     assert all(not trial_problems(spec) for spec in specs)
+
+
+@pytest.mark.parametrize(
+    ("given", "trials"),
+    [
+        (("--scheduler", "none"), 16),
+        (("--sampler", "grid", "--lr", "1e-4", "--lr", "1e-3", "--c", "0.5"), 4),
+        (("--seeds", "2"), 16),
+        (("--candidates", "last"), 16),
+        (("--epochs", "1"), 16),
+        (("--objectives", "verbmem:min,utility:max"), 16),
+    ],
+)
+def test_a_sweep_of_whole_trials_has_no_scheduler_by_default(
+    accepted: Callable[..., list[TrialSpec]], out: Path, given: tuple[str, ...], trials: int
+) -> None:
+    accepted(*given)
+    settings = read_settings(out)
+    assert (settings.scheduler, settings.trials) == ("none", trials)
+
+
+def test_objectives_measured_every_epoch_are_compared_early(
+    accepted: Callable[..., list[TrialSpec]], out: Path
+) -> None:
+    accepted("--objectives", "verbmem:min,utility:max", "--metrics-every", "1")
+    assert read_settings(out).scheduler == "moasha"
 
 
 @pytest.mark.parametrize("method", ["ngdiff", "gd", "npo", "npo+ngdiff", "pcgrad", "imtl-g"])
@@ -667,7 +738,7 @@ def test_what_a_space_file_leaves_open_is_taken_from_the_command_line(
 def test_paths_are_kept_absolute_so_that_a_sweep_can_be_resumed_from_anywhere(
     data: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sweeper.commands.pareto.run_to_the_end", lambda out, as_json: None)
+    monkeypatch.setattr("sweeper.commands.pareto.run_to_the_end", lambda out, as_json, change=None: None)
     relative = os.path.relpath(data)
     tofu = ("--dataset", "tofu", "--data-dir", relative, "--forget-split", "forget01")
     assert invoke("pareto", *tofu, "--out", out, "--tracking-uri", "sqlite:///here.db").exit_code == 0
@@ -679,7 +750,7 @@ def test_paths_are_kept_absolute_so_that_a_sweep_can_be_resumed_from_anywhere(
 def test_tracking_goes_where_mlflows_own_variable_says(
     data: Path, out: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("sweeper.commands.pareto.run_to_the_end", lambda out, as_json: None)
+    monkeypatch.setattr("sweeper.commands.pareto.run_to_the_end", lambda out, as_json, change=None: None)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/other.db")
     result = invoke("pareto", "--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01", "--out", out)
     assert result.exit_code == 0, result.output
@@ -703,7 +774,7 @@ def test_without_out_the_folder_is_a_new_one_under_runs(data: Path, monkeypatch:
 
 
 def run_raises(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
-    def run(out: Path, *, console: object) -> Summary:
+    def run(out: Path, *, console: object, change: object = None) -> Summary:
         raise error
 
     monkeypatch.setattr("sweeper.sweep.run", run)
@@ -720,19 +791,38 @@ def test_a_sweep_that_is_done_prints_its_summary(
         hypervolume=0.61234,
         front=2,
         tracking="sqlite:///m",
+        answer={"headline": "Nothing was forgotten.", "advice": "To forget more: ...", "judged": ["It misses ..."]},
     )
-    monkeypatch.setattr("sweeper.sweep.run", lambda out, *, console: summary)
+    monkeypatch.setattr("sweeper.sweep.run", lambda out, *, console, change=None: summary)
     result = pareto()
     assert result.exit_code == 0
     for text in ("4 trials", "3 finished, 1 diverged", "0.6123", f"{out}/report.html", "sqlite:///m"):
         assert text in result.stdout
+    assert "Nothing was forgotten.\nTo forget more: ...\nIt misses ...\n" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("because", "further"),
+    [("the time budget", ""), ("a plateau (...)", "--until none"), ("the budget of 9 epochs", "--epoch-budget EPOCHS")],
+)
+def test_a_sweep_that_ended_before_all_its_trials_says_why_and_how_to_go_on(
+    pareto: Callable[..., Result], out: Path, monkeypatch: pytest.MonkeyPatch, because: str, further: str
+) -> None:
+    summary = Summary(str(out), 3, 8, {"finished": 3}, 0.5, 2, "", reused=2, ended_because=because, further=further)
+    monkeypatch.setattr("sweeper.sweep.run", lambda out, *, console, change: summary)
+    lines = pareto().stdout.splitlines()
+    assert lines[:2] == ["3 trials: 3 finished", "2 of them taken over from earlier sweeps, not run again"]
+    assert lines[-2:] == [
+        f"{because} left 5 of 8 trials undone; go on with:",
+        f"  python -m sweeper resume {out} {further}".rstrip(),
+    ]
 
 
 def test_json_is_the_only_thing_on_stdout(
     pareto: Callable[..., Result], out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     summary = Summary(out=str(out), status={"failed": 4}, trials=4, asked=4, hypervolume=None, front=0, tracking="")
-    monkeypatch.setattr("sweeper.sweep.run", lambda out, *, console: summary)
+    monkeypatch.setattr("sweeper.sweep.run", lambda out, *, console, change=None: summary)
     result = pareto("--json")
     assert result.exit_code == 1, "every trial failed"
     content = json.loads(result.stdout)
@@ -796,6 +886,91 @@ def test_a_bug_is_not_dressed_up_as_a_users_mistake(
 ) -> None:
     run_raises(monkeypatch, ZeroDivisionError("a bug"))
     assert isinstance(pareto().exception, ZeroDivisionError)
+
+
+# Earlier sweeps -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def earlier(accepted: Callable[..., list[TrialSpec]], out: Path) -> Path:
+    """A sweep that has begun."""
+    accepted("--trials", "4")
+    return out
+
+
+def test_a_warm_start_of_other_objectives_is_refused_with_everything_else(
+    earlier: Path, data: Path, tmp_path: Path
+) -> None:
+    tofu = ("--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01", "--out", tmp_path / "new")
+    asked = ("--objectives", "verbmem:min,utility:max", "--until", "x", "--constraint", "speed>=1")
+    problems = problems_of(invoke("pareto", *tofu, "--warm-start", earlier, *asked))
+    assert len(problems) == 3
+    assert any("that sweep searched forget_loss:max,retain_loss:min" in problem for problem in problems)
+
+
+def test_what_the_search_is_told_is_in_the_settings(
+    earlier: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sweeper.commands.pareto.run_to_the_end", lambda out, as_json: None)
+    (tmp_path / "points.yaml").write_text("- {lr: 1e-4}\n- {c: 0.5, method: gdiff}\n")
+    result = invoke(
+        *("pareto", "--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01", "--out", tmp_path / "new"),
+        *("--tracking-uri", "sqlite:///m.db", "--warm-start", os.path.relpath(earlier), "--reuse", earlier),
+        *("--enqueue", "lr=1e-3,c=0.5", "--enqueue", tmp_path / "points.yaml", "--constraint", "utility>=70%"),
+        *("--until", "plateau:5", "--epoch-budget", "40", "--sampler", "gp"),
+        # Another order of the objectives is no other problem.
+        *("--objectives", "retain_loss:min,forget_loss:max"),
+    )
+    assert result.exit_code == 0, result.output
+    settings = read_settings(tmp_path / "new")
+    assert settings.enqueue == ({"lr": 1e-3, "c": 0.5}, {"lr": 1e-4}, {"c": 0.5, "method": "gdiff"})
+    assert settings.warm_start == settings.reuse == (str(earlier),)
+    assert settings.constraints == ("utility>=70%",)
+    assert (settings.until, settings.epoch_budget, settings.sampler) == ("plateau:5", 40, "gp")
+    assert settings.trials == 14  # of 15 epochs at most, and 2.94 on average
+
+
+@pytest.mark.parametrize(
+    ("further", "trials"),
+    [
+        (["--scheduler", "none"], 4),  # 40 epochs at 10 a trial
+        (["--trials", "7"], 7),
+        # Of 16 trials all take 1 epoch, 8 another, 4 further 2, 2 further 4, 1 the last 2: 42 epochs, 2.625 each.
+        ([], 16),
+        # Of 9 trials all take 1 epoch, 3 further 2, 1 further 6, a third of one the last: 21 1/3 epochs, 2.37 each.
+        (["--reduction", "3"], 17),
+    ],
+    ids=["whole trials", "as asked", "stopped early", "stopped earlier"],
+)
+def test_an_epoch_budget_says_how_many_trials_there_are(
+    accepted: Callable[..., list[TrialSpec]], out: Path, further: list[str], trials: int
+) -> None:
+    accepted("--epochs", "10", "--epoch-budget", "40", *further)
+    assert read_settings(out).trials == trials
+
+
+def test_a_sweep_may_be_resumed_with_more_trials_and_another_end(
+    earlier: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[object] = []
+    monkeypatch.setattr("sweeper.commands.resume.run_to_the_end", lambda out, as_json, change: told.append(change))
+    assert invoke("resume", earlier).exit_code == 0
+    assert invoke("resume", earlier, "--trials", "64", "--until", "none", "--epoch-budget", "90").exit_code == 0
+    assert told == [{}, {"trials": 64, "until": "none", "epoch_budget": 90}]
+
+
+def test_a_resume_with_impossible_wishes_is_refused(earlier: Path) -> None:
+    (earlier / "trials.csv").write_text("trial_id,status\n00000,finished\n00001,finished\n")
+    problems = problems_of(invoke("resume", earlier, "--trials", "1", "--until", "x", "--epoch-budget", "0"))
+    assert len(problems) == 3
+    assert any("--trials 1: 2 trials have ended already" in problem for problem in problems)
+
+
+def test_a_grid_cannot_be_widened(accepted: Callable[..., list[TrialSpec]], out: Path) -> None:
+    accepted("--sampler", "grid", "--method", "ngdiff", "--lr", "1e-4", "--lr", "1e-5")
+    (problem,) = problems_of(invoke("resume", out, "--trials", "3"))
+    assert "the grid of this sweep has 2 and cannot have more" in problem
+    assert f"--reuse {out}" in problem
 
 
 # Other commands -----------------------------------------------------------------------------------------------------

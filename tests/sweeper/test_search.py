@@ -22,15 +22,24 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 
 from search_spaces.builtin import default_space
+from search_spaces.constraint import Constraint, parse_constraint
+from search_spaces.parameters import Number
 from search_spaces.space import Space
-from sweeper.search import SAMPLERS, STUDY_NAME, Proposal, SweepStudy, format_id
-from sweeper.trade_off import DEFAULT_OBJECTIVES, parse_objectives
+from sweeper.attained import Result
+from sweeper.samplers import LEARNING, SAMPLERS
+from sweeper.search import STUDY_NAME, Prior, Proposal, SweepStudy, format_id, open_journal
+from sweeper.trade_off import DEFAULT_OBJECTIVES, axes, parse_objectives
 from trainables.methods import options_by_method
 
 METHODS = options_by_method(("gdiff", "ngdiff"))
 SPACE = default_space(methods=METHODS)
 GRID = default_space(methods=METHODS, options={"gdiff.c": (0.1, 0.9)}, lr=(1e-4, 1e-5))
 SMALL_GRID = default_space(methods=METHODS, options={"gdiff.c": (0.1, 0.9)}, lr=(1e-4,))
+TWO = Space(
+    (Number("lr", 1e-5, 1e-3, log=True), Number("weight_decay", 0.0, 0.1)), {"method": "ngdiff", "auto_lr": "off"}
+)
+"""With a single parameter Optuna's genetic samplers mutate it in every child, which is random search."""
+LR_EXPONENTS = [-5 + 2 * index / 15 for index in range(16)]
 POINTS = [("gdiff", 0.1), ("gdiff", 0.9), ("ngdiff", None)]
 
 Row = dict[str, object]
@@ -54,16 +63,22 @@ def open_study(
     trials: int = 4,
     seeds: Sequence[int] = (0,),
     seed: int = 0,
+    constraints: Sequence[Constraint] = (),
+    begin: Mapping[str, Any] | None = None,
 ) -> SweepStudy:
-    return SweepStudy(
-        out,
+    study = SweepStudy(
+        open_journal(out),
         space=space,
-        objectives=parse_objectives(DEFAULT_OBJECTIVES),
+        objectives=axes(parse_objectives(DEFAULT_OBJECTIVES), 8.0),
         sampler=sampler,
         trials=trials,
         seeds=seeds,
         seed=seed,
+        constraints=constraints,
     )
+    if begin is not None and not study.has_begun:
+        study.begin(**begin)
+    return study
 
 
 def finished_row(config: Mapping[str, Any]) -> Row:
@@ -98,7 +113,7 @@ def plain_trials(out: Path) -> list[FrozenTrial]:
 
 
 def states(out: Path) -> Counter[str]:
-    return Counter(trial.state.name for trial in plain_trials(out))
+    return Counter(trial.state.name for trial in plain_trials(out) if "prior" not in trial.user_attrs)
 
 
 def kill_at(monkeypatch: pytest.MonkeyPatch, number: int, *, share: float) -> None:
@@ -129,7 +144,7 @@ def test_every_sampler_proposes_exactly_the_trials_asked_for(tmp_path: Path, sam
     assert [proposal.trial_id for proposal in proposed] == [f"{number:05d}" for number in range(14)]
     configurations = {json.dumps(proposal.config, sort_keys=True) for proposal in proposed}
     # A child of NSGA-II may equal a parent; the other samplers draw every value anew.
-    assert len(configurations) >= (10 if sampler == "nsga2" else 14)
+    assert len(configurations) >= (10 if sampler in ("nsga2", "nsga3") else 14)
     assert states(tmp_path) == {"COMPLETE": 14}
 
 
@@ -164,7 +179,7 @@ def test_the_objectives_and_their_directions_are_in_the_study(tmp_path: Path) ->
     assert all(trial.values[1] == 0.25 for trial in study.trials)
 
 
-@pytest.mark.parametrize(("sampler", "learns"), [("tpe", True), ("nsga2", True), ("random", False)])
+@pytest.mark.parametrize(("sampler", "learns"), [(name, name in LEARNING) for name in SAMPLERS if name != "grid"])
 def test_a_search_learns_from_what_it_is_told(tmp_path: Path, sampler: str, learns: bool) -> None:
     """Told that the contrary is good, a sampler that learns goes on differently."""
 
@@ -267,7 +282,7 @@ def test_telling_twice_changes_nothing(tmp_path: Path) -> None:
     assert (trial.state, trial.values) == (TrialState.COMPLETE, [2.0, 0.5])
 
 
-@pytest.mark.parametrize("sampler", ["tpe", "nsga2", "random"])
+@pytest.mark.parametrize("sampler", ["tpe", "nsga2", "nsga3", "gp", "qmc", "random"])
 def test_the_search_goes_on_after_trials_that_failed_or_were_stopped(tmp_path: Path, sampler: str) -> None:
     ends: list[Row] = [FINE, {"status": "failed"}, {**FINE, "status": "stopped"}, {**FINE, "status": "diverged"}]
     numbers = iter(range(100))
@@ -283,14 +298,121 @@ def test_no_trial_stays_running_when_everything_has_ended_badly(tmp_path: Path) 
     assert states(tmp_path) == {"FAIL": 12}
 
 
+def test_a_trial_whose_epochs_are_candidates_is_told_by_the_best_of_them_if_it_finished(tmp_path: Path) -> None:
+    early = {"forget_loss_capped": 4.0, "retain_loss": 1.0}
+    study = open_study(tmp_path, trials=2)
+    for row in (FINE, {**FINE, "status": "stopped"}):
+        proposal = study.ask()
+        assert proposal is not None
+        study.tell(proposal.trial_id, row, [early, FINE])
+    finished, stopped = plain_trials(tmp_path)
+    assert finished.values == [4.0, 1.0]
+    assert (stopped.state, stopped.values) == (TrialState.PRUNED, None)
+
+
+def test_what_a_trial_misses_its_constraints_by_is_in_the_study(tmp_path: Path) -> None:
+    study = open_study(tmp_path, trials=1, constraints=(parse_constraint("utility>=0.7"),))
+    proposal = study.ask()
+    assert proposal is not None
+    study.tell(proposal.trial_id, {**FINE, "utility": 0.5})
+    (trial,) = plain_trials(tmp_path)
+    assert trial.constraints == {"utility>=0.7": pytest.approx(0.2)}
+
+
+@pytest.mark.parametrize("sampler", LEARNING)
+def test_a_sampler_that_learns_looks_where_the_constraints_are_met(tmp_path: Path, sampler: str) -> None:
+    """The best losses are at a high lr, where the constraint is missed by far."""
+
+    def row_of(config: Mapping[str, Any]) -> Row:
+        rate = math.log10(config["lr"])  # from -5 to -3
+        return {"status": "finished", "forget_loss_capped": 5 + rate, "retain_loss": -rate, "utility": -rate - 4}
+
+    def late(name: str, **given: Any) -> float:
+        (tmp_path / name).mkdir()
+        study = open_study(tmp_path / name, space=TWO, sampler=sampler, trials=trials, **given)
+        return sum(math.log10(p.config["lr"]) for p in drive(study, {}, row_of=row_of)[-5:]) / 5
+
+    trials = 12 if sampler == "gp" else 40  # a second each
+    assert late("constrained", constraints=(parse_constraint("utility>=0.5"),)) < late("free") - 0.3
+
+
+# What is known before the first trial -------------------------------------------------------------------------------
+
+
+def prior(lr: float, values: tuple[float, float] = (3.0, 1.0)) -> Prior:
+    config = {"method": "ngdiff", "auto_lr": "off", "lr": lr, "weight_decay": 0.05}
+    return Prior(config, Result(values), f"earlier/{lr:g}")
+
+
+@pytest.mark.parametrize("sampler", LEARNING)
+def test_priors_are_learned_from_and_are_no_trials_of_the_sweep(tmp_path: Path, sampler: str) -> None:
+    study = open_study(tmp_path, space=TWO, sampler=sampler, trials=6)
+    # At both ends of the range nothing is attained, in the middle all.
+    known = [prior(10**exponent, (5 - abs(exponent + 4), abs(exponent + 4))) for exponent in LR_EXPONENTS]
+    study.begin(priors=known)
+    assert study.has_begun
+    assert study.asked == 0
+    rows: dict[str, Row] = {}
+    proposed = drive(study, rows)
+    assert sorted(rows) == [format_id(number) for number in range(6)]
+    trials = plain_trials(tmp_path)
+    assert [trial.user_attrs.get("prior") for trial in trials[:3]] == [item.origin for item in known[:3]]
+    assert len(trials) == len(known) + 6
+    assert len(study.attained.trace) == 6
+    near = [abs(math.log10(proposal.config["lr"]) + 4) for proposal in proposed]
+    assert sum(near) / len(near) < 0.4  # at random it would be 0.5 on average
+
+
+def test_each_prior_misses_its_constraints_by_its_own(tmp_path: Path) -> None:
+    study = open_study(tmp_path, space=TWO, trials=1, constraints=(parse_constraint("utility>=0.7"),))
+    config = prior(1e-4).config
+    study.begin(priors=[Prior(config, Result((3.0, 1.0), (missed,)), "earlier") for missed in (0.25, -0.125)])
+    assert [trial.constraints for trial in plain_trials(tmp_path)] == [{"utility>=0.7": 0.25}, {"utility>=0.7": -0.125}]
+
+
+def test_points_are_tried_first_once_with_every_seed_and_the_rest_is_sampled(tmp_path: Path) -> None:
+    study = open_study(tmp_path, trials=8, seeds=(3, 4))
+    study.begin(points=[{"method": "gdiff", "1-gdiff.c": 0.25}, {"lr": 2e-5}])
+    configs = [proposal.config for proposal in drive(study, {})]
+    assert [config["seed"] for config in configs] == [3, 4] * 4
+    assert [config.get("c") for config in configs[:2]] == [0.75, 0.75]
+    assert configs[0]["lr"] == configs[1]["lr"]
+    assert [config["lr"] for config in configs[2:4]] == [2e-5, 2e-5]
+    assert configs[4]["lr"] != 2e-5
+
+
+def test_more_trials_may_be_asked_for_when_all_are_done(tmp_path: Path) -> None:
+    rows: dict[str, Row] = {}
+    drive(open_study(tmp_path, trials=3, sampler="tpe"), rows)
+    kept = dict(rows)
+    proposed = drive(open_study(tmp_path, trials=5, sampler="tpe"), rows)
+    assert [proposal.trial_id for proposal in proposed] == ["00003", "00004"]
+    assert {name: rows[name] for name in kept} == kept
+
+
+def test_a_study_in_memory_is_asked_and_told_the_same_way(tmp_path: Path) -> None:
+    def study(storage: optuna.storages.BaseStorage) -> SweepStudy:
+        objectives = axes(parse_objectives(DEFAULT_OBJECTIVES), 8.0)
+        return SweepStudy(storage, space=SPACE, objectives=objectives, sampler="tpe", trials=12, seeds=(0,), seed=0)
+
+    in_memory = drive(study(optuna.storages.InMemoryStorage()), {})
+    assert in_memory == drive(study(open_journal(tmp_path)), {})
+
+
 # Kills --------------------------------------------------------------------------------------------------------------
 
+BEGIN: dict[str, Any] = {
+    "priors": [Prior({"method": "ngdiff", "auto_lr": "off", "lr": 1e-4}, Result((3.0, 1.0)), "earlier/00000")] * 2,
+    "points": [{"method": "gdiff", "1-gdiff.c": 0.25}],
+}
 SHAPES: dict[str, dict[str, Any]] = {
     "random": {"trials": 3},
     "tpe": {"trials": 6, "sampler": "tpe"},
     "nsga2": {"trials": 6, "sampler": "nsga2"},
+    "qmc": {"trials": 4, "sampler": "qmc"},
     "two seeds": {"trials": 4, "seeds": (0, 1)},
     "three seeds": {"trials": 6, "seeds": (0, 1, 2)},
+    "priors and points": {"trials": 4, "sampler": "tpe", "seeds": (0, 1), "begin": BEGIN},
     "grid": {"trials": 3, "space": SMALL_GRID, "sampler": "grid"},
     "grid with seeds": {"trials": 6, "space": SMALL_GRID, "sampler": "grid", "seeds": (0, 1)},
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,12 +18,15 @@ from ray.tune.search import Searcher
 from rich.console import Console
 
 from search_spaces.builtin import default_space
+from sweeper.candidates import FrontKeeper
 from sweeper.display import Display
 from sweeper.ledger import Ledger
-from sweeper.search import STUDY_NAME, SweepStudy
+from sweeper.search import STUDY_NAME, SweepStudy, open_journal
 from sweeper.session import SweepSession, remove_run_states, run_state_folders
 from sweeper.settings import SweepSettings
+from sweeper.trade_off import axes
 from sweeper.tune_bridge import SessionCallback, SessionSearcher
+from trainables.candidates import candidate_folder, read_front
 from trainables.methods import options_by_method
 from trainables.spec import TrialSpec
 
@@ -71,9 +74,9 @@ class RecordingTracker:
 
 def open_session(out: Path, tracker: RecordingTracker) -> SweepSession:
     study = SweepStudy(
-        out,
+        open_journal(out),
         space=SETTINGS.space,
-        objectives=SETTINGS.parsed_objectives,
+        objectives=axes(SETTINGS.parsed_objectives, 8.0),
         sampler="random",
         trials=SETTINGS.trials,
         seeds=(0,),
@@ -160,7 +163,7 @@ def test_the_row_is_on_disk_before_the_search_and_mlflow_are_told(
     told = []
     tell = session.study.tell
 
-    def telling(trial_id: str, row: Mapping[str, object]) -> None:
+    def telling(trial_id: str, row: Mapping[str, object], candidates: object) -> None:
         told.append({row["trial_id"] for row in Ledger(out).trials.read()})
         tell(trial_id, row)
 
@@ -274,7 +277,7 @@ def test_rows_wait_in_memory_while_the_disk_refuses_them_and_are_written_with_th
     hidden = hide_folder(out)
     session.reported("00000", {"step": 1})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(session.study, "tell", lambda trial_id, row: None)  # its log is in the same folder
+        patch.setattr(session.study, "tell", lambda *_, **__: None)  # its log is in the same folder
         session.ended("00000", OUTCOME)
     assert session.ledger.unwritten == 1
     assert not out.exists()
@@ -309,7 +312,7 @@ def test_mlflow_hears_of_a_trials_end_also_when_the_search_cannot_be_told(
 ) -> None:
     """The study's log is on the same full disk; it is put right when the sweep is resumed, MLflow is not."""
 
-    def refuse(trial_id: str, row: Mapping[str, object]) -> None:
+    def refuse(trial_id: str, row: Mapping[str, object], candidates: object) -> None:
         raise OSError(28, "No space left on device")
 
     callback = SessionCallback(session)
@@ -317,6 +320,106 @@ def test_mlflow_hears_of_a_trials_end_also_when_the_search_cannot_be_told(
     monkeypatch.setattr(session.study, "tell", refuse)
     callback.on_trial_complete(1, [], tune_trial("00000", last_result={"outcome": OUTCOME}))
     assert tracker.woken == [(0, {"00000"})]
+
+
+# Every epoch a candidate, and trials that are stopped ----------------------------------------------------------------
+
+GOALS = (("forget_loss_capped", "max"), ("retain_loss", "min"))
+
+
+def report(epoch: int, forget: float, retain: float) -> dict[str, Any]:
+    losses = {"forget_loss": forget, "forget_loss_capped": forget, "retain_loss": retain}
+    return {"step": 4 * epoch, "epoch": float(epoch), "lr": 0.5, **losses, "train_seconds": 2.0, "worker": "w"}
+
+
+@pytest.fixture
+def every_epoch(session: SweepSession, out: Path) -> SweepSession:
+    return replace(session, ledger=Ledger(out, every_epoch=True), front=FrontKeeper(out, GOALS))
+
+
+def keep_model(out: Path, trial_id: str, epoch: int) -> Path:
+    """As the worker does before it reports."""
+    folder = out / candidate_folder(trial_id, float(epoch))
+    folder.mkdir(parents=True)
+    (folder / "model.safetensors").write_text("weights")
+    return folder
+
+
+def test_an_epoch_on_the_front_keeps_its_model_until_another_dominates_it(every_epoch: SweepSession, out: Path) -> None:
+    every_epoch.next_trial()
+    folders = []
+    for epoch, forget, retain in ((1, 1.0, 0.5), (2, 2.0, 0.9), (3, 3.0, 0.4)):
+        folders.append(keep_model(out, "00000", epoch))
+        every_epoch.reported("00000", report(epoch, forget, retain))
+        assert [folder.is_dir() for folder in folders] == ([True] * epoch if epoch < 3 else [False, False, True])
+    (out / "checkpoints" / "00000").mkdir()
+    every_epoch.reported("00000", report(4, 3.0, 0.3))
+    every_epoch.ended("00000", OUTCOME | {"steps": 16})
+    every_epoch.put_in_order()
+    assert [(row["epoch"], row["step"], row["checkpoint"]) for row in every_epoch.ledger.candidates.read()] == [
+        *(("1.0", "4", ""), ("2.0", "8", ""), ("3.0", "12", "")),
+        ("4.0", "16", "checkpoints/00000"),
+    ]
+
+
+def test_a_report_that_repeats_old_losses_is_no_candidate(every_epoch: SweepSession) -> None:
+    every_epoch.next_trial()
+    every_epoch.reported("00000", report(1, 1.0, 0.5))
+    every_epoch.reported("00000", report(2, 1.0, 0.5) | {"evaluated": False})
+    assert [row["epoch"] for row in every_epoch.ledger.candidates.read()] == ["1.0"]
+    assert len(every_epoch.ledger.history.read()) == 2
+
+
+def test_a_resumed_sweep_forgets_the_epochs_an_unfinished_trial_will_make_again(
+    every_epoch: SweepSession, out: Path
+) -> None:
+    every_epoch.next_trial()
+    kept, lost = keep_model(out, "00000", 1), keep_model(out, "00000", 2)
+    every_epoch.reported("00000", report(1, 1.0, 0.5))
+    every_epoch.reported("00000", report(2, 2.0, 0.9))
+    half = out / "checkpoints" / ".00000-epoch-3.0123abcd"
+    half.mkdir()
+    ledger = Ledger(out, every_epoch=True)
+    ledger.mend({"00000": 4})
+    resumed = replace(every_epoch, ledger=ledger, front=FrontKeeper(out, GOALS))
+    assert [row["epoch"] for row in ledger.candidates.read()] == ["1.0"]
+    assert [kept.is_dir(), lost.is_dir(), half.is_dir()] == [True, False, False]
+    assert read_front(out) == [(-1.0, 0.5)]
+    told = []
+    resumed.study.tell = lambda *row, candidates: told.append(candidates)  # type: ignore[method-assign]
+    resumed.study.take_up({})
+    resumed.next_trial()
+    resumed.reported("00000", report(2, 2.0, 0.9))
+    resumed.ended("00000", OUTCOME)
+    assert [[float(row["epoch"]) for row in rows] for rows in told] == [[1.0, 2.0]]
+
+
+def test_a_stopped_trial_has_the_values_of_its_last_report(session: SweepSession, out: Path) -> None:
+    following = session.next_trial()
+    assert following is not None
+    session.reported("00000", report(1, 1.0, 0.5))
+    session.reported("00000", report(2, 2.0, 0.9))
+    session.stopped("00000")
+    (row,) = session.ledger.trials.read()
+    expected = {"status": "stopped", "steps": "8", "epochs_done": "2.0", "forget_loss": "2.0", "retain_loss": "0.9"}
+    expected |= {"train_seconds": "2.0", "worker": "w", "checkpoint": "", "error": ""}
+    assert {name: row[name] for name in expected} == expected
+    assert float(row["lr"]) == following[1].lr
+    assert states(out) == ["PRUNED"]
+
+
+def test_a_trial_that_is_stopped_before_it_reports_again_has_its_row_from_the_history(
+    session: SweepSession, out: Path
+) -> None:
+    """As one that was paused when the sweep was interrupted."""
+    session.next_trial()
+    session.reported("00000", report(1, 1.0, 0.5))
+    resumed = replace(session, ledger=Ledger(out))
+    resumed.study.take_up({})
+    resumed.next_trial()
+    resumed.stopped("00000")
+    (row,) = resumed.ledger.trials.read()
+    assert (row["status"], row["steps"], row["epochs_done"], row["forget_loss"]) == ("stopped", "4", "1.0", "1.0")
 
 
 # The bridge to Ray Tune ---------------------------------------------------------------------------------------------

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +14,10 @@ from click.testing import CliRunner, Result
 
 from sweeper.cli import main
 from sweeper.folder import read_settings
+from sweeper.search import SweepStudy, open_journal
 from sweeper.settings import LR_STUDY, SweepSettings
 from sweeper.sweep import Summary
+from sweeper.trade_off import axes
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden_sweep"
 
@@ -51,7 +56,7 @@ def refused(*arguments: str | Path) -> list[str]:
 
 def planned(monkeypatch: pytest.MonkeyPatch, out: Path, *arguments: str) -> SweepSettings:
     """The settings ``lr-study`` begins a sweep with."""
-    monkeypatch.setattr("sweeper.commands.pareto.run_to_the_end", lambda out, as_json: None)
+    monkeypatch.setattr("sweeper.commands.pareto.run_to_the_end", lambda out, as_json, change=None: None)
     result = invoke("lr-study", "--out", out, *arguments)
     assert result.exit_code == 0, result.output
     return read_settings(out)
@@ -60,7 +65,7 @@ def planned(monkeypatch: pytest.MonkeyPatch, out: Path, *arguments: str) -> Swee
 def finish_with(monkeypatch: pytest.MonkeyPatch, tables: Path) -> None:
     """A sweep that ends at once, with the tables of another."""
 
-    def run(out: Path, *, console: object) -> Summary:
+    def run(out: Path, *, console: object, change: object = None) -> Summary:
         for name in ("trials.csv", "history.csv"):
             if tables != out:
                 shutil.copy(tables / name, out / name)
@@ -198,6 +203,26 @@ def test_pick_prints_the_trial_the_reason_and_the_checkpoint(golden: Path) -> No
     assert content["metrics"]["utility"] == pytest.approx(0.814, abs=1e-3)
 
 
+def test_a_constraint_of_pick_is_a_limit_on_any_metric(golden: Path) -> None:
+    limited = json.loads(invoke("pick", golden, "--max-verbmem", "0.3", "--min-utility", "0.5", "--json").stdout)
+    stated = ("--constraint", "verbmem<=0.3", "--constraint", "utility>=0.5", "--json")
+    assert json.loads(invoke("pick", golden, *stated).stdout) == limited
+    baseline = json.loads((golden / "sweep.json").read_text())["baseline"]["utility"]
+    share = json.loads(invoke("pick", golden, "--constraint", "utility>=50%", "--json").stdout)
+    assert share["metrics"]["utility"] >= baseline / 2
+
+
+def test_a_strict_constraint_of_pick_is_missed_where_it_is_hit(golden: Path) -> None:
+    best = json.loads(invoke("pick", golden, "--constraint", "utility>=0", "--json").stdout)["metrics"]["utility"]
+    assert invoke("pick", golden, "--constraint", f"utility>={best!r}").exit_code == 0
+    assert "no " in refused("pick", golden, "--constraint", f"utility>{best!r}")[0]
+
+
+def test_constraints_of_pick_that_make_no_sense_are_told_together(golden: Path) -> None:
+    problems = refused("pick", golden, "--constraint", "speed>=1", "--constraint", "utility", "--rule", "best")
+    assert len(problems) == 3
+
+
 def test_pick_names_no_checkpoint_that_is_not_there(golden: Path) -> None:
     result = invoke("pick", golden, "--json")
     assert json.loads(result.stdout)["checkpoint"] is None
@@ -231,4 +256,160 @@ def test_pick_tells_all_problems_at_once(tmp_path: Path) -> None:
         "--min-utility must be a finite number, got nan",
         "unknown rule 'best': expected one of knee, constraint, success",
         f"{tmp_path} holds no sweep: there is no sweep.json in it",
+    ]
+
+
+# A primary question, and the edge of the grid -----------------------------------------------------------------------
+
+
+def test_a_primary_question_is_recorded_and_its_name_checked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert planned(monkeypatch, tmp_path / "a", "--primary", "ngdiff").primary == "ngdiff"
+    two = ("--auto-lr-smoothing", "paper", "--auto-lr-smoothing", "safe")
+    assert planned(monkeypatch, tmp_path / "b", *two, "--primary", "gdiff/safe/freshx4").primary == "gdiff/safe/freshx4"
+    assert refused("lr-study", "--primary", "npo") == [
+        "--primary npo: expected one of the methods of this study, gdiff, ngdiff"
+    ]
+    assert refused("lr-study", *two, "--primary", "gdiff") == [
+        "--primary gdiff: this names 2 questions, and a primary one is one: gdiff/paper/freshx4 or gdiff/safe/freshx4"
+    ]
+    assert refused("lr-study", "--primary", "gdiff/paper/same") == [
+        "--primary gdiff/paper/same: this study has no such variant of AutoLR: expected gdiff/safe/freshx4"
+    ]
+
+
+def test_no_question_is_primary_of_results_that_are_there(golden: Path) -> None:
+    problems = refused("lr-study", "--from", golden, "--primary", "gdiff", "--extend")
+    assert problems[0].startswith("--primary gdiff: a primary question is named before there are results")
+    assert problems[1].startswith("--extend runs trials, and --from runs nothing")
+
+
+def edged(monkeypatch: pytest.MonkeyPatch, out: Path, *, peak: float) -> list[list[float]]:
+    """A study whose trials end at once, best at the rate ``peak``; returns the rates of each run of it."""
+    asked: list[list[float]] = []
+    known = json.loads((GOLDEN / "sweep.json").read_text())
+    with (GOLDEN / "trials.csv").open() as file:
+        (like, *_) = csv.DictReader(file)
+
+    def run(out: Path, *, console: object, change: dict[str, object] | None = None) -> Summary:
+        settings = replace(read_settings(out), **(change or {}))  # type: ignore[arg-type]
+        content = json.loads((out / "sweep.json").read_text()) | {"settings": settings.to_dict()}
+        given = {name: known[name] for name in ("objectives", "baseline", "random_guess_loss")}
+        (out / "sweep.json").write_text(json.dumps(content | given))
+        study = SweepStudy(
+            open_journal(out),
+            space=settings.space,
+            objectives=axes(settings.parsed_objectives, known["random_guess_loss"], unit="token"),
+            sampler="grid",
+            trials=settings.trials,
+            seeds=settings.all_seeds,
+            seed=settings.seed,
+            extension=settings.extension,
+        )
+        trials = out / "trials.csv"
+        rows = list(csv.DictReader(trials.open())) if trials.is_file() else []
+        study.take_up({row["trial_id"]: row for row in rows})
+        asked.append([])
+        while (proposal := study.ask()) is not None:
+            spec = settings.make_spec(proposal.config, target_key="k")
+            asked[-1].append(spec.lr)
+            attained = 7 - 0.4 * abs(math.log10(spec.lr / peak))
+            ended = {"trial_id": proposal.trial_id, "status": "finished", "forget_loss_capped": attained}
+            rows.append(like | {name: str(value) for name, value in (spec.row() | ended).items() if name in like})
+            study.tell(proposal.trial_id, rows[-1])
+        with trials.open("w", newline="") as file:
+            writer = csv.DictWriter(file, like.keys())
+            writer.writeheader()
+            writer.writerows(rows)
+        return Summary(str(out), len(rows), settings.trials, {"finished": len(rows)}, 0.8, 5, "")
+
+    monkeypatch.setattr("sweeper.sweep.run", run)
+    return asked
+
+
+STUDY = ("--method", "gdiff", "--c", "0.5", "--c", "0.9", "--seeds", "3", "--lr", "1e-5", "--lr", "1e-4")
+
+
+def test_extend_adds_rates_until_the_best_lies_inside(monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
+    asked = edged(monkeypatch, out, peak=1e-3)
+    result = invoke("lr-study", "--out", out, *STUDY, "--extend")
+    assert result.exit_code == 0, result.output
+    # Two values of c, three seeds.
+    assert asked[1:] == [[1e-3] * 6, [1e-2] * 6]
+    assert (
+        "gdiff, the best single lr: the best rate is at the edge of the rates tried, 1e-05 to 0.0001; adding lr 0.001"
+    ) in result.stderr
+    assert "at the edge" not in result.stdout
+    settings = read_settings(out)
+    assert (len(settings.extension), settings.trials) == (4, len(settings.space.grid()) * 3 + 12)
+    (verdict,) = json.loads((out / "lr_study.json").read_text())["verdicts"]
+    assert verdict["rates"] == [1e-5, 1e-4, 1e-3, 1e-2]
+    assert verdict["opponents"][0]["edge"] is None
+    # Nothing is left to add.
+    invoke("resume", out)
+    assert asked[3:] == [[]]
+
+
+def test_a_grid_is_extended_a_bounded_number_of_times(monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
+    asked = edged(monkeypatch, out, peak=1e3)
+    result = invoke("lr-study", "--out", out, *STUDY, "--extend")
+    assert [sorted(set(rates)) for rates in asked[1:]] == [[1e-3], [1e-2], [0.1], [1.0]]
+    assert "nothing more is added: at most 4 rates beyond the grid" in result.stderr
+    assert "nothing can be concluded" in result.stdout
+
+
+def test_without_the_flag_the_message_names_it_and_resume_takes_it(monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
+    asked = edged(monkeypatch, out, peak=1e-3)
+    result = invoke("lr-study", "--out", out, *STUDY)
+    assert "lr-study --extend" in result.stdout
+    assert len(asked) == 1
+    invoke("resume", out, "--extend")
+    assert asked[2:] == [[1e-3] * 6, [1e-2] * 6]
+
+
+def test_an_extension_that_was_killed_goes_on(monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
+    asked = edged(monkeypatch, out, peak=1e-3)
+    invoke("lr-study", "--out", out, *STUDY, "--extend")
+    rows = (out / "trials.csv").read_text().splitlines(keepends=True)
+    (out / "trials.csv").write_text("".join(rows[:-3]))
+    invoke("resume", out)
+    assert asked[-1] == [1e-2] * 3
+
+
+def test_only_a_study_has_an_edge(monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
+    finish_with(monkeypatch, GOLDEN)
+    invoke("pareto", "--out", out)
+    assert refused("resume", out, "--extend") == [
+        f"--extend: the sweep in {out} is no learning-rate study and has no edge to go beyond"
+    ]
+
+
+# What the seeds vary ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("varied", "targets", "data"), [("order", (0, 0), (0, 0)), ("target", (4, 5), (0, 0)), ("data", (0, 0), (4, 5))]
+)
+def test_a_seed_may_stand_for_another_target_or_other_data(
+    monkeypatch: pytest.MonkeyPatch, out: Path, varied: str, targets: tuple[int, int], data: tuple[int, int]
+) -> None:
+    settings = planned(monkeypatch, out, "--seeds", "2", "--seed", "4", "--seeds-vary", varied)
+    (point, *_) = settings.space.grid()
+    specs = [settings.make_spec({**point, "seed": seed}, target_key="k") for seed in (4, 5)]
+    assert tuple(spec.seed for spec in specs) == (4, 5)
+    assert tuple(spec.target_seed for spec in specs) == targets
+    assert tuple(spec.data_seed for spec in specs) == data
+    assert [settings.base_of(seed).target_seed for seed in (4, 5)] == list(targets)
+    assert settings.target_seeds == ((4,) if varied == "order" else (4, 5))
+
+
+def test_what_the_seeds_cannot_vary_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert refused("lr-study", "--seeds-vary", "weather") == [
+        "--seeds-vary must be one of order, target, data, got 'weather'"
+    ]
+    assert refused("lr-study", "--seeds-vary", "data", "--dataset", "digits", "--model", "tiny-resnet") == [
+        "--seeds-vary data: data set digits is read and not generated, so there is one of it; vary order or target, or "
+        "take --dataset authors"
+    ]
+    assert refused("pareto", "--data-seed", "3", "--dataset", "digits", "--model", "tiny-resnet") == [
+        "data_seed does not apply to data set digits, which is read and not generated"
     ]

@@ -198,7 +198,8 @@ class TestWhatMlflowHolds:
     def test_a_trial_reads_back_with_its_params_metrics_tags_and_parent(self, sweep: Sweep) -> None:
         session = sweep.open()
         session.run("00007")
-        session.tracker.sweep_ended(status="finished", metrics={"hypervolume": 0.75})
+        told = {"answer": "Nothing was forgotten: ...", "recommended_trial": "none"}
+        session.tracker.sweep_ended(status="finished", metrics={"hypervolume": 0.75}, tags=told)
         summary = session.close()
 
         (parent,) = sweep.parents()
@@ -209,6 +210,7 @@ class TestWhatMlflowHolds:
         )
         assert parent.data.params == {"trials": "2"}
         assert parent.data.metrics == {"hypervolume": 0.75}
+        assert told.items() <= parent.data.tags.items()
         child = sweep.trial("00007")
         assert child.info.run_name == "00007 gdiff c=0.4 lr=1e-4"
         assert child.info.status == "FINISHED"
@@ -219,6 +221,32 @@ class TestWhatMlflowHolds:
         assert sweep.points("00007") == THREE
         assert sweep.points("00007", "utility") == [(3, 0.5)]
         assert (summary.pending, summary.message) == (0, None)
+
+    def test_the_runs_of_trials_on_the_frontier_are_tagged_and_untagged_when_they_have_left_it(
+        self, sweep: Sweep
+    ) -> None:
+        session = sweep.open()
+        for trial_id in ("00000", "00001", "00002"):
+            session.run(trial_id)
+        front = {"00000": {"2": "checkpoints/00000-epoch-2", "3": "checkpoints/00000"}, "00001": {"1": ""}}
+        session.tracker.sweep_ended(status="finished", metrics={}, front=front)
+        session.close()
+        names = ("pareto", "pareto_epochs", "pareto_checkpoints")
+        tags = {name: [sweep.trial(name).data.tags.get(tag) for tag in names] for name in ("00000", "00001", "00002")}
+        assert tags == {
+            "00000": ["true", "2, 3", "checkpoints/00000-epoch-2, checkpoints/00000"],
+            "00001": ["true", "1", "none"],
+            "00002": [None, None, None],
+        }
+        resumed = sweep.open()
+        resumed.tracker.sweep_ended(status="finished", metrics={}, front={"00000": {"3": "checkpoints/00000"}})
+        resumed.close()
+        tags = {name: [sweep.trial(name).data.tags.get(tag) for tag in names] for name in ("00000", "00001", "00002")}
+        assert tags == {
+            "00000": ["true", "3", "checkpoints/00000"],
+            "00001": ["false", "none", "none"],
+            "00002": [None, None, None],
+        }
 
     def test_a_running_trial_is_there_before_its_first_report_and_its_reports_before_its_end(
         self, sweep: Sweep

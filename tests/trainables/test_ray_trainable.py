@@ -12,17 +12,21 @@ from typing import Any
 import pytest
 import torch
 from ray.tune.result import DONE, SHOULD_CHECKPOINT
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from search_spaces import durable
 from trainables import ray_trainable
-from trainables.ray_trainable import STATE_FILE, UnlearningTrainable, read_state, worker_workspace
+from trainables.candidates import Goals, write_front
+from trainables.ray_trainable import STATE_FILE, UnlearningTrainable, measure_checkpoint, read_state, worker_workspace
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.spec import TrialSpec
 from trainables.target.target import Target
 
 MakeWorker = Callable[..., UnlearningTrainable]
+
+
+GOALS = (("forget_loss_capped", "max"), ("retain_loss", "min"))
 
 
 def _config(spec: TrialSpec, trial_id: str = "t1", restore_from: str | None = None) -> dict[str, Any]:
@@ -33,9 +37,9 @@ def _config(spec: TrialSpec, trial_id: str = "t1", restore_from: str | None = No
 def make_worker(target: Target, tmp_path: Path) -> MakeWorker:
     """A worker that has been set up: without the constructor, which would make Ray's own result folders."""
 
-    def make(config: dict[str, Any]) -> UnlearningTrainable:
+    def make(config: dict[str, Any], goals: Goals = ()) -> UnlearningTrainable:
         worker = UnlearningTrainable.__new__(UnlearningTrainable)
-        worker.setup(config, target=target, out=str(tmp_path / "out"), cpus=1.0, gpus=0.0)
+        worker.setup(config, target=target, out=str(tmp_path / "out"), cpus=1.0, gpus=0.0, goals=goals)
         return worker
 
     return make
@@ -131,6 +135,82 @@ def test_a_diverged_trial_has_a_reason_and_no_checkpoint(
     assert (outcome["status"], outcome["checkpoint"]) == ("diverged", None)
     assert "step" in outcome["error"]
     assert not (tmp_path / "out" / "checkpoints").exists()
+
+
+# The models of the epochs that may be on the front -------------------------------------------------------------------
+
+
+def test_the_model_after_an_epoch_is_kept_as_it_was_then(
+    make_worker: MakeWorker, make_spec: Any, workspace: Workspace, tmp_path: Path
+) -> None:
+    spec = make_spec(method="ga", lr=1e-4, epochs=3)
+    results = _steps(make_worker(_config(spec), GOALS))
+    assert _numbers(results) == _expected(spec, workspace)
+    folders = sorted(path.name for path in (tmp_path / "out" / "checkpoints").iterdir())
+    assert folders == ["t1", "t1-epoch-1", "t1-epoch-2"]  # the last epoch's is the trial's own
+    run = UnlearningRun(spec, workspace)
+    next(run)
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "out" / "checkpoints" / "t1-epoch-1")
+    assert all(torch.equal(one, other) for one, other in zip(loaded.parameters(), run.parameters, strict=True))
+    AutoTokenizer.from_pretrained(tmp_path / "out" / "checkpoints" / "t1-epoch-1")
+
+
+def test_a_model_that_the_front_or_an_epoch_of_its_own_dominates_is_not_saved(
+    make_worker: MakeWorker, make_spec: Any, tmp_path: Path
+) -> None:
+    write_front(tmp_path / "out", [(-100.0, 0.0)])
+    _steps(make_worker(_config(make_spec()), GOALS))
+    assert [path.name for path in (tmp_path / "out" / "checkpoints").iterdir()] == ["t1"]
+    write_front(tmp_path / "out", [])
+    # Gradient descent on both sets forgets less and retains better: the first epoch is beaten in nothing but order.
+    worker = make_worker(_config(make_spec(epochs=4), "t2"), (("retain_loss", "max"), ("forget_loss", "max")))
+    reports = [result["report"] for result in _steps(worker)]
+    pairs = [(report["retain_loss"], report["forget_loss"]) for report in reports[:-1]]
+    unbeaten = [
+        i for i, pair in enumerate(pairs) if not any(o != pair and o >= pair and o[1] >= pair[1] for o in pairs[:i])
+    ]
+    found = sorted(path.name for path in (tmp_path / "out" / "checkpoints").glob("t2-epoch-*"))
+    assert found == [f"t2-epoch-{i + 1}" for i in unbeaten]
+
+
+def test_an_adapter_is_kept_as_an_adapter(make_worker: MakeWorker, make_spec: Any, tmp_path: Path) -> None:
+    _steps(make_worker(_config(make_spec(method="ga", lr=1e-4, lora_rank=2)), GOALS))
+    names = {path.name for path in (tmp_path / "out" / "checkpoints" / "t1-epoch-1").iterdir()}
+    assert {"adapter_config.json", "adapter_model.safetensors", "tokenizer.json"} <= names
+    assert "model.safetensors" not in names
+
+
+def test_a_disk_that_refuses_a_candidate_costs_the_candidate_and_not_the_trial(
+    make_worker: MakeWorker, make_spec: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save = ray_trainable.save_model
+
+    def full_disk(model: Any, tokenizer: Any, folder: Path) -> None:
+        if "epoch" in folder.name:
+            raise OSError(28, "No space left on device")
+        save(model, tokenizer, folder)
+
+    monkeypatch.setattr(ray_trainable, "save_model", full_disk)
+    outcome = _steps(make_worker(_config(make_spec(method="ga", lr=1e-4)), GOALS))[-1]["outcome"]
+    assert (outcome["status"], outcome["checkpoint"]) == ("finished", "checkpoints/t1")
+    assert [path.name for path in (tmp_path / "out" / "checkpoints").iterdir()] == ["t1"]
+
+
+def test_a_diverged_epoch_says_that_its_losses_are_an_earlier_ones(make_worker: MakeWorker, make_spec: Any) -> None:
+    results = _steps(make_worker(_config(make_spec(method="ga", lr=1e30)), GOALS))
+    assert [result["report"].get("evaluated", True) for result in results] == [True] * (len(results) - 1) + [False]
+
+
+@pytest.mark.parametrize("lora_rank", [None, 2], ids=["whole model", "adapter"])
+def test_a_checkpoint_has_the_metrics_that_the_run_would_have_measured_there(
+    make_worker: MakeWorker, make_spec: Any, target: Target, tmp_path: Path, lora_rank: int | None
+) -> None:
+    spec = make_spec(method="ga", lr=1e-4, lora_rank=lora_rank, metrics_every=1)
+    report = make_worker(_config(spec), GOALS).step()["report"]
+    folder = tmp_path / "out" / "checkpoints" / "t1-epoch-1"
+    measured = measure_checkpoint(target, replace(spec, metrics_every=None), folder, cpus=1.0, gpus=0.0)
+    assert measured == {name: report[name] for name in measured}
+    assert {"verbmem", "utility"} <= measured.keys()
 
 
 # Saving and restoring ------------------------------------------------------------------------------------------------

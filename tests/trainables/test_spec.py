@@ -62,6 +62,8 @@ NOT_DECIDING: dict[str, Any] = {
     "target_lr": 1e-2,
     "target_batch_size": 3,
     "target_lora_rank": 4,
+    "target_seed": 7,
+    "data_seed": 7,
     "auto_lr_log_forget": False,
 }
 

@@ -170,5 +170,6 @@ DATASETS = DataSet(
     modality="language",
     description="200 questions about 20 fictitious authors, generated; the forget set is the last two authors",
     unit=QUESTIONS,
-    loader=lambda limit: keep_retain(authors(), limit, per_author=QUESTIONS),
+    generated=True,
+    loader=lambda limit, seed=0: keep_retain(authors(seed=seed), limit, per_author=QUESTIONS),
 )

@@ -59,8 +59,10 @@ class DataSet:
         forget_class: the class that is forgotten unless told otherwise, where the forget set is one of several classes.
         max_length: tokens of a training sequence unless told otherwise; None where the usual number does.
         unit: a limit keeps whole units of so many retain examples.
+        generated: whether it is made here, and a seed makes another one of its kind.
         learns_more: whether the target learns more than the forget and the retain set.
-        loader: called with ``limit``, and with ``forget_split``, ``forget_class`` and ``data_dir`` where they apply.
+        loader: called with ``limit``, and with ``forget_split``, ``forget_class``, ``data_dir`` and a ``seed`` that is
+            not 0 where they apply.
     """
 
     name: str
@@ -74,6 +76,7 @@ class DataSet:
     forget_class: str | None = None
     max_length: int | None = None
     unit: int = 1
+    generated: bool = False
     learns_more: bool = False
     loader: Callable[..., ProblemData]
 
@@ -84,6 +87,7 @@ class DataSet:
         forget_class: str | None = None,
         data_dir: Path | None = None,
         limit: int | None = None,
+        seed: int = 0,
     ) -> ProblemData:
         """The data: one of its forget sets, from ``data_dir`` or the hub, with at most ``limit`` retain examples.
 
@@ -92,12 +96,14 @@ class DataSet:
         """
         problems = self.choice_problems(forget_split, forget_class)
         problems += self.folder_problems(data_dir)
+        problems += self.seed_problems(seed)
         if problems:
             raise DataError(*problems)
         choices = {
             "forget_split": forget_split or self.forget_split,
             "forget_class": forget_class or self.forget_class,
             "data_dir": data_dir,
+            "seed": seed or None,
         }
         return self.loader(limit=limit, **{name: value for name, value in choices.items() if value is not None})
 
@@ -111,6 +117,12 @@ class DataSet:
         if forget_class is not None and self.forget_class is None:
             found.append(f"forget_class does not apply to data set {self.name}: its examples have no classes")
         return found
+
+    def seed_problems(self, seed: int) -> list[str]:
+        """Why there is no data set of this seed."""
+        if seed and not self.generated:
+            return [f"data_seed does not apply to data set {self.name}, which is read and not generated"]
+        return []
 
     def folder_problems(self, data_dir: Path | str | None) -> list[str]:
         """Why there must be a folder of files, or must be none."""

@@ -50,7 +50,7 @@ class Language:
         return folder_problems(folder)  # a tokenizer is needed in any case: none can be made from the data
 
     def load_base(
-        self, name: str, folder: Path | str | None, data: UnlearningData
+        self, name: str, folder: Path | str | None, data: UnlearningData, *, seed: int = 0
     ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
         """The model in ``folder``, or a random tiny one with a tokenizer trained on ``data.full``."""
         if folder is not None:
@@ -59,7 +59,7 @@ class Language:
 
         tokenizer = tokenizer_for(name, data.full)
         ensure_pad_token(tokenizer)
-        return make_tiny(name, tokenizer), tokenizer
+        return make_tiny(name, tokenizer, seed=seed), tokenizer
 
     def classes(self, configuration: PretrainedConfig) -> int:
         """``|V|``, the size of the vocabulary."""

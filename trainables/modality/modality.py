@@ -73,11 +73,13 @@ class Modality(Protocol):
     def folder_problems(self, folder: Path, *, processor: bool = True) -> list[str]:
         """What a folder lacks to be a model of this kind, with its processor unless it is to be made from the data."""
 
-    def load_base(self, name: str, folder: Path | str | None, data: Any) -> tuple[PreTrainedModel, Any]:
+    def load_base(
+        self, name: str, folder: Path | str | None, data: Any, *, seed: int = 0
+    ) -> tuple[PreTrainedModel, Any]:
         """The model that a target of ``data`` is trained from, and its processor.
 
-        It is the one in ``folder``, or where there is none the registered model called ``name``, made here. Raises
-        LoadError.
+        It is the one in ``folder``, or where there is none the registered model called ``name``, made here with
+        weights of ``seed``. Raises LoadError.
         """
 
     def load_model(self, folder: Path | str) -> PreTrainedModel:

@@ -31,6 +31,7 @@ class Problem:
         recipe: how the target is fine-tuned.
         metrics: the metrics asked for by name, or sets of them.
         max_length, batch_size: of sequences in tokens, and of evaluations.
+        seed: of the fine-tuning, and of weights that are made here.
     """
 
     info: ModelInfo
@@ -42,6 +43,7 @@ class Problem:
     metrics: tuple[str, ...]
     max_length: int
     batch_size: int
+    seed: int = 0
 
     @cached_property
     def modality(self) -> Modality:
@@ -63,13 +65,21 @@ class Problem:
     @property
     def trained_key(self) -> str:
         """What the fine-tuned target is called in the cache; known before it is trained."""
-        return digest(FORMAT, self.base, self.recipe, self.data.full, self.max_length, self.info.template)
+        return digest(
+            FORMAT, self.base, self.recipe, self.data.full, self.max_length, self.info.template, *self._seeded
+        )
 
     @property
     def retain_key(self) -> str:
         """The same of the retain model: the full set is what its tokenizer may be made from."""
         sets = (self.data.retain, self.data.full)
-        return digest(FORMAT, "retain", self.base, self.recipe, *sets, self.max_length, self.info.template)
+        return digest(
+            *(FORMAT, "retain", self.base, self.recipe, *sets, self.max_length, self.info.template), *self._seeded
+        )
+
+    @property
+    def _seeded(self) -> tuple[int, ...]:
+        return (self.seed,) if self.seed else ()  # what was made before there was a seed keeps its name
 
     def measured(self) -> tuple[str, ...]:
         """The metrics to measure, which leave out those of a retain model that is not there and cannot be trained.
@@ -121,10 +131,12 @@ def problem_of(spec: TrialSpec, *, recipe: TargetRecipe | None = None) -> Proble
             forget_class=spec.forget_class,
             data_dir=Path(spec.data_dir) if spec.data_dir else None,
             limit=spec.limit,
+            seed=spec.data_seed,
         ),
         metrics=spec.metrics,
         max_length=spec.max_length,
         batch_size=spec.eval_batch_size,
+        seed=spec.target_seed,
     )
 
 

@@ -44,7 +44,7 @@ def trained(
     model, processor = load_base(problem)
     model.to(device)
     if recipe.lora_rank is not None:
-        model = add_adapter(model, rank=recipe.lora_rank, seed=0)
+        model = add_adapter(model, rank=recipe.lora_rank, seed=problem.seed)
     evaluator = problem.evaluator(model, processor, device=device, data=data)
     epochs = finetune(
         model,
@@ -53,7 +53,7 @@ def trained(
         modality=modality,
         processor=processor,
         device=device,
-        seed=0,
+        seed=problem.seed,
         memorised=lambda trained: modality.memorised(evaluator, trained),
         on_progress=on_progress,
         state=(state := TrainingState(folder.parent.with_name("unfinished") / f"{folder.name}.pt")),
@@ -89,4 +89,4 @@ def load_base(problem: Problem) -> tuple[PreTrainedModel, Any]:
                 "folder as model_path"
             )
         folder = fetch_model(info.hub_id) if info.hub_id is not None else None
-    return modality.load_base(info.name, folder, problem.data)
+    return modality.load_base(info.name, folder, problem.data, seed=problem.seed)

@@ -28,7 +28,9 @@ INPUT_SIDE = {"tiny-resnet": 32, "resnet-50": 128}
 a ResNet-50 sees CIFAR's own 32 x 32 positions and the last one 4 x 4."""
 
 
-def base_classifier(name: str, folder: Path | str | None, data: ImageData) -> tuple[PreTrainedModel, ImageProcessor]:
+def base_classifier(
+    name: str, folder: Path | str | None, data: ImageData, *, seed: int = 0
+) -> tuple[PreTrainedModel, ImageProcessor]:
     """What the target of ``data`` is trained from: the architecture called ``name`` with random weights, or the
     classifier in ``folder`` with a new head where its own has other classes.
 
@@ -38,9 +40,9 @@ def base_classifier(name: str, folder: Path | str | None, data: ImageData) -> tu
     images = data.source
     labels = dict(enumerate(images.classes))
     if folder is None:
-        model = make_resnet(name, channels=images.pixels.shape[-1], labels=labels)
+        model = make_resnet(name, channels=images.pixels.shape[-1], labels=labels, seed=seed)
     else:
-        model = load_classifier(folder, labels=labels)
+        model = load_classifier(folder, labels=labels, seed=seed)
     channels = int(getattr(model.config, "num_channels", 3))
     if images.pixels.shape[-1] not in (1, channels):
         raise LoadError(
@@ -77,7 +79,7 @@ def processor_for(images: LabelledImages, *, side: int, channels: int) -> ImageP
     )
 
 
-def load_classifier(folder: Path | str, *, labels: dict[int, str] | None = None) -> PreTrainedModel:
+def load_classifier(folder: Path | str, *, labels: dict[int, str] | None = None, seed: int = 0) -> PreTrainedModel:
     """An image classifier in float32 from safetensors; code from the folder or the hub never runs.
 
     With ``labels`` it tells those apart: a head of another size is replaced by a random one.
@@ -93,7 +95,7 @@ def load_classifier(folder: Path | str, *, labels: dict[int, str] | None = None)
         names = {label: number for number, label in labels.items()}
         head = {"id2label": labels, "label2id": names, "ignore_mismatched_sizes": True}
     with loading(folder), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+        torch.manual_seed(seed)
         return AutoModelForImageClassification.from_pretrained(
             folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False, **head
         )

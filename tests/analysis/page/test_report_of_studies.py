@@ -47,7 +47,7 @@ def test_every_data_set_has_its_own_answer_and_frontier(merged: tuple[Path, str]
     out, page = merged
     for dataset in ("authors", "tofu"):
         section = page[page.index(f"<h2>tiny-phi on {dataset}</h2>") :]
-        assert "<h3>Take trial " in section[:200]
+        assert "<h3>No good trade-off: none of 36 trials" in section[:200]
         assert (out / "figures" / f"pareto_tiny-phi_{dataset}.png").is_file()
         assert (out / "figures" / f"gradients_over_steps_tiny-phi_{dataset}.png").is_file()
     assert "This report is on 2 models or data sets." in page
@@ -130,7 +130,7 @@ def test_a_grid_without_autolr_has_its_rates_and_no_verdict(make_sweep: MakeSwee
     write_report(out)
     page = (out / "report.html").read_text()
     # Cost 0.5, 0.375 and 0.25 of a forget axis of 8, by 0.0625 of the retain axis: only the last is within 5%.
-    assert "best at lr 0.01; within 5% of it: only lr 0.01, of 3 learning rates" in page
+    assert "best at lr 0.01, at the edge of the rates tried; within 5% of it: only lr 0.01, of 3 learning rates" in page
     assert 'id="auto-lr"' not in page
     assert 'id="fronts"' not in page, "one arm has nothing to stand against"
 

@@ -10,7 +10,7 @@ import pytest
 
 from analysis.frontier.frontier import frontier
 from analysis.page.answer import Answer, answer
-from analysis.page.outcomes import cost, failures
+from analysis.page.outcomes import cost, failures, stopped_early
 from analysis.page.trials import page_data, trials_section
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
@@ -21,7 +21,7 @@ MakeRow = Callable[..., dict[str, object]]
 
 def _answer(out: Path) -> Answer:
     table, sweep = TrialTable.read(out), SweepFile.read(out)
-    return answer(table, sweep, frontier(table, sweep.objectives))
+    return answer(table, sweep, frontier(table.models, sweep.objectives))
 
 
 def test_the_answer_names_the_trial_its_settings_and_its_checkpoint(make_sweep: MakeSweep, trial: MakeRow) -> None:
@@ -60,7 +60,7 @@ def test_verbatim_memorisation_must_fall_below_a_tenth(
     assert line.met is met
 
 
-def test_where_the_knee_misses_a_threshold_the_answer_names_a_trial_that_meets_them_all(
+def test_where_the_knee_misses_a_threshold_a_trial_that_meets_them_all_is_taken(
     make_sweep: MakeSweep, trial: MakeRow
 ) -> None:
     baseline = {"verbmem": 0.9, "utility": 0.8, "truth_ratio": 0.5}
@@ -68,12 +68,11 @@ def test_where_the_knee_misses_a_threshold_the_answer_names_a_trial_that_meets_t
     knee = trial("0", 8.0, 1.0, **good | {"utility": 0.1})
     rows = [knee, trial("1", 4.0, 0.5, **good), trial("2", 5.0, 0.7, **good), trial("3", 1.0, 0.1)]
     found = _answer(make_sweep(rows, baseline=baseline))
-    assert found.trial_id == "0"
-    assert any("trial 2, also on the frontier, meets them all" in sentence for sentence in found.sentences)
+    assert (found.trial_id, found.recommended) == ("2", True)
+    assert any("trial 0 is nearest to the ideal corner" in sentence for sentence in found.sentences)
     alone = _answer(make_sweep([knee], baseline=baseline, name="alone"))
-    assert any("no trial on the frontier is known to meet them all" in sentence for sentence in alone.sentences)
-    meeting = _answer(make_sweep([trial("0", 8.0, 1.0, **good)], baseline=baseline, name="meeting"))
-    assert not any("threshold" in sentence for sentence in meeting.sentences)
+    assert alone.headline.startswith("Everything was lost: utility is 0.1 in the only trial, wanted at least 70%")
+    assert (alone.trial_id, alone.recommended) == ("0", False)
 
 
 def test_an_answer_that_gained_nothing_says_so(make_sweep: MakeSweep, trial: MakeRow) -> None:
@@ -149,9 +148,22 @@ def test_failures_with_one_reason_are_one_line_also_when_numbers_in_it_differ(
     found = failures(TrialTable.read(make_sweep(rows)))
     assert [(item.status, item.reason, item.varied, item.trial_ids, item.methods) for item in found] == [
         ("diverged", "nan at step 12", True, ("2", "3"), ("ga", "ngdiff")),
-        ("stopped", "no reason was recorded", False, ("4",), ("ngdiff",)),
         ("failed", "out of memory", False, ("1",), ("ngdiff",)),
     ]
+
+
+def test_the_page_says_after_which_epochs_trials_were_stopped_and_what_that_saved(
+    make_sweep: MakeSweep, trial: MakeRow
+) -> None:
+    stopped = [trial(n, 1.0, 1.0, status="stopped", epochs=9, epochs_done=e) for n, e in (("1", 1), ("2", 3), ("3", 1))]
+    rows = [trial("0", 1.0, 1.0, epochs=9, epochs_done=9), *stopped]
+    assert stopped_early(TrialTable.read(make_sweep(rows))) == (
+        "3 of 4 trials were stopped early (2 after epoch 1, 1 after epoch 3): 22 of 36 epochs were saved."
+    )
+
+
+def test_of_a_sweep_that_stopped_nobody_the_page_does_not_say_so(make_sweep: MakeSweep, trial: MakeRow) -> None:
+    assert stopped_early(TrialTable.read(make_sweep([trial("0", 1.0, 1.0, status="diverged")]))) == ""
 
 
 def test_the_cost_splits_what_trials_held_their_workers_for(make_sweep: MakeSweep, trial: MakeRow) -> None:

@@ -1,0 +1,69 @@
+"""What ``pick`` takes, and how it is judged: without a rule it is the report's answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from analysis.frontier.frontier import frontier, takeable
+from analysis.frontier.judgement import judge, thresholds_of
+from analysis.frontier.judgement_words import judged_by
+from analysis.frontier.pick import KNEE, Limit, NothingQualifies, Pick, pick
+from analysis.page.answer import Answer, answer
+from analysis.tables.sweep_file import SweepFile
+from analysis.tables.trial_table import TrialTable
+from analysis.words import counted
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceJudged:
+    """How the trial taken stands: ``recommended`` whether it is a good one, ``outcome`` what the sweep came to.
+
+    ``lines`` say it in sentences, with which knob to turn where nothing in the sweep is good.
+    """
+
+    recommended: bool
+    outcome: str
+    lines: tuple[str, ...]
+
+
+def choose(
+    table: TrialTable, sweep: SweepFile, *, rule: str | None = None, limits: Sequence[Limit] = ()
+) -> tuple[Pick, ChoiceJudged]:
+    """The trial of a rule or, without one, the report's answer.
+
+    Raises:
+        AnalysisError: as :func:`analysis.frontier.pick.pick`.
+    """
+    given = answer(table, sweep, frontier(table.models, sweep.objectives))
+    if rule is None and given.trial_id:
+        found = _answered(table, sweep, given)
+    else:
+        found = pick(
+            *(table, sweep.objectives, sweep.baseline),
+            rule=rule or KNEE,
+            limits=limits,
+            constraints=sweep.constraints,
+        )
+    thresholds = thresholds_of(sweep.columns, sweep.baseline, sweep.constraints)
+    alone = judge(found.row.to_frame().T.infer_objects(), thresholds, sweep.columns, sweep.objectives)
+    lines = tuple(judged_by(alone, found.row, thresholds))
+    if not given.recommended and given.outcome:
+        lines = (given.headline, given.advice, *lines)
+    return found, ChoiceJudged(alone.recommended, given.outcome, lines)
+
+
+def _answered(table: TrialTable, sweep: SweepFile, given: Answer) -> Pick:
+    """The answer's model and the reason: it is the knee, or nearest to it of what is good, or closest to being good."""
+    models = takeable(table.own, sweep.objectives).trials
+    named = models["trial_id"] == given.trial_id
+    row = models[named if given.epoch is None else named & (models["epoch"] == given.epoch)].iloc[0]
+    try:
+        knee = pick(table.own, sweep.objectives, sweep.baseline, rule=KNEE)
+    except NothingQualifies:
+        knee = None
+    if knee is not None and knee.row.name == row.name:
+        return knee
+    count = counted(len(models), "epoch" if table.own.every_epoch else "finished trial")
+    best = "nearest to the ideal corner of those that meet the thresholds"
+    return Pick(row, len(models), f"{best if given.recommended else 'closest to the thresholds'}, among {count}")

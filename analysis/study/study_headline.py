@@ -1,0 +1,56 @@
+"""The answer of a study in one sentence, for the top of its page and of what the console prints."""
+
+from __future__ import annotations
+
+from analysis.study.lr_study import LrStudy
+from analysis.study.verdict import BETTER, OPEN, SINGLE, TOO_FEW, UNDECIDED, WORSE, Verdict
+from analysis.study.verdict_words import few_updates_in_words
+from analysis.words import counted
+
+_SAID = {
+    BETTER: "better than the {name} for",
+    WORSE: "worse than the {name} for",
+    UNDECIDED: "not shown to differ from the {name} for",
+    OPEN: "nothing can be concluded, as the best rate is at the edge of the grid, for",
+    TOO_FEW: "nothing can be concluded from so few seeds for",
+}
+
+
+def study_headline(study: LrStudy) -> str:
+    """``AutoLR is better than the best single lr for ngdiff, AutoLR search/freshx4.``, a primary question first."""
+    if not study.verdicts:
+        return "No verdict: no seed has whole fronts both for fixed learning rates and for AutoLR."
+    verdicts = sorted(study.verdicts, key=lambda verdict: not verdict.opponents[0].primary)
+    told: dict[str, list[Verdict]] = {}
+    for verdict in verdicts:
+        told.setdefault(verdict.opponents[0].outcome, []).append(verdict)
+    parts = [
+        f"{_SAID[outcome].format(name=SINGLE)} {' and '.join(_subject(study, item) for item in found)}"
+        for outcome, found in told.items()
+    ]
+    fresh = sorted({len(item.fresh) for item in verdicts})
+    same = "" if not any(item.same_seeds for item in verdicts) else ", which also chose the rates"
+    seeds = f" ({counted(fresh[0], 'fresh seed' if not same else 'seed')}{same})" if len(fresh) == 1 else ""
+    text = "; ".join(parts)
+    return (f"AutoLR: {text}" if text.startswith("nothing") else f"AutoLR is {text}") + f"{seeds}."
+
+
+def study_cautions(study: LrStudy) -> tuple[str, ...]:
+    """What weakens the headline, in sentences: a best rate at the edge of the grid, an AutoLR that hardly adapted."""
+    edges = [verdict for verdict in study.verdicts if verdict.opponents[0].edge]
+    few = [verdict for verdict in study.verdicts if few_updates_in_words(verdict)]
+    found = [
+        f"{_subject(study, verdict)}: {verdict.opponents[0].edge.words()}."
+        for verdict in edges
+        if verdict.opponents[0].edge
+    ]
+    return tuple(dict.fromkeys([*found, *(f"{_subject(study, item)}: {few_updates_in_words(item)}." for item in few)]))
+
+
+def _subject(study: LrStudy, verdict: Verdict) -> str:
+    """The method, and what tells it from the others; the primary question is marked."""
+    several = len({case.place for case in study.grid.cases}) > 1
+    variants = {item.variant for item in study.verdicts}
+    name = str(verdict.case) if several else verdict.case.method
+    variant = f" ({verdict.variant})" if len(variants) > 1 else ""
+    return f"{name}{variant}" + (" (the primary question)" if verdict.opponents[0].primary else "")

@@ -1,0 +1,62 @@
+"""The evaluated epochs of trials as rows of a trial table: each is a model that may be taken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from analysis.tables.columns import Columns
+from analysis.tables.csv_rows import read_rows, typed_frame
+
+_NAMED = ("trial_id", "epoch", "step", "checkpoint")
+
+
+def no_candidates() -> pd.DataFrame:
+    """The rows of a table without any."""
+    return pd.DataFrame({name: pd.Series(dtype=object) for name in ("sweep", *_NAMED)})
+
+
+def read_candidates(out: Path, sweep: str, columns: Columns) -> pd.DataFrame:
+    """The rows of candidates.csv by trial and step. A checkpoint that has been deleted since is none.
+
+    Raises:
+        AnalysisError: the file cannot be read; says where, and what was expected.
+    """
+    rows = read_rows(out / "candidates.csv", required=_NAMED)
+    frame = typed_frame(out / "candidates.csv", rows, is_number=lambda name: name == "epoch" or columns.is_number(name))
+    frame = frame.drop_duplicates(["trial_id", "step"], keep="last")
+    frame = frame.sort_values(["trial_id", "step"], kind="stable", ignore_index=True)
+    there = [path if path and (out / path).is_dir() else "" for path in frame["checkpoint"]]
+    frame = frame.assign(checkpoint=pd.Series(there, dtype=object))
+    frame.insert(0, "sweep", sweep)
+    return frame
+
+
+def models_of(trials: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:
+    """The columns of ``trials`` behind ``epoch`` and ``step``, a row per model, each with status ``finished``.
+
+    A candidate has the settings of its trial and its own values; what was not measured of it is missing.
+    """
+    keys = ["sweep", "trial_id"]
+    known = trials[keys].merge(candidates[keys].drop_duplicates(), how="left", indicator=True)["_merge"] == "both"
+    alone = trials[~known.to_numpy() & (trials["status"] == "finished").to_numpy()]
+    alone = alone.assign(epoch=_numbers(alone, "epochs_done"), step=_numbers(alone, "steps"))
+    if not known.any():
+        return alone
+    own = [name for name in candidates.columns if name in trials.columns and name not in keys]
+    settings = trials.drop(columns=[*own, "status"])
+    rows = candidates.merge(settings, on=keys).assign(status="finished")
+    ends = trials[trials["status"] == "finished"]
+    # The model of a trial's end is where the trial's own row says.
+    ended = list(zip(rows["sweep"], rows["trial_id"], rows["step"], strict=True))
+    places = dict(zip(zip(*(ends[name] for name in (*keys, "steps")), strict=True), ends["checkpoint"], strict=True))
+    own_place = pd.Series([places.get(key, "") for key in ended], index=rows.index, dtype=object)
+    rows["checkpoint"] = rows["checkpoint"].where(rows["checkpoint"] != "", own_place)
+    rows["epochs_done"], rows["steps"] = rows["epoch"], rows["step"]
+    return pd.concat([rows, alone], ignore_index=True)[["epoch", "step", *trials.columns]]
+
+
+def _numbers(rows: pd.DataFrame, name: str) -> pd.Series:
+    return rows[name].astype(float) if name in rows else pd.Series(np.nan, index=rows.index)

@@ -1,0 +1,159 @@
+"""Which search finds the front of a full grid for the fewest epochs? Replayed on docs/data/tabulated_*.csv.xz.
+
+    python benchmarks/search_replay.py --rows FILE.csv --problem authors --table-seed 0
+    python benchmarks/search_replay.py --rows FILE.csv --table
+    python benchmarks/search_replay.py --rows FILE.csv --figure docs/images/search.png
+
+Every arm is 50 searches of one table; a row per search, yardstick and number of epochs spent is appended, and what is
+there is not done again. The yardsticks: a search for the losses is measured in them (``losses``) and with the retain
+loss on a logarithmic axis (``log``), one for verbmem and utility in these (``metrics``). Hypervolumes are shares of
+that of all epochs of all runs of the table, whatever the arm takes as candidates.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import itertools
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from sweeper.simulation.progress import EPSILON, HYPERVOLUME, progress
+from sweeper.simulation.read_table import read_tables
+from sweeper.simulation.replay import Arm, replay
+from sweeper.simulation.table import Table, Yardstick
+from sweeper.trade_off import parse_objectives
+
+OBJECTIVES = {"losses": "forget_loss:max,retain_loss:min", "metrics": "verbmem:min,utility:max"}
+SHARES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
+"""Of the table's epochs: where a search is looked at. A tenth is the goal's."""
+SAMPLERS = ("random", "qmc", "tpe", "nsga2", "gp")
+SLOW = ("gp",)
+"""Of these 10 searches, not 50: a proposal takes a second."""
+KEY = ("problem", "table_seed", "objectives", "arm", "seed")
+COLUMNS = (*KEY, "yardstick", "epochs", "share", "hypervolume", "epsilon", "reached", "trials", "stopped", "spent")
+
+
+def arms(samplers: Sequence[str], rules: Sequence[str], candidates: Sequence[str]) -> Iterator[tuple[str, Arm]]:
+    """The arms with their names. A rule is ``none``, or ``GRACE/REDUCTION`` and ``p`` where trials wait."""
+    for chosen, rule, sampler in itertools.product(candidates, rules, samplers):
+        arm = Arm(sampler=sampler, candidates=chosen)
+        if rule != "none":
+            grace, _, reduction = rule.rstrip("p").partition("/")
+            arm = replace(arm, scheduler="moasha", grace=int(grace), reduction=int(reduction))
+            arm = replace(arm, stopping="pause" if rule.endswith("p") else "stop")
+        yield f"{sampler} {rule} {chosen}", arm
+
+
+def rows_of(
+    table: Table, name: str, arm: Arm, *, objectives: str, seed: int, trials: int
+) -> Iterator[dict[str, object]]:
+    """One search, looked at with each yardstick at each share."""
+    epochs = round(max(SHARES) * table.all_epochs)
+    course = replay(table, replace(arm, trials=trials, epoch_budget=epochs), seed=seed)
+    measured = {objectives: Yardstick.of(table)}
+    if objectives == "losses":
+        measured["log"] = Yardstick.of(table, logs=("retain_loss",))
+    for yardstick, against in measured.items():
+        curves = progress(course, against, epochs=epochs)
+        for share in SHARES:
+            at = round(share * table.all_epochs)
+            yield {
+                "objectives": objectives,
+                "arm": name,
+                "seed": seed,
+                "yardstick": yardstick,
+                "share": share,
+                "epochs": at,
+                "hypervolume": f"{curves.share[at]:.5f}",
+                "epsilon": f"{curves.epsilon[at]:.5f}",
+                "reached": curves.reached,
+                "trials": course.trials,
+                "stopped": course.stopped,
+                "spent": course.spent,
+            }
+
+
+def study(given: argparse.Namespace) -> None:
+    """Append what is not there yet."""
+    done = {tuple(row[name] for name in KEY) for row in read(given.rows)}
+    given.rows.parent.mkdir(parents=True, exist_ok=True)
+    with given.rows.open("a", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        if not done:
+            writer.writeheader()
+        chosen = list(arms(given.sampler, given.rule, given.candidates))
+        for problem, objectives in itertools.product(given.problem, given.objectives):
+            tables = read_tables(given.data / f"tabulated_{problem}.csv.xz", parse_objectives(OBJECTIVES[objectives]))
+            for table, (name, arm) in itertools.product(tables, chosen):
+                if table.seed not in given.table_seed:
+                    continue
+                began, seeds = time.time(), range(min(given.seeds, 10) if arm.sampler in SLOW else given.seeds)
+                for seed in seeds:
+                    key = {"problem": problem, "table_seed": table.seed}
+                    if (problem, str(table.seed), objectives, name, str(seed)) not in done:
+                        found = rows_of(table, name, arm, objectives=objectives, seed=seed, trials=given.trials)
+                        writer.writerows(key | row for row in found)
+                        file.flush()
+                print(f"{problem} {table.seed} {objectives} {name} {time.time() - began:.0f} s", flush=True)
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    """The rows that are there."""
+    if not path.is_file():
+        return []
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def table(rows: Sequence[dict[str, str]], *, share: float) -> None:
+    """Per problem and yardstick the arms at a share of the epochs, best median hypervolume first."""
+    groups: defaultdict[tuple[str, ...], list[dict[str, str]]] = defaultdict(list)
+    for row in rows:
+        if float(row["share"]) == share:
+            groups[row["problem"], row["yardstick"], row["arm"]].append(row)
+    last = None
+    order = {key: statistics.median(float(row["hypervolume"]) for row in of) for key, of in groups.items()}
+    for key in sorted(groups, key=lambda key: (key[:2], -order[key])):
+        if key[:2] != last:
+            last = key[:2]
+            print(f"\n{key[0]}, {key[1]}, after {share:.0%} of the epochs\n")
+            print("| arm | hypervolume, median (worst) | epsilon, median (worst) | found | median epochs to find |")
+            print("|---|---|---|---|---|")
+        of = groups[key]
+        volumes, lacks = ([float(row[name]) for row in of] for name in ("hypervolume", "epsilon"))
+        found = sum(v >= HYPERVOLUME and e <= EPSILON for v, e in zip(volumes, lacks, strict=True))
+        reached = sorted(float(row["reached"] or "inf") for row in of)[len(of) // 2]
+        print(
+            f"| {key[2]} | {statistics.median(volumes):.3f} ({min(volumes):.3f}) | {statistics.median(lacks):.3f} "
+            f"({max(lacks):.3f}) | {found} of {len(of)} | {reached:g} |"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=Path, default=Path("runs/search_replay.csv"))
+    parser.add_argument("--data", type=Path, default=Path("docs/data"))
+    parser.add_argument("--problem", nargs="+", default=["authors", "tofu"])
+    parser.add_argument("--table-seed", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--objectives", nargs="+", default=list(OBJECTIVES), choices=OBJECTIVES)
+    parser.add_argument("--sampler", nargs="+", default=list(SAMPLERS))
+    parser.add_argument("--rule", nargs="+", default=["none", "1/2"])
+    parser.add_argument("--candidates", nargs="+", default=["last", "all"])
+    parser.add_argument("--seeds", type=int, default=50)
+    parser.add_argument("--trials", type=int, default=64)
+    parser.add_argument("--table", action="store_true", help="Print what the rows say and run nothing.")
+    parser.add_argument("--share", type=float, default=0.1, choices=SHARES)
+    given = parser.parse_args()
+    if given.table:
+        table(read(given.rows), share=given.share)
+        return
+    study(given)
+
+
+if __name__ == "__main__":
+    main()

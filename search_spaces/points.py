@@ -1,0 +1,141 @@
+"""Configurations a user wants tried first: ``lr=1e-3,c=0.5``, or a file with a list of such mappings.
+
+A point may leave parameters open; whoever samples fills them in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+
+from search_spaces.parameters import Choice, Parameter
+from search_spaces.space import Space
+from search_spaces.values import Value, plain_name, same
+from search_spaces.yaml_nodes import YamlError, compose, line_of, plain_scalar, scalar
+
+Point = dict[str, Value]
+
+
+class PointError(ValueError):
+    """The point cannot be read or is not of the space; the message is a plain sentence for the user."""
+
+
+def read_points(given: str) -> list[Point]:
+    """The points of a text ``NAME=VALUE,...``, or of a YAML or JSON file with a list of mappings.
+
+    Raises:
+        PointError: it is neither, or the file cannot be read.
+    """
+    if "=" not in given or Path(given).is_file():
+        return _load(Path(given))
+    point: Point = {}
+    for pair in given.split(","):
+        name, sign, text = (part.strip() for part in pair.partition("="))
+        if not (name and sign and text):
+            raise PointError(f"expected NAME=VALUE,... such as lr=1e-3,c=0.5, or a file, got '{given}'")
+        if name in point:
+            raise PointError(f"{name} is there twice in '{given}'")
+        point[name] = plain_scalar(text)
+    return [point]
+
+
+def _load(path: Path) -> list[Point]:
+    try:
+        root = compose(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise PointError(f"{path}: no such file; expected NAME=VALUE,... such as lr=1e-3,c=0.5, or a file") from None
+    except UnicodeDecodeError:
+        raise PointError(f"{path}: not a text file in UTF-8") from None
+    except OSError as error:
+        raise PointError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except YamlError as error:
+        raise PointError(f"{path}:{error.line}: not valid YAML: {error}") from None
+    if not isinstance(root, yaml.SequenceNode) or not root.value:
+        raise PointError(f"{path}: expected a list of points, such as - {{lr: 1e-3, c: 0.5}}")
+    return [_point(path, node) for node in root.value]
+
+
+def _point(path: Path, node: yaml.Node) -> Point:
+    wrong = PointError(f"{path}:{line_of(node)}: expected names with one value each, such as {{lr: 1e-3, c: 0.5}}")
+    if not isinstance(node, yaml.MappingNode) or not node.value:
+        raise wrong
+    point: Point = {}
+    for key, value in node.value:
+        if not isinstance(key, yaml.ScalarNode) or not isinstance(value, yaml.ScalarNode) or key.value in point:
+            raise wrong
+        try:
+            point[str(key.value)] = scalar(value)
+        except YamlError as error:
+            raise PointError(f"{path}:{error.line}: {error}") from None
+    return point
+
+
+def params_of_point(space: Space, point: Mapping[str, Value]) -> dict[str, Value]:
+    """The Optuna parameters, by Optuna's names, that a trial of this point has whatever is sampled for the others.
+
+    A value that only one branch of the space has (``c``, of gdiff alone) chooses that branch.
+
+    Raises:
+        PointError: a name the space does not have, a value it cannot take, or one that does not apply or may apply to
+            several branches.
+    """
+    chosen = dict(point)
+    params: dict[str, Value] = {}
+    # A condition refers to earlier parameters, so that what one implies is met on the way back.
+    for name in reversed([*dict.fromkeys(item.name for item in space.parameters)]):
+        if name in chosen:
+            parameter = _applying(space, chosen, name)
+            chosen |= {key: values[0] for key, values in _open(space, chosen, parameter).items()}
+            if parameter.optuna_name:
+                params[parameter.optuna_name] = parameter.stored(chosen[name])
+    for name in point:
+        if name in space.constants and not any(item.name == name for item in space.parameters):
+            if not same(point[name], space.constants[name]):
+                raise PointError(f"{name} is {space.constants[name]} in every trial, it cannot be {point[name]}")
+        elif not any(item.name == name for item in space.parameters):
+            known = ", ".join(dict.fromkeys(item.name for item in space.parameters))
+            raise PointError(f"the space has no {name}: it searches {known or 'nothing'}")
+    return params
+
+
+def _applying(space: Space, chosen: Mapping[str, Value], name: str) -> Parameter:
+    """The one parameter of this name that takes its value beside what else is chosen."""
+    value, named = chosen[name], [item for item in space.parameters if item.name == name]
+    able = [item for item in named if item.accepts(value)]
+    if not able:
+        raise PointError(f"{name} cannot be {value}: the space has {' or '.join(map(_range, named))}")
+    fitting = [item for item in able if _fits(space, chosen, item)]
+    if not fitting:
+        needed = " or ".join(_conditions(item) for item in able)
+        raise PointError(f"{name} does not apply there: it needs {needed}")
+    opened = [item for item in fitting if any(len(values) > 1 for values in _open(space, chosen, item).values())]
+    if len(fitting) > 1 or opened:
+        needed = " or ".join(_conditions(item) for item in fitting)
+        raise PointError(f"{name} applies with {needed}: say which")
+    return fitting[0]
+
+
+def _fits(space: Space, chosen: Mapping[str, Value], parameter: Parameter) -> bool:
+    known = {**space.constants, **chosen}
+    return all(
+        plain_name(key) not in known or any(same(known[plain_name(key)], value) for value in values)
+        for key, values in parameter.when.items()
+    )
+
+
+def _open(space: Space, chosen: Mapping[str, Value], parameter: Parameter) -> dict[str, tuple[Value, ...]]:
+    """What the parameter's conditions ask of parameters the point says nothing of."""
+    known = {**space.constants, **chosen}
+    return {plain_name(key): values for key, values in parameter.when.items() if plain_name(key) not in known}
+
+
+def _conditions(parameter: Parameter) -> str:
+    return " and ".join(f"{key} {'/'.join(map(str, values))}" for key, values in parameter.when.items()) or "anything"
+
+
+def _range(parameter: Parameter) -> str:
+    if isinstance(parameter, Choice):
+        return ", ".join(map(str, parameter.values))
+    return f"{parameter.low:g} to {parameter.high:g}"

@@ -1,0 +1,85 @@
+"""The costly metrics of the epochs on the front, measured once the trials are over: for those that may be taken first.
+
+A trial's last epoch has them from its own run. Of the others the losses are known, and the checkpoint is kept: it is
+loaded by a worker and scored. What was measured is in candidates.csv at once, and is never measured again.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+from sweeper.interruption import is_interrupted
+from sweeper.session import SweepSession
+from sweeper.settings import SweepSettings
+from trainables.target.target import Target
+
+_WAIT = 0.5
+"""Seconds: so long a signal may go unnoticed."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Unmeasured:
+    """An epoch on the front with its checkpoint, relative to the sweep's folder."""
+
+    trial_id: str
+    step: int
+    checkpoint: str
+
+
+def unmeasured(out: Path, *, most: int) -> list[Unmeasured]:
+    """Of the ``most`` epochs on the front nearest to the ideal corner, those without metrics; the nearest first."""
+    if not most or not (out / "candidates.csv").is_file():
+        return []
+    import numpy as np
+
+    from analysis.frontier.frontier import frontier
+    from analysis.tables.sweep_file import SweepFile
+    from analysis.tables.trial_table import TrialTable, numbers
+
+    sweep, table = SweepFile.read(out), TrialTable.read(out)
+    metrics = [name for name in table.columns.metrics if name in sweep.baseline]
+    if not metrics or table.trials.empty:
+        return []
+    front = frontier(table.models, sweep.objectives)
+    nearest = front.members.iloc[np.argsort(np.linalg.norm(front.costs, axis=1), kind="stable")[:most]]
+    known_of = np.any([numbers(nearest, name).notna() for name in metrics], axis=0).tolist()
+    return [
+        Unmeasured(str(row["trial_id"]), int(row["step"]), str(row["checkpoint"]))
+        for (_, row), known in zip(nearest.iterrows(), known_of, strict=True)
+        if row["checkpoint"] and not known
+    ]
+
+
+def measure_front(session: SweepSession, settings: SweepSettings, target: Target) -> None:
+    """Measure what is :func:`unmeasured`, on the Ray that is up, as many at once as trials would run.
+
+    A checkpoint that cannot be scored is told and left out: the next ``resume`` tries again.
+    """
+    import ray
+    from ray.exceptions import RayError
+
+    from trainables.ray_trainable import measure_checkpoint
+
+    out = session.ledger.out
+    if is_interrupted() or not (left := unmeasured(out, most=settings.front_metrics)):
+        return
+    resources = {"num_cpus": settings.cpus_per_trial, "num_gpus": settings.gpus_per_trial}
+    score = ray.remote(max_retries=1, **resources)(measure_checkpoint)
+    given, given_spec = ray.put(target), ray.put(settings.base)
+    places = {"cpus": settings.cpus_per_trial, "gpus": settings.gpus_per_trial}
+    waiting = {score.remote(given, given_spec, (out / item.checkpoint).resolve(), **places): item for item in left}
+    while waiting:
+        session.display.note(f"measuring {len(waiting)} of {len(left)} epochs on the frontier")
+        session.display.refresh()
+        done, _ = ray.wait(list(waiting), timeout=_WAIT)
+        for reference in done:
+            item = waiting.pop(reference)
+            try:
+                session.ledger.add_metrics(item.trial_id, item.step, ray.get(reference))
+            except (RayError, OSError) as error:
+                reason = str(error).strip().splitlines()[-1:]
+                logger.warning("the metrics of %s are missing: %s", item.checkpoint, *reason or [type(error).__name__])

@@ -1,0 +1,60 @@
+"""How near to the front of the whole table a replay was after how many epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.frontier.frontier import hypervolume
+from analysis.tables.trade_off import Floats
+from sweeper.simulation.replay import Course
+from sweeper.simulation.table import Yardstick
+
+HYPERVOLUME, EPSILON = 0.98, 0.05
+"""Of the whole table's front, the share of its hypervolume and the additive epsilon at which it counts as found."""
+
+
+@dataclass(frozen=True, eq=False)
+class Progress:
+    """Step curves over the epochs spent.
+
+    Attributes:
+        share: (epochs + 1,), the hypervolume as a share of the whole table's; never falls.
+        epsilon: (epochs + 1,), the additive epsilon to the whole table's front, 1 before there is a candidate.
+    """
+
+    share: Floats
+    epsilon: Floats
+
+    @property
+    def reached(self) -> int | None:
+        """The epochs after which the front counts as found; None where it never does."""
+        there = np.flatnonzero((self.share >= HYPERVOLUME) & (self.epsilon <= EPSILON))
+        return int(there[0]) if len(there) else None
+
+
+def progress(course: Course, yardstick: Yardstick, *, epochs: int) -> Progress:
+    """The curves of one replay up to ``epochs``; what comes after its end is as at its end."""
+    share, epsilon = np.zeros(epochs + 1), np.ones(epochs + 1)
+    # The additive epsilon is the largest of what each point of the whole front still lacks.
+    lacking = np.full(len(yardstick.front), 1.0)
+    own, volume = np.empty((0, len(yardstick.objectives))), 0.0
+    for spent, row in course.found:
+        costs = yardstick.costs(row)
+        if costs is None or spent > epochs:
+            continue
+        if not (own <= costs).all(axis=1).any():
+            own = np.vstack([own[~(costs <= own).all(axis=1)], costs])
+            volume = hypervolume(own)
+            lacking = np.minimum(lacking, (costs - yardstick.front).max(axis=1))
+        share[spent:] = volume / yardstick.volume
+        epsilon[spent:] = max(0.0, lacking.max())
+    return Progress(share, epsilon)
+
+
+def quantiles(curves: Sequence[Floats], *, worst: str) -> tuple[Floats, Floats]:
+    """The median over several replays, and the ``worst``: their ``min`` or their ``max``."""
+    stacked = np.stack(curves)
+    return np.median(stacked, axis=0), stacked.min(axis=0) if worst == "min" else stacked.max(axis=0)

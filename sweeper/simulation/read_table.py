@@ -1,0 +1,123 @@
+"""Where a table comes from: the folder of an earlier sweep, or a CSV with a row per run and epoch, also compressed.
+
+Such a CSV (``docs/data/tabulated_authors.csv.xz`` is one) has the columns ``epoch``, ``method`` and what else varies,
+by the names trials.csv has for it, and a column per metric; ``seed`` tells repetitions apart, ``status`` says how a run
+ended, ``random_guess`` is the loss of a random guess, and ``trial_id`` the run's name.
+"""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import io
+import lzma
+import zlib
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+from analysis.tables.trade_off import Objective
+from search_spaces.space import Space
+from search_spaces.values import Value
+from sweeper.attained import number
+from sweeper.columns import METRIC_COLUMNS
+from sweeper.simulation.row_space import Cells, config_of, space_of
+from sweeper.simulation.sweep_table import read_sweep
+from sweeper.simulation.table import Run, Table, TableError
+from sweeper.trade_off import Objective as Asked
+from sweeper.trade_off import axes
+from trainables.metrics.registry import METRICS
+from trainables.run.reports import Status
+
+_FEW = 2
+"""Fewer runs than this leave nothing to search."""
+
+
+def read_tables(path: Path, objectives: Sequence[Asked]) -> list[Table]:
+    """The table of each seed in a file or a sweep's folder.
+
+    Raises:
+        TableError: what is wrong, in a sentence.
+    """
+    runs, guess, space = read_sweep(path) if path.is_dir() else _read_file(path)
+    measured = {name for _, run in runs for row in run.epochs for name, cell in row.items() if cell != ""}
+    if absent := [item.column for item in objectives if item.column not in measured]:
+        there = ", ".join(name for name in METRIC_COLUMNS if name in measured) or "none"
+        raise TableError(f"{path} has no values of {' and '.join(absent)}: the metrics measured there are {there}")
+    bounded = _bounded(path, objectives, guess)
+    by_seed: defaultdict[int, list[Run]] = defaultdict(list)
+    for seed, run in runs:
+        by_seed[seed].append(run)
+    for seed, group in by_seed.items():
+        _check(path, seed, group)
+    return [Table(space, bounded, tuple(group), seed) for seed, group in sorted(by_seed.items())]
+
+
+def _check(path: Path, seed: int, runs: Sequence[Run]) -> None:
+    if len(runs) < _FEW:
+        raise TableError(f"{path} has {len(runs)} run of seed {seed}: a search needs at least {_FEW} to choose from")
+    known: dict[tuple[tuple[str, Value], ...], str] = {}
+    for run in runs:
+        other = known.setdefault(tuple(sorted(run.config.items())), run.trial_id)
+        if other != run.trial_id:
+            raise TableError(f"{path}: the runs {other} and {run.trial_id} have the same settings and seed")
+
+
+def _bounded(path: Path, objectives: Sequence[Asked], guess: float | None) -> tuple[Objective, ...]:
+    if guess is None and any(METRICS[item.column].high is None for item in objectives):
+        raise TableError(
+            f"{path} has no column random_guess, the loss of a random guess (the logarithm of the vocabulary's size), "
+            "which bounds the losses"
+        )
+    return axes(objectives, guess or 0.0)
+
+
+def _read_file(path: Path) -> tuple[list[tuple[int, Run]], float | None, Space]:
+    rows = _read_csv(path)
+    columns = rows[0].keys()
+    if missing := [name for name in ("epoch", "method") if name not in columns]:
+        raise TableError(
+            f"{path} has no column {' and no column '.join(missing)}: expected a row per run and epoch; of a sweep "
+            "give its folder"
+        )
+    if bad := next((line for line, row in enumerate(rows, 2) if not number(row["epoch"]) > 0), None):
+        raise TableError(f"{path}, line {bad}: epoch is '{rows[bad - 2]['epoch']}', expected a number above 0")
+    space = space_of(rows)
+    names = [item.name for item in space.parameters]
+    groups: defaultdict[tuple[str, ...], list[Cells]] = defaultdict(list)
+    for row in rows:
+        # A problem's name keeps apart what would else be one run.
+        key = (row.get("trial_id", ""), row.get("seed", ""), *(row[name] for name in names))
+        groups[key].append(row)
+    runs = []
+    for place, group in enumerate(groups.values()):
+        group.sort(key=lambda row: number(row["epoch"]))
+        last = group[-1]
+        config = config_of(space, last)
+        if config is None:
+            raise TableError(f"{path}: run {last.get('trial_id') or place} has settings that do not go together")
+        name, status = last.get("trial_id") or f"{place:05d}", last.get("status") or str(Status.FINISHED)
+        runs.append((int(number(last.get("seed") or 0)), Run(name, config, status, tuple(group))))
+    guesses = {number(row["random_guess"]) for row in rows if row.get("random_guess")}
+    if len(guesses) > 1:
+        raise TableError(f"{path} is of several problems (its random guesses differ): give one table for each")
+    return runs, next(iter(guesses), None), space
+
+
+def _read_csv(path: Path) -> list[Cells]:
+    if not path.is_file():
+        raise TableError(
+            f"there is no table {path}: expected a CSV, also compressed (.gz, .xz, .bz2), or a sweep's folder"
+        )
+    try:
+        unpacked = {".gz": gzip.decompress, ".xz": lzma.decompress, ".bz2": bz2.decompress}.get(path.suffix, bytes)
+        content = unpacked(path.read_bytes()).decode()
+    except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
+        raise TableError(f"cannot read {path}: {error}") from None
+    rows: list[Cells] = list(csv.DictReader(io.StringIO(content, newline="")))
+    if not rows:
+        raise TableError(f"{path} has no rows")
+    if uneven := next((line for line, row in enumerate(rows, 2) if None in row or None in row.values()), None):
+        raise TableError(f"{path}, line {uneven}: it has not as many cells as the header")
+    return rows

@@ -1,0 +1,135 @@
+"""Trials that were run for real, with what every epoch of them gave: what a search is replayed on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from analysis.frontier.frontier import hypervolume, nondominated
+from analysis.tables.trade_off import Floats, Objective
+from search_spaces.parameters import Choice, Number, Parameter
+from search_spaces.space import Space
+from search_spaces.values import Value, same
+from sweeper.attained import Row, number
+from sweeper.folder import UsageError
+
+FAR = 2.0
+"""The distance of two values that are not on one scale: farther than the two ends of any range are."""
+
+
+class TableError(UsageError):
+    """The table cannot be replayed; the message is a plain sentence for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One trial: its configuration, how it ended, and a row for each of its epochs, the empty last one of a diverged
+    trial among them."""
+
+    trial_id: str
+    config: Mapping[str, Value]
+    status: str
+    epochs: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """All runs of one seed of a problem, the space they are of, and what is searched for among them."""
+
+    space: Space
+    objectives: tuple[Objective, ...]
+    runs: tuple[Run, ...]
+    seed: int = 0
+
+    @property
+    def epochs(self) -> int:
+        """The epochs of the longest run."""
+        return max(len(run.epochs) for run in self.runs)
+
+    @cached_property
+    def all_epochs(self) -> int:
+        """What the whole table cost."""
+        return sum(len(run.epochs) for run in self.runs)
+
+    def nearest(self, config: Mapping[str, object], among: Collection[int]) -> tuple[int, float]:
+        """The run, by place, that answers for a configuration: of ``among`` the nearest, of equals the first.
+
+        Its distance is 0 where it has just this configuration. Numbers are compared on the scale they are searched on,
+        as shares of their range; two methods are farther apart than any two rates.
+        """
+        distances = ((self._distance(config, self.runs[place].config), place) for place in sorted(among))
+        distance, place = min(distances)
+        return place, distance
+
+    def _distance(self, one: Mapping[str, object], other: Mapping[str, object]) -> float:
+        names = one.keys() | other.keys()
+        parts = [
+            _apart(item, one.get(item.name), other.get(item.name)) for item in self._told_apart if item.name in names
+        ]
+        return math.sqrt(sum(part * part for part in parts))
+
+    @cached_property
+    def _told_apart(self) -> tuple[Parameter, ...]:
+        """One parameter per name; a method's own options have the same scale wherever they occur."""
+        return tuple({item.name: item for item in self.space.parameters}.values())
+
+
+def _apart(parameter: Parameter, one: object, other: object) -> float:
+    if one is None or other is None:
+        return 0.0 if one is other else FAR
+    if isinstance(parameter, Choice) or not isinstance(one, int | float) or not isinstance(other, int | float):
+        return 0.0 if same(one, other) else FAR
+    ends = _scaled(parameter, parameter.high) - _scaled(parameter, parameter.low)
+    return abs(_scaled(parameter, one) - _scaled(parameter, other)) / abs(ends)
+
+
+def _scaled(parameter: Number, value: float) -> float:
+    if parameter.log:
+        return math.log(value)
+    return math.log(1.0 - value) if parameter.log_to_one else value
+
+
+@dataclass(frozen=True, eq=False)
+class Yardstick:
+    """What a replay is measured against: the front of every epoch of every run, and its hypervolume.
+
+    ``logs`` are columns whose distance from 0 matters by its magnitude: their cost is linear in the logarithm, from
+    ``FLOOR`` to the upper bound.
+    """
+
+    objectives: tuple[Objective, ...]
+    front: Floats
+    volume: float
+    logs: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, table: Table, objectives: Sequence[Objective] = (), *, logs: Collection[str] = ()) -> Yardstick:
+        """That of a table; ``objectives`` in place of those searched for."""
+        bare = cls(tuple(objectives) or table.objectives, np.empty((0, 0)), 0.0, frozenset(logs))
+        rows = [row for run in table.runs for row in run.epochs]
+        costs = [cost for row in rows if (cost := bare.costs(row)) is not None]
+        points = np.unique(np.asarray(costs), axis=0) if costs else np.empty((0, len(bare.objectives)))
+        front = points[nondominated(points)]
+        return cls(bare.objectives, front, hypervolume(front), bare.logs)
+
+    def costs(self, row: Row) -> Floats | None:
+        """An epoch's costs in [0, 1]; None where an objective was not measured or is not finite."""
+        values = [number(row.get(item.column)) for item in self.objectives]
+        if not all(map(math.isfinite, values)):
+            return None
+        return np.array([self._cost(item, value) for item, value in zip(self.objectives, values, strict=True)])
+
+    def _cost(self, objective: Objective, value: float) -> float:
+        if objective.column not in self.logs:
+            return float(objective.cost(value))
+        inside = min(max(value, FLOOR), objective.high)
+        share = math.log(inside / FLOOR) / math.log(objective.high / FLOOR)
+        return share if objective.direction == "min" else 1.0 - share
+
+
+FLOOR = 1e-3
+"""The loss, in nats per token, below which nothing is gained on a logarithmic axis."""

@@ -1,0 +1,221 @@
+"""The answer judges before it recommends: by the thresholds stated, else the paper's, and by what was measured."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+from optuna._hypervolume import compute_hypervolume
+
+from analysis.frontier.frontier import frontier
+from analysis.frontier.judgement import Outcome
+from analysis.page.answer import Answer, answer
+from analysis.page.choice import choose
+from analysis.page.report import write_report
+from analysis.tables.sweep_file import SweepFile
+from analysis.tables.trial_table import TrialTable
+
+MakeSweep = Callable[..., Path]
+MakeRow = Callable[..., dict[str, object]]
+Scores = Mapping[str, float | None]
+BASELINE = {"forget_loss_capped": 0.04, "retain_loss": 0.05, "verbmem": 0.95, "utility": 0.8, "truth_ratio": 0.5}
+
+
+def scores(verbmem: float | None, utility: float | None, truth_ratio: float | None = 0.5) -> Scores:
+    return {"verbmem": verbmem, "utility": utility, "truth_ratio": truth_ratio}
+
+
+@dataclass(frozen=True)
+class Case:
+    """Trials by their losses and scores, what the answer is, and what it must and must not say."""
+
+    name: str
+    trials: Sequence[tuple[float, float, Scores]]
+    outcome: Outcome
+    trial_id: str
+    said: Sequence[str]
+    unsaid: Sequence[str] = ()
+    constraints: Sequence[str] = ()
+    baseline: Mapping[str, float] = field(default_factory=lambda: BASELINE)
+
+
+TAKE, KNOWN, GONE = "Take trial", scores(0.883, 0.79), scores(0.0, 0.05)
+CASES = (
+    Case(
+        "nothing forgotten",
+        [(0.9, 0.10, KNOWN), (1.0, 0.12, scores(0.883, 0.78)), (1.1, 0.14, scores(0.9, 0.78))],
+        Outcome.NOTHING_FORGOTTEN,
+        "1",
+        [
+            "Nothing was forgotten: verbmem is 0.883 or above in all 3 trials, wanted below 0.1.",
+            "more epochs (--epochs, now 3: 30 steps)",
+            "a higher learning rate (--lr, up to 1e-4 so far)",
+            "smaller batches (--batch-size, now 8)",
+            "Closest is trial",
+        ],
+        [TAKE, "--auto-lr"],
+    ),
+    Case(
+        "half forgotten",
+        [(3.0, 0.2, scores(0.4, 0.78))],
+        Outcome.TOO_LITTLE,
+        "0",
+        ["Too little was forgotten: verbmem is 0.4 in the only trial"],
+        [TAKE],
+    ),
+    Case(
+        "everything lost",
+        [(8.0, 6.0, GONE), (8.0, 7.0, scores(0.0, 0.01))],
+        Outcome.LOST,
+        "0",
+        ["Everything was lost: utility is 0.05 or below in all 2 trials", "a lower learning rate", "--auto-lr on"],
+        [TAKE, "more epochs"],
+    ),
+    Case(
+        "too much lost",
+        [(8.0, 2.0, scores(0.0, 0.5))],
+        Outcome.TOO_MUCH,
+        "0",
+        ["Too much was lost: utility is 0.5 in the only trial, wanted at least 70% of No-unlearn."],
+        [TAKE],
+    ),
+    Case(
+        "either too little or too much",
+        [(1.0, 0.1, KNOWN), (8.0, 6.0, GONE)],
+        Outcome.NO_TRADE_OFF,
+        "1",
+        ["No good trade-off: none of 2 trials", "search between them"],
+        [TAKE],
+    ),
+    Case(
+        "what forgets more loses all before it has forgotten",
+        [(1.0, 0.1, KNOWN), (4.0, 6.0, scores(0.5, 0.0))],
+        Outcome.NO_TRADE_OFF,
+        "0",
+        ["No good trade-off"],
+        [TAKE],
+    ),
+    Case(
+        "a good one that is not on the loss frontier",
+        [(7.0, 0.5, scores(0.2, 0.3)), (6.0, 0.6, scores(0.0, 0.783))],
+        Outcome.GOOD,
+        "1",
+        ["Take trial 1", "It meets the paper's thresholds: verbmem 0 (below 0.1)", "trial 1 is not among them"],
+    ),
+    Case(
+        "without paraphrases",
+        [(7.0, 0.5, scores(0.2, 0.3, None)), (6.0, 0.6, scores(0.0, 0.783, None))],
+        Outcome.GOOD,
+        "1",
+        ["Take trial 1", "Not measured, and so not judged: truth ratio."],
+    ),
+    Case(
+        "truth ratio without a baseline",
+        [(6.0, 0.6, scores(0.0, 0.783, 0.5))],
+        Outcome.GOOD,
+        "0",
+        ["Not judged, as No-unlearn's is not known: truth ratio."],
+        baseline={name: value for name, value in BASELINE.items() if name != "truth_ratio"},
+    ),
+    Case(
+        "nothing measured",
+        [(6.0, 0.6, scores(None, None, None))],
+        Outcome.NOT_JUDGED,
+        "0",
+        ["Take trial 0", "Not measured, and so not judged: verbmem, utility, truth ratio", "by its losses alone"],
+    ),
+    Case(
+        "nothing measured, and the loss never rose",
+        [(0.03, 0.6, scores(None, None, None))],
+        Outcome.NOTHING_FORGOTTEN,
+        "0",
+        ["Nothing was forgotten: forget loss capped is 0.03 in the only trial, wanted above 0.04."],
+        [TAKE],
+    ),
+    Case(
+        "a stated threshold on the retain set leaves the paper's on the forget set",
+        [(6.0, 0.6, scores(0.05, 0.5)), (1.0, 0.1, KNOWN)],
+        Outcome.GOOD,
+        "0",
+        ["Take trial 0", "It meets the thresholds stated and, beside them, the paper's", "utility 0.5 (at least 0.4)"],
+        constraints=["utility>=0.4"],
+    ),
+    Case(
+        "stated thresholds that are stricter",
+        [(6.0, 0.6, scores(0.05, 0.6))],
+        Outcome.TOO_MUCH,
+        "0",
+        ["utility is 0.6 in the only trial, wanted at least 95% of No-unlearn"],
+        [TAKE, "the paper's"],
+        constraints=["utility>=95%", "verbmem<=0.3"],
+    ),
+    Case(
+        "stated on a loss",
+        [(3.0, 0.2, scores(0.5, 0.8)), (6.0, 0.4, scores(0.5, 0.8))],
+        Outcome.GOOD,
+        "1",
+        ["Take trial 1", "forget loss 6 (at least 5)"],
+        constraints=["forget_loss>=5"],
+    ),
+)
+
+
+def optuna_volume(costs: Sequence[tuple[float, float]]) -> float:
+    return float(compute_hypervolume(np.array(costs), np.ones(2)))
+
+
+def swept(make_sweep: MakeSweep, trial: MakeRow, case: Case) -> Path:
+    rows = [trial(str(i), forget, retain, **own) for i, (forget, retain, own) in enumerate(case.trials)]
+    settings = {"base": {"model": "tiny-phi"}, "constraints": list(case.constraints)}
+    return make_sweep(rows, baseline=case.baseline, settings=settings)
+
+
+def answered(out: Path) -> Answer:
+    table, sweep = TrialTable.read(out), SweepFile.read(out)
+    return answer(table, sweep, frontier(table.models, sweep.objectives))
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_the_answer_judges_before_it_recommends(make_sweep: MakeSweep, trial: MakeRow, case: Case) -> None:
+    out = swept(make_sweep, trial, case)
+    found = answered(out)
+    told = " ".join((found.headline, *found.sentences))
+    assert (found.outcome, found.trial_id) == (case.outcome, case.trial_id)
+    assert found.recommended is (case.outcome in (Outcome.GOOD, Outcome.NOT_JUDGED)) is (TAKE in found.headline)
+    assert not [text for text in case.said if text not in told]
+    assert not [text for text in case.unsaid if text in told]
+    # pick says the same.
+    chosen, judged = choose(TrialTable.read(out), SweepFile.read(out))
+    assert (chosen.row["trial_id"], judged.outcome, judged.recommended) == (
+        *(found.trial_id, found.outcome),
+        found.recommended,
+    )
+    assert set(found.judged) <= set(judged.lines)
+    assert found.recommended or judged.lines[:2] == (found.headline, found.advice)
+
+
+def test_page_and_pareto_json_say_the_same(make_sweep: MakeSweep, trial: MakeRow) -> None:
+    out = swept(make_sweep, trial, CASES[0])
+    write_report(out)
+    found, page = answered(out), (out / "report.html").read_text()
+    assert f"<h1>{found.headline}</h1>" in page
+    assert TAKE not in page
+    assert "Checkpoint of what comes closest" in page
+    # Three decades are one cost; of the scores the trial with 0.883 and 0.79 dominates the others.
+    further = json.loads((out / "pareto.json").read_text())["further_hypervolumes"]
+    assert further["verbmem and utility"] == pytest.approx((1 - 0.883) * 0.79)
+    assert further["log retain loss"] == pytest.approx(
+        optuna_volume([(1 - f / 8, math.log10(r / 0.008) / 3) for f, r in ((0.9, 0.1), (1.0, 0.12), (1.1, 0.14))])
+    )
+    assert f"{further['verbmem and utility']:.4f} (verbmem and utility)" in page
+    assert json.loads((out / "pareto.json").read_text())["answer"] == json.loads(json.dumps(found.to_dict()))
+
+
+def test_all_diverged_names_the_knob(make_sweep: MakeSweep, trial: MakeRow) -> None:
+    found = answered(make_sweep([trial("0", None, None, status="diverged")]))
+    assert found.sentences == ("Where every trial diverges the learning rate is too high: try a lower one (--lr).",)

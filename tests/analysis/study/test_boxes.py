@@ -1,0 +1,131 @@
+"""Hypervolumes in other boxes: the retain loss on a log scale, and scores in place of losses, against brute force."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from optuna._hypervolume import compute_hypervolume
+
+from analysis.errors import AnalysisError
+from analysis.frontier.frontier import hypervolume
+from analysis.frontier.indicators import LOG_FLOOR, LOG_RETAIN, further_objectives
+from analysis.study.lr_study import read_study, write_study
+from analysis.study.study_tables import arms_table, rates_table
+from analysis.study.verdict_words import words
+from analysis.tables.sweep_file import SweepFile
+from analysis.tables.trade_off import Objective, costs_of
+from analysis.tables.trial_table import TrialTable
+
+MakeSweep = Callable[..., Path]
+MakeRow = Callable[..., dict[str, object]]
+GUESS = 8.0
+SCORES = "verbmem and utility"
+
+
+def counted(points: np.ndarray, cells: int = 400) -> float:
+    """The share of cell centres of the unit square that some point dominates."""
+    centres = (np.arange(cells) + 0.5) / cells
+    dominated = np.zeros((cells, cells), dtype=bool)
+    for x, y in points:
+        dominated |= np.logical_and.outer(centres >= x, centres >= y)
+    return float(dominated.mean())
+
+
+@pytest.mark.parametrize(
+    ("loss", "cost"), [(GUESS, 1.0), (0.8, 2 / 3), (0.08, 1 / 3), (0.008, 0.0), (0.0, 0.0), (40, 1)]
+)
+def test_a_loss_on_a_log_scale_costs_a_third_a_decade(loss: float, cost: float) -> None:
+    logged = Objective(name="r", column="r", direction="min", low=LOG_FLOOR * GUESS, high=GUESS, label="r", log=True)
+    assert float(logged.cost(loss)) == pytest.approx(cost, abs=1e-12)
+
+
+def test_a_log_scale_needs_a_bound_above_0() -> None:
+    with pytest.raises(AnalysisError, match="a logarithmic scale needs a bound above 0, got 0"):
+        Objective(name="r", column="r", direction="min", low=0.0, high=8.0, label="r", log=True)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_hypervolume_in_each_box_is_what_counting_and_optuna_find(
+    make_sweep: MakeSweep, trial: MakeRow, seed: int
+) -> None:
+    random = np.random.default_rng(seed)
+    rows = [
+        trial(str(i), forget, retain, verbmem=verbmem, utility=utility)
+        for i, (forget, retain, verbmem, utility) in enumerate(
+            zip(
+                8 * random.random(6),
+                10 ** random.uniform(-2.5, 0.8, 6),
+                random.random(6),
+                random.random(6),
+                strict=True,
+            )
+        )
+    ]
+    out = make_sweep(rows)
+    table, sweep = TrialTable.read(out), SweepFile.read(out)
+    boxes = further_objectives(sweep.objectives, table.columns, table.measured(table.columns.metrics))
+    assert list(boxes) == [LOG_RETAIN, SCORES]
+    losses, scores = (np.array([[row[a], row[b]] for row in rows], dtype=float) for a, b in
+                      (("forget_loss_capped", "retain_loss"), ("verbmem", "utility")))  # fmt: skip
+    share = np.log(np.clip(losses[:, 1], 0.008, 8) / 0.008) / math.log(1000)
+    expected = {
+        LOG_RETAIN: np.column_stack([1 - losses[:, 0] / 8, share]),
+        SCORES: np.column_stack([scores[:, 0], 1 - scores[:, 1]]),
+    }
+    for name, box in boxes.items():
+        costs = costs_of(table.finished[[item.column for item in box]].to_numpy(float), box)
+        assert costs == pytest.approx(expected[name], abs=1e-12)
+        assert hypervolume(costs) == pytest.approx(compute_hypervolume(costs, np.ones(2)), abs=1e-12)
+        assert hypervolume(costs) == pytest.approx(counted(costs), abs=0.01)
+
+
+def test_what_stands_in_for_a_primary_score_that_was_not_measured(make_sweep: MakeSweep, trial: MakeRow) -> None:
+    out = make_sweep([trial("0", 6.0, 1.0)])
+    sweep = SweepFile.read(out)
+    found = further_objectives(sweep.objectives, sweep.columns, ["extraction_strength", "utility", "privleak"])
+    assert list(found) == [LOG_RETAIN, "extraction strength and utility"]
+    assert list(further_objectives(sweep.objectives, sweep.columns, ["utility"])) == [LOG_RETAIN]
+    scores = found["extraction strength and utility"]
+    assert list(further_objectives(scores, sweep.columns, ["extraction_strength", "utility"])) == []
+
+
+def study_rows(row: MakeRow, utilities: Sequence[float | None]) -> list[dict[str, object]]:
+    """Two rates and AutoLR on one tuning and two fresh seeds."""
+    rows = []
+    for seed in range(3):
+        for volume, lr, auto in ((0.3, 1e-5, False), (0.5, 1e-4, False), (0.4, 1e-3, False), (0.6, 1e-4, True)):
+            rows.append(row(volume, lr, seed, auto=auto, verbmem=0.5, utility=utilities[int(auto)]))
+    return rows
+
+
+def test_a_verdict_describes_both_sides_in_every_box(make_sweep: MakeSweep, row: MakeRow, tmp_path: Path) -> None:
+    study = read_study([make_sweep(study_rows(row, (0.8, 0.4)))])
+    (verdict,) = study.verdicts
+    further = verdict.opponents[0].further
+    assert further[SCORES] == pytest.approx((0.5 * 0.4, 0.5 * 0.8))
+    logged = [math.log((8 - 8 * math.sqrt(volume)) / 0.008) / math.log(1000) for volume in (0.6, 0.5)]
+    expected = [math.sqrt(volume) * (1 - share) for volume, share in zip((0.6, 0.5), logged, strict=True)]
+    assert further[LOG_RETAIN] == pytest.approx(expected)
+    assert "verbmem and utility, AutoLR 0.2000, the best single lr 0.4000" in " ".join(words(verdict))
+    (fronts,) = study.fronts
+    assert fronts.further[SCORES]["gdiff, AutoLR clip/fresh"].epsilon == pytest.approx(0.4)
+    for table in (arms_table(fronts), rates_table(study.sensitivity[0], study.grid.columns)):
+        assert f"hypervolume, {SCORES}" in table.columns
+        assert all(len(cells) == len(table.columns) for cells in table.rows)
+    write_study(tmp_path / "lr_study.json", study)
+    with (tmp_path / "lr_study.csv").open() as file:
+        (first, *_, last) = csv.DictReader(file)
+    assert (first["auto_lr"], first["lr"], first["seed"], first["ruined_runs"]) == ("off", "1e-05", "0", "0")
+    assert (last["auto_lr"], last["hypervolume_verbmem_and_utility"], last["ruined_runs"]) == ("clip/fresh", "0.2", "1")
+    assert float(last["hypervolume"]) == pytest.approx(0.6)
+
+
+def test_an_arm_that_was_not_measured_throughout_has_no_volume_there(make_sweep: MakeSweep, row: MakeRow) -> None:
+    study = read_study([make_sweep(study_rows(row, (0.8, None)))])
+    assert list(study.verdicts[0].opponents[0].further) == [LOG_RETAIN]
+    assert list(study.fronts[0].further[SCORES]) == ["gdiff, fixed lr"]

@@ -1,0 +1,40 @@
+"""A sweep that builds on an earlier one: what was run is not run again."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.e2e.conftest import Cli, SweepFolder
+
+SHORT = ("--optimizer", "sgd", "--batch-size", "5", "--epochs", "3", "--gpus-per-trial", "0", "--json")
+GRID = ("--sampler", "grid", "--method", "ngdiff", "--lr", "0.05", "--lr", "0.1")
+
+
+@pytest.fixture(scope="module")
+def before(cli: Cli) -> SweepFolder:
+    """Two trials."""
+    sweep = cli.new("before")
+    cli.run(*cli.pareto(sweep, *GRID, *SHORT))
+    return sweep
+
+
+def test_a_grid_of_more_values_runs_only_what_is_missing(cli: Cli, before: SweepFolder) -> None:
+    sweep = cli.new("reused")
+    done = cli.run(*cli.pareto(sweep, *GRID, *SHORT, "--lr", "0.02", "--reuse", before.out))
+    summary = json.loads(done.stdout)
+    assert (summary["trials"], summary["reused"], summary["ended_because"]) == (3, 2, None)
+    assert [row["lr"] for row in sweep.trials if not row["reused_from"]] == ["0.02"]
+    known = {row["spec_hash"]: row for row in before.trials}
+    for row in sweep.trials:
+        if row["reused_from"]:
+            old = known.pop(row["spec_hash"])
+            assert row["reused_from"] == f"{before.out}/{old['trial_id']}"
+            same = ("status", "forget_loss", "retain_loss", "utility", "ended_at", "worker")
+            assert [row[name] for name in same] == [old[name] for name in same]
+        assert (sweep.out / row["checkpoint"] / "model.safetensors").is_file()
+    assert not known
+    assert {row["trial_id"] for row in sweep.history} == {row["trial_id"] for row in sweep.trials}

@@ -1,0 +1,112 @@
+"""Sweeps under successive halving: who falls behind ends or waits, and a killed sweep goes on as if nothing happened.
+
+Every epoch of every trial is known from the same grid without a scheduler, to the last bit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from typing import Any
+
+import pytest
+
+Cli = Any  # conftest.py has the classes
+SweepFolder = Any
+
+EPOCHS = ("--epochs", "8", "--metrics", "retain_loss", "--front-metrics", "0")
+MOASHA = (*EPOCHS, "--scheduler", "moasha", "--grace", "2", "--reduction", "2")
+RUNGS = {2.0, 4.0}
+SETTINGS = ("method", "c", "lr")
+
+
+@pytest.fixture(scope="module")
+def alone(cli: Cli) -> SweepFolder:
+    """The grid with every trial to its end."""
+    sweep = cli.new("to-the-end")
+    cli.run(*cli.pareto(sweep, *cli.grid, *EPOCHS))
+    return sweep
+
+
+def curves(sweep: SweepFolder) -> dict[tuple[str, ...], list[tuple[str, str, str]]]:
+    """By trial the epochs in their order, with the losses as they are written."""
+    settings = {row["trial_id"]: tuple(row[name] for name in SETTINGS) for row in sweep.trials}
+    found: dict[tuple[str, ...], list[tuple[str, str, str]]] = defaultdict(list)
+    for row in sorted(sweep.history, key=lambda row: int(row["step"])):
+        found[settings[row["trial_id"]]].append((row["epoch"], row["forget_loss"], row["retain_loss"]))
+    return found
+
+
+def assert_ended_well(sweep: SweepFolder, undisturbed: SweepFolder) -> None:
+    """Every trial has a row; what it trained is what it trains alone, and it ended at a rung or at its end."""
+    assert len(sweep.trials) == 6
+    whole, here = curves(undisturbed), curves(sweep)
+    for row in sweep.trials:
+        key = tuple(row[name] for name in SETTINGS)
+        assert here[key] == whole[key][: len(here[key])]
+        last = here[key][-1]
+        assert (row["epochs_done"], row["forget_loss"], row["retain_loss"]) == last or row["status"] == "diverged"
+        if row["status"] == "stopped":
+            assert float(row["epochs_done"]) in RUNGS
+            assert (row["checkpoint"], row["error"]) == ("", "")
+        elif row["status"] == "finished":
+            assert (row["epochs_done"], len(here[key])) == ("8.0", 8)
+    assert not list(sweep.out.glob("ray/*/*/checkpoint_*")), "states of trials that are over stay behind"
+
+
+def test_trials_that_fall_behind_are_stopped_at_a_rung(cli: Cli, alone: SweepFolder) -> None:
+    sweep = cli.new("halved")
+    done = cli.run(*cli.pareto(sweep, *cli.grid, *MOASHA))
+    summary = json.loads(done.stdout)
+
+    assert_ended_well(sweep, alone)
+    stopped = sweep.ended("stopped")
+    assert stopped
+    assert sweep.ended("finished")
+    assert summary["status"]["stopped"] == len(stopped)
+    assert "of 8 epochs" in done.stderr
+    saved = 8 * len(stopped) - sum(float(row["epochs_done"]) for row in sweep.trials if row["status"] == "stopped")
+    assert f"{len(stopped)} of 6 trials were stopped early" in (sweep.out / "report.html").read_text()
+    assert f"{saved:g} of 48 epochs were saved" in (sweep.out / "report.html").read_text()
+    assert states_in_study(sweep) == {row["trial_id"]: row["status"] for row in sweep.trials}
+
+
+def states_in_study(sweep: SweepFolder) -> dict[str, str]:
+    """What Optuna was told of each trial, in the words of the table."""
+    import optuna
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    words = {"COMPLETE": "finished", "PRUNED": "stopped", "FAIL": "diverged"}
+    (study,) = optuna.get_all_study_names(storage := JournalStorage(JournalFileBackend(str(sweep.out / "optuna.log"))))
+    trials = optuna.load_study(study_name=study, storage=storage).trials
+    return {f"{trial.number:05d}": words[trial.state.name] for trial in trials}
+
+
+def test_paused_trials_outlive_a_kill_9_and_go_on_from_their_states(cli: Cli, alone: SweepFolder) -> None:
+    sweep = cli.new("paused")
+    process = cli.start(*cli.pareto(sweep, *cli.grid, *MOASHA, "--stopping", "pause"))
+
+    def saved() -> dict[str, int]:
+        """The step of the whole state of each trial that has no row."""
+        from trainables.ray_trainable import read_state
+
+        states = {path.parent.name: read_state(path) for path in sweep.out.glob("ray/*/*/checkpoint_*")}
+        return {name: state["step"] for name, state in states.items() if state is not None and name in sweep.running()}
+
+    cli.wait_until(lambda: bool(saved()) and bool(sweep.ended() | sweep.running() - saved().keys()), process)
+    process.kill()
+    process.communicate()
+    assert cli.end_processes(patience=60) == {}, "Ray outlives its killed driver"
+    kept = {row["trial_id"]: row for row in sweep.trials}
+    steps = saved()
+    before = [row for row in sweep.history if int(row["step"]) <= steps.get(row["trial_id"], -1)]
+
+    cli.run("resume", sweep.out, "--json")
+
+    assert {row["trial_id"]: row for row in sweep.trials if row["trial_id"] in kept} == kept
+    assert_ended_well(sweep, alone)
+    assert sweep.ended("finished")
+    # What was trained up to a saved state was not trained again: the same rows, at the same times.
+    assert before
+    assert all(row in sweep.history for row in before)

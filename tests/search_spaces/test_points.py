@@ -1,0 +1,115 @@
+"""A point a user wants tried is read, placed in the space, and comes back from the sampler as given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import optuna
+import pytest
+
+from search_spaces.parameters import Choice, Number
+from search_spaces.points import PointError, params_of_point, read_points
+from search_spaces.space import Space
+from search_spaces.values import Value
+
+SPACE = Space(
+    (
+        Choice("method", ("gdiff", "npo", "simnpo", "ngdiff")),
+        Choice("auto_lr", ("off", "on")),
+        Number("lr", 1e-5, 1e-3, log=True),
+        Number("c", 0.1, 0.995, when={"method": ("gdiff",)}, key="gdiff.c", log_to_one=True),
+        Number("beta", 0.01, 1.0, log=True, when={"method": ("npo",)}, key="npo.beta"),
+        Number("beta", 0.5, 5.5, when={"method": ("simnpo",)}, key="simnpo.beta"),
+        Number("auto_lr_every", 1, 20, when={"auto_lr": ("on",), "method": ("gdiff", "ngdiff")}, whole=True),
+    ),
+    {"epochs": 15},
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("lr=1e-3,c=0.5", [{"lr": 1e-3, "c": 0.5}]),
+        (" method = npo , auto_lr=off", [{"method": "npo", "auto_lr": "off"}]),
+        ("epochs=3", [{"epochs": 3}]),
+        ("lora_rank=null", [{"lora_rank": None}]),
+    ],
+)
+def test_a_text_is_names_with_values(text: str, expected: list[dict[str, Value]]) -> None:
+    assert read_points(text) == expected
+
+
+@pytest.mark.parametrize(
+    "content", ["- {lr: 1e-3, method: gdiff}\n- lr: 1e-4\n", '[{"lr": 1e-3, "method": "gdiff"}, {"lr": 1e-4}]']
+)
+def test_a_file_in_yaml_or_json_is_a_list_of_points(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "points.yaml"
+    path.write_text(content)
+    assert read_points(str(path)) == [{"lr": 1e-3, "method": "gdiff"}, {"lr": 1e-4}]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("lr: 1e-3\n", "expected a list of points"),
+        ("[]", "expected a list of points"),
+        ("- 3\n", ":1: expected names with one value each"),
+        ("- lr: [1, 2]\n", ":1: expected names with one value each"),
+        ("- {lr: 1", "not valid YAML"),
+    ],
+)
+def test_a_file_that_is_no_list_of_points_is_refused(tmp_path: Path, content: str, words: str) -> None:
+    path = tmp_path / "points.yaml"
+    path.write_text(content)
+    with pytest.raises(PointError, match=words):
+        read_points(str(path))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("nothing", "no such file"), ("lr=", "expected NAME=VALUE"), ("lr=1,c", "expected NAME"), ("lr=1,lr=2", "twice")],
+)
+def test_a_text_that_is_no_point_is_refused(text: str, words: str) -> None:
+    with pytest.raises(PointError, match=words):
+        read_points(text)
+
+
+@pytest.mark.parametrize(
+    ("point", "expected"),
+    [
+        ({"lr": 1e-3}, {"lr": 1e-3}),
+        # c is gdiff's alone, and Optuna knows 1 - c.
+        ({"c": 0.9}, {"method": "gdiff", "1-gdiff.c": 0.1}),
+        ({"beta": 0.02}, {"method": "npo", "npo.beta": 0.02}),
+        ({"beta": 5}, {"method": "simnpo", "simnpo.beta": 5.0}),
+        ({"beta": 0.7, "method": "npo"}, {"method": "npo", "npo.beta": 0.7}),
+        ({"auto_lr_every": 3, "method": "ngdiff"}, {"method": "ngdiff", "auto_lr": "on", "auto_lr_every": 3}),
+        ({"epochs": 15}, {}),
+    ],
+)
+def test_a_point_fixes_what_it_says_and_what_follows(point: dict[str, Value], expected: dict[str, Value]) -> None:
+    params = params_of_point(SPACE, point)
+    assert params == expected
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    for _ in range(5):
+        study.enqueue_trial(params)
+        config = SPACE.suggest(study.ask())
+        assert {name: config[name] for name in point} == point
+
+
+@pytest.mark.parametrize(
+    ("point", "words"),
+    [
+        ({"lr": 0.1}, "lr cannot be 0.1: the space has 1e-05 to 0.001"),
+        ({"method": "gd"}, "method cannot be gd: the space has gdiff, npo, simnpo, ngdiff"),
+        ({"c": 0.9, "method": "npo"}, "c does not apply there: it needs method gdiff"),
+        ({"beta": 0.7}, "beta applies with method npo or method simnpo: say which"),
+        ({"auto_lr_every": 3}, "auto_lr_every applies with auto_lr on and method gdiff/ngdiff: say which"),
+        ({"seed": 3}, "the space has no seed: it searches method, auto_lr, lr, c, beta, auto_lr_every"),
+        ({"epochs": 3}, "epochs is 15 in every trial, it cannot be 3"),
+    ],
+)
+def test_a_point_outside_the_space_is_refused(point: dict[str, Value], words: str) -> None:
+    with pytest.raises(PointError) as caught:
+        params_of_point(SPACE, point)
+    assert str(caught.value) == words

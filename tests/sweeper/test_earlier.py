@@ -1,0 +1,242 @@
+"""What a new sweep takes from earlier ones, and how it says so: values, configurations, whole trials."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from search_spaces.builtin import default_space
+from sweeper.candidates import FrontKeeper
+from sweeper.display import Display
+from sweeper.earlier import Earlier, Transfer, known_trials, transfer
+from sweeper.folder import begin
+from sweeper.ledger import Ledger
+from sweeper.search import SweepStudy, open_journal
+from sweeper.session import SweepSession
+from sweeper.settings import SweepSettings
+from sweeper.stopping import Stopping
+from sweeper.trade_off import axes
+from trainables.methods import options_by_method
+from trainables.spec import TrialSpec
+
+SPACE = default_space(methods=options_by_method(("gdiff", "ngdiff")))
+SETTINGS = SweepSettings(name="s", base=TrialSpec(), space=SPACE, trials=8, sampler="random")
+AXES = axes(SETTINGS.parsed_objectives, 10.0)
+KEY = "the target"
+CONFIGS: tuple[dict[str, Any], ...] = (
+    {"method": "gdiff", "lr": 1e-4, "c": 0.9},
+    {"method": "ngdiff", "lr": 2e-5},
+    {"method": "ngdiff", "lr": 1e-3},
+    {"method": "gdiff", "lr": 5e-4, "c": 0.2},
+)
+VALUES = ((5.0, 1.0), (1.0, 0.5), (4.0, 4.0), (9.0, 3.0))
+"""Of a box of 10 x 10; the third is dominated, and the last alone adds most."""
+
+
+def write_sweep(out: Path, settings: SweepSettings = SETTINGS, statuses: Mapping[int, str] | None = None) -> Path:
+    """A sweep of four trials of two epochs, the first one's second with a kept model of its first."""
+    begin(settings, out)
+    ledger = Ledger(out, every_epoch=True)
+    for number, (config, (forget, retain)) in enumerate(zip(CONFIGS, VALUES, strict=True)):
+        trial_id = f"{number:05d}"
+        spec = settings.make_spec({"auto_lr": "off", "seed": 0, **config}, target_key=KEY)
+        for epoch in (1, 2):
+            values = {"forget_loss_capped": forget * epoch / 2, "retain_loss": retain, "lr": config["lr"]}
+            update = {"step": 10 * epoch, "eta": 0.5}
+            report = {"step": 10 * epoch, "epoch": float(epoch), **values, "auto_lr": [update]}
+            ledger.add_report(trial_id, report, checkpoint=f"checkpoints/{trial_id}-epoch-1" if epoch == 1 else "")
+        for name in (trial_id, f"{trial_id}-epoch-1"):
+            (out / "checkpoints" / name).mkdir()
+            (out / "checkpoints" / name / "model.safetensors").write_text(name)
+        (out / "items").mkdir(exist_ok=True)
+        (out / "items" / f"{trial_id}.json").write_text("{}")
+        ledger.add_trial(
+            {
+                "trial_id": trial_id,
+                "spec_hash": spec.spec_hash,
+                **spec.row(),
+                "status": (statuses or {}).get(number, "finished"),
+                "steps": 20,
+                "epochs_done": 2.0,
+                "forget_loss_capped": forget,
+                "retain_loss": retain,
+                "wall_seconds": 3.5,
+                "ended_at": 100.0 + number,
+                "checkpoint": f"checkpoints/{trial_id}",
+                "worker": "host:7",
+            }
+        )
+    ledger.write()
+    return out
+
+
+def taken(out: Path, settings: SweepSettings = SETTINGS, **given: Any) -> Transfer:
+    values = {"target_key": KEY, "baseline": {}, "most": 5, **given}
+    return transfer(Earlier.read(out), settings, AXES, **values)
+
+
+# Warm starts --------------------------------------------------------------------------------------------------------
+
+
+def test_trials_of_the_same_problem_are_known_with_their_values(tmp_path: Path) -> None:
+    found = taken(write_sweep(tmp_path / "old"))
+    assert [prior.result.values for prior in found.priors] == list(VALUES)
+    assert [prior.config for prior in found.priors] == [{"auto_lr": "off", **config} for config in CONFIGS]
+    assert found.priors[0].origin == "old/00000"
+    assert found.points == ()
+    assert found.words == (f"warm start from {tmp_path}/old, of 4 finished trials: 4 trials with their values")
+
+
+def test_trials_of_another_seed_are_known_too(tmp_path: Path) -> None:
+    assert len(taken(write_sweep(tmp_path / "old"), replace(SETTINGS, seed=7)).priors) == 4
+
+
+@pytest.mark.parametrize(
+    ("settings", "key", "words"),
+    [
+        (replace(SETTINGS, base=TrialSpec(epochs=4)), KEY, "(epochs 15 there, 4 here)"),
+        (replace(SETTINGS, base=TrialSpec(model="tiny-gpt2")), "x", "(model tiny-phi there, tiny-gpt2 here)"),
+        (replace(SETTINGS, base=TrialSpec(forget_split="forget01")), "x", "(forget_split None there, forget01 here)"),
+        (SETTINGS, "another", "(another target)"),
+    ],
+)
+def test_of_another_problem_the_front_is_tried_and_no_value_is_believed(
+    tmp_path: Path, settings: SweepSettings, key: str, words: str
+) -> None:
+    found = taken(write_sweep(tmp_path / "old"), settings, target_key=key)
+    assert found.priors == ()
+    # What adds most to the hypervolume first, and nothing that is dominated.
+    assert [point["lr"] for point in found.points] == [5e-4, 1e-4, 2e-5]
+    assert found.points[0] == {"method": "gdiff", "lr": 5e-4, "1-gdiff.c": 0.8}
+    assert "3 configurations of its front to be tried first" in found.words
+    assert words in found.words
+
+
+def test_no_more_of_a_front_is_tried_than_there_is_room_for(tmp_path: Path) -> None:
+    found = taken(write_sweep(tmp_path / "old"), target_key="x", most=1)
+    assert [point["lr"] for point in found.points] == [5e-4]
+
+
+def test_what_the_space_does_not_have_is_left_out_and_told(tmp_path: Path) -> None:
+    narrow = replace(SETTINGS, space=default_space(methods=options_by_method(("ngdiff",)), lr_range=(1e-5, 1e-4)))
+    found = taken(write_sweep(tmp_path / "old"), narrow)
+    assert [prior.config["lr"] for prior in found.priors] == [2e-5]
+    assert "3 trials are outside this search space" in found.words
+
+
+def test_only_finished_trials_are_learned_from(tmp_path: Path) -> None:
+    out = write_sweep(tmp_path / "old", statuses={0: "diverged", 1: "failed", 2: "stopped"})
+    assert [prior.result.values for prior in taken(out).priors] == [(9.0, 3.0)]
+
+
+# Trials taken over --------------------------------------------------------------------------------------------------
+
+
+class Silent:
+    """A tracker that nobody hears."""
+
+    def trial_started(self, trial_id: str, row: Mapping[str, Any]) -> None:
+        pass
+
+    def wake(self) -> None:
+        pass
+
+
+def session_of(out: Path, folders: list[Path], *, every_epoch: bool = True) -> SweepSession:
+    points = [SPACE.params_of({"auto_lr": "off", **config}) for config in CONFIGS]
+    out.mkdir(exist_ok=True)
+    study = SweepStudy(open_journal(out), space=SPACE, objectives=AXES, sampler="random", trials=6, seeds=(0,), seed=0)
+    if not study.has_begun:
+        study.begin(points=points)
+    return SweepSession(
+        ledger=Ledger(out, every_epoch=every_epoch),
+        storage=out / "ray",
+        study=study,
+        tracker=Silent(),  # type: ignore[arg-type]
+        display=Display(Console(quiet=True), trials=6, done=0),
+        make_spec=lambda config: SETTINGS.make_spec(config, target_key=KEY),
+        front=FrontKeeper(out, SETTINGS.goals) if every_epoch else None,
+        stopping=Stopping(epoch_budget=1),
+        known=known_trials(folders),
+    )
+
+
+def test_a_trial_that_an_earlier_sweep_ran_is_not_run_again(tmp_path: Path) -> None:
+    old = write_sweep(tmp_path / "old", statuses={1: "failed", 3: "diverged"})
+    session = session_of(tmp_path / "new", [old])
+    first = session.next_trial()
+    assert first is not None
+    assert (first[0].trial_id, first[1].lr) == ("00001", 2e-5)  # the first is taken over, the second had failed
+    second = session.next_trial()
+    assert second is not None
+    assert second[0].trial_id == "00004"
+    rows = {row["trial_id"]: row for row in session.ledger.trials.read()}
+    assert {name: (row["status"], row["reused_from"]) for name, row in rows.items()} == {
+        "00000": ("finished", f"{old}/00000"),
+        "00002": ("finished", f"{old}/00002"),
+        "00003": ("diverged", f"{old}/00003"),
+    }
+
+
+def test_a_trial_that_is_taken_over_has_all_its_rows_and_models_under_its_new_id(tmp_path: Path) -> None:
+    old = write_sweep(tmp_path / "old", statuses={0: "failed"})
+    session = session_of(tmp_path / "new", [old])
+    while session.next_trial() is not None and len(session.ledger.trials.read()) < 3:
+        pass
+    before, after = Ledger(old), session.ledger
+    for log, other in ((before.trials, after.trials), (before.history, after.history), (before.auto_lr, after.auto_lr)):
+        own = [row for row in log.read() if row["trial_id"] == "00003"]
+        assert own
+        there = [row for row in other.read() if row["trial_id"] == "00003"]
+        assert [{**row, "reused_from": ""} if "reused_from" in row else row for row in there] == own
+    path = Path("checkpoints/00003/model.safetensors")
+    assert (session.ledger.out / path).samefile(old / path)
+    assert (session.ledger.out / "items/00003.json").is_file()
+    # (9, 3) and, of its first epoch, (4.5, 3): dominated within the trial, so its model is not kept.
+    assert not (session.ledger.out / "checkpoints/00003-epoch-1").exists()
+    assert (old / "checkpoints/00003-epoch-1").exists()
+
+
+def test_epochs_trained_elsewhere_cost_nothing_here(tmp_path: Path) -> None:
+    session = session_of(tmp_path / "new", [write_sweep(tmp_path / "old")])
+    assert session.has_next()
+    assert len(session.ledger.trials.read()) == 4
+    assert session.stopping.epochs == 0.0
+
+
+def test_the_study_learns_from_what_is_taken_over(tmp_path: Path) -> None:
+    session = session_of(tmp_path / "new", [write_sweep(tmp_path / "old")], every_epoch=False)
+    assert session.has_next()
+    # 9 * 7 hundredths, and what (5, 1) and (1, 0.5) add beyond retain losses of 3 and 1.
+    assert session.study.attained.trace[-1] == pytest.approx((9 * 7 + 5 * 2 + 1 * 0.5) / 100)
+
+
+def test_another_target_is_another_trial(tmp_path: Path) -> None:
+    session = session_of(tmp_path / "new", [write_sweep(tmp_path / "old")])
+    session.make_spec = lambda config: SETTINGS.make_spec(config, target_key="another")
+    assert session.has_next()
+    assert session.ledger.trials.read() == []
+
+
+def test_killed_while_taking_over_it_is_taken_over_again_whole(tmp_path: Path) -> None:
+    """The row is written last: a history without it is dropped, and models that are there already are kept."""
+    old = write_sweep(tmp_path / "old")
+    session = session_of(tmp_path / "new", [old])
+    proposal = session.study.ask()
+    assert proposal is not None
+    session.known[session.make_spec(proposal.config).spec_hash].bring(tmp_path / "new", proposal.trial_id)
+    for report in known_trials([old])[session.make_spec(proposal.config).spec_hash].reports():
+        session.ledger.add_report(proposal.trial_id, report)
+    session.ledger.write()
+
+    session.ledger.mend({})
+    again = session_of(tmp_path / "new", [old])
+    again.study.take_up({})
+    assert again.has_next()
+    assert [row["trial_id"] for row in again.ledger.trials.read()] == ["00000", "00001", "00002", "00003"]
+    assert len(again.ledger.history.read()) == 8

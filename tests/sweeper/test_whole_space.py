@@ -1,0 +1,136 @@
+"""Gaussian process and quasi-random points on spaces with conditions: all that applies is chosen, nothing at random."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import optuna
+import pytest
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+
+from search_spaces.parameters import Choice, Number
+from search_spaces.space import Space
+from sweeper.samplers import SAMPLERS, Search
+from sweeper.whole_space import Imputed, value_at
+
+SPACE = Space(
+    (
+        Choice("method", ("gdiff", "ngdiff")),
+        Number("lr", 1e-5, 1e-3, log=True),
+        Number("c", 0.1, 0.9, when={"method": ("gdiff",)}),
+        Number("every", 1, 20, whole=True, when={"method": ("ngdiff",)}),
+    )
+)
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> None:
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+
+
+def study_with(name: str, *, seed: int = 0, asked: int = 0) -> optuna.Study:
+    sampler = SAMPLERS[name](Search(space=SPACE, trials=64, seed=seed, asked=asked))
+    return optuna.create_study(directions=["maximize", "minimize"], sampler=sampler)
+
+
+@pytest.mark.parametrize("whole", range(64))
+def test_a_share_of_a_range_is_within_it(whole: int) -> None:
+    share = (whole + 0.5) / 64
+    assert value_at(CategoricalDistribution(["a", "b"]), share) == ("a" if share < 0.5 else "b")
+    assert value_at(FloatDistribution(-1.0, 3.0), share) == pytest.approx(-1 + 4 * share)
+    assert value_at(FloatDistribution(1e-4, 1.0, log=True), share) == pytest.approx(10 ** (-4 + 4 * share))
+    assert value_at(IntDistribution(1, 4), share) == 1 + int(4 * share)
+
+
+def test_quasi_random_points_fill_every_parameter_evenly() -> None:
+    """Of 32 Sobol' points, scrambled or not, each quarter of each axis has exactly a quarter."""
+    study = study_with("qmc")
+    configs = [SPACE.suggest(study.ask()) for _ in range(32)]
+    assert sum(config["method"] == "gdiff" for config in configs) == 16
+    exponents = np.log10([float(str(config["lr"])) for config in configs])
+    counts, _ = np.histogram(exponents, bins=np.linspace(-5, -3, 9))
+    assert counts.tolist() == [4] * 8
+    assert all(("c" in config) == (config["method"] == "gdiff") for config in configs)
+
+
+def test_quasi_random_points_go_on_after_a_resume_as_if_nothing_had_happened() -> None:
+    whole = study_with("qmc")
+    configs = [SPACE.suggest(whole.ask()) for _ in range(8)]
+    study = study_with("qmc")
+    first = [SPACE.suggest(study.ask()) for _ in range(5)]
+    study.sampler = SAMPLERS["qmc"](Search(space=SPACE, trials=64, asked=5))
+    assert first + [SPACE.suggest(study.ask()) for _ in range(3)] == configs
+
+
+def test_a_point_that_was_enqueued_takes_no_quasi_random_one() -> None:
+    study = study_with("qmc")
+    study.enqueue_trial({"method": "gdiff", "lr": 1e-4, "c": 0.5})
+    configs = [SPACE.suggest(study.ask()) for _ in range(5)]
+    whole = study_with("qmc")
+    assert configs[1:] == [SPACE.suggest(whole.ask()) for _ in range(4)]
+
+
+class Recorder(optuna.samplers.RandomSampler):
+    """Notes the study it is asked in."""
+
+    def __init__(self) -> None:
+        super().__init__(seed=0)
+        self.seen: list[optuna.trial.FrozenTrial] = []
+
+    def sample_independent(
+        self,
+        study: optuna.Study,
+        trial: optuna.trial.FrozenTrial,
+        name: str,
+        distribution: BaseDistribution,
+    ) -> object:
+        self.seen = [other for other in study.trials if other.number != trial.number]
+        return super().sample_independent(study, trial, name, distribution)
+
+
+def test_the_model_sees_every_parameter_of_what_ended_and_what_runs_with_constraints() -> None:
+    sampler = Recorder()
+    study = optuna.create_study(directions=["maximize", "minimize"])
+    study.enqueue_trial({"method": "gdiff", "lr": 1e-4, "c": 0.5})
+    study.enqueue_trial({"method": "ngdiff", "lr": 1e-3, "every": 3})
+    study.enqueue_trial({"method": "gdiff", "lr": 1e-5, "c": 0.1})
+    done, _, failed = (study.ask() for _ in range(3))
+    for trial in (done, _, failed):
+        SPACE.suggest(trial)
+    done.set_constraint("utility", 0.25)
+    study.tell(done, [1.0, 2.0])
+    study.tell(failed, state=optuna.trial.TrialState.FAIL)
+    asking = study.ask()
+    Imputed(sampler, SPACE.distributions())(study, study.trials[asking.number])
+    seen = [(trial.state.name, trial.params, trial.values, dict(trial.constraints)) for trial in sampler.seen]
+    assert seen == [
+        # What does not apply is in the middle of its range: 10.5 of 0.5 to 20.5, and 0.5 of 0.1 to 0.9.
+        ("COMPLETE", {"method": "gdiff", "lr": 1e-4, "c": 0.5, "every": 10}, [1.0, 2.0], {"utility": 0.25}),
+        ("RUNNING", {"method": "ngdiff", "lr": 1e-3, "c": pytest.approx(0.5), "every": 3}, None, {}),
+    ]
+
+
+def test_the_gaussian_process_finds_the_best_of_a_conditional_parameter() -> None:
+    """c alone decides, and only gdiff has it: what is drawn at random would miss 0.8 most of the time."""
+    study = study_with("gp")
+    for _ in range(18):
+        trial = study.ask()
+        config = SPACE.suggest(trial)
+        miss = abs(float(str(config["c"])) - 0.8) if config["method"] == "gdiff" else 1.0
+        study.tell(trial, [-miss, miss])
+    last = [trial for trial in study.trials[-6:] if trial.params["method"] == "gdiff"]
+    assert len(last) >= 4
+    assert np.median([abs(trial.params["c"] - 0.8) for trial in last]) < 0.05
+
+
+def test_the_gaussian_process_spreads_trials_that_run_side_by_side() -> None:
+    """Told nothing in between, it does not propose the same best guess over and over."""
+    study = study_with("gp")
+    for _ in range(12):
+        trial = study.ask()
+        config = SPACE.suggest(trial)
+        rate = np.log10(float(str(config["lr"])))
+        study.tell(trial, [rate, (rate + 4) ** 2])
+    proposals = [json.dumps(SPACE.suggest(study.ask())) for _ in range(3)]
+    assert len(set(proposals)) == 3
