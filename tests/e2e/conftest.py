@@ -190,7 +190,7 @@ class Cli:
 
     def finish(self, process: subprocess.Popen[str], *, code: int = 0) -> subprocess.CompletedProcess[str]:
         """Wait for the process; it must end with exit code ``code`` and without a traceback."""
-        stdout, stderr = process.communicate(timeout=150)
+        stdout, stderr = process.communicate(timeout=600)
         assert process.returncode == code, f"exit code {process.returncode}\n{stdout}\n{stderr}"
         assert "Traceback" not in stderr
         return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
@@ -201,7 +201,7 @@ class Cli:
 
     def wait_until(self, condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
         """Wait for ``condition`` while the process runs."""
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + 300
         while not condition():
             assert process.poll() is None, f"ended with {process.returncode} too early: {process.communicate()[1]}"
             assert time.monotonic() < deadline, "waited too long"
