@@ -1,6 +1,6 @@
 """This project's rule that keeps the model: a rate from the retain loss's curvature, annealed, above a safety net.
 
-    rate    x0 / 4, where x0 is how far along the first update the curvature alone costs 0.2 nats, x0^2 H / 2 = 0.2
+    rate    x0 / 5, where x0 is how far along the first update the curvature alone costs 0.2 nats, x0^2 H / 2 = 0.2
     anneal  linearly to 0 over the last 30% of the run, so that a retain loss that dipped comes back
     net     the last weights whose retain loss was within 0.35 nats of the target's are handed out where it does not
 
@@ -19,7 +19,7 @@ from trainables.auto_lr.rule import Probe, Proposal, Rule
 BEND = 0.2
 """Nats per token that the retain loss bends by at the distance looked for."""
 
-SHARE = 0.25
+SHARE = 0.2
 """The rate is this share of that distance: momentum repeats a step, by up to 1 / (1 - beta1) times."""
 
 TOLERANCE = 0.35
@@ -32,13 +32,15 @@ CUT = 4.0
 """Going back from a number that is none divides the rate by this."""
 
 RESOLVED = BEND / 1000.0
-_STRIDE = 16.0
-_TRUST = 2.0
+_STRIDE = 30.0  # below sqrt(BEND / RESOLVED): a stride from an unresolved bend never passes the distance
+_TRUST = 1.25
 _MOST_FITS = 6
 
 
 def bending_distance(first: Fit, probe: Probe) -> float | None:
-    """Where ``x^2 H / 2`` is ``BEND``, by probes nearer or farther until it lies within a factor 2 of the last one.
+    """Where ``x^2 H / 2`` is ``BEND``, by probes nearer or farther until it lies within ``_TRUST`` of the last one.
+
+    So it is the same from every start: far out the loss is no parabola, and bends less than one fitted at the minimum.
 
     None where ``_MOST_FITS`` fits did not find it: on a loss that is flat, however noisy, or nowhere finite.
     """

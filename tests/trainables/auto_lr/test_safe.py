@@ -43,6 +43,17 @@ def test_the_rate_forgets_its_start_and_asks_not_whether_the_step_leads_downhill
     assert len(loss.probed) <= 6
 
 
+@pytest.mark.parametrize("power", [1.2, 2.0, 3.0])
+def test_on_a_loss_that_is_no_parabola_far_out_every_start_finds_the_same_distance(power: float) -> None:
+    def probe(x: float) -> Fit:
+        rise = (1.0 + (x / 3e-3) ** 2) ** (power / 2.0) - 1.0
+        return fit_parabola(x, 1.0, 1.0 + rise, 1.0 + rise)
+
+    exact = 3e-3 * math.sqrt((1.0 + BEND) ** (2.0 / power) - 1.0)  # the rise there is the bend
+    for start in (1e-5, 1e-4, 1e-3, 1e-2, 1e-1):
+        assert bending_distance(probe(start), probe) == pytest.approx(exact, rel=0.1)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_on_a_flat_loss_noise_moves_no_rate_and_says_why(seed: int) -> None:
     noise = random.Random(seed)
