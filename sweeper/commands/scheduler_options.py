@@ -55,7 +55,8 @@ def scheduler_settings(
     from sweeper.scheduling.schedulers import NONE, SCHEDULERS
 
     asked = {name: given[name] for name in DEFAULTS if given.get(name) is not None}
-    whole = blind or given["sampler"] == "grid" or (given["seeds"] or 1) > 1 or given.get("candidates", LAST) == LAST
+    repeated = given.get("sampler") == "grid" or (given.get("seeds") or 1) > 1
+    whole = blind or repeated or given.get("candidates", LAST) == LAST
     begun = {"grace", "reduction", "stopping"} & asked.keys()
     usual = NONE if whole or (epochs <= DEFAULTS["grace"] and not begun) else DEFAULTS["scheduler"]
     chosen = {**DEFAULTS, "scheduler": usual, **asked}

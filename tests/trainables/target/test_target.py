@@ -61,7 +61,7 @@ def prepare(
 ) -> Preparation:
     made = Preparation(tmp_path / "cache", tiny_data)
     monkeypatch.setattr("trainables.target.problem.load_data", lambda *arguments, **named: made.data)
-    monkeypatch.setattr(trainables.models.tiny, "make_tiny", lambda name, tokenizer: make_network())
+    monkeypatch.setattr(trainables.models.tiny, "make_tiny", lambda name, tokenizer, seed=0: make_network())
     return made
 
 

@@ -1,0 +1,108 @@
+"""The default sweep against whole trials that each yield one point: the same epochs, and the wall time of both.
+
+    python benchmarks/frontier_live.py [--seeds 0 1 2] [--rows FILE.csv] [--data tofu --tofu DIR_WITH_TOFUS_FILES]
+    python benchmarks/frontier_live.py --rows FILE.csv --table
+
+Per seed two real sweeps, one after the other, the first of them the other one for every other seed: ``before`` is
+``--scheduler none --candidates last`` with 16 trials, ``now`` is the default under an ``--epoch-budget`` of as many
+epochs. The target is made beforehand. Prints the hypervolume, the epochs trained and the seconds of each. ``tofu`` are
+the first rows of TOFU's forget01 with --limit 20.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from pathlib import Path
+from statistics import median
+
+TRIALS, EPOCHS = 16, 15
+ARMS = {
+    "before": ("--scheduler", "none", "--candidates", "last", "--trials", str(TRIALS)),
+    "now": ("--epoch-budget", str(TRIALS * EPOCHS)),
+}
+COLUMNS = ("data", "seed", "arm", "hypervolume", "front", "trials", "epochs", "seconds", "outcome", "date")
+
+
+def sweep(arm: str, seed: int, problem: list[str]) -> dict[str, object]:
+    """One sweep in a folder of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "sweeper", "pareto", *problem, "--epochs", str(EPOCHS), "--seed", str(seed)]
+        began = time.perf_counter()
+        done = subprocess.run(
+            [*command, *ARMS[arm], "--out", "sweep", "--json"], cwd=folder, capture_output=True, text=True, check=True
+        )
+        seconds = time.perf_counter() - began
+        summary = json.loads(done.stdout.splitlines()[-1])
+        with (Path(folder) / "sweep" / "history.csv").open(newline="") as file:
+            epochs = sum(1 for _ in csv.DictReader(file))
+    return {
+        "arm": arm,
+        "seed": seed,
+        **{name: summary[name] for name in ("hypervolume", "front", "trials")},
+        "epochs": epochs,
+        "seconds": round(seconds, 1),
+        "outcome": summary["answer"]["outcome"],
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def table(rows: list[dict[str, str]]) -> None:
+    """Every sweep, and per problem the median ratio."""
+    print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}")
+    pairs: defaultdict[tuple[str, str], dict[str, dict[str, str]]] = defaultdict(dict)
+    for row in rows:
+        shown = row | {"hypervolume": f"{float(row['hypervolume']):.4f}"}
+        print(f"| {' | '.join(shown[name] for name in COLUMNS)} |")
+        pairs[row["data"], row["seed"]][row["arm"]] = row
+    for data in dict.fromkeys(data for data, _ in pairs):
+        both = [pair for (of, _), pair in pairs.items() if of == data and len(pair) == 2]
+        if both:
+            gained = median(float(pair["now"]["hypervolume"]) - float(pair["before"]["hypervolume"]) for pair in both)
+            ratio = median(float(pair["now"]["seconds"]) / float(pair["before"]["seconds"]) for pair in both)
+            print(f"{data}: hypervolume now - before {gained:+.4f}, seconds now / before {ratio:.2f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--rows", type=Path, default=Path("runs/frontier_live.csv"))
+    parser.add_argument("--data", choices=("authors", "tofu"), default="authors")
+    parser.add_argument("--tofu", type=Path, help="Folder with TOFU's files, for --data tofu.")
+    parser.add_argument("--table", action="store_true", help="Print what the rows say and run nothing.")
+    given = parser.parse_args()
+    problem = ["--model", "tiny-phi"]
+    if given.data == "tofu":
+        problem += ["--dataset", "tofu", "--forget-split", "forget01", "--limit", "20"]
+        problem += ["--data-dir", os.path.abspath(given.tofu)]
+    known: list[dict[str, str]] = []
+    if given.rows.is_file():
+        with given.rows.open(newline="") as file:
+            known = list(csv.DictReader(file))
+    if not given.table:
+        subprocess.run([sys.executable, "-m", "sweeper", "target", *problem], check=True, capture_output=True)
+        given.rows.parent.mkdir(parents=True, exist_ok=True)
+        done = {(row["data"], row["seed"], row["arm"]) for row in known}
+        for number, seed in enumerate(given.seeds):
+            for arm in list(ARMS)[:: 1 if number % 2 == 0 else -1]:
+                if (given.data, str(seed), arm) in done:
+                    continue
+                known.append(
+                    {name: str(value) for name, value in ({"data": given.data} | sweep(arm, seed, problem)).items()}
+                )
+                with given.rows.open("w", newline="") as file:
+                    writer = csv.DictWriter(file, COLUMNS)
+                    writer.writeheader()
+                    writer.writerows(known)
+    table(known)
+
+
+if __name__ == "__main__":
+    main()
