@@ -3,9 +3,9 @@
     python benchmarks/auto_lr_overhead.py [--steps 100] [--repeats 5]
 
 Prints seconds per step of each and the ratios. Every 10 steps of two forward and two backward passes (a backward
-counted as two forwards: 60) the paper's rule adds two forward passes, 3.3%; the default, whose three losses are of
-four fresh batches each, 12 and more where it probes again; ``safe`` four, and 12 to 52 more at the first. Logging
-L_F at the probes adds two forward passes to any.
+counted as two forwards: 60) the paper's rule adds two forward passes, 3.3%; ``search``, whose three losses are of
+four fresh batches each, 12 and more where it probes again; the default 20 to 52 at the first update and none later, so
+that its share falls with the steps. Logging L_F at the probes adds two forward passes to any update.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def main() -> None:
             silent, auto_lr_smoothing="official", auto_lr_probe="same", auto_lr_log_forget=True
         ),
         "default": replace(fixed, auto_lr="on"),
-        "safe": replace(silent, auto_lr_smoothing="safe"),
+        "search": replace(silent, auto_lr_smoothing="search"),
     }
     seconds_per_step(fixed, workspace)
     times = [{name: seconds_per_step(spec, workspace) for name, spec in arms.items()} for _ in range(given.repeats)]
