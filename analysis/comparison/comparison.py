@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from analysis.study.placed_trials import PlacedTrial, PlacedTrials, placed_trial
 from analysis.tables.columns import Columns, short
 from analysis.tables.problems import Problem, problems_of
 from analysis.tables.sources import Sources, read_source
-from analysis.tables.trial_table import TrialTable
+from analysis.tables.trial_table import TrialTable, finite_cell
 from analysis.words import number, policy_in_words
 
 
@@ -150,7 +151,9 @@ def _chosen(
     for members in configurations.values():
         done = [trial.row for trial in members if trial.row["status"] == "finished"]
         if done:
-            successes = sum(placed.columns.success(_score(row), baseline) is True for row in done) / len(members)
+            successes = sum(placed.columns.success(partial(finite_cell, row), baseline) is True for row in done) / len(
+                members
+            )
             # A diverged seed attains the worst corner.
             size = next((len(trial.costs) for trial in members if trial.costs is not None), 0)
             costs = [np.ones(size) if trial.costs is None else trial.costs for trial in members]
@@ -174,7 +177,7 @@ def _entry(
     label = ", ".join([*([policy_in_words(first.variant, first.lr)] if first.variant else rate), *options])
     values = {}
     for name in metrics:
-        scores = [score for row in done if (score := _score(row)(name)) is not None]
+        scores = [score for row in done if (score := finite_cell(row, name)) is not None]
         if scores:
             mean, deviation = math.fsum(scores) / len(scores), float(np.std(scores, ddof=1)) if scores[1:] else None
             threshold = placed.columns[name].threshold
@@ -183,16 +186,6 @@ def _entry(
     if success and lost:
         return Entry(label, len(done), lost, values, None, f"yes ({len(done)} of {len(members)} seeds)")
     return Entry(label, len(done), lost, values, success, {True: "yes", False: "no", None: "\u2013"}[success])
-
-
-def _score(row: pd.Series) -> Callable[[str], float | None]:
-    """The finite numbers of a row, by column."""
-
-    def score(name: str) -> float | None:
-        value = row.get(name)
-        return float(value) if isinstance(value, (int, float, np.number)) and math.isfinite(float(value)) else None
-
-    return score
 
 
 def _rule(columns: Columns) -> str:

@@ -15,9 +15,9 @@ from enum import StrEnum
 import numpy as np
 import pandas as pd
 
-from analysis.tables.columns import Columns, Threshold
+from analysis.tables.columns import Columns, short
 from analysis.tables.trade_off import Floats, Objective, costs_of, measured, values_of
-from analysis.tables.trial_table import numbers
+from analysis.tables.trial_table import finite_cell, numbers
 from search_spaces.constraint import Constraint, parse_constraint
 
 _HARDLY = 0.25
@@ -50,7 +50,7 @@ class Thresholds:
 
     def verdicts(self, row: pd.Series) -> dict[Constraint, bool | None]:
         """Of each threshold whether the row meets it; None where it or the baseline was not measured."""
-        return {item: item.met(_cell(row, item.name), self.baseline.get(item.name)) for item in self.all}
+        return {item: item.met(finite_cell(row, item.name), self.baseline.get(item.name)) for item in self.all}
 
     def met(self, row: pd.Series) -> bool | None:
         """Whether all are met; None where one cannot be judged and none is missed, or there is none."""
@@ -72,7 +72,7 @@ class Thresholds:
     def words(self, item: Constraint) -> str:
         """``verbmem below 0.1``, ``utility at least 70% of No-unlearn's 0.8``."""
         before = self.baseline.get(item.name)
-        return f"{_short(item.name)} {item.words()}" + (f"'s {before:.3g}" if item.relative and before else "")
+        return f"{short(item.name)} {item.words()}" + (f"'s {before:.3g}" if item.relative and before else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def thresholds_of(columns: Columns, baseline: Mapping[str, float], constraints: 
     """The thresholds in force: the ``constraints`` stated, and the paper's for a set about which none is."""
     stated = tuple(dict.fromkeys(map(parse_constraint, constraints)))
     told = {columns[item.name].of for item in stated}
-    papers = tuple(_constraint(name, item) for name, item in columns.thresholds.items() if columns[name].of not in told)
+    papers = tuple(item for name, item in columns.thresholds.items() if columns[name].of not in told)
     return Thresholds((*stated, *papers), stated, baseline)
 
 
@@ -195,7 +195,7 @@ def _missed(row: pd.Series, thresholds: Thresholds, columns: Columns) -> dict[Co
     """How far the row is from each threshold that it misses: ``x / (1 + x)`` of x bounds (ranges for a bound of 0)."""
     found = {}
     for item in thresholds.all:
-        by = item.violation(_cell(row, item.name), thresholds.baseline.get(item.name))
+        by = item.violation(finite_cell(row, item.name), thresholds.baseline.get(item.name))
         if by is not None and by > 0:
             before = thresholds.baseline.get(item.name, 0.0) if item.relative else 1.0
             low, high = columns[item.name].bounds
@@ -221,18 +221,3 @@ def _distance(rows: pd.DataFrame, objectives: Sequence[Objective]) -> Floats:
         there = measured(values)
         distance[there] = np.linalg.norm(costs_of(values[there], objectives), axis=1)
     return distance
-
-
-def _constraint(name: str, item: Threshold) -> Constraint:
-    if item.below is not None:
-        return Constraint(name, "<", item.below)
-    return Constraint(name, ">=", item.share or 0.0, relative=True)
-
-
-def _cell(row: pd.Series, name: str) -> float | None:
-    value = row.get(name)
-    return float(value) if isinstance(value, (int, float, np.number)) and math.isfinite(value) else None
-
-
-def _short(name: str) -> str:
-    return name.replace("_", " ")

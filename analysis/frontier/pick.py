@@ -15,24 +15,12 @@ from analysis.tables.columns import short
 from analysis.tables.trade_off import Objective, scored
 from analysis.tables.trial_table import TrialTable, numbers
 from analysis.words import counted, number
+from search_spaces.constraint import Constraint
 
 KNEE, CONSTRAINT, SUCCESS = "knee", "constraint", "success"
 RULES = (KNEE, CONSTRAINT, SUCCESS)
 """The frontier's trial nearest to the ideal corner; the best by the primary metric of the retain set within limits, or
 among trials that meet the paper's thresholds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """``column <= bound`` or, with ``least``, ``column >= bound``."""
-
-    column: str
-    bound: float
-    least: bool
-
-    def words(self) -> str:
-        """``retain_loss at most 0.1``."""
-        return f"{self.column} {'at least' if self.least else 'at most'} {self.bound:g}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +42,7 @@ def pick(
     baseline: Mapping[str, float],
     *,
     rule: str = KNEE,
-    limits: Sequence[Limit] = (),
+    limits: Sequence[Constraint] = (),
     constraints: Sequence[str] = (),
 ) -> Pick:
     """The model the rule takes, ``limits`` applied first whatever the rule; ``constraints`` are the sweep's own.
@@ -76,11 +64,11 @@ def pick(
     what = "epoch" if table.every_epoch else "trial"
     if models.empty:
         raise NothingQualifies(f"no trial has finished ({counted(len(table.trials), 'trial')} in the table)")
-    within = _within(models, limits, what)
+    within = _within(models, limits, baseline, what)
     if table.every_epoch:
         within = within[gained(within, objectives, baseline)]
     words = f" among {counted(len(within), 'epoch' if what == 'epoch' else 'finished trial')}" + "".join(
-        f"{' with' if index == 0 else ' and'} {limit.words()}" for index, limit in enumerate(limits)
+        f"{' with' if index == 0 else ' and'} {limit.name} {limit.words()}" for index, limit in enumerate(limits)
     )
     if rule == SUCCESS:
         thresholds = thresholds_of(table.columns, baseline, constraints)
@@ -105,22 +93,26 @@ def pick(
     return Pick(row, len(within), f"the {best} {short(column)} ({number(float(row[column]))}){words}")
 
 
-def _within(models: pd.DataFrame, limits: Sequence[Limit], what: str) -> pd.DataFrame:
+def _within(
+    models: pd.DataFrame, limits: Sequence[Constraint], baseline: Mapping[str, float], what: str
+) -> pd.DataFrame:
     """The models within all limits; a missing value is within none."""
     within = models
     for index, limit in enumerate(limits):
-        if limit.column not in models.columns:
-            raise AnalysisError(f"trials.csv has no column {limit.column} to put a limit on")
-        values = numbers(within, limit.column)
-        kept = within[values >= limit.bound if limit.least else values <= limit.bound]
+        if limit.name not in models.columns:
+            raise AnalysisError(f"trials.csv has no column {limit.name} to put a limit on")
+        if limit.relative and limit.name not in baseline:
+            raise AnalysisError(f"constraint {limit}: the sweep's No-unlearn model has no {limit.name}")
+        values = numbers(within, limit.name)
+        kept = within[[limit.met(value, baseline.get(limit.name)) is True for value in values]]
         if kept.empty:
-            best = values.max() if limit.least else values.min()
-            before = " and ".join(item.words() for item in limits[:index])
+            least = limit.sign.startswith(">")
+            before = " and ".join(f"{item.name} {item.words()}" for item in limits[:index])
             raise NothingQualifies(
-                f"no {'epoch' if what == 'epoch' else 'finished trial'} has {limit.words()}"
+                f"no {'epoch' if what == 'epoch' else 'finished trial'} has {limit.name} {limit.words()}"
                 + (f" among the {counted(len(within), what)} with {before}" if before else "")
-                + f"; the {'highest' if limit.least else 'lowest'} of {'these' if before else 'all'} is "
-                + number(float(best))
+                + f"; the {'highest' if least else 'lowest'} of {'these' if before else 'all'} is "
+                + number(float(values.max() if least else values.min()))
             )
         within = kept
     return within

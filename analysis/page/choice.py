@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from analysis.frontier.frontier import frontier, takeable
 from analysis.frontier.judgement import judge, thresholds_of
 from analysis.frontier.judgement_words import judged_by
-from analysis.frontier.pick import KNEE, Limit, NothingQualifies, Pick, pick
+from analysis.frontier.pick import KNEE, NothingQualifies, Pick, pick
 from analysis.page.answer import Answer, answer
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
 from analysis.words import counted
+from search_spaces.constraint import Constraint
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class ChoiceJudged:
 
 
 def choose(
-    table: TrialTable, sweep: SweepFile, *, rule: str | None = None, limits: Sequence[Limit] = ()
+    table: TrialTable, sweep: SweepFile, *, rule: str | None = None, limits: Sequence[Constraint] = ()
 ) -> tuple[Pick, ChoiceJudged]:
     """The trial of a rule or, without one, the report's answer.
 

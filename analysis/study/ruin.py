@@ -51,9 +51,9 @@ def with_ruin(part: Sources) -> TrialTable:
 def _bars(file: SweepFile, seed: float) -> Iterable[tuple[str, float]]:
     baseline = file.baseline_of(seed)
     for name, column in file.columns.entries.items():
-        share = column.threshold.share if column.threshold and column.primary and column.of == "retain" else None
-        if share is not None and name in baseline:
-            yield name, share * baseline[name]
+        threshold = column.threshold if column.primary and column.of == "retain" else None
+        if threshold is not None and threshold.relative and name in baseline:
+            yield name, threshold.bound * baseline[name]
 
 
 def ruin(seeds: Sequence[Sequence[Unit]]) -> Ruin:

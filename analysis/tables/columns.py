@@ -9,6 +9,7 @@ from typing import Any
 
 from analysis.errors import AnalysisError
 from analysis.tables.trade_off import Objective
+from search_spaces.constraint import Constraint
 
 SETTINGS = frozenset({"method", "training", "auto_lr", "data", "scoring", "placement"})
 """The roles of what a trial was asked to do."""
@@ -17,25 +18,6 @@ _STRUCTURE = {"model": "data", "dataset": "data", "method": "method", "lr": "tra
     "auto_lr": "auto_lr"
 }
 """The roles of the columns that any table may have, also one that nobody described."""
-
-
-@dataclass(frozen=True, slots=True)
-class Threshold:
-    """When a metric counts as success: ``below`` a value, or at least a ``share`` of the No-unlearn model's."""
-
-    below: float | None = None
-    share: float | None = None
-
-    def words(self) -> str:
-        return f"below {self.below:g}" if self.below is not None else f"at least {self.share:.0%} of No-unlearn"
-
-    def met(self, value: float | None, baseline: float | None) -> bool | None:
-        """Whether ``value`` meets it; None where the value or the baseline it needs is missing."""
-        if value is None or math.isnan(value):
-            return None
-        if self.below is not None:
-            return value < self.below
-        return None if self.share is None or baseline is None else value >= self.share * baseline
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +34,7 @@ class Column:
     bounds: tuple[float | None, float | None] = (None, None)
     of: str | None = None
     primary: bool = False
-    threshold: Threshold | None = None
+    threshold: Constraint | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +132,7 @@ class Columns:
         return found if len(found) == 2 else ()
 
     @property
-    def thresholds(self) -> dict[str, Threshold]:
+    def thresholds(self) -> dict[str, Constraint]:
         """The paper's thresholds, by column."""
         return {name: item.threshold for name, item in self.entries.items() if item.threshold is not None}
 
@@ -186,9 +168,16 @@ def _column(name: str, values: object) -> Column:
             bounds=(low, high),
             of=values.get("of"),
             primary=bool(values.get("primary")),
-            threshold=Threshold(**threshold) if threshold else None,
+            threshold=_threshold(name, **threshold) if threshold else None,
         )
     except KeyError as error:
         raise AnalysisError(f"the column {name} in sweep.json has no {error}") from None
     except (TypeError, ValueError) as error:
         raise AnalysisError(f"the column {name} in sweep.json: {error}") from None
+
+
+def _threshold(name: str, *, below: float | None = None, share: float | None = None) -> Constraint:
+    """When a metric counts as success: ``below`` a value, or at least a ``share`` of the No-unlearn model's."""
+    if (below is None) == (share is None):
+        raise ValueError("its threshold needs one of below and share")
+    return Constraint(name, "<", below) if below is not None else Constraint(name, ">=", share or 0.0, relative=True)

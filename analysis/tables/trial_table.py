@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -187,6 +188,12 @@ def numbers(rows: pd.DataFrame, column: str) -> pd.Series:
     if column not in rows.columns or not pd.api.types.is_numeric_dtype(rows[column]):
         return pd.Series(np.nan, index=rows.index, dtype=np.float64)
     return rows[column].astype(np.float64)
+
+
+def finite_cell(row: pd.Series, column: str) -> float | None:
+    """A finite number of one row; None where it is missing, infinite or text."""
+    value = row.get(column)
+    return float(value) if isinstance(value, (int, float, np.number)) and math.isfinite(value) else None
 
 
 def thinned(rows: pd.DataFrame, most: int) -> pd.DataFrame:

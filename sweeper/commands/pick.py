@@ -53,14 +53,14 @@ def pick(
                 0.1, utility and truth ratio at least 70% of No-unlearn
     """
     from analysis.frontier.pareto_json import plain, whole
-    from analysis.frontier.pick import CONSTRAINT, RULES, Limit
+    from analysis.frontier.pick import CONSTRAINT, RULES
     from analysis.page.choice import choose
     from analysis.tables.sweep_file import SweepFile
     from analysis.tables.trial_table import TrialTable
     from analysis.words import model_name, number, settings_in_words
 
     limits = [
-        Limit(name, given[f"{side}_{name}"], side == "min")
+        Constraint(name, ">=" if side == "min" else "<=", given[f"{side}_{name}"])
         for name in _LIMITED
         for side in ("max", "min")
         if given[f"{side}_{name}"] is not None
@@ -68,11 +68,11 @@ def pick(
     rule = rule or (CONSTRAINT if limits or constraint else None)
     out = Path(folder)
     problems = options.given_problems()
-    stated = _constraints(constraint, problems)
     for limit in limits:
         if not math.isfinite(limit.bound):
-            flag = f"--{'min' if limit.least else 'max'}-{limit.column.replace('_', '-')}"
+            flag = f"--{'min' if limit.sign == '>=' else 'max'}-{limit.name.replace('_', '-')}"
             problems.append(f"{flag} must be a finite number, got {limit.bound:g}")
+    limits += _constraints(constraint, problems)
     if rule is not None and rule not in RULES:
         problems.append(f"unknown rule '{rule}': expected one of {', '.join(RULES)}")
     elif rule == CONSTRAINT and not (limits or constraint):
@@ -84,14 +84,6 @@ def pick(
     refuse(problems)
     sweep = SweepFile.read(out)
     table = TrialTable.read(out, sweep=sweep.name)
-    for item in stated:
-        if item.relative and item.name not in sweep.baseline:
-            raise Problems([f"constraint {item}: the sweep's No-unlearn model has no {item.name}"])
-        bound = item.bound * sweep.baseline[item.name] if item.relative else item.bound
-        least = item.sign.startswith(">")
-        if len(item.sign) == 1:  # a strict bound is missed where it is hit
-            bound = math.nextafter(bound, math.inf if least else -math.inf)
-        limits.append(Limit(item.name, bound, least))
     found, judgement = choose(table, sweep, rule=rule, limits=limits)
     row = found.row
     name = model_name(row, with_epoch=table.every_epoch)

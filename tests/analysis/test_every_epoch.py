@@ -13,12 +13,13 @@ import pytest
 from analysis.figures.pareto import pareto_data
 from analysis.frontier.anytime import anytime_data
 from analysis.frontier.frontier import frontier, takeable
-from analysis.frontier.pick import CONSTRAINT, KNEE, Limit, NothingQualifies, pick
+from analysis.frontier.pick import CONSTRAINT, KNEE, NothingQualifies, pick
 from analysis.page.choice import choose
 from analysis.page.report import write_report
 from analysis.tables.sources import read_sources
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
+from search_spaces.constraint import Constraint
 from tests.analysis.conftest import MakeRow, MakeSweep
 
 LOSSES = ("forget_loss", "forget_loss_capped", "retain_loss")
@@ -157,11 +158,11 @@ def test_an_epoch_that_forgot_nothing_is_on_the_frontier_but_is_not_picked(make_
     out = make_epochs(utility=utility, verbmem=dict.fromkeys(utility, 0.5))
     table, sweep = TrialTable.read(out), SweepFile.read(out)
     assert ("00000", 1.0) in FRONT
-    limits = [Limit("retain_loss", 0.5, least=False)]
+    limits = [Constraint("retain_loss", "<=", 0.5)]
     found = pick(table, sweep.objectives, sweep.baseline, rule=CONSTRAINT, limits=limits)
     assert (found.row["trial_id"], found.row["epoch"]) == ("00000", 2.0)
     # Where nothing else is within the limits it is what there is.
-    limits = [Limit("retain_loss", 0.1, least=False)]
+    limits = [Constraint("retain_loss", "<=", 0.1)]
     found = pick(table, sweep.objectives, sweep.baseline, rule=CONSTRAINT, limits=limits)
     assert (found.row["trial_id"], found.row["epoch"]) == ("00000", 1.0)
 
@@ -169,14 +170,14 @@ def test_an_epoch_that_forgot_nothing_is_on_the_frontier_but_is_not_picked(make_
 def test_what_was_not_measured_of_an_epoch_is_within_no_limit(make_epochs: MakeEpochs) -> None:
     out = make_epochs(verbmem={("00001", 1): 0.07}, utility={("00001", 1): 0.6})
     table, sweep = TrialTable.read(out), SweepFile.read(out)
-    limits = [Limit("verbmem", 0.09, least=False)]
+    limits = [Constraint("verbmem", "<=", 0.09)]
     found = pick(table, sweep.objectives, sweep.baseline, rule=CONSTRAINT, limits=limits)
     assert (found.row["trial_id"], found.row["epoch"]) == ("00001", 1.0)
     with pytest.raises(NothingQualifies, match=r"no epoch has verbmem at most 0\.01"):
         pick(
             *(table, sweep.objectives, sweep.baseline),
             rule=CONSTRAINT,
-            limits=[Limit("verbmem", 0.01, least=False)],
+            limits=[Constraint("verbmem", "<=", 0.01)],
         )
 
 

@@ -14,13 +14,14 @@ import analysis
 from analysis.comparison.comparison import comparison_data, comparison_parts
 from analysis.comparison.formats import markdown
 from analysis.errors import AnalysisError
-from analysis.frontier.pick import CONSTRAINT, SUCCESS, Limit, NothingQualifies, pick
+from analysis.frontier.pick import CONSTRAINT, SUCCESS, NothingQualifies, pick
 from analysis.page.report import write_report
 from analysis.study.lr_study import read_study
 from analysis.study.study_tables import rates_table
 from analysis.tables.columns import Columns
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
+from search_spaces.constraint import Constraint
 from trainables.metrics.registry import LOSS_METRICS, METRICS
 
 COLUMNS: dict[str, dict[str, Any]] = {
@@ -113,7 +114,7 @@ def test_the_comparison_judges_it_and_says_by_what(folder: Path) -> None:
 
 def test_pick_knows_what_is_best_and_what_is_success(folder: Path) -> None:
     table, sweep = TrialTable.read(folder), SweepFile.read(folder)
-    limits = [Limit("grudge", 5.0, False)]
+    limits = [Constraint("grudge", "<=", 5.0)]
     found = pick(table, sweep.objectives, sweep.baseline, rule=CONSTRAINT, limits=limits)
     assert (found.row["trial_id"], found.reason.partition(" among")[0]) == ("00001", "the highest politeness (8)")
     assert pick(table, sweep.objectives, sweep.baseline, rule=SUCCESS).row["trial_id"] == "00002"

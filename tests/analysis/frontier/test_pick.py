@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from analysis.errors import AnalysisError
-from analysis.frontier.pick import CONSTRAINT, KNEE, SUCCESS, Limit, NothingQualifies, Pick, pick
+from analysis.frontier.pick import CONSTRAINT, KNEE, SUCCESS, NothingQualifies, Pick, pick
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
+from search_spaces.constraint import Constraint
 
 Row = dict[str, object]
 Choose = Callable[..., Pick]
@@ -42,10 +43,10 @@ def test_the_knee_is_nearest_to_the_ideal_corner(choose: Choose) -> None:
 
 
 def test_the_constraint_takes_the_best_utility_and_of_equals_the_lower_verbmem(choose: Choose) -> None:
-    found = choose(rule=CONSTRAINT, limits=[Limit("verbmem", 0.1, False)])
+    found = choose(rule=CONSTRAINT, limits=[Constraint("verbmem", "<=", 0.1)])
     assert (found.row["trial_id"], found.eligible) == ("00003", 3)
     assert "verbmem at most 0.1" in found.reason
-    assert choose(rule=CONSTRAINT, limits=[Limit("utility", 0.7, True)]).row["trial_id"] == "00000"
+    assert choose(rule=CONSTRAINT, limits=[Constraint("utility", ">=", 0.7)]).row["trial_id"] == "00000"
 
 
 def test_success_meets_all_thresholds(choose: Choose) -> None:
@@ -55,20 +56,23 @@ def test_success_meets_all_thresholds(choose: Choose) -> None:
 
 
 def test_limits_narrow_every_rule(choose: Choose) -> None:
-    assert choose(rule=KNEE, limits=[Limit("utility", 0.5, True)]).row["trial_id"] == "00002"
+    assert choose(rule=KNEE, limits=[Constraint("utility", ">=", 0.5)]).row["trial_id"] == "00002"
 
 
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"rule": CONSTRAINT, "limits": [Limit("verbmem", 0.01, False)]}, "verbmem at most 0.01; the lowest of all is"),
-        ({"rule": SUCCESS, "limits": [Limit("utility", 0.7, True)]}, "meets all thresholds"),
         (
-            {"rule": KNEE, "limits": [Limit("utility", 0.7, True), Limit("verbmem", 0.1, False)]},
+            {"rule": CONSTRAINT, "limits": [Constraint("verbmem", "<=", 0.01)]},
+            "verbmem at most 0.01; the lowest of all is",
+        ),
+        ({"rule": SUCCESS, "limits": [Constraint("utility", ">=", 0.7)]}, "meets all thresholds"),
+        (
+            {"rule": KNEE, "limits": [Constraint("utility", ">=", 0.7), Constraint("verbmem", "<=", 0.1)]},
             "verbmem at most 0.1 among the 1 trial with utility at least 0.7; the lowest of these is 0.5",
         ),
         (
-            {"rule": KNEE, "limits": [Limit("verbmem", 0.1, False), Limit("utility", 0.7, True)]},
+            {"rule": KNEE, "limits": [Constraint("verbmem", "<=", 0.1), Constraint("utility", ">=", 0.7)]},
             "utility at least 0.7 among the 3 trials with verbmem at most 0.1; the highest of these is 0.6",
         ),
     ],
@@ -86,7 +90,7 @@ def test_mistakes_are_named(choose: Choose) -> None:
     with pytest.raises(AnalysisError, match="needs a limit"):
         choose(rule=CONSTRAINT)
     with pytest.raises(AnalysisError, match="no column knowmem"):
-        choose(limits=[Limit("knowmem", 0.1, False)])
+        choose(limits=[Constraint("knowmem", "<=", 0.1)])
 
 
 def test_a_table_without_finished_trials_has_nothing_to_pick(
