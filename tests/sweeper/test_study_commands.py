@@ -14,7 +14,8 @@ from click.testing import CliRunner, Result
 
 from sweeper.cli import main
 from sweeper.folder import read_settings
-from sweeper.search import SweepStudy, open_journal
+from sweeper.journal import open_journal
+from sweeper.search import SweepStudy
 from sweeper.settings import LR_STUDY, SweepSettings
 from sweeper.sweep import Summary
 from sweeper.trade_off import axes
