@@ -15,9 +15,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sweeper.cli import main
+from sweeper.conclude import Summary
 from sweeper.folder import SweepError, UsageError, read_settings
 from sweeper.interruption import Interrupted
-from sweeper.sweep import Summary
 from trainables.metrics.registry import SETS
 from trainables.scoring.measured import Measured
 from trainables.spec import TrialSpec
