@@ -12,6 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from search_spaces.messages import counted
+
 _ROWS = 12
 _HERTZ = 4.0
 
@@ -48,7 +50,7 @@ class Display:
 
     def front(self, epochs: int) -> None:
         """So many epochs are on the frontier."""
-        self.note(f"{epochs} epochs on the frontier")
+        self.note(f"{counted(epochs, 'epoch')} on the frontier")
 
     def note(self, text: str) -> None:
         """What stands at the end of the line of progress."""
@@ -72,7 +74,7 @@ class Display:
         if row["status"] == "stopped":
             done, asked = float(row.get("epochs_done") or 0.0), float(row.get("epochs") or 0.0)
             self._stopped, self._epochs_saved = self._stopped + 1, self._epochs_saved + asked - done
-            early = f"  after {done:g} of {asked:g} epochs"
+            early = f"  after {done:g} of {counted(asked, 'epoch')}"
         self._progress.advance(self._task)
         if self._live is None:
             shown = {"forget": "forget_loss", "retain": "retain_loss"} | {name: name for name in self._scores}
@@ -113,7 +115,9 @@ class Display:
         if not (self._stopped or self._paused):
             return Group(table, self._progress)
         waiting = f", {len(self._paused)} wait" if self._paused else ""
-        saved = f"{self._stopped} trials stopped early{waiting}: {self._epochs_saved:g} epochs saved"
+        saved = (
+            f"{counted(self._stopped, 'trial')} stopped early{waiting}: {counted(self._epochs_saved, 'epoch')} saved"
+        )
         return Group(table, Text(saved), self._progress)
 
 

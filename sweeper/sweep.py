@@ -19,6 +19,7 @@ from typing import Any
 from rich.console import Console
 
 from search_spaces.durable import exclusive
+from search_spaces.messages import counted
 from sweeper.candidates import FrontKeeper
 from sweeper.display import Display
 from sweeper.earlier import by_trial, known_trials
@@ -260,7 +261,7 @@ def _say_what_is_left(session: SweepSession, settings: SweepSettings, at_once: i
     if pace is not None:
         pace.at_once = at_once
         if pace.done:
-            console.print(f"{pace.done} of {settings.trials} trials are done; left: {pace.estimate().words()}")
+            console.print(f"{pace.done} of {counted(settings.trials, 'trial')} done; left: {pace.estimate().words()}")
 
 
 def _conclude(settings: SweepSettings, out: Path, session: SweepSession, console: Console) -> Summary:

@@ -14,10 +14,10 @@ from sweeper.commands.errors import FAILED, Problems, exit_with, goes_on_with, p
 
 
 @click.command()
-@options.field("method", default="gdiff")
+@options.field("method", multiple=True)
 @options.fields("data", "placement")
-@click.option("--c", type=options.NUMBER, help="gdiff's weight on the retain loss.")
-@options.field("lr")
+@click.option("--c", type=options.NUMBER, multiple=True, help="gdiff's weight on the retain loss.")
+@options.field("lr", multiple=True)
 @options.field("auto_lr", default="off")
 @options.fields("training", "scoring", "method", "auto_lr")
 @options.METHOD_OPTION

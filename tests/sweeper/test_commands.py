@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sweeper.cli import main
+from sweeper.commands.pareto import describe
 from sweeper.folder import SweepError, UsageError, read_settings
 from sweeper.interruption import Interrupted
 from sweeper.sweep import Summary
@@ -142,7 +143,7 @@ WRONG_SPEC: dict[str, tuple[list[str], list[str]]] = {
     "weight scale": (["--weight-scale", "big"], ["unknown weight_scale 'big'"]),
     "retain objective": (["--retain-objective", "mse"], ["unknown retain_objective 'mse'", "ce, kl"]),
     "KL with RMU": (
-        ["--method", "ngdiff", "--method", "rmu", "--retain-objective", "kl"],
+        ["--method", "rmu", "--retain-objective", "kl"],
         ["retain_objective kl does not go with method 'rmu'", "leave it at ce"],
     ),
     "KL that nothing looks at": (
@@ -179,6 +180,10 @@ WRONG_SWEEP: dict[str, tuple[list[str], list[str]]] = {
     "negative trials": (["--trials", "-2"], ["trials must be at least 1, got -2"]),
     "trials a fraction": (["--trials", "2.5"], ["--trials must be a whole number, got '2.5'"]),
     "no seeds": (["--seeds", "0"], ["seeds must be at least 1, got 0"]),
+    "KL with one of several": (
+        ["--method", "ngdiff", "--method", "rmu", "--retain-objective", "kl"],
+        ["retain_objective kl does not go with method 'rmu'"],
+    ),
     "scheduler": (["--scheduler", "magic"], ["unknown scheduler 'magic'", "none, moasha"]),
     "grace": (["--scheduler", "moasha", "--grace", "5", "--epochs", "5"], ["--grace 5", "5 epochs", "below --epochs"]),
     "no grace": (["--scheduler", "moasha", "--grace", "0"], ["--grace must be at least 1 epoch, got 0"]),
@@ -266,9 +271,67 @@ def test_a_wrong_sweep_is_refused_in_plain_words(
     assert not out.exists()
 
 
-def test_one_run_takes_one_value_of_an_option(unlearn: Callable[..., Result]) -> None:
-    (problem,) = problems_of(unlearn("--c", "0.1", "--option", "c=0.2"))
-    assert "option c is given 2 times" in problem
+@pytest.mark.parametrize(
+    ("arguments", "title"),
+    [
+        (["--c", "0.1", "--option", "c=0.2"], "option c"),
+        (["--c", "0.1", "--c", "0.2"], "option c"),
+        (["--lr", "1e-3", "--lr", "1e-4"], "--lr"),
+        (["--method", "gdiff", "--method", "ngdiff"], "--method"),
+    ],
+)
+def test_one_run_takes_one_value_of_an_option(unlearn: Callable[..., Result], arguments: list[str], title: str) -> None:
+    (problem,) = problems_of(unlearn(*arguments))
+    assert problem.startswith(f"{title} is given 2 times")
+    assert "'pareto'" in problem
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (["--method", "ngdif"], "ngdiff"),
+        (["--method", "npo+ngdif"], "ngdiff"),
+        (["--method", "np0+ngdiff"], "npo"),
+        (["--method", "npo", "--option", "betaa=1"], "beta"),
+        (["--model", "tiny-ph"], "tiny-phi"),
+        (["--dataset", "offu"], "tofu"),
+        (["--metrics", "verbmen"], "verbmem"),
+        (["--metrics", "tofo"], "tofu"),
+        (["--optimizer", "adam"], "adamw"),
+        (["--sampler", "nsga"], "nsga3"),
+        (["--scheduler", "moash"], "moasha"),
+        (["--candidates", "al"], "all"),
+        (["--objectives", "verbmen:min,retain_loss:min"], "verbmem"),
+        (["--constraint", "utilty>=0.7"], "utility"),
+    ],
+)
+def test_a_name_that_is_nearly_right_is_met_with_the_right_one(
+    pareto: Callable[..., Result], arguments: list[str], meant: str
+) -> None:
+    (problem,) = problems_of(pareto(*arguments))
+    assert f"did you mean '{meant}'?" in problem
+
+
+def test_a_name_like_no_other_is_met_with_all_of_them(pareto: Callable[..., Result]) -> None:
+    (problem,) = problems_of(pareto("--sampler", "xyzzy"))
+    assert problem == "unknown sampler 'xyzzy': expected one of tpe, nsga2, nsga3, gp, qmc, random, grid"
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "again"),
+    [
+        ("--lr", "1e-3,1e-4", "--lr 1e-3 --lr 1e-4"),
+        ("--c", "0.1, 0.5", "--c 0.1 --c 0.5"),
+        ("--method", "gdiff,ngdiff", "--method gdiff --method ngdiff"),
+    ],
+)
+def test_several_values_in_one_are_told_how_to_be_given(
+    pareto: Callable[..., Result], unlearn: Callable[..., Result], flag: str, value: str, again: str
+) -> None:
+    for command in (pareto, unlearn):
+        (problem,) = problems_of(command(flag, value))
+        assert problem.startswith(flag)
+        assert problem.endswith(f"a sweep takes several as {again}")
 
 
 def test_an_option_that_does_not_exist_is_refused(pareto: Callable[..., Result]) -> None:
@@ -791,14 +854,33 @@ def test_a_sweep_that_is_done_prints_its_summary(
         hypervolume=0.61234,
         front=2,
         tracking="sqlite:///m",
-        answer={"headline": "Nothing was forgotten.", "advice": "To forget more: ...", "judged": ["It misses ..."]},
+        answer={
+            "headline": "Nothing was forgotten.",
+            "advice": "To forget more: ...",
+            "judged": ["It misses ..."],
+            "recommended": False,
+            "trial_id": "00002",
+            "epoch": 3.0,
+            "checkpoint": "checkpoints/00002",
+        },
     )
     monkeypatch.setattr("sweeper.sweep.run", lambda out, *, console, change=None: summary)
     result = pareto()
     assert result.exit_code == 0
     for text in ("4 trials", "3 finished, 1 diverged", "0.6123", f"{out}/report.html", "sqlite:///m"):
         assert text in result.stdout
-    assert "Nothing was forgotten.\nTo forget more: ...\nIt misses ...\n" in result.stdout
+    assert (
+        f"Nothing was forgotten.\nclosest: trial 00002 after epoch 3, {out}/checkpoints/00002\n"
+        "To forget more: ...\nIt misses ...\n"
+    ) in result.stdout
+
+
+def test_one_trial_that_is_recommended_is_named_with_its_checkpoint() -> None:
+    answer = {"headline": "Take trial 00000: ...", "judged": [], "recommended": True, "trial_id": "00000"}
+    answer |= {"epoch": None, "checkpoint": "checkpoints/00000"}
+    lines = describe(Summary("out", 1, 1, {"finished": 1}, 0.5, 1, "", answer=answer)).splitlines()
+    assert lines[:3] == ["1 trial: 1 finished", "Take trial 00000: ...", "checkpoint: out/checkpoints/00000"]
+    assert lines[3] == "frontier: 1 trial, hypervolume 0.5000"
 
 
 @pytest.mark.parametrize(
@@ -1128,6 +1210,7 @@ HELP = """
 import sys
 from click.testing import CliRunner
 from sweeper.cli import main
+from sweeper.commands.pareto import describe
 runner = CliRunner()
 for name in ("", *main.commands):
     result = runner.invoke(main, [*([name] if name else []), "--help"])
@@ -1185,6 +1268,7 @@ def test_a_refused_command_imports_nothing_heavy(out: Path, data: Path) -> None:
     code = f"""
 import sys
 from sweeper.cli import main
+from sweeper.commands.pareto import describe
 try:
     main({["pareto", "--dataset", "tofu", "--data-dir", str(data), "--forget-split", "forget01", "--out", str(out)]!r})
 except SystemExit as end:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from search_spaces.durable import staged
+from search_spaces.messages import expected_one_of
 from trainables.data import ProblemData
 from trainables.models.adapters import add_adapter
 from trainables.models.checkpoints import write_model
@@ -80,7 +81,7 @@ def load_base(problem: Problem) -> tuple[PreTrainedModel, Any]:
     if folder is None:
         if info.name not in MODELS and not is_hub_id(info.name):
             raise TargetError(
-                f"unknown model '{info.name}': expected one of {', '.join(MODELS)}, a hub id ORGANISATION/NAME, "
+                f"unknown model '{info.name}': {expected_one_of(info.name, MODELS)}, a hub id ORGANISATION/NAME, "
                 "or a model_path"
             )
         if info.modality != modality.name:
