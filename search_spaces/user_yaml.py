@@ -189,10 +189,8 @@ class _Reader:
             if part in parts:
                 self._add(part_node, f"{key}: {part} is there twice")
             elif part not in _PARTS:
-                self._add(
-                    part_node,
-                    f"{key}: unknown key '{part}': {did_you_mean(part, _PARTS) or expected_one_of(part, _PARTS)}",
-                )
+                expected = did_you_mean(part, _PARTS) or expected_one_of(part, _PARTS)
+                self._add(part_node, f"{key}: unknown key '{part}': {expected}")
             else:
                 parts[part] = value_node
         return parts

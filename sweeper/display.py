@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 from rich.console import Console, Group
@@ -13,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from search_spaces.messages import counted
+from sweeper.progress import heartbeat
 
 _ROWS = 12
 _HERTZ = 4.0
@@ -35,8 +37,11 @@ class Display:
         self._task = self._progress.add_task("trials", total=trials, completed=done, left="", front="")
         self._drawn = 0.0
         self._live = Live(self._render(), console=console, auto_refresh=False) if console.is_terminal else None
+        self._open = ExitStack()
         if self._live is not None:
             self._live.start()
+        else:
+            self._open.enter_context(heartbeat(console, self._words))
 
     def started(self, trial_id: str, row: Mapping[str, Any]) -> None:
         """A trial begins, or goes on."""
@@ -92,10 +97,23 @@ class Display:
 
     def close(self) -> None:
         """Draw the last state and stop."""
+        self._open.close()
         if self._live is not None:
             self._live.update(self._render(), refresh=True)
             self._live.stop()
             self._live = None
+
+    def _words(self) -> str:
+        """How far the sweep is, in a line."""
+        task = self._progress.tasks[0]
+        running = [f"{row['trial_id']} at epoch {_number(row.get('epoch'))}" for row in [*self._running.values()]]
+        parts = (
+            f"{task.completed:g} of {counted(task.total or 0, 'trial')} done",
+            f"running {', '.join(running)}" if running else "",
+            str(task.fields["front"]),
+            str(task.fields["left"]),
+        )
+        return "; ".join(filter(None, parts))
 
     def _render(self) -> Group:
         table = Table(box=None, pad_edge=False)

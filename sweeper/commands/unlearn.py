@@ -54,6 +54,8 @@ def unlearn(**given: Any) -> None:
     if out is not None and (problem := other_run_problem(out, spec, landscape_points=points)):
         raise Problems([problem])
     command = command_line()
+    if out is None:
+        click.echo("no --out: the unlearned model is scored, and then thrown away; --out DIR keeps it", err=True)
     with goes_on_with(command, "" if out is not None else "; without --out only its target is kept"):
         console = Console(stderr=True)
         row = run_once(spec, out=out, console=console, started=time.time(), landscape_points=points, command=command)
