@@ -2,7 +2,6 @@
 
     python benchmarks/search_replay.py --rows FILE.csv --problem authors --table-seed 0
     python benchmarks/search_replay.py --rows FILE.csv --table
-    python benchmarks/search_replay.py --rows FILE.csv --figure docs/images/search.png
 
 Every arm is 50 searches of one table; a row per search, yardstick and number of epochs spent is appended, and what is
 there is not done again. The yardsticks: a search for the losses is measured in them (``losses``) and with the retain
@@ -34,6 +33,8 @@ SHARES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
 SAMPLERS = ("random", "qmc", "tpe", "nsga2", "gp")
 SLOW = ("gp",)
 """Of these 10 searches, not 50: a proposal takes a second."""
+FLOOR = 1e-3
+"""The loss, in nats per token, below which nothing is gained on a logarithmic axis."""
 KEY = ("problem", "table_seed", "objectives", "arm", "seed")
 COLUMNS = (*KEY, "yardstick", "epochs", "share", "hypervolume", "epsilon", "reached", "trials", "stopped", "spent")
 
@@ -57,7 +58,10 @@ def rows_of(
     course = replay(table, replace(arm, trials=trials, epoch_budget=epochs), seed=seed)
     measured = {objectives: Yardstick.of(table)}
     if objectives == "losses":
-        measured["log"] = Yardstick.of(table, logs=("retain_loss",))
+        logarithmic = (
+            replace(item, low=FLOOR, log=True) if item.name == "retain_loss" else item for item in table.objectives
+        )
+        measured["log"] = Yardstick.of(table, tuple(logarithmic))
     for yardstick, against in measured.items():
         curves = progress(course, against, epochs=epochs)
         for share in SHARES:

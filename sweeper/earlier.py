@@ -166,14 +166,8 @@ class Known:
         stale = self.history[-1]["step"] if self.history and self.row["status"] == Status.DIVERGED else None
         for row in self.history:
             step = row["step"]
-            report: dict[str, Any] = {
-                name: plain_scalar(text) for name, text in row.items() if text and name != "trial_id"
-            }
-            report |= {"step": int(step), "epoch": float(row["epoch"])}
-            report["auto_lr"] = [
-                {name: plain_scalar(text) for name, text in update.items() if text and name != "trial_id"}
-                for update in updates.get(step, ())
-            ]
+            report = _values(row) | {"step": int(step), "epoch": float(row["epoch"])}
+            report["auto_lr"] = [_values(update) for update in updates.get(step, ())]
             yield report | {"evaluated": step in candidates if candidates else step != stale}
 
     def outcome(self, trial_id: str) -> dict[str, object]:

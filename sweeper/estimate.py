@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from analysis.words import duration
 from search_spaces.messages import counted
 from sweeper.attained import number
 from sweeper.stopping import Stopping
@@ -19,7 +20,7 @@ class Estimate:
     seconds: float | None = None
 
     def words(self) -> str:
-        """``about 7 trials, 3 min``."""
+        """``about 7 trials, 3 min 20 s``."""
         time = "" if self.seconds is None else f", {duration(self.seconds)}"
         return f"about {counted(self.trials, 'trial')}{time}"
 
@@ -56,11 +57,3 @@ class Pace:
             return Estimate(left)
         rounds = left / max(1, min(self.at_once, left))
         return Estimate(left, rounds * sum(self._seconds) / len(self._seconds))
-
-
-def duration(seconds: float) -> str:
-    """In the unit that fits: ``40 s``, ``3 min``, ``2.5 h``, ``4 days``."""
-    for size, unit in ((86400, "days"), (3600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{round(seconds / size, 1 if seconds < 10 * size else None):g} {unit}"
-    return f"{seconds:.0f} s"

@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from sweeper.estimate import duration
+from analysis.words import duration
 from trainables.metrics.registry import primary_metrics
 from trainables.spec import TrialSpec
 from trainables.target.finetune import Progress as TargetProgress

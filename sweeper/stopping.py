@@ -61,6 +61,18 @@ def parse_until(text: str | None) -> Plateau | None:
     return plateau
 
 
+def stopping_problems(*, until: str | None, epoch_budget: int | None) -> list[str]:
+    """A plain sentence for each of a user's settings by which no sweep can end."""
+    found = []
+    if epoch_budget is not None and epoch_budget < 1:
+        found.append(f"epoch-budget must be at least 1, got {epoch_budget}")
+    try:
+        parse_until(until)
+    except UntilError as error:
+        found.append(str(error))
+    return found
+
+
 @dataclass(kw_only=True)
 class Stopping:
     """Says when no new trial is to start, and why. Epochs count as reported, whatever becomes of their trials."""

@@ -19,8 +19,8 @@ from sweeper.commands.errors import FAILED, INTERRUPTED, plain_errors, resume_co
 from sweeper.commands.scheduler_options import scheduler_options
 
 if TYPE_CHECKING:
+    from sweeper.conclude import Summary
     from sweeper.settings import SweepSettings
-    from sweeper.sweep import Summary
 
 
 @click.command()

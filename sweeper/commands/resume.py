@@ -36,7 +36,7 @@ def _problems(out: Path, change: dict[str, Any]) -> list[str]:
     from sweeper.folder import read_settings
     from sweeper.ledger import Ledger
     from sweeper.settings import LR_STUDY
-    from sweeper.stopping import UntilError, parse_until
+    from sweeper.stopping import stopping_problems
 
     settings, found = read_settings(out), []
     if "extend" in change and settings.kind != LR_STUDY:
@@ -49,14 +49,7 @@ def _problems(out: Path, change: dict[str, Any]) -> list[str]:
             f"--trials {trials}: the grid of this sweep has {size} and cannot have more; begin a new sweep with more "
             f"values or seeds and --reuse {out}, which runs only what is missing"
         )
-    budget = change.get("epoch_budget")
-    if budget is not None and budget < 1:
-        found.append(f"epoch-budget must be at least 1, got {budget}")
-    try:
-        parse_until(change.get("until"))
-    except UntilError as error:
-        found.append(str(error))
-    return found
+    return found + stopping_problems(until=change.get("until"), epoch_budget=change.get("epoch_budget"))
 
 
 def _grid_size(settings: SweepSettings) -> int:

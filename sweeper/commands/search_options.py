@@ -17,7 +17,7 @@ from sweeper.folder import SweepError, read_settings
 from sweeper.samplers import LEARNING
 from sweeper.scheduling.rungs import rungs
 from sweeper.scheduling.schedulers import NONE
-from sweeper.stopping import UntilError, parse_until
+from sweeper.stopping import stopping_problems
 from sweeper.trade_off import DEFAULT_OBJECTIVES, objective_set
 from trainables.metrics.registry import LOSS_METRICS, METRICS, SETS
 from trainables.modality import dataset_modality
@@ -48,12 +48,7 @@ def search_options(
     problems = constraint_problems(given.get("constraint") or (), base)
     points = _points(given, space, trials, problems)
     budget = given.get("epoch_budget")
-    if budget is not None and budget < 1:
-        problems.append(f"epoch-budget must be at least 1, got {budget}")
-    try:
-        parse_until(given.get("until"))
-    except UntilError as error:
-        problems.append(str(error))
+    problems += stopping_problems(until=given.get("until"), epoch_budget=budget)
     for name in ("warm_start", "reuse"):
         problems += _folder_problems(given, name)
     settings = {

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from sweeper.simulation.summary import Simulated
     from sweeper.simulation.table import Table, Yardstick
 
-_CANDIDATES = ("all", "last")
-
 
 @click.command()
 @click.argument("table", type=click.Path())
@@ -65,6 +63,7 @@ def simulate(table: str, out: str | None, as_json: bool, **given: Any) -> None:
 
 
 def _problems(path: Path, out: str | None, given: Mapping[str, Any]) -> list[str]:
+    from sweeper.candidates import CANDIDATES
     from sweeper.commands.checks import place_problems
     from sweeper.samplers import SAMPLERS
     from sweeper.scheduling.rungs import MODES
@@ -72,7 +71,7 @@ def _problems(path: Path, out: str | None, given: Mapping[str, Any]) -> list[str
     from sweeper.trade_off import ObjectiveError, parse_objectives
 
     problems = [] if path.exists() else [f"there is no table {path}: expected a CSV or the folder of a sweep"]
-    known = {"sampler": tuple(SAMPLERS), "scheduler": (NONE, *SCHEDULERS), "candidates": _CANDIDATES, "stopping": MODES}
+    known = {"sampler": tuple(SAMPLERS), "scheduler": (NONE, *SCHEDULERS), "candidates": CANDIDATES, "stopping": MODES}
     for name, choices in known.items():
         values = given[name] if isinstance(given[name], tuple) else (given[name],)
         problems += [

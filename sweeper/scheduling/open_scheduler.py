@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable, Mapping
 
 from sweeper.scheduling.rungs import MODES
-from sweeper.scheduling.schedulers import NONE, SCHEDULERS, Scheduler, axes, compared, rebuilt
+from sweeper.scheduling.schedulers import NONE, SCHEDULERS, Scheduler, compared, comparison_axes, rebuilt
 from sweeper.settings import SweepSettings
-from sweeper.trade_off import axes as bounded
+from sweeper.trade_off import axes
 from trainables.modality import dataset_modality
 from trainables.target.target import Target
 
@@ -20,7 +20,7 @@ def open_scheduler(settings: SweepSettings, target: Target, history: Iterable[Ma
     guess, unit = math.log(target.vocabulary_size), dataset_modality(settings.base.dataset).unit
     objectives = compared(settings.parsed_objectives, metrics_every=settings.base.metrics_every)
     scheduler = SCHEDULERS[settings.scheduler](
-        axes(bounded(objectives, guess, unit=unit)),
+        comparison_axes(axes(objectives, guess, unit=unit)),
         epochs=settings.base.epochs,
         grace=settings.grace,
         reduction=settings.reduction,

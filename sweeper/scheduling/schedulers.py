@@ -41,7 +41,7 @@ SCHEDULERS: Mapping[str, MakeScheduler] = {
 """What makes each scheduler, by name. ``epochs`` are those of a whole trial; the rest are the user's settings."""
 
 
-def axes(objectives: Iterable[BoundedObjective]) -> tuple[Axis, ...]:
+def comparison_axes(objectives: Iterable[BoundedObjective]) -> tuple[Axis, ...]:
     """The objectives as trials are compared by them: a loss that is to stay low in the logarithm.
 
     A retain loss of 0.03 is better than one of 0.3 by as much as that is better than 3, though of the whole range up

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from sweeper.attained import Row, number
 from sweeper.scheduling.rungs import Mode
-from sweeper.scheduling.schedulers import NONE, SCHEDULERS, Scheduler, axes
+from sweeper.scheduling.schedulers import NONE, SCHEDULERS, Scheduler, comparison_axes
 from sweeper.search import Proposal, SweepStudy
 from sweeper.simulation.table import Run, Table
 from trainables.run.reports import Status
@@ -168,7 +168,11 @@ def replay(table: Table, arm: Arm, *, seed: int) -> Course:
     scheduler = None
     if arm.scheduler != NONE:
         scheduler = SCHEDULERS[arm.scheduler](
-            axes(table.objectives), epochs=table.epochs, grace=arm.grace, reduction=arm.reduction, mode=arm.stopping
+            comparison_axes(table.objectives),
+            epochs=table.epochs,
+            grace=arm.grace,
+            reduction=arm.reduction,
+            mode=arm.stopping,
         )
     sweep = _Sweep(table, arm, study, scheduler, set(range(len(table.runs))))
     sweep.go_on()

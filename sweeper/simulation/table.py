@@ -95,41 +95,25 @@ def _scaled(parameter: Number, value: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Yardstick:
-    """What a replay is measured against: the front of every epoch of every run, and its hypervolume.
-
-    ``logs`` are columns whose distance from 0 matters by its magnitude: their cost is linear in the logarithm, from
-    ``FLOOR`` to the upper bound.
-    """
+    """What a replay is measured against: the front of every epoch of every run, and its hypervolume."""
 
     objectives: tuple[Objective, ...]
     front: Floats
     volume: float
-    logs: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, table: Table, objectives: Sequence[Objective] = (), *, logs: Collection[str] = ()) -> Yardstick:
+    def of(cls, table: Table, objectives: Sequence[Objective] = ()) -> Yardstick:
         """That of a table; ``objectives`` in place of those searched for."""
-        bare = cls(tuple(objectives) or table.objectives, np.empty((0, 0)), 0.0, frozenset(logs))
+        bare = cls(tuple(objectives) or table.objectives, np.empty((0, 0)), 0.0)
         rows = [row for run in table.runs for row in run.epochs]
         costs = [cost for row in rows if (cost := bare.costs(row)) is not None]
         points = np.unique(np.asarray(costs), axis=0) if costs else np.empty((0, len(bare.objectives)))
         front = points[nondominated(points)]
-        return cls(bare.objectives, front, hypervolume(front), bare.logs)
+        return cls(bare.objectives, front, hypervolume(front))
 
     def costs(self, row: Row) -> Floats | None:
         """An epoch's costs in [0, 1]; None where an objective was not measured or is not finite."""
         values = [number(row.get(item.column)) for item in self.objectives]
         if not all(map(math.isfinite, values)):
             return None
-        return np.array([self._cost(item, value) for item, value in zip(self.objectives, values, strict=True)])
-
-    def _cost(self, objective: Objective, value: float) -> float:
-        if objective.column not in self.logs:
-            return float(objective.cost(value))
-        inside = min(max(value, FLOOR), objective.high)
-        share = math.log(inside / FLOOR) / math.log(objective.high / FLOOR)
-        return share if objective.direction == "min" else 1.0 - share
-
-
-FLOOR = 1e-3
-"""The loss, in nats per token, below which nothing is gained on a logarithmic axis."""
+        return np.array([item.cost(value) for item, value in zip(self.objectives, values, strict=True)])

@@ -28,8 +28,9 @@ def lines_of(file: io.StringIO, *, most: float = 10.0) -> list[str]:
 def test_a_log_hears_from_what_takes_long_and_no_more_when_it_is_done() -> None:
     file = io.StringIO()
     with heartbeat(Console(file=file), lambda: "epoch 2 of 9"):
-        first, second, *_ = lines_of(file)
-    assert first == second == "... epoch 2 of 9, 0 s"
+        told = lines_of(file)
+    assert len(told) >= 2
+    assert all(line.startswith("... epoch 2 of 9, 0.") for line in told)
     written = file.getvalue()
     time.sleep(0.1)
     assert file.getvalue() == written
@@ -49,7 +50,7 @@ def test_a_log_of_a_sweep_hears_how_far_it_is() -> None:
     display.reported("00003", {"epoch": 4.0})
     display.front(7)
     display.left("about 3 trials, 2 min")
-    told = "... 2 of 5 trials done; running 00003 at epoch 4; 7 epochs on the frontier; left: about 3 trials, 2 min"
+    told = "... 2 of 5 trials done; running 00003 at epoch 4; 7 epochs on the frontier; left: about 3 trials, 2 min, 0."
     file.truncate(0)
     lines = lines_of(file)
     display.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sweeper.estimate import Estimate, Pace, duration
+from sweeper.estimate import Estimate, Pace
 from sweeper.stopping import Plateau, Stopping, UntilError, parse_until
 
 
@@ -75,7 +75,7 @@ def test_what_is_left_follows_the_pace_so_far() -> None:
     assert pace.estimate() == Estimate(10)
     pace.take_up([{"wall_seconds": "30", "epochs_done": "15"}, {"wall_seconds": "50", "epochs_done": "15"}])
     assert pace.estimate() == Estimate(8, 160.0)
-    assert pace.estimate().words() == "about 8 trials, 2.7 min"
+    assert pace.estimate().words() == "about 8 trials, 2 min 40 s"
 
 
 def test_an_epoch_budget_may_leave_fewer_trials_than_were_asked_for() -> None:
@@ -90,11 +90,3 @@ def test_a_trial_without_times_counts_as_done() -> None:
     pace = Pace(trials=3, stopping=Stopping())
     pace.ended({"status": "failed"})
     assert pace.estimate() == Estimate(2)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(0.4, "0 s"), (119, "119 s"), (120, "2 min"), (1000, "17 min"), (9000, "2.5 h"), (86400 * 30, "30 days")],
-)
-def test_a_duration_is_in_the_unit_that_fits(seconds: float, words: str) -> None:
-    assert duration(seconds) == words

@@ -13,10 +13,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sweeper.cli import main
+from sweeper.conclude import Summary
 from sweeper.folder import read_settings
 from sweeper.search import SweepStudy, open_journal
 from sweeper.settings import LR_STUDY, SweepSettings
-from sweeper.sweep import Summary
 from sweeper.trade_off import axes
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden_sweep"

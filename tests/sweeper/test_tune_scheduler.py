@@ -16,13 +16,12 @@ from search_spaces.builtin import default_space
 from sweeper.display import Display
 from sweeper.ledger import Ledger
 from sweeper.scheduling.rungs import Mode, SuccessiveHalving
-from sweeper.scheduling.schedulers import axes, compared, rebuilt
+from sweeper.scheduling.schedulers import compared, comparison_axes, rebuilt
 from sweeper.scheduling.tune_scheduler import TuneScheduler
 from sweeper.search import SweepStudy, open_journal
 from sweeper.session import SweepSession
 from sweeper.settings import SweepSettings
-from sweeper.trade_off import axes as bounds
-from sweeper.trade_off import parse_objectives
+from sweeper.trade_off import axes, parse_objectives
 from sweeper.tune_bridge import SessionCallback, SessionSearcher, what_runs_when
 from trainables.spec import TrialSpec
 
@@ -155,7 +154,7 @@ def open_session(out: Path, mode: Mode) -> SweepSession:
     study = SweepStudy(
         open_journal(out),
         space=SETTINGS.space,
-        objectives=bounds(SETTINGS.parsed_objectives, 7.6),
+        objectives=axes(SETTINGS.parsed_objectives, 7.6),
         sampler="random",
         trials=SETTINGS.trials,
         seeds=(0,),
@@ -274,12 +273,12 @@ def test_tunes_own_limits_hold_unless_trials_wait(tmp_path: Path, monkeypatch: p
 
 
 def test_a_retain_loss_is_compared_in_the_logarithm_and_a_forget_loss_as_it_is() -> None:
-    forget, retain = axes(bounds(parse_objectives("forget_loss:max,retain_loss:min"), 7.6))
+    forget, retain = comparison_axes(axes(parse_objectives("forget_loss:max,retain_loss:min"), 7.6))
     assert [forget.cost(value) for value in (7.6, 3.8, 0.0)] == [0.0, 0.5, 1.0]
     assert (retain.cost(0.0), retain.cost(7.6)) == (0.0, pytest.approx(1.0))
     assert retain.cost(0.3) - retain.cost(0.03) > 5 * (retain.cost(3.3) - retain.cost(3.03))
     assert math.isnan(retain.cost(None))
-    verbmem, utility = axes(bounds(parse_objectives("verbmem:min,utility:max"), 7.6))
+    verbmem, utility = comparison_axes(axes(parse_objectives("verbmem:min,utility:max"), 7.6))
     assert (verbmem.cost(0.3), utility.cost(0.3)) == (pytest.approx(0.3), pytest.approx(0.7))
 
 

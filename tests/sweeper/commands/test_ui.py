@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from sweeper.cli import main
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SERVER = """
 import json, os, subprocess, sys, time
 worker = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])

@@ -1,0 +1,121 @@
+"""How a sweep ends: tables in order, report written, MLflow told, and a summary of it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from sweeper.folder import SweepError
+from sweeper.interruption import Interrupted, is_interrupted
+from sweeper.session import SweepSession, remove_run_states
+from sweeper.settings import SweepSettings
+from sweeper.stopping import End
+from sweeper.tracking.uri import shown_uri
+
+_KEPT = (
+    *("sweep.json", "trials.csv", "history.csv", "auto_lr.csv", "candidates.csv"),
+    *("pareto.json", "pareto.png", "pareto.svg", "report.html", "figures"),
+)
+"""What MLflow keeps with the sweep's run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """How a sweep ended, for people and for ``--json``; ``status`` has how many trials ended in which one.
+
+    ``front`` counts what is on the frontier, ``front_trials`` the trials it is of. ``answer`` is what the report
+    answers, None where it has none.
+    """
+
+    out: str
+    trials: int
+    asked: int
+    status: Mapping[str, int]
+    hypervolume: float | None
+    front: int
+    tracking: str
+    answer: Mapping[str, Any] | None = None
+    front_trials: int | None = None
+    reused: int = 0
+    ended_because: str | None = None
+    further: str = ""
+
+
+def conclude(settings: SweepSettings, out: Path, session: SweepSession, console: Console) -> Summary:
+    """Order the tables, write the report, log both to MLflow; say what is missing.
+
+    Raises:
+        SweepError: finished trials could not be written.
+        Interrupted: trials are left to run.
+    """
+    from analysis.page.report import write_report
+
+    rows = session.ledger.trials.read()
+    undone = len(rows) < settings.trials
+    end = session.end if undone else None
+    if undone and end is None and settings.time_budget_seconds is not None:
+        end = End("the time budget")
+    complete = not undone or end is not None
+    interrupted = is_interrupted() or not complete
+    for row in rows:  # a driver killed as a trial ended left the trial's saved states behind
+        remove_run_states(session.storage, row["trial_id"])
+    if rows or not interrupted:
+        session.put_in_order()
+        write_report(out)
+    pareto = out / "pareto.json"
+    front: dict[str, Any] = json.loads(pareto.read_text(encoding="utf-8")) if pareto.is_file() else {}
+    session.tracker.sweep_ended(
+        status="interrupted" if interrupted else "finished",
+        metrics={"hypervolume": front.get("hypervolume")},
+        artifacts=[out / name for name in _KEPT if (out / name).exists()],
+        tags=_answer_tags(front.get("answer")),
+        front=_by_trial(front.get("front", ())),
+    )
+    with console.status("sending what is left to MLflow") if console.is_terminal else nullcontext():
+        delivered = session.tracker.close(timeout=60.0)
+    if session.ledger.unwritten:
+        raise SweepError(f"{session.ledger.unwritten} finished trials could not be written to {out}: is the disk full?")
+    if interrupted:
+        raise Interrupted
+    return Summary(
+        out=str(out),
+        trials=len(rows),
+        asked=settings.trials,
+        status=dict(Counter(row["status"] for row in rows)),  # asdict cannot copy a Counter
+        hypervolume=front.get("hypervolume"),
+        front=len(front.get("front", ())),
+        front_trials=len(_by_trial(front.get("front", ()))),
+        tracking=delivered.message or shown_uri(settings.tracking_uri),
+        answer=front.get("answer"),
+        reused=sum(1 for row in rows if row.get("reused_from")),
+        ended_because=end.because if end else None,
+        further=end.further if end else "",
+    )
+
+
+def _by_trial(front: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """Of each trial on the frontier, its epochs there with the places of their checkpoints."""
+    found: dict[str, dict[str, str]] = {}
+    for member in sorted(front, key=lambda member: member["step"] or 0):
+        epochs = found.setdefault(member["trial_id"], {})
+        epochs["last" if member["epoch"] is None else f"{member['epoch']:g}"] = member["checkpoint"] or ""
+    return found
+
+
+def _answer_tags(answer: Mapping[str, Any] | None) -> dict[str, object]:
+    """What MLflow's parent run says of the sweep, as the report does."""
+    if not answer:
+        return {}
+    told = " ".join(filter(None, (answer["headline"], answer["advice"], *answer["judged"])))
+    recommended = answer["trial_id"] if answer["recommended"] else "none"
+    outcome = {"outcome": answer["outcome"], "recommended_trial": recommended}
+    if answer["recommended"] and answer["epoch"] is not None:
+        outcome["recommended_epoch"] = f"{answer['epoch']:g}"
+    return {"answer": answer["headline"], **outcome, "mlflow.note.content": told}

@@ -1,0 +1,84 @@
+"""A sweep's session as it is opened: everyone who takes part, told of what has been done already."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from rich.console import Console
+
+from sweeper.candidates import FrontKeeper
+from sweeper.display import Display
+from sweeper.earlier import by_trial, known_trials
+from sweeper.estimate import Pace
+from sweeper.ledger import Ledger
+from sweeper.open_study import open_study
+from sweeper.scheduling.open_scheduler import open_scheduler
+from sweeper.search import Proposal
+from sweeper.session import SweepSession, run_state_folders
+from sweeper.settings import SweepSettings
+from sweeper.stopping import Stopping, parse_until
+from sweeper.tracking import Tracker
+from sweeper.tracking.uri import sqlite_path
+from trainables.metrics.registry import primary_metrics
+from trainables.target.target import Target
+
+
+def open_session(
+    settings: SweepSettings, out: Path, sweep_id: str, targets: Mapping[int, Target], *, console: Console
+) -> tuple[SweepSession, dict[str, str]]:
+    """The session of the sweep in ``out``, and of trials that were running, by id, the folder of the saved state."""
+    target = next(iter(targets.values()))
+    ledger = Ledger(out, every_epoch=bool(settings.goals))
+    study = open_study(out, settings, target, console=console)
+    rows = {row["trial_id"]: row for row in ledger.trials.read()}
+    again = study.take_up(rows, by_trial(ledger.candidates.read()))
+    storage = settings.ray_storage(out)
+    restore = _restorable(storage, again)
+    ledger.mend({trial_id: step for trial_id, (_, step) in restore.items()})
+    stopping = Stopping(plateau=parse_until(settings.until), epoch_budget=settings.epoch_budget)
+    stopping.take_up(ledger.history.read(), but=[name for name, row in rows.items() if row.get("reused_from")])
+    pace = Pace(trials=settings.trials, stopping=stopping)
+    pace.take_up(rows.values())
+    session = SweepSession(
+        ledger=ledger,
+        storage=storage,
+        study=study,
+        tracker=_tracker(settings, ledger, sweep_id),
+        display=Display(console, trials=settings.trials, done=len(rows), scores=primary_metrics(target.data.modality)),
+        make_spec=lambda config: settings.make_spec(config, target_key=targets.get(config["seed"], target).key),
+        front=FrontKeeper(out, settings.goals) if settings.goals else None,
+        scheduler=open_scheduler(settings, target, ledger.history.read()),
+        stopping=stopping,
+        pace=pace,
+        known=known_trials([Path(folder) for folder in settings.reuse if (Path(folder) / "trials.csv").is_file()]),
+    )
+    return session, {trial_id: folder for trial_id, (folder, _) in restore.items()}
+
+
+def _tracker(settings: SweepSettings, ledger: Ledger, sweep_id: str) -> Tracker:
+    return Tracker(
+        ledger=ledger,
+        sweep_id=sweep_id,
+        uri=settings.tracking_uri,
+        experiment=settings.experiment,
+        sweep_name=settings.name,
+        parent_params={"trials": settings.trials, "sampler": settings.sampler, **settings.base.row()},
+        parent_tags={"sweep": settings.name, "out": str(ledger.out.resolve()), "objectives": settings.objectives},
+        artifact_root=(sqlite_path(settings.tracking_uri) or Path.cwd() / "mlflow.db").parent / "mlartifacts",
+    )
+
+
+def _restorable(storage: Path, again: list[Proposal]) -> dict[str, tuple[str, int]]:
+    """For trials that were running: the newest whole state of each, and its step."""
+    if not again or not storage.is_dir():
+        return {}
+    from trainables.ray_trainable import read_state
+
+    found = {}
+    for proposal in again:
+        for folder in run_state_folders(storage, proposal.trial_id):
+            if (state := read_state(folder)) is not None:
+                found[proposal.trial_id] = (str(folder.resolve()), int(state["step"]))
+                break
+    return found
