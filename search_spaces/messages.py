@@ -11,6 +11,14 @@ def counted(count: float, noun: str) -> str:
     return f"{shown} {noun}" if count == 1 else f"{shown} {noun}s"
 
 
+def size(count: float) -> str:
+    """Bytes in the unit that fits: ``5.3 MB``, ``410 MB``, ``1.2 GB``."""
+    for scale, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if count >= scale:
+            return f"{count / scale:.0f} {unit}" if count >= 10 * scale else f"{count / scale:.1f} {unit}"
+    return f"{count:.0f} B"
+
+
 def did_you_mean(given: str, choices: Collection[str]) -> str:
     """``did you mean 'ngdiff'?``; "" where nothing is near."""
     import difflib  # a message needs it, --help does not

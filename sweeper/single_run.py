@@ -11,6 +11,7 @@ from rich.console import Console
 from search_spaces.durable import write_json
 from search_spaces.messages import counted
 from sweeper.columns import LANDSCAPE_COLUMNS, TRIAL_COLUMNS
+from sweeper.disk import check_disk, disk_of
 from sweeper.ledger import CsvLog, Ledger, Row
 from sweeper.progress import heartbeat, prepare_with_progress, progress_bar
 from sweeper.unfinished import UnfinishedRun
@@ -45,6 +46,9 @@ def run_once(
     """
     target = prepare_with_progress(spec, console=console)
     spec = replace(spec, target_key=target.key)
+    if out is not None:
+        told = check_disk(disk_of(spec, Path(target.path), models=1, running=1), out)
+        console.print(told, highlight=False, markup=False, soft_wrap=True)
     workspace = Workspace(target, device=default_device())
     run = UnlearningRun(spec, workspace, landscape_points=landscape_points if out is not None else 0)
     if out is None:

@@ -8,8 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from search_spaces.durable import staged
-from search_spaces.messages import expected_one_of
+from search_spaces.durable import free_bytes, staged
+from search_spaces.messages import expected_one_of, size
 from trainables.data import ProblemData
 from trainables.models.adapters import add_adapter
 from trainables.models.checkpoints import write_model
@@ -43,6 +43,7 @@ def trained(
         return folder
     modality, recipe = problem.modality, problem.recipe
     model, processor = load_base(problem)
+    _require_room(model, folder)
     model.to(device)
     if recipe.lora_rank is not None:
         model = add_adapter(model, rank=recipe.lora_rank, seed=problem.seed)
@@ -68,6 +69,15 @@ def trained(
         (staging / "target.json").write_text(json.dumps({**made_from, "epochs": epochs}, indent=2))
     state.discard()
     return folder
+
+
+def _require_room(model: PreTrainedModel, folder: Path) -> None:
+    needed, free = 4 * sum(weights.numel() for weights in model.parameters()), free_bytes(folder)
+    if free < needed:
+        raise TargetError(
+            f"not enough disk: the target takes {size(needed)}, and {size(free)} are free in {folder.parent}; make "
+            "room there, or set XDG_CACHE_HOME to a folder on a larger disk"
+        )
 
 
 def load_base(problem: Problem) -> tuple[PreTrainedModel, Any]:
