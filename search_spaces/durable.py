@@ -182,6 +182,12 @@ class Throttle:
             self._cost = self._saved_at - started
 
 
+def free_bytes(folder: Path) -> int:
+    """What is free where ``folder`` is, or is to be."""
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    return shutil.disk_usage(there).free
+
+
 def _staging(path: Path) -> Path:
     return path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
 

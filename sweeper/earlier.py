@@ -14,6 +14,7 @@ import numpy as np
 from analysis.frontier.frontier import contributions, nondominated
 from analysis.tables.trade_off import Objective
 from search_spaces.durable import staged
+from search_spaces.messages import counted
 from search_spaces.values import Value, same
 from search_spaces.yaml_nodes import plain_scalar
 from sweeper.attained import Attained, Result
@@ -98,11 +99,11 @@ def transfer(
         else:
             others.append((settings.space.params_of(config), result))
     points = _front(others, objectives)[:most]
-    parts = [f"{len(priors)} trials with their values"] if priors or not points else []
+    parts = [f"{counted(len(priors), 'trial')} with their values"] if priors or not points else []
     if points:
         parts.append(f"{len(points)} configurations of its front to be tried first ({_difference(earlier, settings)})")
     if outside:
-        parts.append(f"{outside} trials are outside this search space")
+        parts.append(f"{counted(outside, 'trial')} {'is' if outside == 1 else 'are'} outside this search space")
     words = f"warm start from {earlier.out}, of {len(finished)} finished trials: {'; '.join(parts)}"
     return Transfer(tuple(priors), tuple(points), words)
 

@@ -14,13 +14,15 @@ from pathlib import Path
 from types import MappingProxyType
 
 from search_spaces.durable import write_json
+from sweeper import __version__
 from sweeper.columns import column_dictionary
 from sweeper.settings import SweepSettings
+from sweeper.version import commit
 from trainables.modality import dataset_modality
 from trainables.target.target import Target
 
 FORMAT = 2
-_VERSIONS = ("unlearning-sweeper", "torch", "ray", "transformers", "optuna", "mlflow", "peft", "datasets", "moocore")
+_VERSIONS = ("torch", "ray", "transformers", "optuna", "mlflow", "peft", "datasets", "moocore")
 
 
 class SweepError(RuntimeError):
@@ -83,6 +85,26 @@ def read_settings(out: Path) -> SweepSettings:
     return settings
 
 
+def check_tables(out: Path) -> None:
+    """Refuse to go on from tables that are damaged: a row that cannot be read may be that of a finished trial.
+
+    Raises:
+        UsageError: says which file, where, and what to do.
+    """
+    if not any((out / name).exists() for name in ("trials.csv", "history.csv")):
+        return
+    from analysis.errors import AnalysisError
+    from analysis.tables.sources import read_source
+
+    try:
+        read_source(out)
+    except AnalysisError as error:
+        raise UsageError(
+            f"{error}; put the file back from a copy, or mend or delete what is damaged: a trial whose row in "
+            "trials.csv is deleted runs again"
+        ) from None
+
+
 def read_origin(out: Path) -> Origin:
     """How the sweep in a folder began."""
     content = json.loads((out / "sweep.json").read_text(encoding="utf-8"))
@@ -111,7 +133,9 @@ def describe(
         "name": settings.name,
         "created": origin.created,
         "command": settings.command,
-        "versions": {name: importlib.metadata.version(name) for name in _VERSIONS},
+        "commit": commit(),
+        "versions": {"unlearning-sweeper": __version__}
+        | {name: importlib.metadata.version(name) for name in _VERSIONS},
         "settings": settings.to_dict(),
         "objectives": [item.to_dict(guess, unit=unit) for item in settings.parsed_objectives]
         if guess is not None

@@ -17,8 +17,10 @@ from typing import Any
 from rich.console import Console
 
 from search_spaces.durable import exclusive
+from search_spaces.messages import counted
 from sweeper.conclude import Summary, conclude
-from sweeper.folder import SweepError, UsageError, describe, read_origin, read_settings
+from sweeper.disk import check_disk, disk_of
+from sweeper.folder import SweepError, UsageError, check_tables, describe, read_origin, read_settings
 from sweeper.front_metrics import measure_front, unmeasured
 from sweeper.interruption import forget_tune, held_back, interruptible, is_interrupted
 from sweeper.open_session import open_session
@@ -47,6 +49,7 @@ def run(out: Path, *, console: Console, change: Mapping[str, Any] | None = None)
     settings = read_settings(out)
     in_use = UsageError(f"the sweep in {out} is running in another process; wait for it or stop it")
     with interruptible(), exclusive(out, in_use):  # two drivers would run every trial twice
+        check_tables(out)
         settings = replace(settings, **(change or {}))
         origin = read_origin(out)
         if origin.target_path is None and settings.address is not None:
@@ -127,6 +130,11 @@ def _tune(
     with _joined(settings, (out.resolve(), *(Path(target.path) for target in targets.values()))) as slots:
         at_once = min(settings.max_concurrent or slots, slots)
         _say_what_is_left(session, settings, at_once, console)
+        waiting = left if settings.scheduler != NONE and settings.stopping == "pause" else 0
+        disk = disk_of(
+            settings.base, Path(next(iter(targets.values())).path), models=left, running=max(at_once, waiting)
+        )
+        console.print(check_disk(disk, out), highlight=False, markup=False, soft_wrap=True)
         tuner = _tuner(settings, out, targets, session, left=left, at_once=at_once, restore=restore)
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
         try:
@@ -202,4 +210,4 @@ def _say_what_is_left(session: SweepSession, settings: SweepSettings, at_once: i
     if pace is not None:
         pace.at_once = at_once
         if pace.done:
-            console.print(f"{pace.done} of {settings.trials} trials are done; left: {pace.estimate().words()}")
+            console.print(f"{pace.done} of {counted(settings.trials, 'trial')} done; left: {pace.estimate().words()}")

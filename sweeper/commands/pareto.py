@@ -6,13 +6,14 @@ import datetime
 import itertools
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from search_spaces.messages import counted
 from sweeper.commands import options
 from sweeper.commands.errors import FAILED, INTERRUPTED, plain_errors, resume_command
 from sweeper.commands.scheduler_options import scheduler_options
@@ -173,17 +174,27 @@ def run_to_the_end(out: Path, *, as_json: bool, change: Mapping[str, Any] | None
         sys.exit(FAILED)
 
 
+def _answer_lines(answer: Mapping[str, Any], out: Path) -> Iterator[str]:
+    """What to take and where it lies or, where nothing is good, what comes closest and how to do better."""
+    yield answer.get("headline", "")
+    if trial_id := answer.get("trial_id"):
+        place = out / answer["checkpoint"] if answer.get("checkpoint") else "no checkpoint"
+        epoch = "" if answer.get("epoch") is None else f" after epoch {answer['epoch']:g}"
+        yield f"checkpoint: {place}" if answer.get("recommended") else f"closest: trial {trial_id}{epoch}, {place}"
+    yield from (answer.get("advice", ""), *answer.get("judged", ()))
+
+
 def describe(summary: Summary) -> str:
     """The summary in a few lines."""
     status = ", ".join(f"{count} {name}" for name, count in summary.status.items())
     trials, asked, hypervolume = summary.trials, summary.asked, summary.hypervolume
-    several = summary.front_trials not in (None, summary.front)
-    members = f"{summary.front} epochs of {summary.front_trials} trials" if several else f"{summary.front} trials"
+    members = counted(summary.front, "trial")
+    if summary.front_trials not in (None, summary.front):
+        members = f"{counted(summary.front, 'epoch')} of {counted(summary.front_trials, 'trial')}"
     frontier = None if hypervolume is None else f"frontier: {members}, hypervolume {hypervolume:.4f}"
-    answer = summary.answer or {}
     lines = [
-        f"{trials} trials: {status}" if trials else "no trial ended",
-        *(text for text in (answer.get("headline"), answer.get("advice"), *answer.get("judged", ())) if text),
+        f"{counted(trials, 'trial')}: {status}" if trials else "no trial ended",
+        *filter(None, _answer_lines(summary.answer or {}, Path(summary.out))),
         frontier or "no frontier",
         f"report: {summary.out}/report.html",
     ]
@@ -192,7 +203,7 @@ def describe(summary: Summary) -> str:
     if summary.reused:
         lines.insert(1, f"{summary.reused} of them taken over from earlier sweeps, not run again")
     if trials < asked and summary.ended_because:
-        lines.append(f"{summary.ended_because} left {asked - trials} of {asked} trials undone; go on with:")
+        lines.append(f"{summary.ended_because} left {asked - trials} of {counted(asked, 'trial')} undone; go on with:")
         lines.append(f"  {resume_command(summary.out)} {summary.further}".rstrip())
     elif not summary.status.get("finished"):
         lines.append("no trial finished: the column 'error' of trials.csv says why")

@@ -31,6 +31,13 @@ def write_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, fold
     _quiet()
     model.save_pretrained(folder, safe_serialization=True)
     tokenizer.save_pretrained(folder)
+    # safetensors writes for the user alone; others on shared storage are to read it as the umask says.
+    usual = folder / ".usual"
+    usual.touch()
+    mode = usual.stat().st_mode & 0o777
+    usual.unlink()
+    for weights in folder.glob("*.safetensors"):
+        weights.chmod(mode)
 
 
 class LoadError(RuntimeError):

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from sweeper.commands.pareto import describe
 from sweeper.conclude import Summary
 from sweeper.folder import SweepError, UsageError
 from sweeper.interruption import Interrupted
@@ -34,14 +35,33 @@ def test_a_sweep_that_is_done_prints_its_summary(
         hypervolume=0.61234,
         front=2,
         tracking="sqlite:///m",
-        answer={"headline": "Nothing was forgotten.", "advice": "To forget more: ...", "judged": ["It misses ..."]},
+        answer={
+            "headline": "Nothing was forgotten.",
+            "advice": "To forget more: ...",
+            "judged": ["It misses ..."],
+            "recommended": False,
+            "trial_id": "00002",
+            "epoch": 3.0,
+            "checkpoint": "checkpoints/00002",
+        },
     )
     monkeypatch.setattr("sweeper.sweep.run", lambda out, *, console, change=None: summary)
     result = pareto()
     assert result.exit_code == 0
     for text in ("4 trials", "3 finished, 1 diverged", "0.6123", f"{out}/report.html", "sqlite:///m"):
         assert text in result.stdout
-    assert "Nothing was forgotten.\nTo forget more: ...\nIt misses ...\n" in result.stdout
+    assert (
+        f"Nothing was forgotten.\nclosest: trial 00002 after epoch 3, {out}/checkpoints/00002\n"
+        "To forget more: ...\nIt misses ...\n"
+    ) in result.stdout
+
+
+def test_one_trial_that_is_recommended_is_named_with_its_checkpoint() -> None:
+    answer = {"headline": "Take trial 00000: ...", "judged": [], "recommended": True, "trial_id": "00000"}
+    answer |= {"epoch": None, "checkpoint": "checkpoints/00000"}
+    lines = describe(Summary("out", 1, 1, {"finished": 1}, 0.5, 1, "", answer=answer)).splitlines()
+    assert lines[:3] == ["1 trial: 1 finished", "Take trial 00000: ...", "checkpoint: out/checkpoints/00000"]
+    assert lines[3] == "frontier: 1 trial, hypervolume 0.5000"
 
 
 @pytest.mark.parametrize(

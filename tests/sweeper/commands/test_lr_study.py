@@ -13,7 +13,8 @@ import pytest
 
 from sweeper.conclude import Summary
 from sweeper.folder import read_settings
-from sweeper.search import SweepStudy, open_journal
+from sweeper.journal import open_journal
+from sweeper.search import SweepStudy
 from sweeper.settings import LR_STUDY, SweepSettings
 from sweeper.trade_off import axes
 from tests.sweeper.commands.conftest import GOLDEN, invoke, refused

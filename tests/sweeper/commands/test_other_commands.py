@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import optuna
@@ -95,35 +94,6 @@ def test_a_target_with_wrong_options_is_refused(data: Path) -> None:
     )
     assert any("'f'" in problem for problem in problems)
     assert any("max_length" in problem for problem in problems)
-
-
-@pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], Mapping[str, str]]]:
-    """The processes a command starts; none is."""
-    calls: list[tuple[list[str], Mapping[str, str]]] = []
-
-    def run(arguments: list[str], *, env: Mapping[str, str], check: bool) -> subprocess.CompletedProcess[str]:
-        calls.append((arguments, env))
-        return subprocess.CompletedProcess(arguments, 0)
-
-    monkeypatch.setattr(subprocess, "run", run)
-    return calls
-
-
-def test_ui_shows_the_database_on_the_port(started: list[tuple[list[str], Mapping[str, str]]]) -> None:
-    assert invoke("ui", "--tracking-uri", "sqlite:///a.db", "--port", "5055").exit_code == 0
-    ((arguments, environment),) = started
-    assert arguments[1:4] == ["-m", "mlflow", "ui"]
-    assert arguments[arguments.index("--backend-store-uri") + 1] == "sqlite:///a.db"
-    assert arguments[arguments.index("--port") + 1] == "5055"
-    assert environment["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] == "false"
-
-
-def test_ui_on_a_port_that_is_no_number_is_refused(started: list[tuple[list[str], Mapping[str, str]]]) -> None:
-    result = invoke("ui", "--port", "first")
-    assert result.exit_code == 2
-    assert "first" in result.stderr
-    assert started == []
 
 
 def test_doctor_says_what_there_is_and_whether_the_hub_answers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,7 +38,7 @@ WRONG_SPEC: dict[str, tuple[list[str], list[str]]] = {
     "weight scale": (["--weight-scale", "big"], ["unknown weight_scale 'big'"]),
     "retain objective": (["--retain-objective", "mse"], ["unknown retain_objective 'mse'", "ce, kl"]),
     "KL with RMU": (
-        ["--method", "ngdiff", "--method", "rmu", "--retain-objective", "kl"],
+        ["--method", "rmu", "--retain-objective", "kl"],
         ["retain_objective kl does not go with method 'rmu'", "leave it at ce"],
     ),
     "KL that nothing looks at": (
@@ -75,6 +75,10 @@ WRONG_SWEEP: dict[str, tuple[list[str], list[str]]] = {
     "negative trials": (["--trials", "-2"], ["trials must be at least 1, got -2"]),
     "trials a fraction": (["--trials", "2.5"], ["--trials must be a whole number, got '2.5'"]),
     "no seeds": (["--seeds", "0"], ["seeds must be at least 1, got 0"]),
+    "KL with one of several": (
+        ["--method", "ngdiff", "--method", "rmu", "--retain-objective", "kl"],
+        ["retain_objective kl does not go with method 'rmu'"],
+    ),
     "scheduler": (["--scheduler", "magic"], ["unknown scheduler 'magic'", "none, moasha"]),
     "grace": (["--scheduler", "moasha", "--grace", "5", "--epochs", "5"], ["--grace 5", "5 epochs", "below --epochs"]),
     "no grace": (["--scheduler", "moasha", "--grace", "0"], ["--grace must be at least 1 epoch, got 0"]),
@@ -162,9 +166,67 @@ def test_a_wrong_sweep_is_refused_in_plain_words(
     assert not out.exists()
 
 
-def test_one_run_takes_one_value_of_an_option(unlearn: Callable[..., Result]) -> None:
-    (problem,) = problems_of(unlearn("--c", "0.1", "--option", "c=0.2"))
-    assert "option c is given 2 times" in problem
+@pytest.mark.parametrize(
+    ("arguments", "title"),
+    [
+        (["--c", "0.1", "--option", "c=0.2"], "option c"),
+        (["--c", "0.1", "--c", "0.2"], "option c"),
+        (["--lr", "1e-3", "--lr", "1e-4"], "--lr"),
+        (["--method", "gdiff", "--method", "ngdiff"], "--method"),
+    ],
+)
+def test_one_run_takes_one_value_of_an_option(unlearn: Callable[..., Result], arguments: list[str], title: str) -> None:
+    (problem,) = problems_of(unlearn(*arguments))
+    assert problem.startswith(f"{title} is given 2 times")
+    assert "'pareto'" in problem
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (["--method", "ngdif"], "ngdiff"),
+        (["--method", "npo+ngdif"], "ngdiff"),
+        (["--method", "np0+ngdiff"], "npo"),
+        (["--method", "npo", "--option", "betaa=1"], "beta"),
+        (["--model", "tiny-ph"], "tiny-phi"),
+        (["--dataset", "offu"], "tofu"),
+        (["--metrics", "verbmen"], "verbmem"),
+        (["--metrics", "tofo"], "tofu"),
+        (["--optimizer", "adam"], "adamw"),
+        (["--sampler", "nsga"], "nsga3"),
+        (["--scheduler", "moash"], "moasha"),
+        (["--candidates", "al"], "all"),
+        (["--objectives", "verbmen:min,retain_loss:min"], "verbmem"),
+        (["--constraint", "utilty>=0.7"], "utility"),
+    ],
+)
+def test_a_name_that_is_nearly_right_is_met_with_the_right_one(
+    pareto: Callable[..., Result], arguments: list[str], meant: str
+) -> None:
+    (problem,) = problems_of(pareto(*arguments))
+    assert f"did you mean '{meant}'?" in problem
+
+
+def test_a_name_like_no_other_is_met_with_all_of_them(pareto: Callable[..., Result]) -> None:
+    (problem,) = problems_of(pareto("--sampler", "xyzzy"))
+    assert problem == "unknown sampler 'xyzzy': expected one of tpe, nsga2, nsga3, gp, qmc, random, grid"
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "again"),
+    [
+        ("--lr", "1e-3,1e-4", "--lr 1e-3 --lr 1e-4"),
+        ("--c", "0.1, 0.5", "--c 0.1 --c 0.5"),
+        ("--method", "gdiff,ngdiff", "--method gdiff --method ngdiff"),
+    ],
+)
+def test_several_values_in_one_are_told_how_to_be_given(
+    pareto: Callable[..., Result], unlearn: Callable[..., Result], flag: str, value: str, again: str
+) -> None:
+    for command in (pareto, unlearn):
+        (problem,) = problems_of(command(flag, value))
+        assert problem.startswith(flag)
+        assert problem.endswith(f"a sweep takes several as {again}")
 
 
 def test_an_option_that_does_not_exist_is_refused(pareto: Callable[..., Result]) -> None:
