@@ -85,6 +85,26 @@ def read_settings(out: Path) -> SweepSettings:
     return settings
 
 
+def check_tables(out: Path) -> None:
+    """Refuse to go on from tables that are damaged: a row that cannot be read may be that of a finished trial.
+
+    Raises:
+        UsageError: says which file, where, and what to do.
+    """
+    if not any((out / name).exists() for name in ("trials.csv", "history.csv")):
+        return
+    from analysis.errors import AnalysisError
+    from analysis.tables.sources import read_source
+
+    try:
+        read_source(out)
+    except AnalysisError as error:
+        raise UsageError(
+            f"{error}; put the file back from a copy, or mend or delete what is damaged: a trial whose row in "
+            "trials.csv is deleted runs again"
+        ) from None
+
+
 def read_origin(out: Path) -> Origin:
     """How the sweep in a folder began."""
     content = json.loads((out / "sweep.json").read_text(encoding="utf-8"))

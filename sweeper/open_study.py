@@ -11,7 +11,8 @@ from rich.console import Console
 from search_spaces.points import params_of_point
 from search_spaces.values import Value
 from sweeper.earlier import Earlier, transfer
-from sweeper.search import Prior, SweepStudy, open_journal
+from sweeper.journal import open_journal
+from sweeper.search import Prior, SweepStudy
 from sweeper.settings import SweepSettings
 from sweeper.trade_off import axes
 from trainables.modality import dataset_modality

@@ -18,15 +18,14 @@ import warnings
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from search_spaces.constraint import Constraint
-from search_spaces.durable import cut_torn_line
 from search_spaces.space import Space
 from search_spaces.values import Value
 from sweeper.attained import Attained, Result, Row, number
 from sweeper.samplers import SAMPLERS, Search
+from sweeper.simulation.row_space import config_of
 from trainables.run.reports import Status
 
 if TYPE_CHECKING:
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
 
     from analysis.tables.trade_off import Objective
 
+logger = logging.getLogger(__name__)
 STUDY_NAME = "sweep"
 _POINT = "point"
 """The user attribute of a trial that is no point of the space."""
@@ -62,17 +62,6 @@ class Proposal:
 
     trial_id: str
     config: dict[str, Any]
-
-
-def open_journal(out: Path) -> optuna.storages.BaseStorage:
-    """The storage in ``OUT/optuna.log``, made whole after a kill; optuna-dashboard opens it."""
-    from optuna.storages import JournalStorage
-    from optuna.storages.journal import JournalFileBackend
-
-    log = out / "optuna.log"
-    cut_torn_line(log)
-    log.with_name(f"{log.name}.lock").unlink(missing_ok=True)  # a killed driver's: the caller holds the folder
-    return JournalStorage(JournalFileBackend(str(log)))
 
 
 class SweepStudy:
@@ -160,10 +149,12 @@ class SweepStudy:
         """Bring the study in line with the rows of trials.csv, the truth after a crash, in the order they ended.
 
         ``candidates`` has the rows of candidates.csv by trial. Trials that have a row but were never told are told
-        now; trials without a row are proposed again, under their own ids and with their own values. Returns those.
+        now, those of which a lost or damaged optuna.log knows nothing are brought in; trials without a row are proposed
+        again, under their own ids and with their own values. Returns those.
         """
         import optuna
 
+        self._bring_in(rows)
         asked = self._asked_trials()
         own = {self._id(trial.number) for trial in asked} & rows.keys()
         for trial_id in sorted(own, key=lambda name: (number(rows[name].get("ended_at") or 0.0), name)):
@@ -211,6 +202,53 @@ class SweepStudy:
         else:
             told = {"state": TrialState.PRUNED if row.get("status") == Status.STOPPED else TrialState.FAIL}
         self._study.tell(trial.number, **told)
+
+    def _bring_in(self, rows: Mapping[str, Row]) -> None:
+        """The trials with a row of which the study knows nothing, under their numbers; gaps between them are waiting.
+
+        A row tells its trial's configuration, but neither what a sampler noted down nor what ran without a row.
+        """
+        from optuna.trial import TrialState, create_trial
+
+        distributions, lost = self._space.distributions(), 0
+        known = self._own_trials()
+        for index in range(1 + max(map(int, rows), default=-1)):
+            own, seed = format_id(index) in rows, self._seeds[index % len(self._seeds)]
+            trial = known[index] if index < len(known) else None
+            if trial is not None and (not own or "config" in trial.user_attrs):
+                continue
+            config = self._config_told(index, rows)
+            params = {} if config is None else self._space.params_of(config)
+            if not own:
+                self._study.enqueue_trial(params, user_attrs={"seed": seed})
+                continue
+            lost += 1
+            told = {"config": {**(config or {}), "seed": seed}, "seed": seed}
+            if trial is None:
+                used = {name: distributions[name] for name in params}
+                state, attrs = TrialState.RUNNING, dict(_FIRST_GENERATION)
+                self._study.add_trial(
+                    create_trial(state=state, params=params, distributions=used, user_attrs=told, system_attrs=attrs)
+                )
+                continue
+            storage, number = self._study._storage, trial._trial_id
+            if trial.state == TrialState.WAITING:  # of a grid, which is enqueued whole
+                storage.set_trial_state_values(number, TrialState.RUNNING)
+            for name in params.keys() - trial.params.keys():
+                kind = distributions[name]
+                storage.set_trial_param(number, name, kind.to_internal_repr(params[name]), kind)
+            for name, value in told.items():
+                storage.set_trial_user_attr(number, name, value)
+        if lost:
+            logger.warning("optuna.log did not know %d trials of trials.csv; they are brought in from there", lost)
+
+    def _config_told(self, index: int, rows: Mapping[str, Row]) -> dict[str, Value] | None:
+        """What the row of a trial tells of its configuration, or the row of one that repeats it with another seed."""
+        first = index - index % len(self._seeds)
+        for other in (index, *range(first, first + len(self._seeds))):
+            if (row := rows.get(format_id(other))) is not None:
+                return config_of(self._space, {name: str(value) for name, value in row.items() if value is not None})
+        return None
 
     def _record(self, trial: optuna.trial.Trial) -> Proposal:
         point = trial.user_attrs.get(_POINT)

@@ -20,7 +20,7 @@ from search_spaces.durable import exclusive
 from search_spaces.messages import counted
 from sweeper.conclude import Summary, conclude
 from sweeper.disk import check_disk, disk_of
-from sweeper.folder import SweepError, UsageError, describe, read_origin, read_settings
+from sweeper.folder import SweepError, UsageError, check_tables, describe, read_origin, read_settings
 from sweeper.front_metrics import measure_front, unmeasured
 from sweeper.interruption import forget_tune, held_back, interruptible, is_interrupted
 from sweeper.open_session import open_session
@@ -49,6 +49,7 @@ def run(out: Path, *, console: Console, change: Mapping[str, Any] | None = None)
     settings = read_settings(out)
     in_use = UsageError(f"the sweep in {out} is running in another process; wait for it or stop it")
     with interruptible(), exclusive(out, in_use):  # two drivers would run every trial twice
+        check_tables(out)
         settings = replace(settings, **(change or {}))
         origin = read_origin(out)
         if origin.target_path is None and settings.address is not None:

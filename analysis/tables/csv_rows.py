@@ -53,7 +53,7 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> C
 
     Raises:
         AnalysisError: a required column is missing, a header stands twice, a record has more or fewer cells than the
-            header, or the file is not UTF-8 CSV.
+            header, a quote in the midst of the file is not closed, or the file is not UTF-8 CSV.
     """
     data = path.read_bytes() if path.is_file() else b""
     whole = whole_lines(data) if growing else data
@@ -61,6 +61,9 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> C
         text = whole.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise AnalysisError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from None
+    if (zero := text.find("\0")) >= 0:
+        line = text.count("\n", 0, zero) + 1
+        raise AnalysisError(f"{path}, line {line}: holds zero bytes, as a disk leaves them that lost what was written")
     records, cut = _records(path, text)
     torn = cut or len(whole) < len(data)
     if not records:
@@ -91,10 +94,19 @@ def _records(path: Path, text: str) -> tuple[list[CsvRow], bool]:
             return records, False
         except csv.Error as error:
             if "end of data" in str(error):
+                _require_torn(path, text, line, cells=len(records[0].cells) if records else 0)
                 return records, True
             raise AnalysisError(f"{path}, line {line}: not CSV: {error}") from None
         if cells:
             records.append(CsvRow(line, tuple(cells)))
+
+
+def _require_torn(path: Path, text: str, line: int, *, cells: int) -> None:
+    """A record torn by its writer's end is the last one: whole records behind its open quote say that the quote, in
+    the midst of the file, is damage."""
+    behind = text.splitlines()[line:]
+    if cells > 1 and any(len(next(csv.reader([other]), ())) == cells for other in behind):
+        raise AnalysisError(f"{path}, line {line}: not CSV: a quote is opened and not closed, with records behind it")
 
 
 def typed_frame(path: Path, content: CsvRows, *, is_number: Callable[[str], bool]) -> pd.DataFrame:

@@ -33,12 +33,13 @@ def resume(folder: str, as_json: bool, extend: bool, **given: Any) -> None:
 
 def _problems(out: Path, change: dict[str, Any]) -> list[str]:
     """Why the sweep cannot go on with these settings."""
-    from sweeper.folder import read_settings
+    from sweeper.folder import check_tables, read_settings
     from sweeper.ledger import Ledger
     from sweeper.settings import LR_STUDY
     from sweeper.stopping import stopping_problems
 
     settings, found = read_settings(out), []
+    check_tables(out)
     if "extend" in change and settings.kind != LR_STUDY:
         found.append(f"--extend: the sweep in {out} is no learning-rate study and has no edge to go beyond")
     trials, done = change.get("trials"), len(Ledger(out).trials.read())

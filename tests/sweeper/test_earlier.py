@@ -15,8 +15,9 @@ from sweeper.candidates import FrontKeeper
 from sweeper.display import Display
 from sweeper.earlier import Earlier, Transfer, known_trials, transfer
 from sweeper.folder import begin
+from sweeper.journal import open_journal
 from sweeper.ledger import Ledger
-from sweeper.search import SweepStudy, open_journal
+from sweeper.search import SweepStudy
 from sweeper.session import SweepSession
 from sweeper.settings import SweepSettings
 from sweeper.stopping import Stopping

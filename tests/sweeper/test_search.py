@@ -26,8 +26,9 @@ from search_spaces.constraint import Constraint, parse_constraint
 from search_spaces.parameters import Number
 from search_spaces.space import Space
 from sweeper.attained import Result
+from sweeper.journal import open_journal
 from sweeper.samplers import LEARNING, SAMPLERS
-from sweeper.search import STUDY_NAME, Prior, Proposal, SweepStudy, format_id, open_journal
+from sweeper.search import STUDY_NAME, Prior, Proposal, SweepStudy, format_id
 from sweeper.trade_off import DEFAULT_OBJECTIVES, axes, parse_objectives
 from trainables.methods import options_by_method
 
@@ -565,3 +566,60 @@ def test_a_lock_left_by_a_killed_driver_does_not_hold_the_next_one_up(tmp_path: 
     begin = time.monotonic()
     assert len(drive(open_study(tmp_path, trials=2), {})) == 2
     assert time.monotonic() - begin < 5
+
+
+def csv_row(config: Mapping[str, Any]) -> Row:
+    """A row with the settings of its trial, as trials.csv has them."""
+    return {name: repr(value) if isinstance(value, float) else str(value) for name, value in config.items()} | dict(
+        finished_row(config)
+    )
+
+
+@pytest.mark.parametrize("sampler", ["grid", "random", "tpe", "nsga2"])
+@pytest.mark.parametrize("seeds", [(0,), (0, 1)], ids=["one seed", "two seeds"])
+def test_a_lost_log_is_made_anew_from_the_table_and_no_trial_is_run_twice(
+    tmp_path: Path, sampler: str, seeds: tuple[int, ...]
+) -> None:
+    space = GRID if sampler == "grid" else SPACE
+    shape: dict[str, Any] = {"space": space, "sampler": sampler, "trials": 6 * len(seeds), "seeds": seeds}
+    rows: dict[str, Row] = {}
+    whole = drive(open_study(tmp_path, **shape), rows, row_of=csv_row)
+    (tmp_path / "optuna.log").unlink()
+    missing = "00002"
+    del rows[missing]
+
+    proposed = drive(open_study(tmp_path, **shape), rows, row_of=csv_row)
+
+    assert [proposal.trial_id for proposal in proposed] == [missing]
+    if sampler == "grid" or len(seeds) > 1:  # else nobody knows any more what it was
+        assert proposed == [proposal for proposal in whole if proposal.trial_id == missing]
+    assert {trial.number: trial.params for trial in plain_trials(tmp_path) if trial.number != int(missing)} == {
+        int(proposal.trial_id): space.params_of(proposal.config) for proposal in whole if proposal.trial_id != missing
+    }
+    assert all(trial.state == TrialState.COMPLETE for trial in plain_trials(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda lines: [*lines[:9], lines[9][:10] + b"\n", *lines[10:]],
+        lambda lines: [*lines[:9], bytes(len(lines[9])) + b"\n", *lines[10:]],
+        lambda lines: [b'{"op_code": 77}\n'],
+    ],
+    ids=["a line cut", "a line zeroed", "another program's"],
+)
+def test_a_damaged_log_is_kept_aside_and_made_anew_from_the_table(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: Callable[[list[bytes]], list[bytes]]
+) -> None:
+    rows: dict[str, Row] = {}
+    shape: dict[str, Any] = {"sampler": "tpe", "trials": 6}
+    whole = drive(open_study(tmp_path, **shape), rows, row_of=csv_row)
+    log = tmp_path / "optuna.log"
+    damaged = b"".join(damage(log.read_bytes().splitlines(keepends=True)))
+    log.write_bytes(damaged)
+
+    assert drive(open_study(tmp_path, **(shape | {"trials": 7})), rows, row_of=csv_row)[0].trial_id == "00006"
+
+    assert [trial.params for trial in plain_trials(tmp_path)[:6]] == [SPACE.params_of(item.config) for item in whole]
+    assert (tmp_path / "optuna.log.damaged").read_bytes() == damaged
+    assert "optuna.log is damaged" in caplog.text

@@ -20,8 +20,9 @@ from rich.console import Console
 from search_spaces.builtin import default_space
 from sweeper.candidates import FrontKeeper
 from sweeper.display import Display
+from sweeper.journal import open_journal
 from sweeper.ledger import Ledger
-from sweeper.search import STUDY_NAME, SweepStudy, open_journal
+from sweeper.search import STUDY_NAME, SweepStudy
 from sweeper.session import SweepSession, remove_run_states, run_state_folders
 from sweeper.settings import SweepSettings
 from sweeper.trade_off import axes

@@ -14,11 +14,12 @@ from rich.console import Console
 
 from search_spaces.builtin import default_space
 from sweeper.display import Display
+from sweeper.journal import open_journal
 from sweeper.ledger import Ledger
 from sweeper.scheduling.rungs import Mode, SuccessiveHalving
 from sweeper.scheduling.schedulers import compared, comparison_axes, rebuilt
 from sweeper.scheduling.tune_scheduler import TuneScheduler
-from sweeper.search import SweepStudy, open_journal
+from sweeper.search import SweepStudy
 from sweeper.session import SweepSession
 from sweeper.settings import SweepSettings
 from sweeper.trade_off import axes, parse_objectives

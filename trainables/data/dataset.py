@@ -40,6 +40,9 @@ class ProblemData(Protocol):
     def content_hash(self) -> str:
         """Names the problem: equal content has an equal one, in every process."""
 
+    def with_loss_examples(self, most: int) -> Self:
+        """The same problem with the retain loss of at most so many items of ``retain_eval``."""
+
     def retain_problem(self) -> Self:
         """The retain set in the place of what a target learns and is asked for: the retain model's problem."""
 

@@ -53,8 +53,16 @@ def folder_digest(folder: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def stored(path: Path, compute: Callable[[], object]) -> Any:
-    """The JSON in ``path``; computed, and written all at once, where it is not there: others may do so meanwhile."""
-    if not path.is_file():
+def stored(path: Path, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """The JSON object in ``path``; computed, and written all at once, where there is none that can be read.
+
+    Others may do so meanwhile.
+    """
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):  # a disk may have lost what was written: it follows from the model
+        found = None
+    if not isinstance(found, dict):
         write_whole(path, json.dumps(compute()))  # with NaN, which reads back as such
-    return json.loads(path.read_text())
+        found = json.loads(path.read_text(encoding="utf-8"))
+    return dict(found)

@@ -15,6 +15,7 @@ from trainables.models.adapters import add_adapter
 from trainables.models.checkpoints import write_model
 from trainables.models.hub_cache import fetch_model
 from trainables.models.registry import MODELS, is_hub_id
+from trainables.target.checksums import require_undamaged, write_checksums
 from trainables.target.finetune import Progress, TargetError, finetune
 from trainables.target.problem import Problem
 from trainables.target.training_state import TrainingState
@@ -40,6 +41,7 @@ def trained(
         TargetError, LoadError: with a plain sentence.
     """
     if (folder / "target.json").is_file():
+        require_undamaged(folder)
         return folder
     modality, recipe = problem.modality, problem.recipe
     model, processor = load_base(problem)
@@ -67,6 +69,7 @@ def trained(
     with staged(folder, keep_existing=True) as staging:
         write_model(model, processor, staging)
         (staging / "target.json").write_text(json.dumps({**made_from, "epochs": epochs}, indent=2))
+        write_checksums(staging)
     state.discard()
     return folder
 

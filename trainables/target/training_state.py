@@ -84,6 +84,9 @@ def load_state_file(path: Path) -> dict[str, Any] | None:
         with path.open("rb") as file:
             if not zipfile.is_zipfile(file):  # torn: the directory at the archive's end is not there
                 return None
+            with zipfile.ZipFile(file) as archive:  # torch itself does not look at the checksums
+                if (damaged := archive.testzip()) is not None:
+                    raise ValueError(f"its part {damaged} is damaged")
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     except (FileNotFoundError, NotADirectoryError):
         return None

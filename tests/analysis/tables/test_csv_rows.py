@@ -64,6 +64,8 @@ def test_a_byte_order_mark_and_windows_line_ends_are_no_part_of_the_cells(tmp_pa
         ("a,c,d\n1,2,3\n4,5,6,7\n", "line 3: 4 cells, expected 3"),
         ('a,c,d\n1,"2"x,3\n4,5,6\n', "line 2: not CSV"),
         (b"a,c,d\n1,\xff,3\n", "is not UTF-8 text"),
+        ('a,c,d\n"1,2,3\n4,5,6\n7,8,9\n', "line 2: not CSV: a quote is opened and not closed"),
+        ("a,c,d\n1,2,3\n4,5,\0\0\n", "line 3: holds zero bytes"),
     ],
 )
 def test_a_malformed_file_is_named_with_place_and_expectation(tmp_path: Path, text: str | bytes, message: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from sweeper.cli import main
 from sweeper.folder import read_settings
 from trainables.spec import TrialSpec
 
+GOLDEN = Path(__file__).parents[2] / "data" / "golden_sweep"
 SPLITS = ("forget01", "retain99", "holdout01")
 PERTURBED = ("forget01_perturbed", "retain_perturbed", "real_authors_perturbed", "world_facts_perturbed")
 
@@ -84,6 +86,17 @@ def problems_of(result: Result) -> list[str]:
     return [line.removeprefix("error: ") for line in lines]
 
 
+def refused(*arguments: str | Path) -> list[str]:
+    """The problems a refused command told."""
+    return problems_of(invoke(*arguments))
+
+
+@pytest.fixture
+def golden(tmp_path: Path) -> Path:
+    """A copy of the tables of a real sweep."""
+    return Path(shutil.copytree(GOLDEN, tmp_path / "golden"))
+
+
 @pytest.fixture
 def pareto(data: Path, out: Path) -> Callable[..., Result]:
     """``pareto`` on the small data set, in a new output folder, with more arguments."""
@@ -114,10 +127,14 @@ def accepted(
     def command(*arguments: str | Path, trials: int = 24) -> list[TrialSpec]:
         result = pareto(*arguments)
         assert result.exit_code == 0, result.output
-        settings = read_settings(out)
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
-        study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
-        configs = [settings.space.suggest(study.ask()) for _ in range(trials)]
-        return [settings.make_spec(config, target_key="") for config in configs]
+        return specs_of(out, trials)
 
     return command
+
+
+def specs_of(out: Path, trials: int = 20) -> list[TrialSpec]:
+    """The specs of a random search in the space of the sweep that has begun in ``out``."""
+    settings = read_settings(out)
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    return [settings.make_spec(settings.space.suggest(study.ask()), target_key="") for _ in range(trials)]
