@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from search_spaces.constraint import Constraint, ConstraintError, parse_constraint
+from search_spaces.constraint import Constraint, ConstraintError
 from search_spaces.messages import expected_one_of
 from sweeper.commands import options
 from sweeper.commands.errors import Problems, plain_errors, refuse
@@ -172,19 +172,12 @@ def _measured(row: pd.Series, table: TrialTable) -> dict[str, float]:
 
 def _constraints(given: Sequence[str], problems: list[str]) -> list[Constraint]:
     """The thresholds; what cannot be read becomes a problem."""
-    from trainables.metrics.registry import METRICS
+    from sweeper.commands.search_options import known_constraint
 
     found = []
     for text in given:
         try:
-            constraint = parse_constraint(text)
+            found.append(known_constraint(text))
         except ConstraintError as error:
             problems.append(str(error))
-            continue
-        if constraint.name in METRICS:
-            found.append(constraint)
-        else:
-            problems.append(
-                f"constraint {text}: unknown metric '{constraint.name}': {expected_one_of(constraint.name, METRICS)}"
-            )
     return found
