@@ -30,6 +30,14 @@ def did_you_mean(given: str, choices: Collection[str]) -> str:
     return f"did you mean '{by_lower[near[0]]}'?" if near else ""
 
 
+def found_instead(wanted: Collection[str], found: Collection[str], *, most: int = 20) -> str:
+    """``the columns found are Method, lr; did you mean 'Method'?``: for columns that are not there."""
+    shown, rest = list(found)[:most], max(0, len(found) - most)
+    near = next(filter(None, (did_you_mean(name, found) for name in wanted)), "")
+    told = f"the columns found are {', '.join(shown) or 'none'}" + (f" and {rest} more" if rest else "")
+    return f"{told}; {near}" if near else told
+
+
 def expected_one_of(given: str, choices: Collection[str]) -> str:
     """``did you mean 'ngdiff'? expected one of gdiff, ngdiff``: for a name that is none of the choices."""
     return " ".join(filter(None, (did_you_mean(given, choices), f"expected one of {', '.join(choices)}")))

@@ -106,12 +106,15 @@ class Display:
     def _words(self) -> str:
         """How far the sweep is, in a line."""
         task = self._progress.tasks[0]
-        running = [f"{row['trial_id']} at epoch {_number(row.get('epoch'))}" for row in [*self._running.values()]]
+        running = [
+            row["trial_id"] + (f" at epoch {_number(row['epoch'])}" if "epoch" in row else "")
+            for row in [*self._running.values()]
+        ]
         parts = (
             f"{task.completed:g} of {counted(task.total or 0, 'trial')} done",
             f"running {', '.join(running)}" if running else "",
             str(task.fields["front"]),
-            str(task.fields["left"]),
+            "" if task.finished else str(task.fields["left"]),
         )
         return "; ".join(filter(None, parts))
 
