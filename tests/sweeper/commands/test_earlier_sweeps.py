@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sweeper.folder import read_settings
+from sweeper.ledger import Ledger
 from tests.sweeper.commands.conftest import invoke, problems_of
 from trainables.spec import TrialSpec
 
@@ -63,7 +64,8 @@ def test_a_sweep_may_be_resumed_with_more_trials_and_another_end(
 
 
 def test_a_resume_with_impossible_wishes_is_refused(earlier: Path) -> None:
-    (earlier / "trials.csv").write_text("trial_id,status\n00000,finished\n00001,finished\n")
+    row = {**read_settings(earlier).base.row(), "status": "finished"}
+    Ledger(earlier).trials.append(row | {"trial_id": name} for name in ("00000", "00001"))
     problems = problems_of(invoke("resume", earlier, "--trials", "1", "--until", "x", "--epoch-budget", "0"))
     assert len(problems) == 3
     assert any("--trials 1: 2 trials have ended already" in problem for problem in problems)
