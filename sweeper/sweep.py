@@ -23,7 +23,6 @@ from sweeper.disk import check_disk, disk_of
 from sweeper.folder import SweepError, UsageError, check_tables, describe, read_origin, read_settings
 from sweeper.front_metrics import measure_front, unmeasured
 from sweeper.interruption import forget_tune, interruptible, is_interrupted
-from sweeper.ledger import Ledger
 from sweeper.open_session import open_session
 from sweeper.progress import prepare_with_progress
 from sweeper.scheduling.open_scheduler import columns_compared
@@ -53,7 +52,7 @@ def run(out: Path, *, console: Console, change: Mapping[str, Any] | None = None)
     with interruptible(), exclusive(out, in_use), cluster_of(settings) as cluster:
         check_tables(out)
         origin = read_origin(out)
-        if len(Ledger(out).trials.read()) < settings.trials:
+        if origin.target_path is None:  # it begins, and will need Ray
             import_ahead()
             # What the cluster cannot do is to be said before a target is fine-tuned for hours.
             cluster.slots(sharing=(out.resolve(),))

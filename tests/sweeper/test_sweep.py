@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,13 +23,14 @@ from rich.console import Console
 
 from search_spaces.builtin import default_space
 from sweeper import __version__
+from sweeper.cluster import cluster_of
 from sweeper.folder import Origin, SweepError, UsageError, begin, describe, discard, read_settings
 from sweeper.interruption import Interrupted
 from sweeper.open_session import _restorable
 from sweeper.placement import PlacementError
 from sweeper.search import Proposal
 from sweeper.settings import SweepSettings
-from sweeper.sweep import _joined, run
+from sweeper.sweep import run
 from sweeper.version import commit
 from trainables.data import UnlearningData
 from trainables.methods import options_by_method
@@ -82,6 +83,8 @@ def stop_before_ray(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> No
         raise error
 
     monkeypatch.setattr("sweeper.sweep._run", refuse)
+    monkeypatch.setattr("sweeper.cluster.ray_cluster", lambda address, *, resources: nullcontext(2))
+    monkeypatch.setattr("sweeper.cluster.require_shared", lambda shared: None)
 
 
 def description(out: Path) -> dict[str, Any]:
@@ -253,15 +256,15 @@ STARTED: list[str] = []
 
 
 def test_a_signal_while_ray_starts_takes_effect_when_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sweeper.sweep.ray_cluster", slow_cluster)
+    monkeypatch.setattr("sweeper.cluster.ray_cluster", slow_cluster)
     monkeypatch.setattr("sweeper.interruption._interrupted", threading.Event())
     STARTED.clear()
     before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
     ours = before | {signal.SIGTERM: lambda number, frame: None}
     signal.signal(signal.SIGTERM, ours[signal.SIGTERM])
     try:
-        with pytest.raises(KeyboardInterrupt), _joined(SETTINGS, ()):
-            raise AssertionError("the signal was forgotten")
+        with pytest.raises(KeyboardInterrupt), cluster_of(SETTINGS) as cluster:
+            cluster.slots(sharing=())
         assert STARTED == ["whole", "left"]
         assert {each: signal.getsignal(each) for each in ours} == ours
     finally:
@@ -271,11 +274,11 @@ def test_a_signal_while_ray_starts_takes_effect_when_it_has(monkeypatch: pytest.
 def test_a_second_signal_ends_even_the_start_of_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     interrupted = threading.Event()
     interrupted.set()
-    monkeypatch.setattr("sweeper.sweep.ray_cluster", slow_cluster)
+    monkeypatch.setattr("sweeper.cluster.ray_cluster", slow_cluster)
     monkeypatch.setattr("sweeper.interruption._interrupted", interrupted)
     STARTED.clear()
-    with pytest.raises(KeyboardInterrupt), _joined(SETTINGS, ()):
-        pass
+    with pytest.raises(KeyboardInterrupt), cluster_of(SETTINGS) as cluster:
+        cluster.slots(sharing=())
     assert STARTED == []
 
 
