@@ -1,4 +1,4 @@
-"""What is on disk is whole, whatever happens to the process that writes it."""
+"""What is on disk is whole, whatever happens to the process that writes it: files and folders."""
 
 from __future__ import annotations
 
@@ -7,62 +7,21 @@ import json
 import math
 import os
 import random
-import resource
-import shutil
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from search_spaces import durable
 from search_spaces.durable import (
-    Throttle,
     append,
-    cut_torn_line,
-    exclusive,
     remove_leftovers,
     staged,
-    whole_lines,
     write_json,
     write_whole,
 )
+from tests.conftest import disk_full_after
+from tests.search_spaces.conftest import kill_in_the_middle, names
 
 OLD, NEW = b"old\n" * 100, b"new\n" * 10_000
-LINES = st.lists(st.binary(max_size=20).map(lambda line: line.replace(b"\n", b"") + b"\n"), max_size=8)
-
-
-@contextmanager
-def disk_full_after(size: int) -> Iterator[None]:
-    """The system refuses to let a file of this process grow beyond ``size`` bytes, as on a full disk."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
-def kill_in_the_middle(script: str, folder: Path, *, after: float) -> None:
-    """Run ``script`` in ``folder`` until it says it has begun, and ``after`` seconds more; then ``kill -9``."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(durable.__file__).parents[1])}
-    command = [sys.executable, "-u", "-c", f"import search_spaces.durable\nprint('begun')\n{script}"]
-    with subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        time.sleep(after)
-        process.send_signal(signal.SIGKILL)
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
 
 
 # Files ---------------------------------------------------------------------------------------------------------------
@@ -250,189 +209,3 @@ def test_only_leftovers_of_the_same_name_and_old_ones_are_removed(tmp_path: Path
     (tmp_path / ".file[1].01234567").touch()
     remove_leftovers(tmp_path / "file[1]")
     assert ".file[1].01234567" not in names(tmp_path)
-
-
-# Lines ---------------------------------------------------------------------------------------------------------------
-
-
-@given(before=LINES, torn=st.binary(max_size=20), after=LINES.filter(bool))
-def test_lines_are_added_to_whole_lines_only(
-    tmp_path_factory: pytest.TempPathFactory, before: list[bytes], torn: bytes, after: list[bytes]
-) -> None:
-    path = tmp_path_factory.mktemp("lines") / "log"
-    whole = b"".join(before) + whole_lines(torn)
-    path.write_bytes(b"".join(before) + torn)
-    append(path, b"".join(after), header=b"header\n")
-    assert path.read_bytes() == (whole or b"header\n") + b"".join(after)
-
-
-def test_a_file_torn_at_any_byte_goes_on_with_the_lines_before(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    whole = b"a,b\n1,2\n3,4\n"
-    for length in range(len(whole) + 1):
-        path.write_bytes(whole[:length])
-        expected = whole_lines(whole[:length])
-        assert whole[:length].startswith(expected)
-        assert length - len(expected) < 4
-        append(path, b"5,6\n", header=b"a,b\n")
-        assert path.read_bytes() == (expected or b"a,b\n") + b"5,6\n"
-        path.write_bytes(whole[:length])
-        cut_torn_line(path)
-        assert path.read_bytes() == expected
-
-
-@pytest.mark.parametrize("length", [durable._BLOCK - 1, durable._BLOCK, durable._BLOCK + 1, 3 * durable._BLOCK])
-def test_a_torn_line_may_be_longer_than_what_is_read_at_once(tmp_path: Path, length: int) -> None:
-    for before in (b"", b"kept\n", b"x" * durable._BLOCK + b"\n"):
-        (tmp_path / "log").write_bytes(before + b"y" * length)
-        cut_torn_line(tmp_path / "log")
-        assert (tmp_path / "log").read_bytes() == before
-
-
-def test_there_need_be_no_file_to_cut(tmp_path: Path) -> None:
-    cut_torn_line(tmp_path / "log")
-    assert names(tmp_path) == []
-
-
-@pytest.mark.parametrize("fits", [0, 1, 7, 40])
-def test_lines_a_full_disk_refuses_leave_nothing_of_them(tmp_path: Path, fits: int) -> None:
-    path = tmp_path / "log"
-    append(path, b"kept\n", header=b"header\n")
-    with disk_full_after(len(b"header\nkept\n") + fits), pytest.raises(OSError, match="File too large"):
-        append(path, b"lost\n" * 1000)
-    append(path, b"after\n")
-    assert path.read_bytes() == b"header\nkept\nafter\n"
-
-
-def test_lines_that_could_not_be_synced_leave_nothing_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(number: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    append(tmp_path / "log", b"kept\n")
-    monkeypatch.setattr(os, "fsync", refuse)
-    with pytest.raises(OSError, match="No space left"):
-        append(tmp_path / "log", b"lost\n", sync=True)
-    assert (tmp_path / "log").read_bytes() == b"kept\n"
-
-
-def test_a_file_in_a_folder_that_is_gone_is_not_begun(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        append(tmp_path / "gone" / "log", b"x\n")
-    assert names(tmp_path) == []
-
-
-@pytest.mark.parametrize("attempt", range(3))
-def test_lines_of_a_writer_killed_in_the_middle_are_whole_and_in_order(tmp_path: Path, attempt: int) -> None:
-    script = """
-from itertools import count
-from pathlib import Path
-from search_spaces.durable import append
-for number in count():
-    append(Path("log"), f"{number:06d}{'x' * 5000}\\n".encode())
-"""
-    kill_in_the_middle(script, tmp_path, after=random.Random(attempt).uniform(0.1, 0.4))
-    append(tmp_path / "log", b"after\n")
-    *lines, last = (tmp_path / "log").read_bytes().splitlines()
-    assert [int(line[:6]) for line in lines] == list(range(len(lines)))
-    assert {len(line) for line in lines} == {5006}
-    assert last == b"after"
-
-
-# One at a time -------------------------------------------------------------------------------------------------------
-
-
-class InUseError(Exception):
-    """What these tests say of a held folder."""
-
-
-def test_a_folder_is_held_by_one_and_then_free_without_a_trace(tmp_path: Path) -> None:
-    with (
-        exclusive(tmp_path, InUseError("first")),
-        pytest.raises(InUseError, match="second"),
-        exclusive(tmp_path, InUseError("second")),
-    ):
-        pass
-    assert names(tmp_path) == []
-    with pytest.raises(ZeroDivisionError), exclusive(tmp_path, InUseError()):
-        raise ZeroDivisionError
-    with exclusive(tmp_path, InUseError()):
-        pass
-
-
-def test_a_killed_holder_lets_go(tmp_path: Path) -> None:
-    script = """
-import time
-from pathlib import Path
-from search_spaces.durable import exclusive
-with exclusive(Path(), Exception()):
-    Path("held").touch()
-    time.sleep(60)
-"""
-    environment = {**os.environ, "PYTHONPATH": str(Path(durable.__file__).parents[1])}
-    with subprocess.Popen([sys.executable, "-c", script], cwd=tmp_path, env=environment) as process:
-        while not (tmp_path / "held").exists():
-            time.sleep(0.01)
-        with pytest.raises(InUseError), exclusive(tmp_path, InUseError()):
-            pass
-        process.kill()
-    with exclusive(tmp_path, InUseError()):
-        pass
-
-
-def test_a_lock_its_holder_took_away_holds_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between opening the file and locking it, the last holder may leave and the next one make a new file."""
-    flock, calls = durable.fcntl.flock, []
-
-    def late(file: object, operation: int) -> None:
-        flock(file, operation)  # type: ignore[arg-type]
-        if not calls:
-            (tmp_path / ".lock").unlink()
-        calls.append(operation)
-
-    monkeypatch.setattr(durable.fcntl, "flock", late)
-    with exclusive(tmp_path, InUseError()):
-        assert len(calls) == 2
-        with pytest.raises(InUseError), exclusive(tmp_path, InUseError()):
-            pass
-
-
-def test_a_folder_may_go_while_it_is_held(tmp_path: Path) -> None:
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    with exclusive(folder, InUseError()):
-        shutil.rmtree(folder)
-
-
-# Not too often -------------------------------------------------------------------------------------------------------
-
-
-def test_saving_takes_its_share_of_the_time_and_keeps_its_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 100.0
-    monkeypatch.setattr(time, "monotonic", lambda: now)
-    throttle = Throttle(share=0.02, pause=15.0)
-    saved = []
-    for _ in range(2000):
-        now += 1.0
-        if throttle.is_due():
-            with throttle.saving():
-                now += 0.1 if now < 1000 else 4.0
-            saved.append(now)
-    pauses = [later - earlier for earlier, later in pairwise(saved)]
-    assert min(pauses) >= 15.0
-    assert max(pauses) == pytest.approx(4.0 / 0.02, abs=5.0)
-
-
-def test_without_a_pause_the_first_save_is_due_at_once() -> None:
-    throttle = Throttle(share=0.05)
-    assert throttle.is_due()
-    with throttle.saving():
-        time.sleep(0.01)
-    assert not throttle.is_due()
-
-
-def test_a_save_that_failed_is_not_tried_again_at_once() -> None:
-    throttle = Throttle(share=1.0, pause=60.0, _saved_at=-math.inf)
-    assert throttle.is_due()
-    with pytest.raises(OSError, match="full"), throttle.saving():
-        raise OSError("full")
-    assert not throttle.is_due()
