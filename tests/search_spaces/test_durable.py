@@ -11,13 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from search_spaces.durable import (
-    append,
-    remove_leftovers,
-    staged,
-    write_json,
-    write_whole,
-)
+from search_spaces.durable import append, remove_leftovers, staged, write_json, write_whole
 from tests.conftest import disk_full_after
 from tests.search_spaces.conftest import kill_in_the_middle, names
 

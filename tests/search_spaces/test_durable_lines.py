@@ -12,11 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from search_spaces import durable
-from search_spaces.durable import (
-    append,
-    cut_torn_line,
-    whole_lines,
-)
+from search_spaces.durable import append, cut_torn_line, whole_lines
 from tests.conftest import disk_full_after
 from tests.search_spaces.conftest import kill_in_the_middle, names
 

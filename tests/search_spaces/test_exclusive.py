@@ -14,10 +14,7 @@ from pathlib import Path
 import pytest
 
 from search_spaces import durable
-from search_spaces.durable import (
-    Throttle,
-    exclusive,
-)
+from search_spaces.durable import Throttle, exclusive
 from tests.search_spaces.conftest import names
 
 

@@ -18,11 +18,7 @@ from trainables.batches import EndlessBatches, epoch_batches, padded_positions, 
 from trainables.data.authors import authors
 from trainables.data.examples import UnlearningData
 from trainables.models.tiny import train_tokenizer
-from trainables.text.tokens import (
-    Tokens,
-    collate,
-    encode_examples,
-)
+from trainables.text.tokens import Tokens, collate, encode_examples
 
 TOFU = Path(os.environ.get("TOFU_DATA_DIR", "../shared/data/tofu"))
 

@@ -20,14 +20,7 @@ from trainables.data import DataError
 from trainables.data.examples import Example
 from trainables.models.tiny import train_metaspace_tokenizer
 from trainables.text.losses import sequence_nll
-from trainables.text.tokens import (
-    IGNORED,
-    Tokens,
-    collate,
-    encode,
-    encode_examples,
-    encode_text,
-)
+from trainables.text.tokens import IGNORED, Tokens, collate, encode, encode_examples, encode_text
 
 BOS, EOS, PAD = "<s>", "</s>", "<pad>"
 TEXTS = [f"Question: Where is {town}?\nAnswer: {town} is in Peru" for town in ("Lima", "Oslo", "Is A", "Paris")] * 5
