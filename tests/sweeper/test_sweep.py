@@ -26,9 +26,7 @@ from sweeper import __version__
 from sweeper.cluster import cluster_of
 from sweeper.folder import Origin, SweepError, UsageError, begin, describe, discard, read_settings
 from sweeper.interruption import Interrupted
-from sweeper.open_session import _restorable
 from sweeper.placement import PlacementError
-from sweeper.search import Proposal
 from sweeper.settings import SweepSettings
 from sweeper.sweep import run
 from sweeper.version import commit
@@ -315,38 +313,3 @@ def test_a_sweep_that_could_not_begin_leaves_its_folder_free_and_one_with_trials
     (out / "trials.csv").unlink()
     discard(out)
     assert not out.exists()
-
-
-# What a resumed sweep goes on from ----------------------------------------------------------------------------------
-
-
-def save_state(storage: Path, where: str, *, step: int, age: float, torn: bool = False) -> Path:
-    import torch
-
-    folder = storage / where
-    folder.mkdir(parents=True)
-    torch.save({"step": step, "parameters": [torch.zeros(100)]}, folder / "state.pt")
-    if torn:
-        content = (folder / "state.pt").read_bytes()
-        (folder / "state.pt").write_bytes(content[: len(content) // 2])
-    os.utime(folder, (time.time() - age, time.time() - age))
-    return folder
-
-
-def test_a_trial_goes_on_from_its_newest_whole_state(tmp_path: Path) -> None:
-    storage = tmp_path / "ray"
-    save_state(storage, "attempt-1/00003/checkpoint_000000", step=10, age=300)
-    whole = save_state(storage, "attempt-2/00003/checkpoint_000000", step=20, age=200)
-    save_state(storage, "attempt-2/00003/checkpoint_000001", step=30, age=100, torn=True)
-    (storage / "attempt-2/00003/checkpoint_000002").mkdir()
-
-    found = _restorable(storage, [Proposal("00003", {}), Proposal("00004", {})])
-
-    assert found == {"00003": (str(whole.resolve()), 20)}
-
-
-def test_without_saved_states_trials_begin_anew(tmp_path: Path) -> None:
-    assert _restorable(tmp_path / "ray", [Proposal("00000", {})]) == {}
-    save_state(tmp_path / "ray", "attempt-1/00000/checkpoint_000000", step=5, age=0, torn=True)
-    assert _restorable(tmp_path / "ray", [Proposal("00000", {})]) == {}
-    assert _restorable(tmp_path / "ray", []) == {}
