@@ -20,7 +20,8 @@ from search_spaces.durable import exclusive
 from sweeper.conclude import Summary, conclude
 from sweeper.folder import SweepError, UsageError, check_tables, describe, read_origin, read_settings
 from sweeper.front_metrics import measure_front, unmeasured
-from sweeper.interruption import forget_tune, held_back, interruptible, is_interrupted
+from sweeper.head_watch import head_watched
+from sweeper.interruption import break_off, forget_tune, held_back, interruptible, is_interrupted
 from sweeper.open_session import open_session
 from sweeper.placement import PlacementError, address_problem, ray_cluster
 from sweeper.progress import prepare_with_progress
@@ -35,10 +36,11 @@ from trainables.target.target import Target
 WORKER_RESTARTS = 3
 
 
-def run(out: Path, *, console: Console, change: Mapping[str, Any] | None = None) -> Summary:
+def run(out: Path, *, console: Console, change: Mapping[str, Any] | None = None, retry_failed: bool = False) -> Summary:
     """Run the sweep in ``out``, from wherever it stands, to its end and its report.
 
-    ``change`` has settings, by name, that it is to go on with, such as more ``trials``.
+    ``change`` has settings, by name, that it is to go on with, such as more ``trials``. Trials that the infrastructure
+    ended run again, with ``retry_failed`` all that failed.
 
     Raises:
         SweepError, PlacementError, DataError, TargetError: with a plain sentence.
@@ -71,7 +73,7 @@ def run(out: Path, *, console: Console, change: Mapping[str, Any] | None = None)
                 "the targets of the seeds have vocabularies of different sizes: their losses share no bound"
             )
         describe(out, settings, origin, target=target, targets=targets)
-        return _run(settings, out, origin.sweep_id, targets, console)
+        return _run(settings, out, origin.sweep_id, targets, console, retry_failed=retry_failed)
 
 
 def _trains_another(base: TrialSpec, begun_with: Path) -> bool:
@@ -91,9 +93,17 @@ def _joined(settings: SweepSettings, shared: tuple[Path, ...]) -> Iterator[int]:
         yield slots
 
 
-def _run(settings: SweepSettings, out: Path, sweep_id: str, targets: Mapping[int, Target], console: Console) -> Summary:
+def _run(
+    settings: SweepSettings,
+    out: Path,
+    sweep_id: str,
+    targets: Mapping[int, Target],
+    console: Console,
+    *,
+    retry_failed: bool,
+) -> Summary:
     target = next(iter(targets.values()))
-    session, restore = open_session(settings, out, sweep_id, targets, console=console)
+    session, restore = open_session(settings, out, sweep_id, targets, console=console, retry_failed=retry_failed)
     try:
         left = settings.trials - len(session.ledger.trials.read())
         if left > 0 and session.has_next():
@@ -130,10 +140,21 @@ def _tune(
         _say_what_is_left(session, settings, at_once, console)
         tuner = _tuner(settings, out, targets, session, left=left, at_once=at_once, restore=restore)
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
+
+        def lost(address: str) -> None:
+            session.break_off(f"the loss of Ray's head at {address}")
+            break_off()
+
         try:
-            tuner.fit()
+            with head_watched(lost):
+                tuner.fit()
+        except Exception:
+            if session.broken is None:  # else Tune has stumbled over its own files, which the disk refused
+                raise
         finally:
             forget_tune()
+        if session.broken:
+            return
         if not is_interrupted():
             session.stop_waiting()
         measure_front(session, settings, next(iter(targets.values())))

@@ -105,10 +105,12 @@ def pareto(**given: Any) -> None:
 
 
 def command_line() -> str:
-    """The command as typed, for the record."""
+    """The command as typed, for the record; without passwords."""
     import shlex
 
-    return shlex.join(["python", "-m", "sweeper", *sys.argv[1:]])
+    from sweeper.tracking.uri import shown_uri
+
+    return shlex.join(["python", "-m", "sweeper", *map(shown_uri, sys.argv[1:])])
 
 
 def output_folder(given: str | None, *, name: str) -> Path:
@@ -133,16 +135,24 @@ def run_new(settings: SweepSettings, out: Path, *, as_json: bool) -> None:
 
     begin(settings, out)
     try:
-        run_to_the_end(out, as_json=as_json)
+        run_to_the_end(out, as_json=as_json, tracking_uri=settings.tracking_uri)
     except PlacementError:
         discard(out)
         raise
 
 
-def run_to_the_end(out: Path, *, as_json: bool, change: Mapping[str, Any] | None = None) -> None:
+def run_to_the_end(
+    out: Path,
+    *,
+    as_json: bool,
+    change: Mapping[str, Any] | None = None,
+    tracking_uri: str | None = None,
+    retry_failed: bool = False,
+) -> None:
     """Run the sweep in ``out`` and print how it ended; exit code 130 and the resume command where it was stopped.
 
-    ``change`` has settings it is to go on with.
+    ``change`` has settings it is to go on with; ``tracking_uri`` is where MLflow is, with its password, which no file
+    has; with ``retry_failed`` failed trials run again.
     """
     from rich.console import Console
 
@@ -151,12 +161,21 @@ def run_to_the_end(out: Path, *, as_json: bool, change: Mapping[str, Any] | None
     from sweeper.interruption import Interrupted
     from sweeper.settings import LR_STUDY
     from sweeper.sweep import run
+    from sweeper.tracking.uri import known_uri, shown_uri
 
-    is_study = read_settings(out).kind == LR_STUDY
+    settings = read_settings(out)
+    is_study = settings.kind == LR_STUDY
+    where = {"tracking_uri": tracking_uri or known_uri(settings.tracking_uri)}
+    if tracking_uri is None and "@" in settings.tracking_uri and where["tracking_uri"] == settings.tracking_uri:
+        click.echo(
+            f"passwords are in no file: if MLflow at {shown_uri(settings.tracking_uri)} asks for one, give the address "
+            "with it in MLFLOW_TRACKING_URI",
+            err=True,
+        )
     try:
-        summary = run(out, console=Console(stderr=True), change=change)
+        summary = run(out, console=Console(stderr=True), change={**(change or {}), **where}, retry_failed=retry_failed)
         while is_study and (change := judged_extension(out)):
-            summary = run(out, console=Console(stderr=True), change=change)
+            summary = run(out, console=Console(stderr=True), change={**change, **where})
     except Interrupted:
         click.echo(f"interrupted; everything finished is kept. Go on with:\n  {resume_command(out)}", err=True)
         if as_json:
@@ -169,7 +188,7 @@ def run_to_the_end(out: Path, *, as_json: bool, change: Mapping[str, Any] | None
         click.echo(describe(summary))
         if study is not None:
             print_study(study)
-    if set(summary.status) <= {"failed"}:
+    if set(summary.status) <= {"failed"} or summary.run_again:
         sys.exit(FAILED)
 
 
@@ -191,9 +210,16 @@ def describe(summary: Summary) -> str:
         lines.append(f"MLflow: {summary.tracking}")
     if summary.reused:
         lines.insert(1, f"{summary.reused} of them taken over from earlier sweeps, not run again")
+    if summary.run_again:
+        lines.append(
+            f"{summary.run_again} trials have no result because a disk, memory or a node failed: resume runs them again"
+        )
     if trials < asked and summary.ended_because:
         lines.append(f"{summary.ended_because} left {asked - trials} of {asked} trials undone; go on with:")
         lines.append(f"  {resume_command(summary.out)} {summary.further}".rstrip())
+    elif summary.run_again:
+        lines.append("go on, when what ended them is mended, with:")
+        lines.append(f"  {resume_command(summary.out)}")
     elif not summary.status.get("finished"):
         lines.append("no trial finished: the column 'error' of trials.csv says why")
     return "\n".join(lines)

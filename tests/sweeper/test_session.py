@@ -492,6 +492,57 @@ def test_a_trial_whose_worker_died_too_often_is_failed_with_a_reason_of_one_line
     assert "\n" not in row["error"]
 
 
+def test_the_reason_is_read_where_ray_writes_it_at_once_and_is_that_of_the_last_failure(
+    session: SweepSession, out: Path, tmp_path: Path
+) -> None:
+    """Ray syncs error.txt to its storage later; the callback comes first."""
+    session.next_trial()
+    trial = tune_trial("00000", error=None)
+    trial.error_file = str(tmp_path / "error.txt")
+    first, last = "ValueError: of the first try", "1 worker(s) were killed due to the node running low on memory. pid=1"
+    (tmp_path / "error.txt").write_text(f"Failure # 1 (occurred at x)\n{first}\nFailure # 2 (occurred at y)\n{last}\n")
+    SessionCallback(session).on_trial_error(1, [], trial)
+    (row,) = session.ledger.trials.read()
+    assert row["error"] == "memory ran out on the node (see logs/00000.txt)"
+    assert (out / "logs" / "00000.txt").read_text() == f"{last}\n"
+
+
+def test_what_the_infrastructure_ended_is_no_result(session: SweepSession, out: Path) -> None:
+    following = session.next_trial()
+    assert following is not None
+    state = out / "ray" / "attempt-1" / "00000" / "checkpoint_000000"
+    state.mkdir(parents=True)
+    session.died("00000", "The actor died because its node has died.")
+    assert [row["status"] for row in session.ledger.trials.read()] == ["failed"]
+    assert states(out) == ["RUNNING"], "the study waits for a result"
+    assert state.is_dir(), "the trial can go on from its state"
+    assert session.next_trial() is not None, "other trials may have other nodes"
+
+
+@pytest.mark.parametrize(
+    "error", ["OSError: [Errno 28] No space left on device", "OSError: [Errno 5] Input/output error"]
+)
+def test_a_full_disk_ends_the_sweep_before_it_costs_every_trial(session: SweepSession, error: str) -> None:
+    session.next_trial()
+    session.ended("00000", {"status": "failed", "error": error})
+    assert session.next_trial() is None
+    assert session.is_over
+    assert session.end is not None
+    assert "disk" in session.end.because
+
+
+def test_a_study_that_cannot_be_written_ends_the_sweep(
+    session: SweepSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full() -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(session.study, "ask", full)
+    assert session.next_trial() is None
+    assert session.broken
+    assert "No space left on device" in caplog.text
+
+
 def test_no_error_in_our_bookkeeping_reaches_tune(
     session: SweepSession, tracker: RecordingTracker, caplog: pytest.LogCaptureFixture
 ) -> None:
