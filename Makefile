@@ -3,25 +3,32 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
+TORCH_INDEX ?=
+
 .PHONY: env demo test lint clean
 
 env: $(STAMP)
+	@echo "The environment is in $(VENV). Next:"
+	@echo "  source $(BIN)/activate"
+	@echo "  python -m sweeper doctor     # what this machine has"
+	@echo "  python -m sweeper pareto     # a first sweep; or 'make demo'"
 
-# torch comes first and pinned: an open range would bring the CUDA build and gigabytes with it.
+# torch comes first and pinned: an open range would bring the newest build, and gigabytes with it. TORCH_INDEX names the
+# index of another build (docs/install.md).
 $(STAMP): pyproject.toml constraints.txt
 	command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) not found; name a Python >= 3.11 with 'make $(MAKECMDGOALS) PYTHON=...'" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
-demo: env
+demo: $(STAMP)
 	$(BIN)/python -m sweeper pareto
 
-test: env
+test: $(STAMP)
 	$(BIN)/python -m pytest
 
-lint: env
+lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from search_spaces.messages import counted as counted
+
 PROBE_BATCHES = "auto_lr_probe_batches"
 
 
@@ -47,11 +49,6 @@ def duration(seconds: float) -> str:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
-
-
-def counted(count: int, noun: str) -> str:
-    """``1 trial``, ``3 trials``."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def model_name(row: pd.Series, *, with_epoch: bool) -> str:

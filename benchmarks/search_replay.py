@@ -2,7 +2,6 @@
 
     python benchmarks/search_replay.py --rows FILE.csv --problem authors --table-seed 0
     python benchmarks/search_replay.py --rows FILE.csv --table
-    python benchmarks/search_replay.py --rows FILE.csv --figure docs/images/search.png
 
 Every arm is 50 searches of one table; a row per search, yardstick and number of epochs spent is appended, and what is
 there is not done again. The yardsticks: a search for the losses is measured in them (``losses``) and with the retain

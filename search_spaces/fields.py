@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Literal
 
+from search_spaces.messages import expected_one_of
+
 Role = Literal["method", "training", "auto_lr", "data", "scoring", "placement"]
 """What a setting is about; ``placement`` is where things lie on this machine."""
 
@@ -119,7 +121,7 @@ class Field:
     def problem(self, value: object) -> str | None:
         """A plain sentence saying what is wrong with ``value``, or None."""
         if self.allowed and not (isinstance(value, str) and value in self.allowed):
-            return f"unknown {self.name} '{value}': expected one of {', '.join(self.allowed)}"
+            return f"unknown {self.name} '{value}': {expected_one_of(str(value), self.allowed)}"
         if not self.fits(value):
             return f"{self.title} must be {self.kind_name}, got {shown(value)}"
         if isinstance(value, int | float) and self.kind is not bool:

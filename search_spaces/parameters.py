@@ -177,6 +177,17 @@ class Choice:
 Parameter = Number | Choice
 
 
+def in_words(parameter: Parameter, *, grid: bool = False) -> str:
+    """``1e-05 to 0.001, log, with method gdiff``; with ``grid`` the points that a grid search visits."""
+    if isinstance(parameter, Choice) or (grid and parameter.points()):
+        told = ", ".join(map(str, parameter.points() or ()))
+    else:
+        scale = ", log" if parameter.log else ", log in 1 - x" if parameter.log_to_one else ""
+        told = f"{parameter.low:g} to {parameter.high:g}{scale}"
+    conditions = (f"{key} {' or '.join(map(str, values))}" for key, values in parameter.when.items())
+    return told + "".join(f", with {condition}" for condition in conditions)
+
+
 def to_dict(parameter: Parameter) -> dict[str, object]:
     """A JSON-able mapping, read back by :func:`parameter_from_dict`."""
     values = asdict(parameter)

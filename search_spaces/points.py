@@ -10,6 +10,7 @@ from pathlib import Path
 
 import yaml
 
+from search_spaces.messages import did_you_mean
 from search_spaces.parameters import Choice, Parameter
 from search_spaces.space import Space
 from search_spaces.values import Value, plain_name, same
@@ -95,8 +96,9 @@ def params_of_point(space: Space, point: Mapping[str, Value]) -> dict[str, Value
             if not same(point[name], space.constants[name]):
                 raise PointError(f"{name} is {space.constants[name]} in every trial, it cannot be {point[name]}")
         elif not any(item.name == name for item in space.parameters):
-            known = ", ".join(dict.fromkeys(item.name for item in space.parameters))
-            raise PointError(f"the space has no {name}: it searches {known or 'nothing'}")
+            known = dict.fromkeys(item.name for item in space.parameters)
+            near = f" ({meant})" if (meant := did_you_mean(name, known)) else ""
+            raise PointError(f"the space has no {name}{near}: it searches {', '.join(known) or 'nothing'}")
     return params
 
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from search_spaces.consistency import relation_problems
-from search_spaces.parameters import Choice, Parameter, parameter_from_dict, to_dict
-from search_spaces.values import Value, same
+from search_spaces.parameters import Choice, Parameter, in_words, parameter_from_dict, to_dict
+from search_spaces.values import Value, plain_name, same
 
 if TYPE_CHECKING:
     import optuna
@@ -131,6 +131,14 @@ class Space:
     def distributions(self) -> dict[str, optuna.distributions.BaseDistribution]:
         """Optuna's distribution of every parameter that is searched, by Optuna's names."""
         return {name: item.distribution() for item in self.parameters if (name := item.optuna_name)}
+
+    def in_words(self, *, grid: bool = False) -> dict[str, Value]:
+        """By plain name what it is, or in which range it varies; where several have one name, each in turn."""
+        found = {plain_name(key): value for key, value in self.constants.items()}
+        for parameter in self.parameters:
+            others = [found[parameter.name]] if parameter.name in found else []
+            found[parameter.name] = "; ".join(map(str, [*others, in_words(parameter, grid=grid)]))
+        return found
 
     def problems(self) -> list[str]:
         """Everything wrong with the space, in plain sentences; empty when it can be searched."""

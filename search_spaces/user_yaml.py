@@ -13,7 +13,6 @@ grid search visits, and ``log_to_one: true`` searches uniformly in the logarithm
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -24,6 +23,7 @@ import yaml
 
 from search_spaces.consistency import relation_problems
 from search_spaces.fields import Field, shown
+from search_spaces.messages import did_you_mean, expected_one_of
 from search_spaces.parameters import Choice, Number, Parameter
 from search_spaces.space import Space
 from search_spaces.values import Value, is_number, plain_name
@@ -133,8 +133,7 @@ class _Reader:
             self._add(node, f"{key}: cannot vary within a sweep: {known.fixed}{instead}", lost=True)
             return None
         names = sorted(name for name, item in self._fields.items() if not item.fixed)
-        near = difflib.get_close_matches(key, names, n=1)
-        expected = f"did you mean '{near[0]}'?" if near else f"expected one of {', '.join(names)}"
+        expected = did_you_mean(key, names) or expected_one_of(key, names)
         self._add(node, f"unknown parameter '{key}': {expected}", lost=True)
         return None
 
@@ -190,7 +189,8 @@ class _Reader:
             if part in parts:
                 self._add(part_node, f"{key}: {part} is there twice")
             elif part not in _PARTS:
-                self._add(part_node, f"{key}: unknown key '{part}': expected one of {', '.join(_PARTS)}")
+                expected = did_you_mean(part, _PARTS) or expected_one_of(part, _PARTS)
+                self._add(part_node, f"{key}: unknown key '{part}': {expected}")
             else:
                 parts[part] = value_node
         return parts

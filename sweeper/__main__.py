@@ -4,21 +4,47 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from types import FrameType
 
+_OWN = ("sweeper", "trainables", "search_spaces", "analysis")
+
 
 def start() -> None:
     """Run the command line; Ctrl-C before there is anything to save ends it with one line and exit code 130."""
+    if problem := _platform_problem():
+        _refuse(problem)
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:  # a shell's background job ignores it
         signal.signal(signal.SIGINT, _end)
-    from sweeper.cli import main
+    try:
+        from sweeper.cli import main
 
-    signal.signal(signal.SIGINT, before)
-    main()
+        signal.signal(signal.SIGINT, before)
+        main()
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] in (*_OWN, *sys.stdlib_module_names, ""):
+            raise
+        _refuse(
+            f"this Python ({sys.executable}) lacks the package '{error.name}': activate the project's environment with "
+            "'source .venv/bin/activate'; 'make env' makes it, and docs/install.md says how else"
+        )
+
+
+def _platform_problem() -> str:
+    if sys.version_info < (3, 11):  # noqa: UP036 (whoever has not activated the environment may have any)
+        return f"Python 3.11 or newer is needed, this one ({sys.executable}) is {sys.version.split()[0]}"
+    if sys.platform == "win32":
+        return "on Windows this runs in WSL 2 (docs/install.md)"
+    return ""
+
+
+def _refuse(problem: str) -> None:
+    print(f"error: {problem}", file=sys.stderr)
+    sys.exit(1)
 
 
 def _end(number: int, frame: FrameType | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from sweeper import __version__
 from sweeper.commands.compare import compare
 from sweeper.commands.doctor import doctor
 from sweeper.commands.evaluate import evaluate
@@ -20,7 +21,7 @@ from sweeper.commands.unlearn import unlearn
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(package_name="unlearning-sweeper")
+@click.version_option(__version__)
 def main() -> None:
     """Trace the forget/retain trade-off of machine-unlearning methods: Pareto sweeps on Ray Tune, Optuna and MLflow.
 

@@ -58,6 +58,7 @@ _COURSE = (
     _Column("grad_cosine", "course", "cosine of the two gradients"),
     _Column("train_retain_loss", "course", "retain loss of the training batches", "nats per {item}"),
     _Column("train_forget_loss", "course", "forget loss of the training batches", "nats per {item}"),
+    _Column("retain_loss_se", "course", "standard error of the retain loss", "nats per {item}"),
 )
 _RULES = (
     _Column("violations", "course", "steps that could raise a loss they should lower"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 from rich.console import Console, Group
@@ -11,6 +12,9 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
+
+from search_spaces.messages import counted
+from sweeper.progress import heartbeat
 
 _ROWS = 12
 _HERTZ = 4.0
@@ -33,8 +37,11 @@ class Display:
         self._task = self._progress.add_task("trials", total=trials, completed=done, left="", front="")
         self._drawn = 0.0
         self._live = Live(self._render(), console=console, auto_refresh=False) if console.is_terminal else None
+        self._open = ExitStack()
         if self._live is not None:
             self._live.start()
+        else:
+            self._open.enter_context(heartbeat(console, self._words))
 
     def started(self, trial_id: str, row: Mapping[str, Any]) -> None:
         """A trial begins, or goes on."""
@@ -48,7 +55,7 @@ class Display:
 
     def front(self, epochs: int) -> None:
         """So many epochs are on the frontier."""
-        self.note(f"{epochs} epochs on the frontier")
+        self.note(f"{counted(epochs, 'epoch')} on the frontier")
 
     def note(self, text: str) -> None:
         """What stands at the end of the line of progress."""
@@ -72,7 +79,7 @@ class Display:
         if row["status"] == "stopped":
             done, asked = float(row.get("epochs_done") or 0.0), float(row.get("epochs") or 0.0)
             self._stopped, self._epochs_saved = self._stopped + 1, self._epochs_saved + asked - done
-            early = f"  after {done:g} of {asked:g} epochs"
+            early = f"  after {done:g} of {counted(asked, 'epoch')}"
         self._progress.advance(self._task)
         if self._live is None:
             shown = {"forget": "forget_loss", "retain": "retain_loss"} | {name: name for name in self._scores}
@@ -90,10 +97,26 @@ class Display:
 
     def close(self) -> None:
         """Draw the last state and stop."""
+        self._open.close()
         if self._live is not None:
             self._live.update(self._render(), refresh=True)
             self._live.stop()
             self._live = None
+
+    def _words(self) -> str:
+        """How far the sweep is, in a line."""
+        task = self._progress.tasks[0]
+        running = [
+            row["trial_id"] + (f" at epoch {_number(row['epoch'])}" if "epoch" in row else "")
+            for row in [*self._running.values()]
+        ]
+        parts = (
+            f"{task.completed:g} of {counted(task.total or 0, 'trial')} done",
+            f"running {', '.join(running)}" if running else "",
+            str(task.fields["front"]),
+            "" if task.finished else str(task.fields["left"]),
+        )
+        return "; ".join(filter(None, parts))
 
     def _render(self) -> Group:
         table = Table(box=None, pad_edge=False)
@@ -113,7 +136,9 @@ class Display:
         if not (self._stopped or self._paused):
             return Group(table, self._progress)
         waiting = f", {len(self._paused)} wait" if self._paused else ""
-        saved = f"{self._stopped} trials stopped early{waiting}: {self._epochs_saved:g} epochs saved"
+        saved = (
+            f"{counted(self._stopped, 'trial')} stopped early{waiting}: {counted(self._epochs_saved, 'epoch')} saved"
+        )
         return Group(table, Text(saved), self._progress)
 
 

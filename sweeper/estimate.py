@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from analysis.words import duration
+from search_spaces.messages import counted
 from sweeper.attained import number
 from sweeper.stopping import Stopping
 
@@ -20,7 +21,8 @@ class Estimate:
 
     def words(self) -> str:
         """``about 7 trials, 3 min 20 s``."""
-        return f"about {self.trials} trials" + ("" if self.seconds is None else f", {duration(self.seconds)}")
+        time = "" if self.seconds is None else f", {duration(self.seconds)}"
+        return f"about {counted(self.trials, 'trial')}{time}"
 
 
 @dataclass(kw_only=True)

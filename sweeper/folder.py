@@ -14,13 +14,15 @@ from pathlib import Path
 from types import MappingProxyType
 
 from search_spaces.durable import write_json
+from sweeper import __version__
 from sweeper.columns import column_dictionary
 from sweeper.settings import SweepSettings
+from sweeper.version import commit
 from trainables.modality import dataset_modality
 from trainables.target.target import Target
 
 FORMAT = 2
-_VERSIONS = ("unlearning-sweeper", "torch", "ray", "transformers", "optuna", "mlflow", "peft", "datasets", "moocore")
+_VERSIONS = ("torch", "ray", "transformers", "optuna", "mlflow", "peft", "datasets", "moocore")
 
 
 class SweepError(RuntimeError):
@@ -131,7 +133,9 @@ def describe(
         "name": settings.name,
         "created": origin.created,
         "command": settings.command,
-        "versions": {name: importlib.metadata.version(name) for name in _VERSIONS},
+        "commit": commit(),
+        "versions": {"unlearning-sweeper": __version__}
+        | {name: importlib.metadata.version(name) for name in _VERSIONS},
         "settings": settings.to_dict(),
         "objectives": [item.to_dict(guess, unit=unit) for item in settings.parsed_objectives]
         if guess is not None

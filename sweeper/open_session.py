@@ -79,7 +79,7 @@ def _tracker(settings: SweepSettings, ledger: Ledger, sweep_id: str) -> Tracker:
         uri=settings.tracking_uri,
         experiment=settings.experiment,
         sweep_name=settings.name,
-        parent_params={"trials": settings.trials, "sampler": settings.sampler, **settings.base.row()},
+        parent_params={"trials": settings.trials, "sampler": settings.sampler, **settings.params},
         parent_tags={"sweep": settings.name, "out": str(ledger.out.resolve()), "objectives": settings.objectives},
         artifact_root=(sqlite_path(settings.tracking_uri) or Path.cwd() / "mlflow.db").parent / "mlartifacts",
     )

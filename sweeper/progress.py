@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from analysis.words import duration
 from trainables.metrics.registry import primary_metrics
 from trainables.spec import TrialSpec
 from trainables.target.finetune import Progress as TargetProgress
@@ -17,6 +20,8 @@ from trainables.target.retain_model import RETAIN
 from trainables.target.target import Target
 
 Show = Callable[[TargetProgress], None]
+HEARTBEAT = 30.0
+"""Seconds between two signs of life in a log."""
 
 
 def prepare_with_progress(spec: TrialSpec, *, console: Console) -> Target:
@@ -40,6 +45,28 @@ def retain_model_with_progress(spec: TrialSpec, *, console: Console) -> Path:
         return make_retain_model(spec, on_progress=show)
 
 
+@contextmanager
+def heartbeat(console: Console, words: Callable[[], str]) -> Iterator[None]:
+    """Where no terminal shows a bar, a line every half minute: a log must tell what is slow from what hangs."""
+    if console.is_terminal:
+        yield
+        return
+    over, began = threading.Event(), time.monotonic()
+
+    def beat() -> None:
+        while not over.wait(HEARTBEAT):
+            told = f"... {words()}, {duration(time.monotonic() - began)}"
+            console.print(told, highlight=False, markup=False, soft_wrap=True)
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
 def progress_bar(console: Console) -> Progress:
     """A bar with words before it, gone at its end; nothing where there is no terminal."""
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
@@ -59,13 +86,20 @@ def say_what_is_left_out(names: Sequence[str], console: Console) -> None:
 
 
 @contextmanager
-def shown(spec: TrialSpec, console: Console) -> Iterator[tuple[Show, dict[str, TargetProgress]]]:
-    """What is to be called with progress, and the last that was told of each model in training."""
+def shown(
+    spec: TrialSpec, console: Console, *, first: str = "loading the target"
+) -> Iterator[tuple[Show, dict[str, TargetProgress]]]:
+    """What is to be called with progress, and the last that was told of each model in training.
+
+    ``first`` says what is done before anything is told.
+    """
     seen: dict[str, TargetProgress] = {}
-    with progress_bar(console) as bar:
-        task = bar.add_task("loading", total=None)
+    now = first
+    with progress_bar(console) as bar, heartbeat(console, lambda: now):
+        task = bar.add_task(first, total=None)
 
         def show(progress: TargetProgress) -> None:
+            nonlocal now
             retain = progress.text.startswith(RETAIN)
             what = "retain model" if retain else "target"
             if what not in seen and not console.is_terminal:
@@ -73,6 +107,7 @@ def shown(spec: TrialSpec, console: Console) -> Iterator[tuple[Show, dict[str, T
                 console.print(f"fine-tuning the {what} {spec.model} on {data}", highlight=False)
             seen[what] = progress
             text = progress.text if retain else f"target {progress.text}"
+            now = f"{text} (step {progress.done} of {progress.total})"
             bar.update(task, completed=progress.done, total=progress.total, description=text)
 
         yield show, seen

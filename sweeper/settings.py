@@ -18,7 +18,7 @@ from sweeper.tracking.uri import shown_uri
 from sweeper.trade_off import DEFAULT_OBJECTIVES, Objective, parse_objectives
 from trainables.candidates import Goals
 from trainables.methods import option_names, parse_method
-from trainables.spec import TrialSpec
+from trainables.spec import FIELDS, TrialSpec
 
 FRONT_METRICS = 8
 """Of how many epochs on the front, the nearest to the ideal corner, the costly metrics are measured."""
@@ -99,6 +99,15 @@ class SweepSettings:
         """What every epoch is judged by; nothing where only the last one of a trial counts."""
         every = self.candidates == ALL
         return tuple((item.column, item.direction) for item in self.parsed_objectives) if every else ()
+
+    @property
+    def params(self) -> dict[str, object]:
+        """What its trials are asked to do, by name: values that all of them have, and the ranges of those that vary."""
+        values = {name: value for name, value in self.base.row().items() if name in FIELDS}
+        seeds = ", ".join(map(str, self.all_seeds))
+        varied = {name: seeds for name in ("seed", SEEDS_VARY[self.seeds_vary]) if name and self.seeds > 1}
+        searched = self.space.in_words(grid=self.sampler == "grid")
+        return {**values, **dict(self.base.options), **varied, **searched}
 
     @property
     def all_seeds(self) -> tuple[int, ...]:

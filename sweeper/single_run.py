@@ -9,9 +9,11 @@ from pathlib import Path
 from rich.console import Console
 
 from search_spaces.durable import write_json
+from search_spaces.messages import counted
 from sweeper.columns import LANDSCAPE_COLUMNS, TRIAL_COLUMNS
+from sweeper.disk import check_disk, disk_of
 from sweeper.ledger import CsvLog, Ledger, Row
-from sweeper.progress import prepare_with_progress, progress_bar
+from sweeper.progress import heartbeat, prepare_with_progress, progress_bar
 from sweeper.unfinished import UnfinishedRun
 from trainables.models.checkpoints import save_model
 from trainables.run.reports import Status
@@ -44,6 +46,9 @@ def run_once(
     """
     target = prepare_with_progress(spec, console=console)
     spec = replace(spec, target_key=target.key)
+    if out is not None:
+        told = check_disk(disk_of(spec, Path(target.path), models=1, running=1), out)
+        console.print(told, highlight=False, markup=False, soft_wrap=True)
     workspace = Workspace(target, device=default_device())
     run = UnlearningRun(spec, workspace, landscape_points=landscape_points if out is not None else 0)
     if out is None:
@@ -65,12 +70,14 @@ def _run(
     out = unfinished.out if unfinished is not None else None
     ledger = Ledger(out) if out is not None else None
     first_step = time.time()
-    with progress_bar(console) as bar:
+    stands = f"{spec.method}, {run.epoch:g} of {counted(spec.epochs, 'epoch')}"
+    with progress_bar(console) as bar, heartbeat(console, lambda: stands):
         task = bar.add_task(spec.method, total=spec.epochs)
         bar.update(task, completed=run.epoch)
         for report in run:
             losses = {name: round(value, 4) for name, value in report.losses.items()}
             bar.update(task, completed=report.epoch, description=f"{spec.method} {losses}")
+            stands = f"{spec.method}, {report.epoch:g} of {counted(spec.epochs, 'epoch')}: {losses}"
             if ledger is not None:
                 ledger.add_report(spec.spec_hash, report.row() | {"auto_lr": report.auto_lr})
                 ledger.write()

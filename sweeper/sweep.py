@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,9 @@ from typing import Any
 from rich.console import Console
 
 from search_spaces.durable import exclusive
+from search_spaces.messages import counted
 from sweeper.conclude import Summary, conclude
+from sweeper.disk import check_disk, disk_of
 from sweeper.folder import SweepError, UsageError, check_tables, describe, read_origin, read_settings
 from sweeper.front_metrics import measure_front, unmeasured
 from sweeper.head_watch import head_watched
@@ -34,13 +36,22 @@ from trainables.target.problem import problem_of
 from trainables.target.target import Target
 
 WORKER_RESTARTS = 3
+EndProcess = Callable[[Callable[[], Summary]], None]
 
 
-def run(out: Path, *, console: Console, change: Mapping[str, Any] | None = None, retry_failed: bool = False) -> Summary:
+def run(
+    out: Path,
+    *,
+    console: Console,
+    change: Mapping[str, Any] | None = None,
+    retry_failed: bool = False,
+    end_process: EndProcess = lambda conclusion: None,
+) -> Summary:
     """Run the sweep in ``out``, from wherever it stands, to its end and its report.
 
     ``change`` has settings, by name, that it is to go on with, such as more ``trials``. Trials that the infrastructure
-    ended run again, with ``retry_failed`` all that failed.
+    ended run again, with ``retry_failed`` all that failed. ``end_process`` gets what concludes the sweep where Ray's
+    head is gone: in a thread of its own it calls that, says how the sweep ended, and ends the process.
 
     Raises:
         SweepError, PlacementError, DataError, TargetError: with a plain sentence.
@@ -73,7 +84,10 @@ def run(out: Path, *, console: Console, change: Mapping[str, Any] | None = None,
                 "the targets of the seeds have vocabularies of different sizes: their losses share no bound"
             )
         describe(out, settings, origin, target=target, targets=targets)
-        return _run(settings, out, origin.sweep_id, targets, console, retry_failed=retry_failed)
+        session, restore = open_session(
+            settings, out, origin.sweep_id, targets, console=console, retry_failed=retry_failed
+        )
+        return _run(settings, out, targets, session, restore=restore, console=console, end_process=end_process)
 
 
 def _trains_another(base: TrialSpec, begun_with: Path) -> bool:
@@ -96,18 +110,18 @@ def _joined(settings: SweepSettings, shared: tuple[Path, ...]) -> Iterator[int]:
 def _run(
     settings: SweepSettings,
     out: Path,
-    sweep_id: str,
     targets: Mapping[int, Target],
-    console: Console,
+    session: SweepSession,
     *,
-    retry_failed: bool,
+    restore: Mapping[str, str],
+    console: Console,
+    end_process: EndProcess,
 ) -> Summary:
     target = next(iter(targets.values()))
-    session, restore = open_session(settings, out, sweep_id, targets, console=console, retry_failed=retry_failed)
     try:
         left = settings.trials - len(session.ledger.trials.read())
         if left > 0 and session.has_next():
-            _tune(settings, out, targets, session, left=left, restore=restore, console=console)
+            _tune(settings, out, targets, session, left=left, restore=restore, console=console, end_process=end_process)
         else:
             session.stop_waiting()
             if settings.goals and unmeasured(out, most=settings.front_metrics):
@@ -133,11 +147,17 @@ def _tune(
     left: int,
     restore: Mapping[str, str],
     console: Console,
+    end_process: EndProcess,
 ) -> None:
     """Hand the trials that are left to Ray Tune and wait."""
     with _joined(settings, (out.resolve(), *(Path(target.path) for target in targets.values()))) as slots:
         at_once = min(settings.max_concurrent or slots, slots)
         _say_what_is_left(session, settings, at_once, console)
+        waiting = left if settings.scheduler != NONE and settings.stopping == "pause" else 0
+        disk = disk_of(
+            settings.base, Path(next(iter(targets.values())).path), models=left, running=max(at_once, waiting)
+        )
+        console.print(check_disk(disk, out), highlight=False, markup=False, soft_wrap=True)
         tuner = _tuner(settings, out, targets, session, left=left, at_once=at_once, restore=restore)
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
 
@@ -145,19 +165,23 @@ def _tune(
             session.break_off(f"the loss of Ray's head at {address}")
             break_off()
 
-        try:
-            with head_watched(lost):
+        def last_words() -> None:
+            session.display.close()
+            end_process(lambda: conclude(settings, out, session, console))
+
+        with head_watched(lost, last_words=last_words):
+            try:
                 tuner.fit()
-        except Exception:
-            if session.broken is None:  # else Tune has stumbled over its own files, which the disk refused
-                raise
-        finally:
-            forget_tune()
-        if session.broken:
-            return
-        if not is_interrupted():
-            session.stop_waiting()
-        measure_front(session, settings, next(iter(targets.values())))
+            except Exception:
+                if session.broken is None:  # else Tune has stumbled over its own files, which the disk refused
+                    raise
+            finally:
+                forget_tune()
+            if session.broken:
+                return
+            if not is_interrupted():
+                session.stop_waiting()
+            measure_front(session, settings, next(iter(targets.values())))
 
 
 def _tuner(
@@ -224,4 +248,4 @@ def _say_what_is_left(session: SweepSession, settings: SweepSettings, at_once: i
     if pace is not None:
         pace.at_once = at_once
         if pace.done:
-            console.print(f"{pace.done} of {settings.trials} trials are done; left: {pace.estimate().words()}")
+            console.print(f"{pace.done} of {counted(settings.trials, 'trial')} done; left: {pace.estimate().words()}")

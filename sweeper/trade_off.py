@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from search_spaces.messages import expected_one_of
 from trainables.metrics.registry import DEFAULT_SET, LOSS_METRICS, METRICS
 from trainables.modality import dataset_modality
 
@@ -53,7 +54,7 @@ def parse_objectives(text: str) -> tuple[Objective, ...]:
     for part in text.split(","):
         name, _, direction = part.strip().partition(":")
         if name not in METRICS:
-            raise ObjectiveError(f"unknown objective '{name}': expected one of {', '.join(METRICS)}")
+            raise ObjectiveError(f"unknown objective '{name}': {expected_one_of(name, METRICS)}")
         if direction not in ("min", "max"):
             raise ObjectiveError(f"objective '{part.strip()}' needs a direction: {name}:min or {name}:max")
         if direction == "max" and METRICS[name].ideal is not None:

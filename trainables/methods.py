@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from search_spaces.fields import Field, defaults
+from search_spaces.messages import expected_one_of
 from trainables.objectives import ALIASES, OBJECTIVES, ForgetObjective, Reference
 from trainables.weightings import WEIGHTINGS, Needs, Weighting
 
@@ -74,16 +75,17 @@ def parse_method(name: str) -> Method:
             objective_name, weighting_name = name, OBJECTIVES[name].weighting
         else:
             raise MethodError(
-                f"unknown method '{name}': expected one of {', '.join(method_names())}, "
+                f"unknown method '{name}': {expected_one_of(name, method_names())}, "
                 "or a pair objective+weighting such as npo+ngdiff"
             )
     if objective_name not in OBJECTIVES:
         raise MethodError(
-            f"unknown forget objective '{objective_name}' in method '{name}': expected one of {', '.join(OBJECTIVES)}"
+            f"unknown forget objective '{objective_name}' in method '{name}': "
+            f"{expected_one_of(objective_name, OBJECTIVES)}"
         )
     if weighting_name not in WEIGHTINGS:
         raise MethodError(
-            f"unknown weighting '{weighting_name}' in method '{name}': expected one of {', '.join(WEIGHTINGS)}"
+            f"unknown weighting '{weighting_name}' in method '{name}': {expected_one_of(weighting_name, WEIGHTINGS)}"
         )
     weighting = WEIGHTINGS[weighting_name]
     if plus and weighting.needs is Needs.RETAIN_ONLY:

@@ -170,6 +170,9 @@ class TrialSpec:
     auto_lr_log_forget: bool = setting(
         "auto_lr", True, "Log the forget loss at AutoLR's probes, too.", "yes", decides=False
     )
+    loss_examples: int = setting(
+        "data", 64, "Retain examples that every epoch's retain loss is measured on.", low=1, decides=False
+    )
     metrics: tuple[str, ...] = setting(
         "scoring", (), "NAME,... or all, tofu, muse, mia, ... (see 'list metrics').", "default"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from search_spaces.messages import did_you_mean
 from trainables.data import DATASETS
 from trainables.methods import Method, MethodError, retain_objective_problem, weight_scale_problem
 from trainables.metrics.registry import unknown_names
@@ -44,7 +45,8 @@ def _option_problem(method: Method, name: str, value: float) -> str | None:
     if option is not None:
         return option.problem(value)
     applies = ", ".join(method.options) or "none"
-    return f"option {name} does not apply to method '{method.name}' (its options: {applies})"
+    near = did_you_mean(name, method.options)
+    return f"option {name} does not apply to method '{method.name}' (its options: {applies}){near and f'; {near}'}"
 
 
 def modality_problem(method: Method, dataset: str) -> str | None:

@@ -16,6 +16,7 @@ from analysis.tables.trade_off import Objective, scored
 from analysis.tables.trial_table import TrialTable, numbers
 from analysis.words import counted, number
 from search_spaces.constraint import Constraint
+from search_spaces.messages import expected_one_of, found_instead
 
 KNEE, CONSTRAINT, SUCCESS = "knee", "constraint", "success"
 RULES = (KNEE, CONSTRAINT, SUCCESS)
@@ -57,7 +58,7 @@ def pick(
         AnalysisError: an unknown rule, ``constraint`` without a limit, or a limit on a column that is not there.
     """
     if rule not in RULES:
-        raise AnalysisError(f"unknown rule '{rule}': expected one of {', '.join(RULES)}")
+        raise AnalysisError(f"unknown rule '{rule}': {expected_one_of(rule, RULES)}")
     if rule == CONSTRAINT and not limits:
         raise AnalysisError("the rule constraint needs a limit")
     models = takeable(table, objectives).trials
@@ -100,7 +101,8 @@ def _within(
     within = models
     for index, limit in enumerate(limits):
         if limit.name not in models.columns:
-            raise AnalysisError(f"trials.csv has no column {limit.name} to put a limit on")
+            there = found_instead([limit.name], models.columns)
+            raise AnalysisError(f"trials.csv has no column {limit.name} to put a limit on: {there}")
         if limit.relative and limit.name not in baseline:
             raise AnalysisError(f"constraint {limit}: the sweep's No-unlearn model has no {limit.name}")
         values = numbers(within, limit.name)

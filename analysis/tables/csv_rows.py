@@ -15,6 +15,7 @@ import pandas as pd
 
 from analysis.errors import AnalysisError
 from search_spaces.durable import whole_lines
+from search_spaces.messages import found_instead
 
 _TEXT = frozenset(
     {"trial_id", "spec_hash", "model", "dataset", "method", "auto_lr", "status", "checkpoint", "error"}
@@ -68,12 +69,11 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> C
     if not records:
         return CsvRows(tuple(required), (), torn)
     columns = records[0].cells
-    for found, words in (
-        ([name for name in required if name not in columns], "{} lacks the column{} {}"),
-        (sorted({name for name in columns if columns.count(name) > 1}), "{} has the column{} {} twice"),
-    ):
-        if found:
-            raise AnalysisError(words.format(path, "s" * (len(found) > 1), ", ".join(found)))
+    if lacking := [name for name in required if name not in columns]:
+        named = f"column{'s' * (len(lacking) > 1)} {', '.join(lacking)}"
+        raise AnalysisError(f"{path} lacks the {named}: {found_instead(lacking, columns)}")
+    if twice := sorted({name for name in columns if columns.count(name) > 1}):
+        raise AnalysisError(f"{path} has the column{'s' * (len(twice) > 1)} {', '.join(twice)} twice")
     for row in records[1:]:
         if len(row.cells) != len(columns):
             raise AnalysisError(

@@ -30,6 +30,7 @@ class SweepFile:
     created: str = ""
     command: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
+    commit: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
     objectives: tuple[Objective, ...] = ()
     random_guess_loss: float | None = None
@@ -60,6 +61,7 @@ class SweepFile:
             created=str(content.get("created") or ""),
             command=str(content.get("command") or ""),
             versions={str(name): str(version) for name, version in _mapping(path, content, "versions").items()},
+            commit=str(content.get("commit") or ""),
             settings=_mapping(path, content, "settings"),
             objectives=tuple(Objective.from_dict(item) for item in content.get("objectives") or ()),
             random_guess_loss=_finite(content.get("random_guess_loss")),

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from analysis.errors import AnalysisError
+from search_spaces.messages import found_instead
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -92,7 +93,10 @@ def values_of(rows: pd.DataFrame, objectives: Sequence[Objective]) -> Floats:
         return np.empty((0, len(objectives)))
     for objective in objectives:
         if objective.column not in rows.columns:
-            raise AnalysisError(f"trials.csv has no column {objective.column} for the objective {objective.name}")
+            there = found_instead([objective.column], rows.columns)
+            raise AnalysisError(
+                f"trials.csv has no column {objective.column} for the objective {objective.name}: {there}"
+            )
         if not pd.api.types.is_numeric_dtype(rows[objective.column]):
             raise AnalysisError(f"the objective {objective.name} needs numbers in the column {objective.column}")
     return np.column_stack([rows[objective.column].to_numpy(dtype=np.float64) for objective in objectives])

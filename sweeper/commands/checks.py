@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from search_spaces.messages import did_you_mean, expected_one_of
 from sweeper.commands.errors import refuse, resume_command
 from sweeper.commands.options import asked, given_problems
 from trainables.data import DATASETS, DataError
@@ -38,7 +39,7 @@ def base_spec(given: Mapping[str, Any], problems: list[str]) -> TrialSpec:
             problems.append(f"--model {model}: this is a folder; give it with --model-path {model}")
     elif model is not None:
         problems.append(
-            f"unknown model '{model}': expected one of {', '.join(MODELS)}; a hub id ORGANISATION/NAME; "
+            f"unknown model '{model}': {expected_one_of(model, MODELS)}; a hub id ORGANISATION/NAME; "
             "or --model-path DIR"
         )
         info = MODELS["tiny-phi"]
@@ -101,7 +102,8 @@ def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str,
         having = [method.options for method in known] or [{item.name: item} for item in OPTIONS.values()]
         described = [own[option] for own in having if option in own]
         if known and not described:
-            found.append(f"option {option} does not apply to {', '.join(methods)}")
+            near = did_you_mean(option, {name for own in having for name in own})
+            found.append(f"option {option} does not apply to {', '.join(methods)}{near and f'; {near}'}")
         found += [problem for item in described for value in values if (problem := item.problem(value))]
         if option == "layer" and not found and (depth := _depth(spec)) is not None:
             found += [problem for value in values if (problem := layer_problem(value, depth=depth))]

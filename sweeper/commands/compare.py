@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from search_spaces.messages import expected_one_of
 from sweeper.commands.errors import plain_errors, refuse
 
 FORMATS = ("md", "tex", "csv", "html")
@@ -22,7 +23,7 @@ def compare(sources: tuple[str, ...], out: str | None, chosen: str, as_json: boo
     """Compare the methods of one or several sweep folders and CSV files, without and with AutoLR."""
     problems = [] if sources else ["name at least one sweep folder or CSV file to compare"]
     if chosen not in FORMATS:
-        problems.append(f"unknown format '{chosen}': expected one of {', '.join(FORMATS)}")
+        problems.append(f"unknown format '{chosen}': {expected_one_of(chosen, FORMATS)}")
     problems += [f"{source}: no such folder or file" for source in sources if not Path(source).exists()]
     problems += [
         f"{source} holds no sweep: there is no sweep.json in it"

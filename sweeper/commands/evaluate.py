@@ -58,7 +58,7 @@ def evaluate(**given: Any) -> None:
 
     console = Console(stderr=True)
     say_what_is_left_out(problem_of(spec).left_out, console)
-    with shown(spec, console) as (show, _):
+    with shown(spec, console, first="scoring the model") as (show, _):
         scores = score_checkpoint(spec, on_progress=show)
     if given["out"]:
         out = Path(given["out"])

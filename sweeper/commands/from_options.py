@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces.builtin import AUTO_LR
+from search_spaces.messages import expected_one_of
 from search_spaces.space import SpaceError
 from sweeper.candidates import CANDIDATES, LAST
 from sweeper.commands.checks import base_spec, output_problems, source_problems, spec_problems
@@ -58,21 +59,26 @@ def single_spec(given: Mapping[str, Any]) -> TrialSpec:
         if given["auto_lr"] != "on" or given["out"] is None:
             problems.append("--landscape needs --auto-lr on, whose steps it follows, and --out DIR for landscape.csv")
     options = read_method_options(given, problems)
-    for name, values in options.items():
+    several = {f"option {name}": values for name, values in options.items()}
+    several |= {f"--{name}": given[name] for name in ("method", "lr")}
+    for title, values in several.items():
         if len(values) > 1:
-            problems.append(f"option {name} is given {len(values)} times; one run takes one value")
+            problems.append(
+                f"{title} is given {len(values)} times; one run takes one value ('pareto' searches among several)"
+            )
     spec = base_spec(given, problems)
     info = find_model(spec.model)
     spec = replace(
         spec,
-        lr=given["lr"] if given["lr"] is not None else LR_FREE_LR if spec.optimizer in LR_FREE else info.lr,
+        lr=given["lr"][0] if given["lr"] else LR_FREE_LR if spec.optimizer in LR_FREE else info.lr,
         auto_lr=given["auto_lr"],
         seed=given["seed"] or 0,
     )
-    method = given["method"]
-    problems += spec_problems(spec, (method,), options)
+    methods = tuple(dict.fromkeys(given["method"])) or (FIELDS["method"].default,)
+    problems += spec_problems(spec, methods, options)
     problems += source_problems(spec, ask_hub=not problems)
     refuse(problems)
+    method = methods[0]
     chosen = parse_method(method).resolve({name: values[0] for name, values in options.items()})
     return replace(spec, method=method, options=tuple(sorted(chosen.items())))
 
@@ -86,7 +92,7 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
     problems = given_problems() + output_problems(given["out"])
     methods = tuple(dict.fromkeys(given["method"])) or DEFAULT_METHODS
     options = read_method_options(given, problems)
-    rates = [value for value in given["lr"] if value is not None]
+    rates = [*given["lr"]]
     base = replace(base_spec(given, problems), seed=given["seed"] or 0)
     problems += [problem for rate in rates if (problem := FIELDS["lr"].problem(rate))]
     if given["auto_lr"] not in AUTO_LR:
@@ -97,11 +103,11 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
     problems += spec_problems(base, () if from_file else methods, options)
     problems += _number_problems(given)
     if given["sampler"] not in SAMPLERS:
-        problems.append(f"unknown sampler '{given['sampler']}': expected one of {', '.join(SAMPLERS)}")
+        problems.append(f"unknown sampler '{given['sampler']}': {expected_one_of(given['sampler'], SAMPLERS)}")
     if (scored := given.get("front_metrics")) is not None and scored < 0:
         problems.append(f"--front-metrics must be at least 0, got {scored}")
     if (candidates := given.get("candidates", LAST)) not in CANDIDATES:
-        problems.append(f"unknown candidates '{candidates}': expected one of {', '.join(CANDIDATES)}")
+        problems.append(f"unknown candidates '{candidates}': {expected_one_of(candidates, CANDIDATES)}")
     objectives: tuple[Objective, ...] = ()
     try:
         objectives = parse_objectives(given["objectives"] or DEFAULT_OBJECTIVES)

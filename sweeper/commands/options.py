@@ -31,8 +31,21 @@ class Lenient(click.ParamType[Any]):
         try:
             return self._kind(self._words.get(value, value))
         except (TypeError, ValueError):
-            _note(param, ctx, f"must be a {self.name}, got '{value}'")
+            _note(param, ctx, f"must be a {self.name}, got '{value}'{_one_by_one(value, param)}")
             return None
+
+
+class OneName(click.ParamType[Any]):
+    """A name of an option that repeats; several in one value are noted and read as missing."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The name, or None and a problem in ``ctx.meta``."""
+        if again := _one_by_one(value, param):
+            _note(param, ctx, f"takes one name at a time, got '{value}'{again}")
+            return None
+        return value
 
 
 NUMBER = Lenient(float)
@@ -69,7 +82,10 @@ def field(
     if item.kind is bool:
         negated = f"/--no-{item.flag.removeprefix('--')}" if item.default else ""
         return click.option(item.flag + negated, name, is_flag=True, default=None, help=text)
-    return click.option(item.flag, name, type=_type(item), multiple=multiple, default=default, help=text)
+    if not multiple:
+        return click.option(item.flag, name, type=_type(item), default=default, help=text)
+    kind = OneName() if item.kind is str else _type(item)
+    return click.option(item.flag, name, type=kind, multiple=True, callback=_read, help=text)
 
 
 def fields(*roles: Role, but: Collection[str] = ()) -> Decorator:
@@ -117,6 +133,19 @@ def read_method_options(given: Mapping[str, Any], problems: list[str]) -> dict[s
 def _note(param: click.Parameter | None, ctx: click.Context | None, problem: str) -> None:
     if ctx is not None:
         ctx.meta.setdefault(PROBLEMS, []).append(f"{param.opts[-1] if param is not None else 'value'} {problem}")
+
+
+def _read(ctx: click.Context, param: click.Parameter, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The values of an option that repeats, without those that could not be read."""
+    return tuple(value for value in values if value is not None)
+
+
+def _one_by_one(value: str, param: click.Parameter | None) -> str:
+    """How several values in one are given to an option that repeats."""
+    parts = [part for part in str(value).replace(",", " ").split() if part]
+    if param is None or not param.multiple or len(parts) < 2:
+        return ""
+    return f"; a sweep takes several as {' '.join(f'{param.opts[-1]} {part}' for part in parts)}"
 
 
 def _type(item: Field) -> click.ParamType[Any] | None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import datetime
 import itertools
 import json
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from search_spaces.messages import counted
 from sweeper.commands import options
 from sweeper.commands.errors import FAILED, INTERRUPTED, plain_errors, resume_command
 from sweeper.commands.scheduler_options import scheduler_options
@@ -135,7 +137,7 @@ def run_new(settings: SweepSettings, out: Path, *, as_json: bool) -> None:
 
     begin(settings, out)
     try:
-        run_to_the_end(out, as_json=as_json, tracking_uri=settings.tracking_uri)
+        run_to_the_end(out, as_json=as_json, change={"tracking_uri": settings.tracking_uri})  # with its password
     except PlacementError:
         discard(out)
         raise
@@ -146,41 +148,69 @@ def run_to_the_end(
     *,
     as_json: bool,
     change: Mapping[str, Any] | None = None,
-    tracking_uri: str | None = None,
     retry_failed: bool = False,
 ) -> None:
     """Run the sweep in ``out`` and print how it ended; exit code 130 and the resume command where it was stopped.
 
-    ``change`` has settings it is to go on with; ``tracking_uri`` is where MLflow is, with its password, which no file
-    has; with ``retry_failed`` failed trials run again.
+    ``change`` has settings it is to go on with; with ``retry_failed`` failed trials run again.
     """
     from rich.console import Console
 
-    from sweeper.commands.lr_study_result import judge, judged_extension, print_study
+    from sweeper.commands.lr_study_result import judged_extension
     from sweeper.folder import read_settings
-    from sweeper.interruption import Interrupted
     from sweeper.settings import LR_STUDY
     from sweeper.sweep import run
     from sweeper.tracking.uri import known_uri, shown_uri
 
     settings = read_settings(out)
     is_study = settings.kind == LR_STUDY
-    where = {"tracking_uri": tracking_uri or known_uri(settings.tracking_uri)}
-    if tracking_uri is None and "@" in settings.tracking_uri and where["tracking_uri"] == settings.tracking_uri:
+    known = known_uri(settings.tracking_uri)
+    where = {"tracking_uri": (change or {}).get("tracking_uri", known)}
+    if "@" in settings.tracking_uri and where["tracking_uri"] == settings.tracking_uri:
         click.echo(
             f"passwords are in no file: if MLflow at {shown_uri(settings.tracking_uri)} asks for one, give the address "
             "with it in MLFLOW_TRACKING_URI",
             err=True,
         )
+
+    def whole_sweep() -> Summary:
+        summary = run(
+            out,
+            console=Console(stderr=True),
+            change={**(change or {}), **where},
+            retry_failed=retry_failed,
+            end_process=end_process,
+        )
+        while is_study and (extension := judged_extension(out)):
+            summary = run(out, console=Console(stderr=True), change={**extension, **where}, end_process=end_process)
+        return summary
+
+    def end_process(conclusion: Callable[[], Summary]) -> None:
+        code = FAILED
+        try:
+            code = _told(conclusion, out, is_study=is_study, as_json=as_json)
+        except Exception as error:
+            click.echo(f"error: {error}", err=True)
+        finally:
+            sys.stdout.flush()
+            os._exit(code)  # Ray would hold up any other exit until its head answers
+
+    if code := _told(whole_sweep, out, is_study=is_study, as_json=as_json):
+        sys.exit(code)
+
+
+def _told(result: Callable[[], Summary], out: Path, *, is_study: bool, as_json: bool) -> int:
+    """Print how the sweep ended, once it has; returns the exit code."""
+    from sweeper.commands.lr_study_result import judge, print_study
+    from sweeper.interruption import Interrupted
+
     try:
-        summary = run(out, console=Console(stderr=True), change={**(change or {}), **where}, retry_failed=retry_failed)
-        while is_study and (change := judged_extension(out)):
-            summary = run(out, console=Console(stderr=True), change={**change, **where})
+        summary = result()
     except Interrupted:
         click.echo(f"interrupted; everything finished is kept. Go on with:\n  {resume_command(out)}", err=True)
         if as_json:
             click.echo(json.dumps({"out": str(out), "interrupted": True}))
-        sys.exit(INTERRUPTED)
+        return INTERRUPTED
     study = judge([out]) if is_study else None
     if as_json:
         click.echo(json.dumps(asdict(summary) | ({"lr_study": study.to_dict()} if study else {})))
@@ -188,21 +218,30 @@ def run_to_the_end(
         click.echo(describe(summary))
         if study is not None:
             print_study(study)
-    if set(summary.status) <= {"failed"} or summary.run_again:
-        sys.exit(FAILED)
+    return FAILED if set(summary.status) <= {"failed"} or summary.run_again else 0
+
+
+def _answer_lines(answer: Mapping[str, Any], out: Path) -> Iterator[str]:
+    """What to take and where it lies or, where nothing is good, what comes closest and how to do better."""
+    yield answer.get("headline", "")
+    if trial_id := answer.get("trial_id"):
+        place = out / answer["checkpoint"] if answer.get("checkpoint") else "no checkpoint"
+        epoch = "" if answer.get("epoch") is None else f" after epoch {answer['epoch']:g}"
+        yield f"checkpoint: {place}" if answer.get("recommended") else f"closest: trial {trial_id}{epoch}, {place}"
+    yield from (answer.get("advice", ""), *answer.get("judged", ()))
 
 
 def describe(summary: Summary) -> str:
     """The summary in a few lines."""
     status = ", ".join(f"{count} {name}" for name, count in summary.status.items())
     trials, asked, hypervolume = summary.trials, summary.asked, summary.hypervolume
-    several = summary.front_trials not in (None, summary.front)
-    members = f"{summary.front} epochs of {summary.front_trials} trials" if several else f"{summary.front} trials"
+    members = counted(summary.front, "trial")
+    if summary.front_trials not in (None, summary.front):
+        members = f"{counted(summary.front, 'epoch')} of {counted(summary.front_trials, 'trial')}"
     frontier = None if hypervolume is None else f"frontier: {members}, hypervolume {hypervolume:.4f}"
-    answer = summary.answer or {}
     lines = [
-        f"{trials} trials: {status}" if trials else "no trial ended",
-        *(text for text in (answer.get("headline"), answer.get("advice"), *answer.get("judged", ())) if text),
+        f"{counted(trials, 'trial')}: {status}" if trials else "no trial ended",
+        *filter(None, _answer_lines(summary.answer or {}, Path(summary.out))),
         frontier or "no frontier",
         f"report: {summary.out}/report.html",
     ]
@@ -215,7 +254,7 @@ def describe(summary: Summary) -> str:
             f"{summary.run_again} trials have no result because a disk, memory or a node failed: resume runs them again"
         )
     if trials < asked and summary.ended_because:
-        lines.append(f"{summary.ended_because} left {asked - trials} of {asked} trials undone; go on with:")
+        lines.append(f"{summary.ended_because} left {asked - trials} of {counted(asked, 'trial')} undone; go on with:")
         lines.append(f"  {resume_command(summary.out)} {summary.further}".rstrip())
     elif summary.run_again:
         lines.append("go on, when what ended them is mended, with:")

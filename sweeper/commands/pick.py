@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from search_spaces.constraint import Constraint, ConstraintError, parse_constraint
+from search_spaces.messages import expected_one_of
 from sweeper.commands import options
 from sweeper.commands.errors import Problems, plain_errors, refuse
 
@@ -74,7 +75,7 @@ def pick(
             problems.append(f"{flag} must be a finite number, got {limit.bound:g}")
     limits += _constraints(constraint, problems)
     if rule is not None and rule not in RULES:
-        problems.append(f"unknown rule '{rule}': expected one of {', '.join(RULES)}")
+        problems.append(f"unknown rule '{rule}': {expected_one_of(rule, RULES)}")
     elif rule == CONSTRAINT and not (limits or constraint):
         problems.append("the rule constraint needs a limit, such as --max-verbmem 0.1")
     if not (out / "sweep.json").is_file():
@@ -142,6 +143,6 @@ def _constraints(given: Sequence[str], problems: list[str]) -> list[Constraint]:
             found.append(constraint)
         else:
             problems.append(
-                f"constraint {text}: unknown metric '{constraint.name}': expected one of {', '.join(METRICS)}"
+                f"constraint {text}: unknown metric '{constraint.name}': {expected_one_of(constraint.name, METRICS)}"
             )
     return found

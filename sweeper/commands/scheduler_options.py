@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from search_spaces.messages import expected_one_of
 from sweeper.commands.options import WHOLE, Decorator
 
 DEFAULTS: Mapping[str, Any] = {"scheduler": "moasha", "grace": 1, "reduction": 2, "stopping": "stop"}
@@ -63,13 +64,13 @@ def scheduler_settings(
     name, grace, reduction, stopping = (chosen[item] for item in DEFAULTS)
     found = []
     if name not in (NONE, *SCHEDULERS):
-        found.append(f"unknown scheduler '{name}': expected one of {', '.join((NONE, *SCHEDULERS))}")
+        found.append(f"unknown scheduler '{name}': {expected_one_of(name, (NONE, *SCHEDULERS))}")
     if grace < 1:
         found.append(f"--grace must be at least 1 epoch, got {grace}")
     if reduction < 2:
         found.append(f"--reduction must be at least 2, got {reduction}")
     if stopping not in MODES:
-        found.append(f"unknown stopping '{stopping}': expected one of {', '.join(MODES)}")
+        found.append(f"unknown stopping '{stopping}': {expected_one_of(stopping, MODES)}")
     if name == NONE:
         further = [f"--{item}" for item in asked if item != "scheduler"]
         if further:

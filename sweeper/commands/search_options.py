@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces.constraint import ConstraintError, parse_constraint
+from search_spaces.messages import counted, expected_one_of
 from search_spaces.points import Point, PointError, params_of_point, read_points
 from search_spaces.space import Space
 from sweeper.folder import SweepError, read_settings
@@ -89,7 +90,9 @@ def constraint_problems(given: Sequence[str], base: TrialSpec) -> list[str]:
             continue
         metric = METRICS.get(constraint.name)
         if metric is None:
-            found.append(f"constraint {text}: unknown metric '{constraint.name}': expected one of {', '.join(METRICS)}")
+            found.append(
+                f"constraint {text}: unknown metric '{constraint.name}': {expected_one_of(constraint.name, METRICS)}"
+            )
         elif modality.name not in metric.modalities:
             found.append(f"constraint {text}: {constraint.name} is not measured for {modality.models}")
         elif constraint.name not in measured:
@@ -112,7 +115,8 @@ def _points(given: Mapping[str, Any], space: Space | None, trials: int | None, p
         problems.append("--enqueue: a grid search visits every point of its space anyway; use another sampler")
     runs = len(points) * (given["seeds"] or 1)
     if trials is not None and runs > trials > 0:
-        problems.append(f"--enqueue has {len(points)} points, {runs} runs with all seeds: more than --trials {trials}")
+        told = f"{counted(len(points), 'point')}, {counted(runs, 'run')} with all seeds"
+        problems.append(f"--enqueue has {told}: more than --trials {trials}")
     return points
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from search_spaces.messages import expected_one_of
 from sweeper.commands import options
 from sweeper.commands.errors import plain_errors, refuse
 
@@ -74,9 +75,7 @@ def _problems(path: Path, out: str | None, given: Mapping[str, Any]) -> list[str
     for name, choices in known.items():
         values = given[name] if isinstance(given[name], tuple) else (given[name],)
         problems += [
-            f"unknown {name} '{value}': expected one of {', '.join(choices)}"
-            for value in values
-            if value not in choices
+            f"unknown {name} '{value}': {expected_one_of(value, choices)}" for value in values if value not in choices
         ]
     least = {"grace": 1, "reduction": 2, "trials": 1, "epoch_budget": 1, "workers": 1, "seeds": 1}
     problems += [

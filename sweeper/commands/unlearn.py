@@ -14,10 +14,10 @@ from sweeper.commands.errors import FAILED, Problems, exit_with, goes_on_with, p
 
 
 @click.command()
-@options.field("method", default="gdiff")
+@options.field("method", multiple=True)
 @options.fields("data", "placement")
-@click.option("--c", type=options.NUMBER, help="gdiff's weight on the retain loss.")
-@options.field("lr")
+@click.option("--c", type=options.NUMBER, multiple=True, help="gdiff's weight on the retain loss.")
+@options.field("lr", multiple=True)
 @options.field("auto_lr", default="off")
 @options.fields("training", "scoring", "method", "auto_lr")
 @options.METHOD_OPTION
@@ -54,6 +54,8 @@ def unlearn(**given: Any) -> None:
     if out is not None and (problem := other_run_problem(out, spec, landscape_points=points)):
         raise Problems([problem])
     command = command_line()
+    if out is None:
+        click.echo("no --out: the unlearned model is scored, and then thrown away; --out DIR keeps it", err=True)
     with goes_on_with(command, "" if out is not None else "; without --out only its target is kept"):
         console = Console(stderr=True)
         row = run_once(spec, out=out, console=console, started=time.time(), landscape_points=points, command=command)

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from analysis.tables.trade_off import Objective
+from search_spaces.messages import found_instead
 from search_spaces.space import Space
 from search_spaces.values import Value
 from sweeper.attained import number
@@ -78,8 +79,8 @@ def _read_file(path: Path) -> tuple[list[tuple[int, Run]], float | None, Space]:
     columns = rows[0].keys()
     if missing := [name for name in ("epoch", "method") if name not in columns]:
         raise TableError(
-            f"{path} has no column {' and no column '.join(missing)}: expected a row per run and epoch; of a sweep "
-            "give its folder"
+            f"{path} has no column {' and no column '.join(missing)}: {found_instead(missing, columns)}; expected is a "
+            "row per run and epoch, or the folder of a sweep"
         )
     if bad := next((line for line, row in enumerate(rows, 2) if not number(row["epoch"]) > 0), None):
         raise TableError(f"{path}, line {bad}: epoch is '{rows[bad - 2]['epoch']}', expected a number above 0")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -116,3 +118,72 @@ def test_the_password_of_the_tracking_address_is_in_no_output(cli: Cli) -> None:
     files = [path for path in sweep.out.rglob("*") if path.is_file()]
     assert sweep.out / "report.html" in files
     assert [path for path in files if b"s3cret-w0rd" in path.read_bytes()] == []
+
+
+def begun(cli: Cli, sweep: Any, **given: Any) -> subprocess.Popen[str]:
+    """The grid in a session of its own, as a batch system starts it; two trials are running, one may have ended."""
+    process: subprocess.Popen[str] = subprocess.Popen(
+        [sys.executable, "-m", "sweeper", *map(str, cli.pareto(sweep, *cli.grid))],
+        cwd=cli.folder,
+        env=cli.environment,
+        start_new_session=True,
+        text=True,
+        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **given},
+    )
+    cli.wait_until(lambda: len(sweep.history) >= 6, process)
+    return process
+
+
+def parent_status(cli: Cli, sweep: Any) -> str:
+    from mlflow import MlflowClient
+
+    client = MlflowClient(tracking_uri=cli.tracking_uri)
+    experiment = client.get_experiment_by_name(sweep.out.name)
+    assert experiment is not None
+    (parent,) = client.search_runs([experiment.experiment_id], "tags.trial_id = 'sweep'")
+    return str(parent.info.status)
+
+
+def head_processes(cli: Cli) -> list[int]:
+    return [number for number, command in cli.processes().items() if "gcs_server" in command]
+
+
+def test_sigterm_to_the_whole_process_group_ends_in_order(cli: Cli, reference: Reference) -> None:
+    """Slurm and systemd send it to Ray's processes, too; then Ray holds the driver, and ends it after a minute."""
+    sweep = cli.new("group")
+    process = begun(cli, sweep)
+    os.killpg(process.pid, signal.SIGTERM)
+    done = cli.finish(process, code=130)
+    assert f"python -m sweeper resume {sweep.out}" in done.stderr
+    assert json.loads(done.stdout) == {"out": str(sweep.out), "interrupted": True}
+    assert parent_status(cli, sweep) == "KILLED"
+    summary = json.loads(cli.run("resume", sweep.out, "--json").stdout)
+    assert summary["trials"] == 6
+    assert_results_equal(sweep, reference)
+
+
+def test_the_loss_of_rays_head_is_said_soon(cli: Cli, reference: Reference) -> None:
+    sweep = cli.new("headless")
+    process = begun(cli, sweep)
+    (head,) = head_processes(cli)
+    os.kill(head, signal.SIGKILL)
+    done = cli.finish(process, code=1)
+    summary = json.loads(done.stdout)
+    assert "the loss of Ray's head" in summary["ended_because"]
+    assert summary["run_again"] == 6 - len(sweep.ended("finished")) - len(sweep.ended("diverged"))
+    assert parent_status(cli, sweep) == "KILLED"
+    cli.end_processes(patience=60)
+    assert json.loads(cli.run("resume", sweep.out, "--json").stdout)["run_again"] == 0
+    assert_results_equal(sweep, reference)
+
+
+def test_a_closed_terminal_leaves_a_report(cli: Cli) -> None:
+    sweep = cli.new("hung-up")
+    terminal, side = os.openpty()
+    process = begun(cli, sweep, stdin=side, stdout=side, stderr=side)
+    os.close(side)
+    os.close(terminal)
+    os.kill(process.pid, signal.SIGHUP)  # the kernel sends it to the session that has the terminal
+    assert process.wait(timeout=300) == 130
+    assert parent_status(cli, sweep) == "KILLED"
+    assert sweep.trials == [] or (sweep.out / "report.html").is_file()

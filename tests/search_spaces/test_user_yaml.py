@@ -162,7 +162,10 @@ def test_conditions_read_off_and_on_like_values_do() -> None:
         ("method: {low: 1, high: 2}", "s.yaml:1: method: takes a text; a range is between numbers"),
         ("lora_rank: {low: null, high: 8}", "s.yaml:1: lora_rank: a range is between numbers, got null"),
         ("lr: {low: 1e-5}", "s.yaml:1: lr: needs low and high, or values; high missing"),
-        ("lr:\n  low: 0.1\n  high: 1\n  lgo: true", "s.yaml:4: lr: unknown key 'lgo': expected one of low, high, log"),
+        (
+            "lr:\n  low: 0.1\n  high: 1\n  lgo: true",
+            "s.yaml:4: lr: unknown key 'lgo': did you mean 'log'?",
+        ),
         ("lr:\n  low: 0.1\n  high: 1\n  low: 0.2", "s.yaml:4: lr: low is there twice"),
         ("lr: {low: 0.1, high: 1, log: maybe}", "s.yaml:1: lr: log must be true or false, got 'maybe'"),
         ("lr: {low: 1, high: 0.1}", "s.yaml:1: lr: low must be less than high, got 1 and 0.1"),
@@ -218,7 +221,7 @@ batch: 3
 """
     assert problems(text) == [
         "s.yaml:2: method must be a text, got 5",
-        "s.yaml:3: lr: unknown key 'lgo': expected one of low, high, log, log_to_one, grid, values, when",
+        "s.yaml:3: lr: unknown key 'lgo': did you mean 'log'?",
         "s.yaml:3: lr: low must be less than high, got 1 and 0.1",
         "s.yaml:4: c: the value 0.1 is there twice",
         "s.yaml:4: c: its condition is on methd, which is not in the space",

@@ -141,3 +141,31 @@ def test_the_password_of_the_tracking_address_is_not_written() -> None:
     )
     assert "s3cret" not in json.dumps(secret.to_dict())
     assert SweepSettings.from_dict(secret.to_dict()) == replace(secret, tracking_uri="https://ann@host/mlflow")
+
+
+def test_what_all_trials_do_is_told_as_it_is_and_what_varies_as_a_range() -> None:
+    """MLflow's parent run has these: no value in it that no trial has."""
+    base = TrialSpec(method="gdiff", options=(), lr=1e-4, batch_size=4)
+    space = default_space(methods=options_by_method(("gdiff", "npo+ngdiff")), lr_range=(1e-5, 1e-3))
+    told = make_settings(base=base, space=space, seeds=2, seed=5).params
+    assert told["method"] == "gdiff, npo+ngdiff"
+    assert told["lr"] == "1e-05 to 0.001, log"
+    assert str(told["c"]).endswith("with method gdiff")
+    assert str(told["beta"]).endswith("with method npo+ngdiff")
+    assert told["seed"] == "5, 6"
+    assert (told["batch_size"], told["auto_lr"]) == (4, "off")
+    assert "tau" not in told
+
+
+def test_a_grid_is_told_by_its_points_and_a_constant_by_its_value() -> None:
+    told = make_settings(space=CONDITIONAL, sampler="grid").params
+    assert told["epochs"] == "1, 3, 10"
+    assert told["momentum"] == 0.0
+    assert make_settings(space=CONDITIONAL).params["epochs"] == "1 to 10, log"
+    assert make_settings(space=CONDITIONAL).params["c"] == "0.1 to 0.995, log in 1 - x, with method gdiff"
+
+
+def test_equal_names_of_two_methods_are_told_in_turn() -> None:
+    space = default_space(methods=options_by_method(("npo", "simnpo")), lr=(1e-4,))
+    told = str(make_settings(space=space).params["beta"])
+    assert [part.rpartition("with method ")[2] for part in told.split("; ")] == ["npo", "simnpo"]

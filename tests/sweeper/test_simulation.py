@@ -300,7 +300,7 @@ def test_all_that_is_wrong_is_told_at_once(tmp_path):
     ("content", "arguments", "message"),
     [
         ("", (), "has no rows"),
-        ("method,lr\nngdiff,1\n", (), "has no column epoch"),
+        ("method,lr\nngdiff,1\n", (), "has no column epoch: the columns found are method, lr; expected"),
         ("method,epoch\nngdiff,0\n", (), "line 2: epoch is '0'"),
         ("method,epoch\nngdiff\n", (), "line 2: it has not as many cells"),
         (text(ROWS), ("--objectives", "verbmem:min,utility:max"), "has no values of verbmem and utility"),

@@ -160,3 +160,9 @@ def test_every_metric_that_was_asked_for_is_printed(data: Path, tmp_path: Path) 
     measured = {name for name in as_json if "mia" in name and as_json[name] is not None and name != "metrics"}
     assert measured
     assert measured <= printed
+
+
+def test_a_model_that_will_not_be_kept_is_announced(data: Path, tmp_path: Path) -> None:
+    told = "no --out: the unlearned model is scored, and then thrown away"
+    assert told in unlearn(data, None, epochs=1).stderr
+    assert told not in unlearn(data, tmp_path / "out", epochs=1).stderr

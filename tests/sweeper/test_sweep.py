@@ -22,6 +22,7 @@ import pytest
 from rich.console import Console
 
 from search_spaces.builtin import default_space
+from sweeper import __version__
 from sweeper.folder import Origin, SweepError, UsageError, begin, describe, discard, read_settings
 from sweeper.interruption import Interrupted
 from sweeper.open_session import _restorable
@@ -29,6 +30,7 @@ from sweeper.placement import PlacementError
 from sweeper.search import Proposal
 from sweeper.settings import SweepSettings
 from sweeper.sweep import _joined, run
+from sweeper.version import commit
 from trainables.data import UnlearningData
 from trainables.methods import options_by_method
 from trainables.spec import TrialSpec
@@ -96,6 +98,8 @@ def test_a_sweep_can_be_resumed_from_its_first_moment(out: Path) -> None:
     assert content["format"] == 2
     assert content["command"] == "python -m sweeper pareto"
     assert {"torch", "ray", "optuna", "mlflow"} <= set(content["versions"])
+    assert content["versions"]["unlearning-sweeper"] == __version__
+    assert content["commit"] == commit()
     assert content["baseline"] is None
     assert (out / "checkpoints").is_dir()
 

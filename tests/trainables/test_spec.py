@@ -64,6 +64,7 @@ NOT_DECIDING: dict[str, Any] = {
     "target_lora_rank": 4,
     "target_seed": 7,
     "data_seed": 7,
+    "loss_examples": 9,
     "auto_lr_log_forget": False,
 }
 

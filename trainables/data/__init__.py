@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from search_spaces.messages import expected_one_of
 from trainables.data.dataset import DataSet, ProblemData
 from trainables.data.errors import DataError
 from trainables.data.examples import Example, UnlearningData
@@ -21,7 +22,7 @@ def load_data(name: str, **choices: Any) -> ProblemData:
         DataError: there is none, or it cannot be loaded so.
     """
     if name not in DATASETS:
-        raise DataError(f"unknown dataset '{name}': expected one of {', '.join(DATASETS)}")
+        raise DataError(f"unknown dataset '{name}': {expected_one_of(name, DATASETS)}")
     return DATASETS[name].load(**choices)
 
 

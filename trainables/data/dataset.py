@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 
+from search_spaces.messages import expected_one_of
 from trainables.data.errors import DataError
 
 
@@ -38,6 +39,9 @@ class ProblemData(Protocol):
     @property
     def content_hash(self) -> str:
         """Names the problem: equal content has an equal one, in every process."""
+
+    def with_loss_examples(self, most: int) -> Self:
+        """The same problem with the retain loss of at most so many items of ``retain_eval``."""
 
     def retain_problem(self) -> Self:
         """The retain set in the place of what a target learns and is asked for: the retain model's problem."""
@@ -111,8 +115,8 @@ class DataSet:
         """Why this forget set cannot be chosen; whether there is such a class, only the data can tell."""
         found = []
         if forget_split is not None and forget_split not in self.forget_splits:
-            splits = ", ".join(self.forget_splits)
-            expected = f"expected one of {splits}" if splits else "this data set has no such choice"
+            splits = self.forget_splits
+            expected = expected_one_of(forget_split, splits) if splits else "this data set has no such choice"
             found.append(f"forget split '{forget_split}' does not fit data set {self.name}: {expected}")
         if forget_class is not None and self.forget_class is None:
             found.append(f"forget_class does not apply to data set {self.name}: its examples have no classes")

@@ -58,6 +58,7 @@ class UnlearningData:
         forget_eval: what forgetting is judged on beside the losses: the whole forget set, with paraphrased and
             perturbed answers, or other questions about it (MUSE: a fixed sample of its texts).
         retain_eval: a fixed sample of the retain set, with paraphrased and perturbed answers.
+        loss_examples: the retain loss of every epoch is of at most so many items of retain_eval; None: of all.
         extra_eval: further named evaluation sets (TOFU's real_authors and world_facts).
         holdout: text of the same kind that no model was trained on, for membership inference.
         prompted: the data set's own questions by metric (MUSE's verbmem, knowmem_forget, knowmem_retain); where a
@@ -75,6 +76,15 @@ class UnlearningData:
     extra_eval: dict[str, tuple[Example, ...]] = field(default_factory=dict)
     holdout: tuple[Example, ...] = ()
     prompted: dict[str, tuple[Prompted, ...]] = field(default_factory=dict)
+    loss_examples: int | None = None
+
+    @property
+    def retain_losses(self) -> tuple[Example, ...]:
+        """What the retain loss of every epoch is of: items of retain_eval spread evenly over it."""
+        number, most = len(self.retain_eval), self.loss_examples
+        if most is None or number <= most:
+            return self.retain_eval
+        return tuple(self.retain_eval[place * number // most] for place in range(most))
 
     @property
     def judged(self) -> tuple[Example, ...]:
@@ -88,8 +98,15 @@ class UnlearningData:
 
     @property
     def content_hash(self) -> str:
-        """Names the problem: every field of it."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+        """Names the problem: every field of it that says something."""
+        fields = asdict(self)
+        if self.loss_examples is None:
+            del fields["loss_examples"]  # what was made before there was a sample keeps its name
+        return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+
+    def with_loss_examples(self, most: int) -> UnlearningData:
+        """The same problem with the retain loss of at most so many items; the very same where it has no more."""
+        return self if len(self.retain_eval) <= most else replace(self, loss_examples=most)
 
     def retain_problem(self) -> UnlearningData:
         """The retain set in the place of what a target learns and is asked for: the retain model's problem."""

@@ -105,6 +105,10 @@ class ImageData:
         """The images all sets are rows of."""
         return self.full.source
 
+    def with_loss_examples(self, most: int) -> ImageData:
+        """Itself: losses and accuracies of images are of one and the same pass."""
+        return self
+
     def retain_problem(self) -> ImageData:
         """The retain set in the place of what a target learns and is asked for: the retain model's problem."""
         return replace(

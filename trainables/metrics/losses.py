@@ -12,12 +12,18 @@ from trainables.metrics.metric import LANGUAGE, VISION, Cost, Metric
 
 
 class ItemLosses(NamedTuple):
-    """Per item, float64 ``(n,)``: the summed loss of its supervised positions (nats), the same with no position above
-    the loss of a uniform guess, and how many they are."""
+    """Per item, ``(n,)``: the summed loss of its supervised positions (nats), the same with no position above the loss
+    of a uniform guess, and how many they are.
+
+    Of sequences also how many supervised tokens, from the first, are the likeliest ones, and what would be said in the
+    place of the first that is not (a token id, -1 where all are).
+    """
 
     totals: Array
     capped: Array
     counts: Array
+    agreed: Array | None = None
+    instead: Array | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,8 +37,21 @@ class SetLosses:
 
 def mean_loss(losses: ItemLosses) -> float:
     """The mean over all supervised positions of a set (nats); NaN where an item's is not finite."""
-    totals, _, counts = losses
-    return math.fsum(totals) / float(sum(counts)) if all(map(math.isfinite, totals)) else math.nan
+    totals = losses.totals
+    return math.fsum(totals) / float(sum(losses.counts)) if all(map(math.isfinite, totals)) else math.nan
+
+
+def standard_error(losses: ItemLosses) -> float:
+    """Of :func:`mean_loss` as an estimate from a random sample of items (nats); NaN of fewer than two.
+
+    The mean over tokens is a ratio of two sums, so this is the ratio estimator's (Cochran, Sampling Techniques, 1977,
+    section 6.3): of items with losses t_i and n_i tokens, sqrt(n / (n - 1) sum (t_i - m n_i)^2) / sum n_i.
+    """
+    number = len(losses.totals)
+    if number < 2 or math.isnan(mean := mean_loss(losses)):
+        return math.nan
+    squares = math.fsum((losses.totals - mean * losses.counts) ** 2)
+    return math.sqrt(number / (number - 1) * squares) / float(sum(losses.counts))
 
 
 def capped_mean_loss(losses: ItemLosses, random_guess: float) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import trainables.metrics
+from search_spaces.messages import expected_one_of
 from trainables.metrics.metric import RETAIN_MODEL, Metric
 from trainables.registry import entries
 
@@ -39,7 +40,7 @@ DEFAULT_SET = SETS["default"]
 def unknown_names(names: Sequence[str]) -> list[str]:
     """A plain sentence for each name that is neither a metric nor a set."""
     return [
-        f"unknown metric '{name}': expected one of {', '.join(METRICS)}; or a set: {', '.join(SETS)}"
+        f"unknown metric '{name}': {expected_one_of(name, (*METRICS, *SETS))}"
         for name in names
         if name not in METRICS and name not in SETS
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING
 
 from trainables.metrics.metric import KNOWMEM, MUSE, Cost, Metric
@@ -27,9 +27,13 @@ def rouge_l_recall(references: Sequence[str], predictions: Sequence[str]) -> Arr
 
     if len(references) != len(predictions):
         raise ValueError(f"expected one prediction per reference, got {len(predictions)} for {len(references)}")
-    scorer = _scorer()
-    pairs = zip(references, predictions, strict=True)
-    return np.array([scorer.score(reference, prediction)["rougeL"].recall for reference, prediction in pairs], float)
+    return np.array([_recall_of(*pair) for pair in zip(references, predictions, strict=True)], float)
+
+
+@lru_cache(maxsize=1 << 14)
+def _recall_of(reference: str, prediction: str) -> float:
+    # Most answers on the retain set are the same from one model to the next.
+    return float(_scorer().score(reference, prediction)["rougeL"].recall)
 
 
 @cache

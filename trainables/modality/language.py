@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from trainables.data.examples import Example, UnlearningData
 from trainables.models import checkpoints
-from trainables.models.checkpoints import ensure_pad_token, folder_problems
+from trainables.models.checkpoints import ensure_pad_token, folder_problems, fuse_activations
 from trainables.objectives.base import Reference
 from trainables.text import losses
 from trainables.text.tokens import QUESTION_ANSWER, Batch, Tokens, collate, encode_examples, pad_id
@@ -59,7 +59,7 @@ class Language:
 
         tokenizer = tokenizer_for(name, data.full)
         ensure_pad_token(tokenizer)
-        return make_tiny(name, tokenizer, seed=seed), tokenizer
+        return fuse_activations(make_tiny(name, tokenizer, seed=seed)), tokenizer
 
     def classes(self, configuration: PretrainedConfig) -> int:
         """``|V|``, the size of the vocabulary."""

@@ -23,9 +23,15 @@ if TYPE_CHECKING:
 
 
 class ModelEvaluator(Protocol):
-    """Scores models on one unlearning problem; ``random_guess`` is the loss of a uniform guess, in nats."""
+    """Scores models on one unlearning problem.
+
+    Attributes:
+        random_guess: the loss of a uniform guess, in nats.
+        retain_loss_se: the standard error of the last retain loss; NaN before there is one.
+    """
 
     random_guess: float
+    retain_loss_se: float
 
     def losses(self, model: PreTrainedModel) -> dict[str, float]:
         """The losses reported after every epoch."""

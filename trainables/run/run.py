@@ -218,7 +218,7 @@ class UnlearningRun:
         return found.metrics
 
     def _learning_rate_columns(self) -> dict[str, float]:
-        columns = {"lr": float(self.optimizer.param_groups[0]["lr"])}
+        columns = {"lr": float(self.optimizer.param_groups[0]["lr"]), "retain_loss_se": self._evaluator.retain_loss_se}
         if "violations" in self._weighting_state:
             columns["violations"] = float(self._weighting_state["violations"])
         return columns | distance_columns(self.optimizer) | self.auto_lr.columns()

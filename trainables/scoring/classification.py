@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from trainables.data.images import ImageData, ImageSet
-from trainables.metrics.losses import ItemLosses, SetLosses
+from trainables.metrics.losses import ItemLosses, SetLosses, standard_error
 from trainables.metrics.registry import LOSS_METRICS
 from trainables.scoring.choice import metrics_of
 from trainables.scoring.measured import ItemLog, Measured, values_of
@@ -62,6 +62,7 @@ class ClassificationEvaluator:
         self.random_guess = math.log(classes)
         self._data = data
         self._sets = {"forget": data.forget_eval, "retain": data.retain_eval, "test": data.holdout}
+        self.retain_loss_se = math.nan
         self._last: dict[str, Scored] = {}
         self._score = partial(score, processor=processor, batch_size=batch_size, device=device)
 
@@ -73,6 +74,7 @@ class ClassificationEvaluator:
             ItemLosses(nll.numpy(), nll.clamp(max=self.random_guess).numpy(), np.ones(len(nll)))
             for nll, _ in self._last.values()
         )
+        self.retain_loss_se = standard_error(retain)
         return values_of(LOSS_METRICS, SetLosses(forget, retain, self.random_guess))
 
     def measure(

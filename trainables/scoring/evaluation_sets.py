@@ -46,9 +46,10 @@ class EvaluationSets:
     """The sets of one problem by name, each tokenised once.
 
     ``forget`` is what forgetting is judged on and ``trained`` the forget set itself; ``retain`` is the sample of the
-    retain set. Those are tokenised here, so that a prompt too long is said at once; ``holdout`` and the data's further
-    sets when they are first asked for. ``members`` are the forget set's texts as the data set cuts them for membership
-    inference, where the forget set is running text and has no items of its own (MUSE).
+    retain set, and ``retain_losses`` those of it that every epoch's loss is of. Those are tokenised here, so that a
+    prompt too long is said at once; ``holdout`` and the data's further sets when they are first asked for. ``members``
+    are the forget set's texts as the data set cuts them for membership inference, where the forget set is running text
+    and has no items of its own (MUSE).
     """
 
     def __init__(self, data: UnlearningData, scorer: TextScorer) -> None:
@@ -63,6 +64,10 @@ class EvaluationSets:
             _ = self.questions[part], self.choices[part]
         trained = self.questions["forget"] if data.judged_as_trained else QuestionSet(data.forget, scorer)
         self.questions["trained"] = trained
+        sampled = data.retain_losses is not data.retain_eval
+        self.questions["retain_losses"] = (
+            QuestionSet(data.retain_losses, scorer) if sampled else self.questions["retain"]
+        )
 
     def has(self, part: str) -> bool:
         """Whether the data have items of this evaluation set."""

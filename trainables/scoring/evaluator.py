@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from trainables.data.examples import UnlearningData
-from trainables.metrics.losses import ItemLosses, SetLosses
+from trainables.metrics.losses import ItemLosses, SetLosses, standard_error
 from trainables.metrics.registry import LOSS_METRICS
 from trainables.scoring.choice import metrics_of
 from trainables.scoring.evaluation_sets import EvaluationSets
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 class Evaluator:
     """Scores models on one unlearning problem; the sets are tokenised once, here.
 
-    ``random_guess`` is ``ln|V|``, the loss of a uniform guess: the cap of ``forget_loss_capped``.
+    ``random_guess`` is ``ln|V|``, the loss of a uniform guess: the cap of ``forget_loss_capped``. ``retain_loss_se`` is
+    the standard error of the last retain loss (nats per token).
     """
 
     def __init__(
@@ -46,14 +47,18 @@ class Evaluator:
         )
         self._sets = EvaluationSets(data, self._scorer)
         self._last: dict[str, ItemLosses] = {}
+        self.retain_loss_se = math.nan
 
     def losses(self, model: PreTrainedModel) -> dict[str, float]:
         """Token-mean cross-entropy on the whole forget set, also with each token capped, and on the retain sample."""
         scores = self.scores(model)
-        self._last = {part: scores.answers[part] for part in ("trained", "retain")}
-        if self._data.judged_as_trained:
-            self._last["forget"] = self._last["trained"]
-        return values_of(LOSS_METRICS, SetLosses(self._last["trained"], self._last["retain"], self.random_guess))
+        self._last = {part: scores.answers[part] for part in ("trained", "retain_losses")}
+        for name, same in (("forget", "trained"), ("retain", "retain_losses")):
+            if self._sets.questions[name] is self._sets.questions[same]:
+                self._last[name] = self._last[same]
+        retain = self._last["retain_losses"]
+        self.retain_loss_se = standard_error(retain)
+        return values_of(LOSS_METRICS, SetLosses(self._last["trained"], retain, self.random_guess))
 
     def measure(
         self,

@@ -50,7 +50,7 @@ def write_item_log(path: Path, log: Mapping[str, object]) -> None:
 def _answer_columns(scores: ModelScores, part: str) -> dict[str, object]:
     columns: dict[str, object] = {}
     if part in scores.answers:
-        totals, _, counts = scores.answers[part]
+        totals, counts = scores.answers[part].totals, scores.answers[part].counts
         columns |= {"avg_gt_loss": _column(totals / counts), "gt_loss": _column(totals)}
         columns["num_token_gt"] = _column(counts.astype(int))
     if part in scores.said:

@@ -94,6 +94,7 @@ class ModelScores:
     ) -> None:
         # These close over no ``self``: a circle would keep the model in memory until it is collected.
         generating = _Stopwatch()
+        answers = Once(lambda part: scorer.nll(model, sets.questions[part].sequences), known)
 
         def choices(part: str) -> ChoiceLosses:
             ends = np.cumsum(sets.choices[part].sizes)[:-1]
@@ -101,10 +102,9 @@ class ModelScores:
             return ChoiceLosses(tuple(np.split(found.totals, ends)), tuple(np.split(found.counts, ends)))
 
         def said(part: str) -> tuple[list[str], Array]:
-            asked = sets.questions[part]
-            prompts = [item.prompt for item in asked.sequences]
+            asked, losses = sets.questions[part], answers[part]
             with generating:
-                texts = scorer.continuations(model, prompts, max_new_tokens=asked.longest_answer)
+                texts = scorer.greedy_answers(model, asked.sequences, losses, max_new_tokens=asked.longest_answer)
             return texts, rouge_l_recall(asked.references, texts)
 
         def said_to_prompts(metric: str) -> tuple[list[str], Array]:
@@ -115,7 +115,7 @@ class ModelScores:
         self.sets = sets
         self.scorer = scorer
         self.retain = retain
-        self.answers = Once(lambda part: scorer.nll(model, sets.questions[part].sequences), known)
+        self.answers = answers
         self.choices = Once(choices)
         self.said = Once(said)
         self.said_to_prompts = Once(said_to_prompts)

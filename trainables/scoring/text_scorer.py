@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+_HOPEFUL = 8
+"""Tokens of a draft that were verified at once, for another pass to be cheaper than to generate one by one."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextScorer:
@@ -61,10 +64,45 @@ class TextScorer:
             device=self.device,
         )
 
-    def continuations(
-        self, model: PreTrainedModel, prompts: Sequence[Sequence[int]], *, max_new_tokens: int, strip: bool = True
+    def greedy_answers(
+        self, model: PreTrainedModel, sequences: Sequence[Tokens], losses: ItemLosses, *, max_new_tokens: int
     ) -> list[str]:
-        """The greedy continuation of each prompt."""
+        """The greedy answer to each sequence's prompt.
+
+        The pass that gave the ``losses`` has verified each answer up to the first token that the model would not say:
+        generation begins there (speculative decoding with the reference as the draft: Leviathan et al., ICML 2023,
+        arXiv:2211.17192). An answer of which so much was verified is likely to go on as the reference does behind that
+        token, so its rest is verified, too. Where two tokens are equally likely to the rounding of float32 it may
+        choose the other one.
+        """
+        begun: list[list[int]] = [[] for _ in sequences]
+        asked = list(range(len(sequences)))
+        while asked:
+            assert losses.agreed is not None, "the losses are of sequences"
+            assert losses.instead is not None, "the losses are of sequences"
+            hopeful = []
+            for at, agreed, instead in zip(asked, losses.agreed.tolist(), losses.instead.tolist(), strict=True):
+                start = sequences[at].prompt_length + len(begun[at])
+                begun[at] += sequences[at].ids[start : start + agreed]
+                begun[at] += [instead] if instead >= 0 else []
+                if agreed >= _HOPEFUL and instead not in (-1, self.tokenizer.eos_token_id):
+                    hopeful.append(at)
+            drafts = [_with_rest(sequences[at], begun[at]) for at in hopeful]
+            asked = [at for at, draft in zip(hopeful, drafts, strict=True) if len(draft) > draft.prompt_length]
+            losses = self.nll(model, [draft for draft in drafts if len(draft) > draft.prompt_length])
+        prompts = [item.prompt for item in sequences]
+        return self.continuations(model, prompts, max_new_tokens=max_new_tokens, begun=begun)
+
+    def continuations(
+        self,
+        model: PreTrainedModel,
+        prompts: Sequence[Sequence[int]],
+        *,
+        max_new_tokens: int,
+        strip: bool = True,
+        begun: Sequence[Sequence[int]] | None = None,
+    ) -> list[str]:
+        """The greedy continuation of each prompt; ``begun`` are the first tokens of each, where they are known."""
         return generate_greedy(
             model,
             self.tokenizer,
@@ -73,4 +111,11 @@ class TextScorer:
             batch_size=self.batch_size,
             device=self.device,
             strip=strip,
+            begun=begun,
         )
+
+
+def _with_rest(sequence: Tokens, begun: Sequence[int]) -> Tokens:
+    """What has been said with the reference's tokens behind as many: those are the draft."""
+    said = (*sequence.prompt, *begun)
+    return Tokens((*said, *sequence.ids[len(said) :]), len(said))

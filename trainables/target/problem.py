@@ -132,7 +132,7 @@ def problem_of(spec: TrialSpec, *, recipe: TargetRecipe | None = None) -> Proble
             data_dir=Path(spec.data_dir) if spec.data_dir else None,
             limit=spec.limit,
             seed=spec.data_seed,
-        ),
+        ).with_loss_examples(spec.loss_examples),
         metrics=spec.metrics,
         max_length=spec.max_length,
         batch_size=spec.eval_batch_size,

@@ -8,7 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from search_spaces.durable import staged
+from search_spaces.durable import free_bytes, staged
+from search_spaces.messages import expected_one_of, size
 from trainables.data import ProblemData
 from trainables.models.adapters import add_adapter
 from trainables.models.checkpoints import write_model
@@ -44,6 +45,7 @@ def trained(
         return folder
     modality, recipe = problem.modality, problem.recipe
     model, processor = load_base(problem)
+    _require_room(model, folder)
     model.to(device)
     if recipe.lora_rank is not None:
         model = add_adapter(model, rank=recipe.lora_rank, seed=problem.seed)
@@ -72,6 +74,15 @@ def trained(
     return folder
 
 
+def _require_room(model: PreTrainedModel, folder: Path) -> None:
+    needed, free = 4 * sum(weights.numel() for weights in model.parameters()), free_bytes(folder)
+    if free < needed:
+        raise TargetError(
+            f"not enough disk: the target takes {size(needed)}, and {size(free)} are free in {folder.parent}; make "
+            "room there, or set XDG_CACHE_HOME to a folder on a larger disk"
+        )
+
+
 def load_base(problem: Problem) -> tuple[PreTrainedModel, Any]:
     """The model and its processor (tokenizer or image processor) fine-tuning starts from.
 
@@ -83,7 +94,7 @@ def load_base(problem: Problem) -> tuple[PreTrainedModel, Any]:
     if folder is None:
         if info.name not in MODELS and not is_hub_id(info.name):
             raise TargetError(
-                f"unknown model '{info.name}': expected one of {', '.join(MODELS)}, a hub id ORGANISATION/NAME, "
+                f"unknown model '{info.name}': {expected_one_of(info.name, MODELS)}, a hub id ORGANISATION/NAME, "
                 "or a model_path"
             )
         if info.modality != modality.name:

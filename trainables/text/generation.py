@@ -23,35 +23,40 @@ def generate_greedy(
     batch_size: int,
     device: torch.device | str,
     strip: bool = True,
+    begun: Sequence[Sequence[int]] | None = None,
 ) -> list[str]:
     """The greedy continuation of each prompt as text, in order, without special tokens, stripped unless told not to.
 
     Prompts are left-padded in batches of similar length and generation stops at EOS or after ``max_new_tokens``.
+    ``begun`` are the first tokens of each continuation, where they are known; they count, and with EOS it is whole.
     """
     import torch
 
-    padding = pad_id(tokenizer)
-    texts = [""] * len(prompts)
+    padding, eos = pad_id(tokenizer), tokenizer.eos_token_id
+    said = [list(tokens) for tokens in begun] if begun is not None else [[] for _ in prompts]
+    open_ones = [at for at, known in enumerate(said) if eos not in known and len(known) < max_new_tokens]
     with scoring(model):
-        for indices in sorted_batches([len(prompt) for prompt in prompts], batch_size):
-            width = max(len(prompts[index]) for index in indices)
+        for batch in sorted_batches([len(prompts[at]) + len(said[at]) for at in open_ones], batch_size):
+            indices = [open_ones[place] for place in batch]
+            given = [[*prompts[at], *said[at]] for at in indices]
+            width = max(map(len, given))
             ids = torch.full((len(indices), width), padding, dtype=torch.long)
             mask = torch.zeros_like(ids)
-            for row, index in enumerate(indices):
-                ids[row, width - len(prompts[index]) :] = torch.tensor(prompts[index], dtype=torch.long)
-                mask[row, width - len(prompts[index]) :] = 1
+            for row, tokens in enumerate(given):
+                ids[row, width - len(tokens) :] = torch.tensor(tokens, dtype=torch.long)
+                mask[row, width - len(tokens) :] = 1
             output = model.generate(
                 input_ids=ids.to(device),
                 attention_mask=mask.to(device),
-                max_new_tokens=max_new_tokens,
+                max_new_tokens=max_new_tokens - min(len(said[at]) for at in indices),
                 do_sample=False,
                 num_beams=1,
                 repetition_penalty=1.0,  # some models ship another one in their generation config
                 use_cache=True,
                 pad_token_id=padding,
-                eos_token_id=tokenizer.eos_token_id,
+                eos_token_id=eos,
             )
-            decoded = tokenizer.batch_decode(output[:, width:], skip_special_tokens=True)
-            for index, text in zip(indices, decoded, strict=True):
-                texts[index] = text.strip() if strip else text
-    return texts
+            for at, tokens in zip(indices, output[:, width:].tolist(), strict=True):
+                said[at] = [*said[at], *tokens][:max_new_tokens]
+    texts: list[str] = tokenizer.batch_decode(said, skip_special_tokens=True)
+    return [text.strip() for text in texts] if strip else texts

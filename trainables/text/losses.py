@@ -53,16 +53,35 @@ def _keeps_logits(forward: Callable[..., object]) -> bool:
 def sequence_nll(
     model: PreTrainedModel, sequences: Sequence[Tokens], *, pad_id: int, batch_size: int, device: torch.device | str
 ) -> ItemLosses:
-    """The losses of each sequence, in order; the cap is ``ln|V|``, with ``|V|`` the model's logits; in eval mode."""
+    """The losses of each sequence, in order, and how far the model would say it itself; in eval mode.
+
+    The cap is ``ln|V|``, with ``|V|`` the model's logits.
+    """
     import numpy as np
     import torch
 
-    found = np.zeros((3, len(sequences)))
+    found = np.zeros((5, len(sequences)))
     with scoring(model):
         for indices in sorted_batches([len(item) for item in sequences], batch_size):
             predicted = predict(model, collate(sequences, indices, pad_id=pad_id, device=device))
             nll = predicted.nll.double()
             capped = nll.clamp(max=math.log(predicted.logits.shape[-1]))
-            sums = torch.stack([nll.sum(dim=1), capped.sum(dim=1), predicted.supervised.sum(dim=1)])
-            found[:, indices] = sums.cpu().numpy()
-    return ItemLosses(*found)
+            sums = (nll.sum(dim=1), capped.sum(dim=1), predicted.supervised.sum(dim=1))
+            found[:, indices] = torch.stack([*sums, *_agreement(predicted)]).cpu().numpy()
+    totals, token_capped, counts, agreed, instead = found
+    return ItemLosses(totals, token_capped, counts, agreed.astype(int), instead.astype(int))
+
+
+def _agreement(predicted: Predictions) -> tuple[torch.Tensor, torch.Tensor]:
+    """How many supervised tokens from the first are the likeliest ones, and the likeliest in place of the next, or -1.
+
+    Each ``(B,)``.
+    """
+    import torch
+
+    guesses = predicted.logits.argmax(dim=-1)
+    same = (guesses == predicted.labels) | ~predicted.supervised
+    leading = same.long().cumprod(dim=1).bool()
+    first = (~same).long().argmax(dim=1, keepdim=True)
+    instead = torch.where(leading[:, -1], -1, guesses.gather(1, first)[:, 0])
+    return (leading & predicted.supervised).sum(dim=1), instead

@@ -58,7 +58,7 @@ def test_a_byte_order_mark_and_windows_line_ends_are_no_part_of_the_cells(tmp_pa
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a,b\n1,2\n", "lacks the columns c, d"),
+        ("a,b\n1,2\n", "lacks the columns c, d: the columns found are a, b"),
         ("a,c,d,a\n1,2,3,4\n", "has the column a twice"),
         ("a,c,d\n1,2,3\n4,5\n6,7,8\n", "line 3: 2 cells, expected 3"),
         ("a,c,d\n1,2,3\n4,5,6,7\n", "line 3: 4 cells, expected 3"),

@@ -162,7 +162,7 @@ def test_a_table_of_scores_alone_is_read_and_scores_no_losses(read_csv: Callable
             "method,forget_loss\nga,1\n",
             "line 1: columns method, forget_loss; expected method with forget_loss and retain_loss",
         ),
-        ("forget_loss,retain_loss\n1,2\n", "lacks the column method"),
+        ("forget_loss,retain_loss\n1,2\n", "lacks the column method: the columns found are forget_loss, retain_loss"),
         ("method,forget_loss,retain_loss\nga,1,2\nga,much,2\n", "line 3: forget_loss is 'much', expected a number"),
         ("method,forget_loss,retain_loss\n,1,2\n", "line 2: method is empty"),
         ("method,forget_loss,retain_loss\nga,1\n", "line 2: 2 cells, expected 3"),

@@ -178,3 +178,16 @@ def test_where_the_files_lie_does_not_change_the_problem(write: Write, tmp_path:
     for path in folder.glob("*.jsonl"):
         path.rename(tmp_path / "moved" / path.name)
     assert load_jsonl(data_dir=tmp_path / "moved").name == "jsonl"
+
+
+def test_the_retain_losses_are_of_items_spread_evenly_over_the_sample(tmp_path: Path) -> None:
+    for name, number in (("forget", 2), ("retain", 100)):
+        rows = [{"question": f"{name} {place}?", "answer": f"{place}."} for place in range(number)]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    whole = load_jsonl(data_dir=tmp_path)
+    assert whole.retain_losses is whole.retain_eval
+    assert whole.with_loss_examples(100) is whole
+    some = whole.with_loss_examples(8)
+    assert [item.answer for item in some.retain_losses] == ["0.", "12.", "25.", "37.", "50.", "62.", "75.", "87."]
+    assert some.content_hash != whole.content_hash
+    assert some.retain_eval == whole.retain_eval

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from trainables.metrics.losses import ItemLosses, SetLosses, mean_loss
+from trainables.metrics.losses import ItemLosses, SetLosses, mean_loss, standard_error
 from trainables.metrics.registry import METRICS
 
 GUESS = math.log(100)
@@ -44,3 +44,27 @@ def test_one_loss_that_is_not_finite_makes_both_means_nan(broken: float) -> None
     forget = _losses([1.0, broken], [2.0])
     assert math.isnan(mean_loss(forget))
     assert math.isnan(_capped(forget))
+
+
+def test_the_standard_error_is_that_of_a_mean_where_all_items_are_of_one_length() -> None:
+    losses = _losses([1.0, 2.0], [0.5, 0.0], [3.0, 4.5], [0.25, 1.0])
+    means = losses.totals / losses.counts
+    assert standard_error(losses) == pytest.approx(means.std(ddof=1) / math.sqrt(4), rel=1e-14)
+
+
+def test_the_standard_error_is_the_spread_of_means_of_samples_drawn_anew() -> None:
+    rng = np.random.default_rng(5)
+
+    def drawn() -> ItemLosses:
+        counts = rng.integers(5, 60, size=200).astype(float)
+        totals = counts * rng.gamma(2.0, 0.3, size=200)
+        return ItemLosses(totals, totals, counts)
+
+    samples = [drawn() for _ in range(2000)]
+    spread = np.std([mean_loss(sample) for sample in samples])
+    assert np.mean([standard_error(sample) for sample in samples]) == pytest.approx(spread, rel=0.05)
+
+
+@pytest.mark.parametrize("losses", [_losses([1.0]), _losses([math.inf], [1.0])], ids=["one item", "not finite"])
+def test_there_is_no_standard_error_of_one_item_or_of_what_is_not_finite(losses: ItemLosses) -> None:
+    assert math.isnan(standard_error(losses))

@@ -10,6 +10,7 @@ import torch
 from transformers import PhiForCausalLM
 
 from trainables.data.examples import UnlearningData
+from trainables.scoring.text_scorer import TextScorer
 from trainables.text.generation import generate_greedy
 from trainables.text.tokens import encode_examples
 
@@ -83,3 +84,25 @@ def test_a_model_whose_own_settings_sample_is_made_to_be_greedy(
     model.generation_config.temperature = 5.0
     found = _generate(model, tokenizer, prompts, limit=4, batch_size=8)
     assert found == [_by_hand(model, tokenizer, prompt, 4) for prompt in prompts]
+
+
+@pytest.mark.parametrize("network", ["known_network", "half_known", "random"])
+def test_answers_verified_against_the_references_are_those_generated_token_by_token(
+    network: str, request: pytest.FixtureRequest, make_network: Any, tokenizer: Any, tiny_data: UnlearningData
+) -> None:
+    model = make_network(seed=3) if network == "random" else request.getfixturevalue(network)
+    scorer = TextScorer(tokenizer=tokenizer, max_length=64, batch_size=8, device="cpu")
+    sequences = scorer.encode(tiny_data.full)
+    found = scorer.greedy_answers(model, sequences, scorer.nll(model, sequences), max_new_tokens=40)
+    assert found == [_by_hand(model, tokenizer, item.prompt, 40) for item in sequences]
+
+
+def test_what_is_verified_is_not_generated(
+    known_network: PhiForCausalLM, tokenizer: Any, tiny_data: UnlearningData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scorer = TextScorer(tokenizer=tokenizer, max_length=64, batch_size=8, device="cpu")
+    sequences = scorer.encode(tiny_data.full)
+    losses = scorer.nll(known_network, sequences)
+    monkeypatch.setattr(known_network, "forward", None)  # any further pass would fail
+    found = scorer.greedy_answers(known_network, sequences, losses, max_new_tokens=64)
+    assert found == [example.answer for example in tiny_data.full]

@@ -151,7 +151,7 @@ def test_a_uniform_guess_costs_the_logarithm_of_the_vocabulary(model: Any) -> No
 
 @pytest.mark.parametrize("batch_size", [1, 3, 100])
 def test_sums_and_counts_per_sequence_come_in_the_order_given(model: Any, exact_nll: Any, batch_size: int) -> None:
-    totals, capped, counts = sequence_nll(model, SEQUENCES, pad_id=1, batch_size=batch_size, device="cpu")
+    totals, capped, counts, *_ = sequence_nll(model, SEQUENCES, pad_id=1, batch_size=batch_size, device="cpu")
     assert counts.tolist() == [len(tokens) - tokens.prompt_length for tokens in SEQUENCES]
     exact = [exact_nll(model, tokens) for tokens in SEQUENCES]
     assert totals == pytest.approx([float(nll.sum()) for nll in exact], rel=2e-5)
@@ -218,3 +218,24 @@ def test_predictions_and_their_gradients_are_those_of_the_logits_without_the_las
         torch.autograd.grad(found.nll.sum(), parameters), torch.autograd.grad(expected.sum(), parameters), strict=True
     ):
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
+
+
+def test_how_far_a_model_agrees_with_a_sequence_is_what_it_says_token_by_token() -> None:
+    torch.manual_seed(2)
+    model = _phi().eval()
+    said = []
+    for item in SEQUENCES:  # the first tokens the model's own, so that some is agreed with
+        ids = list(item.ids[: item.prompt_length])
+        for _ in range(min(3, len(item) - item.prompt_length)):
+            ids.append(int(model(input_ids=torch.tensor([ids])).logits[0, -1].argmax()))
+        said.append(Tokens((*ids, *item.ids[len(ids) :]), item.prompt_length))
+    found = sequence_nll(model, said, pad_id=0, batch_size=3, device="cpu")
+    assert found.agreed is not None
+    assert found.instead is not None
+    for item, agreed, instead in zip(said, found.agreed, found.instead, strict=True):
+        choices = model(input_ids=torch.tensor([item.ids])).logits[0].argmax(dim=-1).tolist()
+        pairs = list(zip(choices[item.prompt_length - 1 :], item.ids[item.prompt_length :], strict=False))
+        first = next((at for at, (choice, token) in enumerate(pairs) if choice != token), None)
+        assert agreed == (len(pairs) if first is None else first)
+        assert instead == (-1 if first is None else pairs[first][0])
+    assert set(found.agreed) >= {1, 3}

@@ -285,7 +285,7 @@ def test_all_of_a_text_but_the_first_token_of_a_window_is_learned(
 ) -> None:
     windows = encode_text(tokenizer, "Ada lives in Oslo and eats plums", max_length=8)
     network = make_network()
-    totals, _, counts = sequence_nll(network, windows, pad_id=tokenizer.pad_token_id, batch_size=9, device="cpu")
+    totals, _, counts, *_ = sequence_nll(network, windows, pad_id=tokenizer.pad_token_id, batch_size=9, device="cpu")
     assert counts.tolist() == [len(window) - 1 for window in windows]
     for window, total in zip(windows, totals, strict=True):
         whole = exact_nll(network, Tokens(window.ids, 1))

@@ -272,7 +272,7 @@ def test_without_the_hub_a_sweep_says_the_ways_on_within_ten_seconds_and_exits(
         "HF_ENDPOINT": request.getfixturevalue(kind),
         "HF_HOME": str(tmp_path / "hf"),
         "XDG_CACHE_HOME": str(tmp_path / "cache"),
-        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]),
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")]),
     }
     environment.pop("HF_HUB_OFFLINE", None)
     arguments = ["pareto", "--method", "gdiff", "--model", "phi-1.5", "--out", str(tmp_path / "out")]
@@ -317,7 +317,7 @@ def test_a_repository_that_cannot_be_had_ends_a_sweep_before_it_begins(
         **os.environ,
         "HF_ENDPOINT": local_hub.address,
         "HF_HOME": str(tmp_path / "hf"),
-        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]),
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")]),
     }
     environment.pop("HF_HUB_OFFLINE", None)
     begin = time.monotonic()

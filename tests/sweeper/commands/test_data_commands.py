@@ -8,29 +8,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from sweeper.cli import main
+from tests.sweeper.commands.conftest import invoke, problems_of
 
 SHORT = ("--model", "tiny-phi", "--target-epochs", "2", "--max-length", "32", "--epochs", "2", "--eval-batch-size", "4")
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runs here are real."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     # Not by HF_HUB_OFFLINE: whoever imports huggingface_hub first under it leaves this process offline for good.
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-
-
-def invoke(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
-
-
-def problems_of(result: Result) -> list[str]:
-    assert result.exit_code == 2, result.output
-    lines = result.stderr.splitlines()
-    assert all(line.startswith("error: ") for line in lines), result.stderr
-    return [line.removeprefix("error: ") for line in lines]
 
 
 def jsonl_folder(folder: Path, **files: list[dict[str, str]]) -> Path:

@@ -7,13 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import click
-import optuna
 import pytest
 from click.testing import CliRunner, Result
 
 from sweeper.cli import main
 from sweeper.commands.from_options import single_spec
-from sweeper.folder import read_settings
+from tests.sweeper.commands.conftest import invoke, specs_of
 from trainables.optimizers import LR_FREE
 from trainables.spec import TrialSpec
 
@@ -21,29 +20,14 @@ Pareto = Callable[..., Result]
 
 
 @pytest.fixture
-def out(tmp_path: Path) -> Path:
-    return tmp_path / "out"
-
-
-@pytest.fixture
-def pareto(tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> Pareto:
-    """``pareto`` in an empty folder, up to where work would start."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    monkeypatch.setattr("sweeper.commands.pareto.run_to_the_end", lambda out, as_json: None)
+def pareto(out: Path, monkeypatch: pytest.MonkeyPatch) -> Pareto:
+    """``pareto`` on the default data, up to where work would start."""
+    monkeypatch.setattr("sweeper.commands.pareto.run_to_the_end", lambda out, as_json, change=None: None)
 
     def command(*arguments: str | Path) -> Result:
-        return CliRunner().invoke(main, ["pareto", "--out", str(out), *map(str, arguments)])
+        return invoke("pareto", "--out", out, *arguments)
 
     return command
-
-
-def specs_of(out: Path, trials: int = 20) -> list[TrialSpec]:
-    settings = read_settings(out)
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
-    return [settings.make_spec(settings.space.suggest(study.ask()), target_key="") for _ in range(trials)]
 
 
 @pytest.mark.parametrize("name", LR_FREE)

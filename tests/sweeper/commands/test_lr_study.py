@@ -1,4 +1,4 @@
-"""``lr-study``, ``compare`` and ``pick`` on the command line, over the tables of a real run."""
+"""``lr-study`` on the command line: what it plans, how it ends, how its grid grows; over the tables of a real run."""
 
 from __future__ import annotations
 
@@ -10,49 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from sweeper.cli import main
 from sweeper.conclude import Summary
 from sweeper.folder import read_settings
 from sweeper.journal import open_journal
 from sweeper.search import SweepStudy
 from sweeper.settings import LR_STUDY, SweepSettings
 from sweeper.trade_off import axes
-
-GOLDEN = Path(__file__).parents[1] / "data" / "golden_sweep"
-
-
-@pytest.fixture(autouse=True)
-def _workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "cwd"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-
-
-@pytest.fixture
-def out(tmp_path: Path) -> Path:
-    return tmp_path / "out"
-
-
-@pytest.fixture
-def golden(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(GOLDEN, tmp_path / "golden"))
-
-
-def invoke(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
-
-
-def refused(*arguments: str | Path) -> list[str]:
-    """The problems a refused command told."""
-    result = invoke(*arguments)
-    assert result.exit_code == 2, result.output
-    assert isinstance(result.exception, SystemExit), "not a traceback"
-    assert result.stdout == ""
-    return [line.removeprefix("error: ") for line in result.stderr.splitlines()]
+from tests.sweeper.commands.conftest import GOLDEN, invoke, refused
 
 
 def planned(monkeypatch: pytest.MonkeyPatch, out: Path, *arguments: str) -> SweepSettings:
@@ -66,7 +31,7 @@ def planned(monkeypatch: pytest.MonkeyPatch, out: Path, *arguments: str) -> Swee
 def finish_with(monkeypatch: pytest.MonkeyPatch, tables: Path) -> None:
     """A sweep that ends at once, with the tables of another."""
 
-    def run(out: Path, *, console: object, change: object = None) -> Summary:
+    def run(out: Path, *, console: object, change: object = None, **more: object) -> Summary:
         for name in ("trials.csv", "history.csv"):
             if tables != out:
                 shutil.copy(tables / name, out / name)
@@ -165,101 +130,6 @@ def test_finished_sweeps_are_judged_together_without_running(golden: Path, tmp_p
     assert refused("lr-study", "--from", tmp_path) == [f"{tmp_path} holds no sweep: there is no sweep.json in it"]
 
 
-# compare ------------------------------------------------------------------------------------------------------------
-
-
-def test_compare_prints_one_format_and_writes_all_four(golden: Path, tmp_path: Path) -> None:
-    result = invoke("compare", golden, "--out", tmp_path / "tables", "--format", "tex")
-    assert result.exit_code == 0, result.output
-    assert result.stdout == (tmp_path / "tables" / "comparison.tex").read_text()
-    written = sorted(path.name for path in (tmp_path / "tables").iterdir())
-    assert written == [f"comparison.{suffix}" for suffix in ("csv", "html", "md", "tex")]
-    (table,) = json.loads(invoke("compare", golden, "--json").stdout)["tables"]
-    assert [row["method"] for row in table["rows"]] == ["gdiff", "ngdiff"]
-    assert table["baseline"]["values"]["verbmem"]["mean"] == pytest.approx(0.9970588235)
-
-
-def test_compare_says_what_is_wrong(tmp_path: Path) -> None:
-    assert refused("compare", "--format", "pdf") == [
-        "name at least one sweep folder or CSV file to compare",
-        "unknown format 'pdf': expected one of md, tex, csv, html",
-    ]
-    assert refused("compare", tmp_path / "no", tmp_path) == [
-        f"{tmp_path / 'no'}: no such folder or file",
-        f"{tmp_path} holds no sweep: there is no sweep.json in it",
-    ]
-
-
-# pick ---------------------------------------------------------------------------------------------------------------
-
-
-def test_pick_prints_the_trial_the_reason_and_the_checkpoint(golden: Path) -> None:
-    result = invoke("pick", golden)
-    assert result.exit_code == 0, result.output
-    assert "trial 00034: ngdiff" in result.stdout
-    assert "why: the knee of the frontier" in result.stdout
-    assert f"checkpoint: {golden}/checkpoints/00034 (not there any more)" in result.stdout
-    content = json.loads(invoke("pick", golden, "--max-verbmem", "0.3", "--min-utility", "0.5", "--json").stdout)
-    assert (content["trial_id"], content["rule"], content["eligible"]) == ("00016", "constraint", 4)
-    assert content["metrics"]["utility"] == pytest.approx(0.814, abs=1e-3)
-
-
-def test_a_constraint_of_pick_is_a_limit_on_any_metric(golden: Path) -> None:
-    limited = json.loads(invoke("pick", golden, "--max-verbmem", "0.3", "--min-utility", "0.5", "--json").stdout)
-    stated = ("--constraint", "verbmem<=0.3", "--constraint", "utility>=0.5", "--json")
-    assert json.loads(invoke("pick", golden, *stated).stdout) == limited
-    baseline = json.loads((golden / "sweep.json").read_text())["baseline"]["utility"]
-    share = json.loads(invoke("pick", golden, "--constraint", "utility>=50%", "--json").stdout)
-    assert share["metrics"]["utility"] >= baseline / 2
-
-
-def test_a_strict_constraint_of_pick_is_missed_where_it_is_hit(golden: Path) -> None:
-    best = json.loads(invoke("pick", golden, "--constraint", "utility>=0", "--json").stdout)["metrics"]["utility"]
-    assert invoke("pick", golden, "--constraint", f"utility>={best!r}").exit_code == 0
-    assert "no " in refused("pick", golden, "--constraint", f"utility>{best!r}")[0]
-
-
-def test_constraints_of_pick_that_make_no_sense_are_told_together(golden: Path) -> None:
-    problems = refused("pick", golden, "--constraint", "speed>=1", "--constraint", "utility", "--rule", "best")
-    assert len(problems) == 3
-
-
-def test_pick_names_no_checkpoint_that_is_not_there(golden: Path) -> None:
-    result = invoke("pick", golden, "--json")
-    assert json.loads(result.stdout)["checkpoint"] is None
-    assert result.stderr == f"the checkpoint of trial 00034 is not there: {golden}/checkpoints/00034\n"
-    (golden / "checkpoints" / "00034").mkdir(parents=True)
-    result = invoke("pick", golden, "--json")
-    assert json.loads(result.stdout)["checkpoint"] == f"{golden}/checkpoints/00034"
-    assert result.stderr == ""
-
-
-def test_pick_copies_the_checkpoint(golden: Path, tmp_path: Path) -> None:
-    chosen = golden / "checkpoints" / "00034"
-    chosen.mkdir(parents=True)
-    (chosen / "model.safetensors").write_bytes(b"weights")
-    assert invoke("pick", golden, "--copy-to", tmp_path / "model").exit_code == 0
-    assert (tmp_path / "model" / "model.safetensors").read_bytes() == b"weights"
-    assert "exists already" in refused("pick", golden, "--copy-to", tmp_path / "model")[0]
-
-
-def test_pick_says_when_nothing_qualifies(golden: Path, tmp_path: Path) -> None:
-    assert "the lowest of all is 0.00812" in refused("pick", golden, "--max-verbmem", "0.001")[0]
-    assert "meets all thresholds" in refused("pick", golden, "--rule", "success")[0]
-    assert "the checkpoint of trial 00034 is not there" in refused("pick", golden, "--copy-to", tmp_path / "m")[0]
-    (golden / "trials.csv").unlink()
-    assert refused("pick", golden) == ["no trial has finished (0 trials in the table)"]
-
-
-def test_pick_tells_all_problems_at_once(tmp_path: Path) -> None:
-    assert refused("pick", tmp_path, "--rule", "best", "--max-verbmem", "low", "--min-utility", "nan") == [
-        "--max-verbmem must be a number, got 'low'",
-        "--min-utility must be a finite number, got nan",
-        "unknown rule 'best': expected one of knee, constraint, success",
-        f"{tmp_path} holds no sweep: there is no sweep.json in it",
-    ]
-
-
 # A primary question, and the edge of the grid -----------------------------------------------------------------------
 
 
@@ -291,7 +161,7 @@ def edged(monkeypatch: pytest.MonkeyPatch, out: Path, *, peak: float) -> list[li
     with (GOLDEN / "trials.csv").open() as file:
         (like, *_) = csv.DictReader(file)
 
-    def run(out: Path, *, console: object, change: dict[str, object] | None = None) -> Summary:
+    def run(out: Path, *, console: object, change: dict[str, object] | None = None, **more: object) -> Summary:
         settings = replace(read_settings(out), **(change or {}))  # type: ignore[arg-type]
         content = json.loads((out / "sweep.json").read_text()) | {"settings": settings.to_dict()}
         given = {name: known[name] for name in ("objectives", "baseline", "random_guess_loss")}

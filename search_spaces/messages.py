@@ -1,0 +1,43 @@
+"""Words that messages of all packages share."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+
+def counted(count: float, noun: str) -> str:
+    """``1 trial``, ``3 trials``, ``2.5 epochs``."""
+    shown = count if isinstance(count, int) else f"{count:g}"
+    return f"{shown} {noun}" if count == 1 else f"{shown} {noun}s"
+
+
+def size(count: float) -> str:
+    """Bytes in the unit that fits: ``5.3 MB``, ``410 MB``, ``1.2 GB``."""
+    for scale, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if count >= scale:
+            return f"{count / scale:.0f} {unit}" if count >= 10 * scale else f"{count / scale:.1f} {unit}"
+    return f"{count:.0f} B"
+
+
+def did_you_mean(given: str, choices: Collection[str]) -> str:
+    """``did you mean 'ngdiff'?``; "" where nothing is near."""
+    import difflib  # a message needs it, --help does not
+
+    by_lower = {name.lower(): name for name in choices}
+    near = difflib.get_close_matches(given.lower(), by_lower)
+    # Of equally near ones that of which letters were swapped.
+    near.sort(key=lambda name: sorted(name) != sorted(given.lower()))
+    return f"did you mean '{by_lower[near[0]]}'?" if near else ""
+
+
+def found_instead(wanted: Collection[str], found: Collection[str], *, most: int = 20) -> str:
+    """``the columns found are Method, lr; did you mean 'Method'?``: for columns that are not there."""
+    shown, rest = list(found)[:most], max(0, len(found) - most)
+    near = next(filter(None, (did_you_mean(name, found) for name in wanted)), "")
+    told = f"the columns found are {', '.join(shown) or 'none'}" + (f" and {rest} more" if rest else "")
+    return f"{told}; {near}" if near else told
+
+
+def expected_one_of(given: str, choices: Collection[str]) -> str:
+    """``did you mean 'ngdiff'? expected one of gdiff, ngdiff``: for a name that is none of the choices."""
+    return " ".join(filter(None, (did_you_mean(given, choices), f"expected one of {', '.join(choices)}")))

@@ -1,0 +1,140 @@
+"""Commands in an empty folder, on a small data set, up to where work would start."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import optuna
+import pytest
+from click.testing import CliRunner, Result
+
+from sweeper.cli import main
+from sweeper.folder import read_settings
+from trainables.spec import TrialSpec
+
+GOLDEN = Path(__file__).parents[2] / "data" / "golden_sweep"
+SPLITS = ("forget01", "retain99", "holdout01")
+PERTURBED = ("forget01_perturbed", "retain_perturbed", "real_authors_perturbed", "world_facts_perturbed")
+
+
+@pytest.fixture(autouse=True)
+def _workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Every command runs in an empty folder with its own cache."""
+    before = dict(os.environ)
+    folder = tmp_path / "cwd"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path / "cache")
+    os.environ.pop("MLFLOW_TRACKING_URI", None)
+    for work in ("sweeper.sweep.run", "sweeper.single_run.run_once", "sweeper.progress.prepare_with_progress"):
+        monkeypatch.setattr(work, refuse_to_work)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
+def refuse_to_work(*arguments: object, **given: object) -> None:
+    raise AssertionError("the command was not refused")
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """TOFU's files with two authors to keep and one to forget."""
+    folder = tmp_path / "tofu"
+    folder.mkdir()
+    for name in (*SPLITS, *PERTURBED):
+        count = 40 if name == "retain99" else 20
+        rows = [{"question": f"{name}: question {i}?", "answer": f"Answer {i}."} for i in range(count)]
+        more = {"paraphrased_answer": "It is so.", "perturbed_answer": ["No.", "Never."]} if name in PERTURBED else {}
+        (folder / f"{name}.json").write_text("".join(json.dumps(row | more) + "\n" for row in rows))
+    return folder
+
+
+@pytest.fixture
+def model_folder(tmp_path: Path) -> Path:
+    """What passes for a model folder as long as nobody loads it."""
+    folder = tmp_path / "my-model"
+    folder.mkdir()
+    for name in ("config.json", "tokenizer.json"):
+        (folder / name).write_text("{}")
+    (folder / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
+    return folder
+
+
+def invoke(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def problems_of(result: Result) -> list[str]:
+    """The problems a refused command told; checks that it was refused in order."""
+    assert result.exit_code == 2, f"exit code {result.exit_code}: {result.output}"
+    assert isinstance(result.exception, SystemExit), "not a traceback"
+    assert result.stdout == ""
+    lines = result.stderr.splitlines()
+    assert lines
+    assert all(line.startswith("error: ") for line in lines), result.stderr
+    assert len(set(lines)) == len(lines), f"said twice: {result.stderr}"
+    return [line.removeprefix("error: ") for line in lines]
+
+
+def refused(*arguments: str | Path) -> list[str]:
+    """The problems a refused command told."""
+    return problems_of(invoke(*arguments))
+
+
+@pytest.fixture
+def golden(tmp_path: Path) -> Path:
+    """A copy of the tables of a real sweep."""
+    return Path(shutil.copytree(GOLDEN, tmp_path / "golden"))
+
+
+@pytest.fixture
+def pareto(data: Path, out: Path) -> Callable[..., Result]:
+    """``pareto`` on the small data set, in a new output folder, with more arguments."""
+
+    def command(*arguments: str | Path, data: Path = data, out: Path = out) -> Result:
+        tofu = ("--model", "tiny-phi", "--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01")
+        return invoke("pareto", *tofu, "--out", out, "--tracking-uri", f"sqlite:///{out}.db", *arguments)
+
+    return command
+
+
+@pytest.fixture
+def unlearn(data: Path, out: Path) -> Callable[..., Result]:
+    def command(*arguments: str | Path) -> Result:
+        tofu = ("--model", "tiny-phi", "--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01")
+        return invoke("unlearn", *tofu, "--out", out, *arguments)
+
+    return command
+
+
+@pytest.fixture
+def accepted(
+    pareto: Callable[..., Result], out: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., list[TrialSpec]]:
+    """The specs of the first trials of a sweep with these arguments, by the settings it wrote; nothing is run."""
+    monkeypatch.setattr("sweeper.commands.pareto.run_to_the_end", lambda out, as_json, change=None: None)
+
+    def command(*arguments: str | Path, trials: int = 24) -> list[TrialSpec]:
+        result = pareto(*arguments)
+        assert result.exit_code == 0, result.output
+        return specs_of(out, trials)
+
+    return command
+
+
+def specs_of(out: Path, trials: int = 20) -> list[TrialSpec]:
+    """The specs of a random search in the space of the sweep that has begun in ``out``."""
+    settings = read_settings(out)
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    return [settings.make_spec(settings.space.suggest(study.ask()), target_key="") for _ in range(trials)]

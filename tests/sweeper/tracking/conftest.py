@@ -1,0 +1,192 @@
+"""A sweep whose ledger a tracker follows, against real MLflow on SQLite."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweeper.ledger import Ledger
+from sweeper.tracking import Tracker, TrackingSummary
+
+_numbers = count()
+
+
+FIRST_SESSION = """
+import os, sys, time
+from pathlib import Path
+from sweeper.ledger import Ledger
+from sweeper.tracking import Tracker, tracking_problem
+assert tracking_problem("sqlite:///mlflow.db") is None
+assert "mlflow" not in sys.modules
+begin = time.perf_counter()
+tracker = Tracker(ledger=Ledger(Path("out")), sweep_id="0", uri="sqlite:///mlflow.db", experiment="e", sweep_name="s",
+                  parent_params={}, parent_tags={}, artifact_root=Path("artifacts"))
+assert time.perf_counter() - begin < 0.5
+os.chdir("/")
+assert tracker.close(timeout=100).pending == 0
+"""
+
+
+@dataclass(frozen=True)
+class FirstSession:
+    """The folder it ran in, its process, and what it left there."""
+
+    folder: Path
+    done: subprocess.CompletedProcess[str]
+    left: list[str]
+
+
+@pytest.fixture(scope="session")
+def first_session(tmp_path_factory: pytest.TempPathFactory) -> FirstSession:
+    """A tracker has run once with the default URI."""
+    folder = tmp_path_factory.mktemp("first")
+    command = [sys.executable, "-c", FIRST_SESSION]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    return FirstSession(folder, done, sorted(str(path.relative_to(folder)) for path in folder.rglob("*")))
+
+
+@pytest.fixture(scope="session")
+def database(first_session: FirstSession) -> Path:
+    """An MLflow database; setting one up takes seconds, so the tests share it and use an experiment each."""
+    return first_session.folder / "mlflow.db"
+
+
+@dataclass
+class Session:
+    """As much of a sweep's session as writes to the ledger and wakes the tracker."""
+
+    ledger: Ledger
+    tracker: Tracker
+
+    def start(self, trial_id: str, **more: object) -> None:
+        self.tracker.trial_started(trial_id, ROW | more)
+
+    def report(self, trial_id: str, step: int, **metrics: object) -> None:
+        self.ledger.add_report(trial_id, {"step": step, **metrics})
+        self.ledger.write()
+        self.tracker.wake()
+
+    def end(self, trial_id: str, status: str = "finished", **outcome: object) -> None:
+        self.ledger.add_trial({"trial_id": trial_id, **ROW, "status": status, "ended_at": time.time(), **outcome})
+        self.ledger.write()
+        self.tracker.wake()
+
+    def run(self, trial_id: str, *, steps: int = 3) -> None:
+        self.start(trial_id)
+        for step in range(1, steps + 1):
+            self.report(trial_id, step, forget_loss=step / 2)
+        self.end(trial_id, forget_loss=steps / 2, utility=0.5)
+
+    def close(self, timeout: float = 30.0) -> TrackingSummary:
+        return self.tracker.close(timeout)
+
+
+@dataclass
+class Sweep:
+    """One sweep's folder, its sessions, and what MLflow has of it."""
+
+    folder: Path
+    uri: str
+    experiment: str
+    client: Any
+    sweep_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    def open(self, **given: Any) -> Session:
+        self.folder.mkdir(exist_ok=True)
+        options = {
+            "ledger": Ledger(self.folder),
+            "sweep_id": self.sweep_id,
+            "uri": self.uri,
+            "experiment": self.experiment,
+            "sweep_name": "my sweep",
+            "parent_params": {"trials": 2},
+            "parent_tags": {"method": "gdiff"},
+            "artifact_root": self.folder / "artifacts",
+        }
+        options |= given
+        return Session(options["ledger"], Tracker(**options))
+
+    def runs(self) -> list[Any]:
+        found = self.client.get_experiment_by_name(self.experiment)
+        return [] if found is None else list(self.client.search_runs([found.experiment_id]))
+
+    def parents(self) -> list[Any]:
+        return [run for run in self.runs() if "mlflow.parentRunId" not in run.data.tags]
+
+    def trial(self, trial_id: str) -> Any:
+        (run,) = [run for run in self.runs() if run.data.tags["trial_id"] == trial_id]
+        return run
+
+    def points(self, trial_id: str, metric: str = "forget_loss") -> list[tuple[int, float]]:
+        history = self.client.get_metric_history(self.trial(trial_id).info.run_id, metric)
+        return sorted((point.step, point.value) for point in history)
+
+
+@pytest.fixture
+def sweep(database: Path, tmp_path: Path) -> Sweep:
+    from mlflow import MlflowClient
+
+    uri = f"sqlite:///{database}"
+    return Sweep(tmp_path / "out", uri, f"experiment {next(_numbers)}", MlflowClient(tracking_uri=uri))
+
+
+@pytest.fixture
+def dead_uri() -> str:
+    """A loopback address where nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{probe.getsockname()[1]}"
+
+
+@pytest.fixture
+def hung_uri() -> Iterator[str]:
+    """A server that accepts connections and never answers."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen(8)
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+ROW = {"method": "gdiff", "c": 0.4, "lr": 1e-4, "objective_beta": None, "spec_hash": "cafe", "auto_lr": "off"}
+THREE = [(1, 0.5), (2, 1.0), (3, 1.5)]
+
+
+def make_checkpoint(folder: Path) -> Path:
+    (folder / "tokenizer").mkdir(parents=True)
+    (folder / "model.safetensors").write_bytes(bytes(range(256)) * 64)
+    (folder / "tokenizer" / "vocab.json").write_text('{"a": 0}')
+    return folder
+
+
+def wait_until(condition: Callable[[], bool], *, patience: float = 20.0) -> None:
+    deadline = time.monotonic() + patience
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def noted(name: str, asked: list[str]) -> Callable[..., Any]:
+    """A method of MLflow's client that notes the run it is called on."""
+    from mlflow import MlflowClient
+
+    method = getattr(MlflowClient, name)
+
+    def call(client: Any, run_id: str, *args: Any, **given: Any) -> Any:
+        asked.append(run_id)
+        return method(client, run_id, *args, **given)
+
+    return call
