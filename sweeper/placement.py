@@ -16,6 +16,8 @@ RAY_ENVIRONMENT = {
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_DEDUP_LOGS": "1",
+    # How long the process outlives a head that is gone: long enough for report and MLflow, see head_watch.py.
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "600",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
     # Workers started before anything is asked of them never become a trial's: Ray starts others for actors.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,8 @@ from sweeper.conclude import Summary, conclude
 from sweeper.disk import check_disk, disk_of
 from sweeper.folder import SweepError, UsageError, check_tables, describe, read_origin, read_settings
 from sweeper.front_metrics import measure_front, unmeasured
-from sweeper.interruption import forget_tune, interruptible, is_interrupted
+from sweeper.head_watch import head_watched
+from sweeper.interruption import break_off, forget_tune, interruptible, is_interrupted
 from sweeper.open_session import open_session
 from sweeper.progress import prepare_with_progress
 from sweeper.scheduling.open_scheduler import columns_compared
@@ -34,12 +35,22 @@ from trainables.target.problem import problem_of
 from trainables.target.target import Target
 
 WORKER_RESTARTS = 3
+EndProcess = Callable[[Callable[[], Summary]], None]
 
 
-def run(out: Path, *, console: Console, change: Mapping[str, Any] | None = None) -> Summary:
+def run(
+    out: Path,
+    *,
+    console: Console,
+    change: Mapping[str, Any] | None = None,
+    retry_failed: bool = False,
+    end_process: EndProcess = lambda conclusion: None,
+) -> Summary:
     """Run the sweep in ``out``, from wherever it stands, to its end and its report.
 
-    ``change`` has settings, by name, that it is to go on with, such as more ``trials``.
+    ``change`` has settings, by name, that it is to go on with, such as more ``trials``. Trials that the infrastructure
+    ended run again, with ``retry_failed`` all that failed. ``end_process`` gets what concludes the sweep where Ray's
+    head is gone: in a thread of its own it calls that, says how the sweep ended, and ends the process.
 
     Raises:
         SweepError, PlacementError, DataError, TargetError: with a plain sentence.
@@ -73,7 +84,10 @@ def run(out: Path, *, console: Console, change: Mapping[str, Any] | None = None)
                 "the targets of the seeds have vocabularies of different sizes: their losses share no bound"
             )
         describe(out, settings, origin, target=target, targets=targets)
-        return _run(settings, out, origin.sweep_id, targets, cluster, console)
+        session, restore = open_session(
+            settings, out, origin.sweep_id, targets, console=console, retry_failed=retry_failed
+        )
+        return _run(settings, out, targets, session, cluster, restore=restore, console=console, end_process=end_process)
 
 
 def _trains_another(base: TrialSpec, begun_with: Path) -> bool:
@@ -84,17 +98,25 @@ def _trains_another(base: TrialSpec, begun_with: Path) -> bool:
 def _run(
     settings: SweepSettings,
     out: Path,
-    sweep_id: str,
     targets: Mapping[int, Target],
+    session: SweepSession,
     cluster: Cluster,
+    *,
+    restore: Mapping[str, str],
     console: Console,
+    end_process: EndProcess,
 ) -> Summary:
     target = next(iter(targets.values()))
-    session, restore = open_session(settings, out, sweep_id, targets, console=console)
     try:
         left = settings.trials - len(session.ledger.trials.read())
         if left > 0 and session.has_next():
-            _tune(settings, out, targets, session, cluster, left=left, restore=restore, console=console)
+            _tune(
+                *(settings, out, targets, session, cluster),
+                left=left,
+                restore=restore,
+                console=console,
+                end_process=end_process,
+            )
         else:
             session.stop_waiting()
             if settings.goals and unmeasured(out, most=settings.front_metrics):
@@ -122,6 +144,7 @@ def _tune(
     left: int,
     restore: Mapping[str, str],
     console: Console,
+    end_process: EndProcess,
 ) -> None:
     """Hand the trials that are left to Ray Tune and wait."""
     slots = cluster.slots(sharing=(out.resolve(), *(Path(target.path) for target in targets.values())))
@@ -133,13 +156,28 @@ def _tune(
     tuner = _tuner(settings, out, targets, session, left=left, at_once=at_once, restore=restore)
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
     import_for_the_end()
-    try:
-        tuner.fit()
-    finally:
-        forget_tune()
-    if not is_interrupted():
-        session.stop_waiting()
-    measure_front(session, settings, next(iter(targets.values())))
+
+    def lost(address: str) -> None:
+        session.break_off(f"the loss of Ray's head at {address}")
+        break_off()
+
+    def last_words() -> None:
+        session.display.close()
+        end_process(lambda: conclude(settings, out, session, console))
+
+    with head_watched(lost, last_words=last_words):
+        try:
+            tuner.fit()
+        except Exception:
+            if session.broken is None:  # else Tune has stumbled over its own files, which the disk refused
+                raise
+        finally:
+            forget_tune()
+        if session.broken:
+            return
+        if not is_interrupted():
+            session.stop_waiting()
+        measure_front(session, settings, next(iter(targets.values())))
 
 
 def _tuner(

@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING, Any
 from ray import tune
 from ray.tune.result import SHOULD_CHECKPOINT
 
-from search_spaces.durable import Throttle, write_whole
+from search_spaces.durable import Throttle
 from trainables.candidates import Costs, Goals, candidate_folder, costs_of, dominates, read_front
 from trainables.models.checkpoints import save_model
+from trainables.run.failures import one_line, write_log
 from trainables.run.reports import Report, Status
 from trainables.scoring.item_log import write_item_log
 from trainables.spec import TrialSpec
@@ -147,14 +148,13 @@ class UnlearningTrainable(tune.Trainable):
         return run
 
     def _explain(self, error: Exception) -> str:
-        """One line for the table; the whole traceback goes to a file the line names."""
-        reason = f"{type(error).__name__}: {error}".strip().splitlines()[0][:400]
-        file = Path("ray") / f"{self._id}.traceback.txt"
+        """One line for the table; the whole traceback and what the worker printed go to a file the line names."""
+        reason = one_line(f"{type(error).__name__}: {error}".strip().splitlines()[0])
+        printed = (Path(f"/proc/self/fd/{number}").resolve() for number in (1, 2))  # Ray has put files there
         try:
-            write_whole(self._out / file, traceback.format_exc())
+            return f"{reason} (see {write_log(self._out, self._id, traceback.format_exc(), *printed)})"
         except OSError:
             return reason
-        return f"{reason} (see {file})"
 
     def _save_model(self) -> str:
         assert self._run is not None

@@ -249,6 +249,18 @@ def test_mending_drops_the_history_that_will_be_written_again(ledger: Ledger) ->
     assert [step for trial_id, step in steps(ledger) if trial_id == "00002"] == []
 
 
+def test_mending_drops_the_rows_of_trials_that_run_again(ledger: Ledger) -> None:
+    for trial_id, status in (("00000", "finished"), ("00001", "failed"), ("00002", "failed")):
+        ledger.add_report(trial_id, {"step": 1, "epoch": 1.0})
+        ledger.add_report(trial_id, {"step": 2, "epoch": 2.0})
+        ledger.add_trial({"trial_id": trial_id, "status": status})
+    ledger.write()
+    ledger.mend({"00002": 1}, again={"00001", "00002"})
+    assert [row["trial_id"] for row in ledger.trials.read()] == ["00000"]
+    kept = [(row["trial_id"], row["step"]) for row in ledger.history.read()]
+    assert kept == [("00000", "1"), ("00000", "2"), ("00002", "1")]
+
+
 def test_the_log_of_auto_lr_is_mended_and_sorted_as_the_history_is(ledger: Ledger) -> None:
     ledger.trials.append([{"trial_id": "00001", "status": "finished"}])
     for step in (11, 1):
