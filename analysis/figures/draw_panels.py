@@ -66,7 +66,7 @@ def _panel(axes: Axes, panel: Panel) -> None:
         if scale == "linear":
             axis.set_major_locator(MaxNLocator(5, integer=whole, steps=[1, 2, 2.5, 5, 10]))
             ticks = ScalarFormatter()
-            ticks.set_powerlimits((-2, 5))
+            ticks.set_powerlimits((-3, 5))
             axis.set_major_formatter(ticks)
     axes.set_title(panel.title, loc="left", fontsize=10.5)
     axes.set(xlabel=panel.x_label, ylabel=panel.y_label)

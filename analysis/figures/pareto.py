@@ -260,7 +260,8 @@ def _notes(table: TrialTable, sweep: SweepFile, front: Frontier, finished: pd.Da
     for status in STATUSES[1:]:
         ids = list(table.with_status(status)["trial_id"])
         if ids:
-            where = "drawn where they ended" if table.every_epoch else "not on the frontier"
+            ended = "it ended" if len(ids) == 1 else "they ended"
+            where = f"drawn where {ended}" if table.every_epoch else "not on the frontier"
             yield f"{len(ids)} {status} ({_first(ids)}), {where}."
     if unscored := [trial_id for trial_id in front.unscored if trial_id in set(table.finished["trial_id"])]:
         yield f"{len(unscored)} finished without a value of every objective ({_first(unscored)})."

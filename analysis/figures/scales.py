@@ -52,7 +52,10 @@ def limits_of(scale: str, values: Iterable[float], *, least: float = 0.0) -> tup
     if scale == "symlog":
         return min(low, 0.0), high * 1.4
     air = max(0.05 * (high - low) or 0.05 * abs(high) or 0.05, (least - (high - low)) / 2)
-    return low - air, high + air
+    # What lies near 0 is not below it.
+    return (
+        (-0.03 * least, 0.97 * least) if low >= 0 and low - air < 0 and high + air < least else (low - air, high + air)
+    )
 
 
 def tick_numbers(scale: str, low: float, high: float) -> tuple[float, ...]:
