@@ -93,6 +93,14 @@ def remove_whole(path: Path) -> None:
         _remove(aside)
 
 
+def link_or_copy(source: str | Path, target: str | Path) -> None:
+    """A file under another name: a hard link, or a copy on another file system and on one without links."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
 def is_leftover(path: Path) -> bool:
     """Whether the name is one under which something is written or deleted, of nobody's where no writer lives."""
     return re.fullmatch(r"\..+\.[0-9a-f]{8}", path.name) is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ import numpy as np
 
 from analysis.frontier.frontier import contributions, nondominated
 from analysis.tables.trade_off import Objective
-from search_spaces.durable import staged
+from search_spaces.durable import link_or_copy, staged
 from search_spaces.messages import counted
 from search_spaces.values import Value, same
 from search_spaces.yaml_nodes import plain_scalar
@@ -191,9 +190,9 @@ class Known:
                 there.parent.mkdir(parents=True, exist_ok=True)
                 with staged(there) as staging:
                     if path.is_dir():
-                        shutil.copytree(path, staging, copy_function=_link, dirs_exist_ok=True)
+                        shutil.copytree(path, staging, copy_function=link_or_copy, dirs_exist_ok=True)
                     else:
-                        _link(str(path), str(staging))
+                        link_or_copy(path, staging)
 
 
 def known_trials(folders: Sequence[Path]) -> dict[str, Known]:
@@ -229,11 +228,3 @@ def by_trial(rows: Sequence[Row], key: str = "trial_id") -> dict[str, list[Row]]
 def _values(row: Row) -> dict[str, Any]:
     """What was measured, without whose it is."""
     return {name: plain_scalar(text) for name, text in row.items() if text and name != "trial_id"}
-
-
-def _link(source: str, target: str) -> str:
-    try:
-        os.link(source, target)
-    except OSError:  # another disk, or one without links
-        shutil.copy2(source, target)
-    return target

@@ -12,12 +12,13 @@ from analysis.errors import AnalysisError
 from analysis.frontier.pareto_json import plain
 from analysis.study.fronts import ArmFronts, arm_fronts
 from analysis.study.fronts_csv import fronts_csv
+from analysis.study.judging import verdicts_data
 from analysis.study.lr_grid import LrGrid, lr_grid
 from analysis.study.primary import shared_primary
 from analysis.study.probe_cost import with_probes, with_step_passes
 from analysis.study.ruin import with_ruin
 from analysis.study.sensitivity import Sensitivity, rate_sensitivity
-from analysis.study.verdict import Opponent, Verdict, seeds_for, verdicts_data
+from analysis.study.verdict import Opponent, Verdict, seeds_for
 from analysis.study.verdict_words import words
 from analysis.tables.sources import Sources, read_source
 from search_spaces.durable import write_json, write_whole

@@ -11,7 +11,7 @@ import pandas as pd
 
 from analysis.study.lr_grid import Unit
 from analysis.study.tuning_curve import PROBE_CHARGE
-from analysis.tables.trial_table import TrialTable
+from analysis.tables.trial_table import TrialTable, finite_cell
 
 PROBES = "auto_lr_probes"
 """The column of :func:`with_probes`."""
@@ -81,10 +81,10 @@ def median_updates(auto: Mapping[float, Mapping[int, Unit]]) -> float | None:
 
 def updates_of(row: pd.Series) -> int | None:
     """The updates of a trial of so many steps: one at ``auto_lr_start``, and one every ``auto_lr_every`` steps."""
-    steps, every = _number(row, "steps"), _number(row, "auto_lr_every")
+    steps, every = finite_cell(row, "steps"), finite_cell(row, "auto_lr_every")
     if not steps or not every:
         return None
-    start = _number(row, "auto_lr_start") or 1.0
+    start = finite_cell(row, "auto_lr_start") or 1.0
     return math.floor((steps - start) / every) + 1 if steps >= start else 0
 
 
@@ -95,17 +95,12 @@ def probe_runs(row: pd.Series) -> float | None:
     them where they were not counted, each over ``auto_lr_probe_batches`` batches (one in tables older than that). A
     step whose batches are not known is taken to read one: AutoLR is charged too much rather than too little.
     """
-    steps, updates = _number(row, "steps"), updates_of(row)
+    steps, updates = finite_cell(row, "steps"), updates_of(row)
     if row["status"] != "finished" or not steps or updates is None:
         return None
-    batches = _number(row, "auto_lr_probe_batches") or 1.0
-    probes = _number(row, PROBES)
+    batches = finite_cell(row, "auto_lr_probe_batches") or 1.0
+    probes = finite_cell(row, PROBES)
     fresh = row.get("auto_lr_probe") == "fresh"
     looks = (2 * updates if probes is None else probes) + (updates if fresh else 0)
-    step = _number(row, STEP_PASSES) or _BATCH
+    step = finite_cell(row, STEP_PASSES) or _BATCH
     return 1.0 + looks * (batches if fresh else 1.0) / (step * steps)
-
-
-def _number(row: pd.Series, name: str) -> float | None:
-    value = row.get(name)
-    return float(value) if isinstance(value, (int, float, np.number)) and math.isfinite(value) else None

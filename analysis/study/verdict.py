@@ -1,47 +1,20 @@
-"""AutoLR against the learning rate a person would have tuned, on the same seeds and at stated cost.
-
-The rules, for one method on one model and data set:
-
-- A seed contributes one number to each side: the hypervolume of its front over c. AutoLR's is the mean over the rates
-  it was started from, so that nothing about it is tuned.
-- Seeds are split beforehand, in rising order: the first ``max(1, n // 3)`` are for tuning, the others fresh. The
-  person's rates are chosen on the tuning seeds; every difference is taken on fresh ones. A seed without whole fronts on
-  both sides drops out of its own part, and no other changes sides for it.
-- Two opponents: the best single rate for all c (L runs per c), and the per-c oracle, which takes for every c its own
-  rate so that the front's mean hypervolume on the tuning seeds is largest (the same L runs per c, used better).
-- The best rate must lie inside the grid: at its edge (on the tuning seeds, or on all), nothing is concluded.
-- The mean of the paired differences is tested by betting (:mod:`analysis.study.bounded_mean`), which holds whatever
-  their distribution in [-1, 1]; Holm over both directions of every comparison of the report, whatever its method,
-  variant, opponent and problem, so that all of it decides anything wrongly with probability 5% at most. Where no
-  differences at all could reach that, nothing is concluded.
-- A primary question, named before there were results (:class:`analysis.study.primary.Primary`), is a family of its own:
-  it errs with 5% at most by itself, and all others together with another 5%.
-"""
+"""What is said of AutoLR against the learning rate a person would have tuned; judging.py finds it."""
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import numpy as np
-
-from analysis.frontier.frontier import hypervolume
-from analysis.study.bounded_mean import lower_bound, seeds_to_tell, upper_bound
-from analysis.study.grid_edge import GridEdge, best_rate, edge_of_choice, edge_of_curve
-from analysis.study.lr_grid import LrGrid, Unit
-from analysis.study.paired import ALPHA, PairedResult, holm, paired
+from analysis.study.bounded_mean import seeds_to_tell
+from analysis.study.grid_edge import GridEdge
+from analysis.study.paired import ALPHA, PairedResult
 from analysis.study.placed_trials import Case, Setting
-from analysis.study.primary import Primary
-from analysis.study.probe_cost import auto_lr_charge, median_updates
-from analysis.study.ruin import Ruin, chosen, ruin
-from analysis.study.tuning_curve import TuningCurve, tuning_curve
+from analysis.study.ruin import Ruin
+from analysis.study.tuning_curve import TuningCurve
 
 BETTER, WORSE, UNDECIDED, TOO_FEW, OPEN = "better", "worse", "undecided", "too few seeds", "open"
 SINGLE, ORACLE = "best single lr", "per-c oracle"
-_MOST_ASSIGNMENTS = 4096
 
 
 class Sides(NamedTuple):
@@ -135,6 +108,13 @@ class Verdict:
         """Whether the choice was made on the seeds of the report, which flatters hand-tuning."""
         return self.tuning == self.fresh
 
+    @property
+    def asked(self) -> tuple[int, ...]:
+        """The places of the opponents that ask a question of their own: an oracle that takes the best single rate for
+        every setting does not."""
+        single, oracle = self.opponents
+        return (0,) if single.choice == oracle.choice else (0, 1)
+
 
 def split_seeds(seeds: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Tuning and fresh seeds: in rising order the first ``max(1, n // 3)``, and the rest; one seed is both."""
@@ -156,188 +136,3 @@ def seeds_for(fresh: int) -> int:
 def least_seeds(comparisons: int) -> int:
     """The fewest fresh seeds with which one of so many comparisons can be decided: if all differ by 1."""
     return seeds_to_tell(1.0, ALPHA / (2 * comparisons)) or 0
-
-
-def verdicts_data(grid: LrGrid, primary: Primary | None = None) -> tuple[Verdict, ...]:
-    """A verdict for every method, problem and AutoLR variant that has seeds with whole fronts on both sides.
-
-    ``primary`` is the question that was named before there were results.
-    """
-    found = [
-        verdict
-        for case in grid.cases
-        for variant in grid.variants(case)
-        if (verdict := _verdict(grid, case, variant)) is not None
-    ]
-    return tuple(_corrected(found, primary))
-
-
-def _verdict(grid: LrGrid, case: Case, variant: str) -> Verdict | None:
-    hand, auto = grid.arm(case), grid.arm(case, variant)
-    everyone = sorted({seed for units in (*hand.values(), *auto.values()) for seed in units})
-    whole = {
-        seed
-        for seed in everyone
-        if all(seed in units and not units[seed].missing for units in (*hand.values(), *auto.values()))
-    }
-    if not hand or not whole:
-        return None
-    tuning, fresh = (tuple(seed for seed in part if seed in whole) for part in split_seeds(everyone))
-    if not tuning or not fresh:
-        tuning = fresh = tuple(sorted(whole))
-    of_auto = tuple(float(np.mean([units[seed].hypervolume for units in auto.values()])) for seed in fresh)
-    rates = tuple(hand)
-    choice, report, over_all = (
-        [float(np.mean([hand[lr][seed].hypervolume for seed in seeds])) for lr in rates]
-        for seeds in (tuning, fresh, sorted(whole))
-    )
-    best = best_rate(rates, choice)
-    settings = tuple(hand[best][fresh[0]].costs)
-    single = dict.fromkeys(settings, best)
-    oracle = _oracle(hand, single, tuning)
-    edge = edge_of_curve(rates, choice) or edge_of_curve(rates, over_all)
-    # With one setting the oracle is the best single rate.
-    of_oracle = (
-        edge_of_choice(rates, oracle, lambda rates: _mean_volume(hand, rates, tuning)) if single != oracle else edge
-    )
-    boxes = {box: _mean(units[seed].further_hypervolume(box) for units in auto.values() for seed in fresh)
-             for box in grid.boxes}  # fmt: skip
-    opponents = (
-        _opponent(SINGLE, single, edge, hand, of_auto, fresh, boxes),
-        _opponent(ORACLE, oracle, of_oracle, hand, of_auto, fresh, boxes),
-    )
-    charge, was_measured = auto_lr_charge(hand, auto)
-    ruined = ruin([[units[seed] for units in auto.values()] for seed in fresh])
-    curve = tuning_curve(choice, float(np.mean(of_auto)), report=report, charge=charge)
-    left_out = tuple(seed for seed in everyone if seed not in whole)
-    return Verdict(
-        *(case, variant, tuple(auto), rates, tuning, fresh, left_out, ruined, charge, was_measured, opponents, curve),
-        updates=median_updates(auto),
-        seeds_vary=grid.seeds_vary,
-    )
-
-
-def _opponent(
-    name: str,
-    choice: Mapping[Setting, float],
-    edge: GridEdge | None,
-    hand: Mapping[float, Mapping[int, Unit]],
-    auto: tuple[float, ...],
-    fresh: Sequence[int],
-    boxes: Mapping[str, float],
-) -> Opponent:
-    of_hand = tuple(_volume(hand, choice, seed) for seed in fresh)
-    fronts = [chosen([(setting, hand[rate][seed]) for setting, rate in choice.items()]) for seed in fresh]
-    result = paired(np.subtract(auto, of_hand))
-    sides = {box: Sides(volume, _mean(unit.further_hypervolume(box) for unit in fronts))
-             for box, volume in boxes.items()}  # fmt: skip
-    further = {box: found for box, found in sides.items() if math.isfinite(found.auto) and math.isfinite(found.hand)}
-    return Opponent(
-        *(name, choice, len(hand), of_hand, auto, result, ruin([[unit] for unit in fronts]), edge), further=further
-    )
-
-
-def _oracle(
-    hand: Mapping[float, Mapping[int, Unit]], single: Mapping[Setting, float], tuning: Sequence[int]
-) -> dict[Setting, float]:
-    """For every setting its own rate, to the largest mean hypervolume on the tuning seeds.
-
-    Exact where there are few enough assignments, else by improving one setting at a time from the best single rate.
-    """
-    rates, settings = tuple(hand), tuple(single)
-
-    best, top = dict(single), _mean_volume(hand, single, tuning)
-    if len(rates) ** len(settings) <= _MOST_ASSIGNMENTS:
-        for assigned in itertools.product(rates, repeat=len(settings)):
-            choice = dict(zip(settings, assigned, strict=True))
-            if (volume := _mean_volume(hand, choice, tuning)) > top:
-                best, top = choice, volume
-        return best
-    improved = True
-    while improved:
-        improved = False
-        for setting, rate in itertools.product(settings, rates):
-            choice = best | {setting: rate}
-            if (volume := _mean_volume(hand, choice, tuning)) > top:
-                best, top, improved = choice, volume, True
-    return best
-
-
-def _mean(values: Iterable[float]) -> float:
-    return float(np.mean(list(values)))
-
-
-def _mean_volume(
-    hand: Mapping[float, Mapping[int, Unit]], choice: Mapping[Setting, float], seeds: Sequence[int]
-) -> float:
-    return float(np.mean([_volume(hand, choice, seed) for seed in seeds]))
-
-
-def _volume(hand: Mapping[float, Mapping[int, Unit]], choice: Mapping[Setting, float], seed: int) -> float:
-    costs = [hand[rate][seed].trials[setting].costs for setting, rate in choice.items()]
-    finished = [item for item in costs if item is not None]
-    return hypervolume(np.stack(finished)) if finished else 0.0
-
-
-def _corrected(verdicts: Sequence[Verdict], primary: Primary | None) -> list[Verdict]:
-    """Holm over both directions of each family's comparisons, the bounds that belong to it, and what follows."""
-    rows = [(row, column) for row, verdict in enumerate(verdicts) for column in _asked(verdict)]
-    found = [list(verdict.opponents) for verdict in verdicts]
-    first = [
-        (row, column)
-        for row, column in rows
-        if primary and column == 0 and primary.asks(verdicts[row].case.method, verdicts[row].variant)
-    ]
-    for family in (first, [place for place in rows if place not in first]):
-        for (row, column), opponent in _family(verdicts, family).items():
-            found[row][column] = replace(opponent, primary=family is first)
-    for verdict, opponents in zip(verdicts, found, strict=True):
-        for column in {0, 1} - set(_asked(verdict)):
-            opponents[column] = replace(opponents[0], name=opponents[column].name)
-    return [replace(verdict, opponents=tuple(opponents)) for verdict, opponents in zip(verdicts, found, strict=True)]
-
-
-def _family(verdicts: Sequence[Verdict], rows: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Opponent]:
-    """The comparisons at these places, (verdict, opponent), corrected for one another."""
-    asked = {(row, column): verdicts[row].opponents[column] for row, column in rows}
-    # What cannot be tested at all is no burden to the others; that is known before any difference is.
-    tested = [
-        (row, column)
-        for (row, column), opponent in asked.items()
-        if not verdicts[row].same_seeds and opponent.result.n >= least_seeds(1)
-    ]
-    results = [asked[place].result for place in tested]
-    adjusted = holm([p for result in results for p in (result.p_above, result.p_below)])
-    p_values = {place: (adjusted[2 * i], adjusted[2 * i + 1]) for i, place in enumerate(tested)}
-    # More seeds for one that could not be tested would make it one of all.
-    return {
-        place: _decided(
-            replace(opponent, comparisons=len(tested) if place in p_values else len(rows)),
-            p_values.get(place),
-            verdicts[place[0]],
-        )
-        for place, opponent in asked.items()
-    }
-
-
-def _asked(verdict: Verdict) -> tuple[int, ...]:
-    """The opponents that ask a question of their own: an oracle that takes the best single rate everywhere does not."""
-    single, oracle = verdict.opponents
-    return (0,) if single.choice == oracle.choice else (0, 1)
-
-
-def _decided(opponent: Opponent, p_holm: tuple[float, float] | None, verdict: Verdict) -> Opponent:
-    """The opponent with the bounds of its difference, its outcome and, where it has one, its corrected p-value."""
-    differences = np.subtract(opponent.auto, opponent.hand)
-    if verdict.same_seeds:
-        return opponent
-    level = ALPHA / (2 * opponent.comparisons)
-    low, high = lower_bound(differences, level), upper_bound(differences, level)
-    if p_holm is None or opponent.result.n < opponent.fresh_least:
-        return replace(opponent, bounds=(low, high))
-    if opponent.edge:
-        return replace(opponent, bounds=(low, high), outcome=OPEN)
-    outcome = BETTER if p_holm[0] < ALPHA else WORSE if p_holm[1] < ALPHA else UNDECIDED
-    # Holm decides a little more than the bounds alone (Strassburger & Bretz 2008).
-    bounds = (max(low, 0.0), high) if outcome == BETTER else (low, min(high, 0.0)) if outcome == WORSE else (low, high)
-    return replace(opponent, bounds=bounds, outcome=outcome, p_holm=min(p_holm))

@@ -49,10 +49,8 @@ def words(verdict: Verdict) -> tuple[str, ...]:
     )
 
 
-def _asked(verdict: Verdict) -> tuple[Opponent, ...]:
-    """The opponents that differ: with one setting, for instance, the oracle is the best single rate."""
-    single, oracle = verdict.opponents
-    return (single,) if oracle.choice == single.choice else (single, oracle)
+def _asked(verdict: Verdict) -> list[Opponent]:
+    return [verdict.opponents[place] for place in verdict.asked]
 
 
 def _of_opponent(verdict: Verdict, opponent: Opponent) -> str:

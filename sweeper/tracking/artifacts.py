@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from search_spaces.durable import staged
+from search_spaces.durable import link_or_copy, staged
 
 
 def keep_artifact(client: Any, run_id: str, source: Path, *, under: str) -> None:
@@ -47,7 +46,4 @@ def _link(source: str, target: str) -> None:
     path = Path(target)
     if not (path.exists() and path.samefile(source)):
         with staged(path) as staging:
-            try:
-                os.link(source, staging)
-            except OSError:  # another file system, or one without links
-                shutil.copy2(source, staging)
+            link_or_copy(source, staging)

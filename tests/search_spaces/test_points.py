@@ -7,23 +7,9 @@ from pathlib import Path
 import optuna
 import pytest
 
-from search_spaces.parameters import Choice, Number
 from search_spaces.points import PointError, params_of_point, read_points
-from search_spaces.space import Space
 from search_spaces.values import Value
-
-SPACE = Space(
-    (
-        Choice("method", ("gdiff", "npo", "simnpo", "ngdiff")),
-        Choice("auto_lr", ("off", "on")),
-        Number("lr", 1e-5, 1e-3, log=True),
-        Number("c", 0.1, 0.995, when={"method": ("gdiff",)}, key="gdiff.c", log_to_one=True),
-        Number("beta", 0.01, 1.0, log=True, when={"method": ("npo",)}, key="npo.beta"),
-        Number("beta", 0.5, 5.5, when={"method": ("simnpo",)}, key="simnpo.beta"),
-        Number("auto_lr_every", 1, 20, when={"auto_lr": ("on",), "method": ("gdiff", "ngdiff")}, whole=True),
-    ),
-    {"epochs": 15},
-)
+from tests.search_spaces.conftest import CONDITIONAL
 
 
 @pytest.mark.parametrize(
@@ -88,12 +74,12 @@ def test_a_text_that_is_no_point_is_refused(text: str, words: str) -> None:
     ],
 )
 def test_a_point_fixes_what_it_says_and_what_follows(point: dict[str, Value], expected: dict[str, Value]) -> None:
-    params = params_of_point(SPACE, point)
+    params = params_of_point(CONDITIONAL, point)
     assert params == expected
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
     for _ in range(5):
         study.enqueue_trial(params)
-        config = SPACE.suggest(study.ask())
+        config = CONDITIONAL.suggest(study.ask())
         assert {name: config[name] for name in point} == point
 
 
@@ -105,11 +91,11 @@ def test_a_point_fixes_what_it_says_and_what_follows(point: dict[str, Value], ex
         ({"c": 0.9, "method": "npo"}, "c does not apply there: it needs method gdiff"),
         ({"beta": 0.7}, "beta applies with method npo or method simnpo: say which"),
         ({"auto_lr_every": 3}, "auto_lr_every applies with auto_lr on and method gdiff/ngdiff: say which"),
-        ({"seed": 3}, "the space has no seed: it searches method, auto_lr, lr, c, beta, auto_lr_every"),
+        ({"seed": 3}, "the space has no seed: it searches method, auto_lr, lr, c, beta, auto_lr_every, lora_rank"),
         ({"epochs": 3}, "epochs is 15 in every trial, it cannot be 3"),
     ],
 )
 def test_a_point_outside_the_space_is_refused(point: dict[str, Value], words: str) -> None:
     with pytest.raises(PointError) as caught:
-        params_of_point(SPACE, point)
+        params_of_point(CONDITIONAL, point)
     assert str(caught.value) == words

@@ -8,22 +8,7 @@ from pathlib import Path
 import optuna
 import pytest
 
-from search_spaces.parameters import Choice, Number
-from search_spaces.space import Space
-
-SPACE = Space(
-    (
-        Choice("method", ("gdiff", "npo", "simnpo", "ngdiff")),
-        Choice("auto_lr", ("off", "on")),
-        Number("lr", 1e-5, 1e-3, log=True),
-        Number("c", 0.1, 0.995, when={"method": ("gdiff",)}, key="gdiff.c", log_to_one=True),
-        Number("beta", 0.01, 1.0, log=True, when={"method": ("npo",)}, key="npo.beta"),
-        Number("beta", 2.5, 5.5, when={"method": ("simnpo",)}, key="simnpo.beta"),
-        Number("auto_lr_every", 1, 20, log=True, when={"auto_lr": ("on",), "method": ("gdiff", "ngdiff")}, whole=True),
-        Choice("lora_rank", (None, 8), when={"auto_lr": ("off",)}),
-    ),
-    {"epochs": 15},
-)
+from tests.search_spaces.conftest import CONDITIONAL
 
 SAMPLERS: dict[str, Callable[[], optuna.samplers.BaseSampler]] = {
     "tpe": lambda: optuna.samplers.TPESampler(
@@ -53,11 +38,11 @@ def test_every_proposal_lies_in_the_space_and_holds_only_what_applies(name: str)
     methods = set()
     for _ in range(60):
         trial = study.ask()
-        config = SPACE.suggest(trial)
+        config = CONDITIONAL.suggest(trial)
         assert set(config) == names_that_apply(config)
         # c has 12 decimals, 1 - c in Optuna's record has all.
-        assert SPACE.params_of(config) == pytest.approx(trial.params, abs=1e-12)
-        assert SPACE.suggest(optuna.trial.FixedTrial(SPACE.params_of(config))) == config
+        assert CONDITIONAL.params_of(config) == pytest.approx(trial.params, abs=1e-12)
+        assert CONDITIONAL.suggest(optuna.trial.FixedTrial(CONDITIONAL.params_of(config))) == config
         methods.add(config["method"])
         lr = float(str(config["lr"]))
         study.tell(trial, [float(str(config.get("c", 0.5))) * lr, float(str(config.get("beta", 1.0))) - lr])
@@ -75,5 +60,5 @@ def test_an_enqueued_configuration_comes_back_unchanged_also_through_a_journal_o
         {"epochs": 15, "method": "npo", "auto_lr": "off", "lr": 3e-4, "beta": 0.1, "lora_rank": 8},
     ]
     for config in configs:
-        study.enqueue_trial(SPACE.params_of(config))
-    assert [SPACE.suggest(study.ask()) for _ in configs] == configs
+        study.enqueue_trial(CONDITIONAL.params_of(config))
+    assert [CONDITIONAL.suggest(study.ask()) for _ in configs] == configs

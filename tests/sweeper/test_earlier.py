@@ -8,24 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from search_spaces.builtin import default_space
 from sweeper.candidates import FrontKeeper
-from sweeper.display import Display
 from sweeper.earlier import Earlier, Transfer, known_trials, transfer
 from sweeper.folder import begin
-from sweeper.journal import open_journal
 from sweeper.ledger import Ledger
-from sweeper.search import SweepStudy
 from sweeper.session import SweepSession
 from sweeper.settings import SweepSettings
 from sweeper.stopping import Stopping
 from sweeper.trade_off import axes
+from tests.sweeper.conftest import SPACE, bare_session, open_study
 from trainables.methods import options_by_method
 from trainables.spec import TrialSpec
 
-SPACE = default_space(methods=options_by_method(("gdiff", "ngdiff")))
 SETTINGS = SweepSettings(name="s", base=TrialSpec(), space=SPACE, trials=8, sampler="random")
 AXES = axes(SETTINGS.parsed_objectives, 10.0)
 KEY = "the target"
@@ -138,28 +134,13 @@ def test_only_finished_trials_are_learned_from(tmp_path: Path) -> None:
 # Trials taken over --------------------------------------------------------------------------------------------------
 
 
-class Silent:
-    """A tracker that nobody hears."""
-
-    def trial_started(self, trial_id: str, row: Mapping[str, Any]) -> None:
-        pass
-
-    def wake(self) -> None:
-        pass
-
-
 def session_of(out: Path, folders: list[Path], *, every_epoch: bool = True) -> SweepSession:
     points = [SPACE.params_of({"auto_lr": "off", **config}) for config in CONFIGS]
     out.mkdir(exist_ok=True)
-    study = SweepStudy(open_journal(out), space=SPACE, objectives=AXES, sampler="random", trials=6, seeds=(0,), seed=0)
-    if not study.has_begun:
-        study.begin(points=points)
-    return SweepSession(
+    return bare_session(
+        out,
+        study=open_study(out, trials=6, begin={"points": points}, random_guess=10.0),
         ledger=Ledger(out, every_epoch=every_epoch),
-        storage=out / "ray",
-        study=study,
-        tracker=Silent(),  # type: ignore[arg-type]
-        display=Display(Console(quiet=True), trials=6, done=0),
         make_spec=lambda config: SETTINGS.make_spec(config, target_key=KEY),
         front=FrontKeeper(out, SETTINGS.goals) if every_epoch else None,
         stopping=Stopping(epoch_budget=1),

@@ -10,20 +10,16 @@ from typing import Any
 import pytest
 from ray.tune.schedulers import TrialScheduler
 from ray.tune.search import Searcher
-from rich.console import Console
 
 from search_spaces.builtin import default_space
-from sweeper.display import Display
-from sweeper.journal import open_journal
-from sweeper.ledger import Ledger
 from sweeper.scheduling.rungs import Mode, SuccessiveHalving
 from sweeper.scheduling.schedulers import compared, comparison_axes, rebuilt
 from sweeper.scheduling.tune_scheduler import TuneScheduler
-from sweeper.search import SweepStudy
 from sweeper.session import SweepSession
 from sweeper.settings import SweepSettings
 from sweeper.trade_off import axes, parse_objectives
 from sweeper.tune_bridge import SessionCallback, SessionSearcher, what_runs_when
+from tests.sweeper.conftest import bare_session
 from trainables.spec import TrialSpec
 
 COLUMNS = ("forget_loss_capped", "retain_loss")
@@ -140,37 +136,13 @@ def test_when_time_or_epochs_are_spent_nobody_is_promoted() -> None:
 # Together with the session ------------------------------------------------------------------------------------------
 
 
-class Silent:
-    """A tracker that hears and does nothing."""
-
-    def trial_started(self, trial_id: str, row: object) -> None: ...
-
-    def wake(self) -> None: ...
-
-
-def open_session(out: Path, mode: Mode) -> SweepSession:
-    ledger = Ledger(out)
-    scheduler = halving(mode)
-    rebuilt(scheduler, COLUMNS, ledger.history.read())
-    study = SweepStudy(
-        open_journal(out),
-        space=SETTINGS.space,
-        objectives=axes(SETTINGS.parsed_objectives, 7.6),
-        sampler="random",
-        trials=SETTINGS.trials,
-        seeds=(0,),
-        seed=0,
-    )
-    study.take_up({row["trial_id"]: row for row in ledger.trials.read()})
-    return SweepSession(
-        ledger=ledger,
-        storage=out / "ray",
-        study=study,
-        tracker=Silent(),  # type: ignore[arg-type]
-        display=Display(Console(quiet=True), trials=SETTINGS.trials, done=0),
-        make_spec=lambda config: SETTINGS.make_spec(config, target_key="key"),
-        scheduler=scheduler,
-    )
+def scheduled(out: Path, mode: Mode) -> SweepSession:
+    """A session as it begins, or as it goes on after a kill."""
+    session = bare_session(out, SETTINGS, scheduler=halving(mode))
+    assert session.scheduler is not None
+    rebuilt(session.scheduler, COLUMNS, session.ledger.history.read())
+    session.study.take_up({row["trial_id"]: row for row in session.ledger.trials.read()})
+    return session
 
 
 def train(session: SweepSession, forget: float, *, epochs: int = 1) -> str:
@@ -189,10 +161,10 @@ def train(session: SweepSession, forget: float, *, epochs: int = 1) -> str:
 
 @pytest.mark.parametrize("mode", ["stop", "pause"])
 def test_after_a_kill_a_waiting_trial_is_kept_back_until_its_rank_allows_it(tmp_path: Path, mode: Mode) -> None:
-    session = open_session(tmp_path, mode)
+    session = scheduled(tmp_path, mode)
     assert [train(session, forget) for forget in (5.0, 4.0)] == ["continue", mode]
 
-    session = open_session(tmp_path, mode)
+    session = scheduled(tmp_path, mode)
     following = session.next_trial()
     assert following is not None
     assert following[0].trial_id == "00000"
@@ -210,11 +182,11 @@ def test_after_a_kill_a_waiting_trial_is_kept_back_until_its_rank_allows_it(tmp_
 
 def test_after_a_kill_the_last_trials_may_all_be_waiting_ones(tmp_path: Path) -> None:
     """One goes on as the sweep begins again; when it is over, nobody is left to run."""
-    session = open_session(tmp_path, "pause")
+    session = scheduled(tmp_path, "pause")
     assert [train(session, forget) for forget in (5.0, 4.0, 3.0, 2.0)] == ["continue", *["pause"] * 3]
     session.ended("00000", {"status": "finished", "forget_loss_capped": 5.0, "retain_loss": 0.1})
 
-    session = open_session(tmp_path, "pause")
+    session = scheduled(tmp_path, "pause")
     assert session.has_next()
     following = session.next_trial()
     assert following is not None
@@ -227,14 +199,14 @@ def test_after_a_kill_the_last_trials_may_all_be_waiting_ones(tmp_path: Path) ->
 
 def test_a_promoted_trial_stays_promoted_after_a_kill(tmp_path: Path) -> None:
     """Its epochs beyond the rung say that it went on."""
-    session = open_session(tmp_path, "pause")
+    session = scheduled(tmp_path, "pause")
     assert train(session, 5.0) == "continue"
     assert train(session, 4.0, epochs=2) == "continue"
-    assert open_session(tmp_path, "pause").scheduler.ended_at("00001") is None  # type: ignore[union-attr]
+    assert scheduled(tmp_path, "pause").scheduler.ended_at("00001") is None  # type: ignore[union-attr]
 
 
 def test_a_trial_the_scheduler_ended_is_stopped_and_not_failed(tmp_path: Path) -> None:
-    session = open_session(tmp_path, "stop")
+    session = scheduled(tmp_path, "stop")
     train(session, 5.0)
     assert train(session, 1.0) == "stop"
     trial = SimpleNamespace(config={"trial_id": "00001"}, last_result={"report": {"step": 1}}, get_error=lambda: None)
@@ -244,7 +216,7 @@ def test_a_trial_the_scheduler_ended_is_stopped_and_not_failed(tmp_path: Path) -
 
 
 def test_the_search_ends_only_when_none_of_the_waiting_can_go_on(tmp_path: Path) -> None:
-    session = open_session(tmp_path, "pause")
+    session = scheduled(tmp_path, "pause")
     gate = TuneScheduler(halving("pause"), COLUMNS, at_once=2)
     tune = Controller(gate)
     searcher = SessionSearcher(session, restore_folders={}, gate=gate)
@@ -264,9 +236,9 @@ def test_the_search_ends_only_when_none_of_the_waiting_can_go_on(tmp_path: Path)
 def test_tunes_own_limits_hold_unless_trials_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TUNE_MAX_PENDING_TRIALS_PG", "auto")
     given: dict[str, Any] = {"left": 3, "at_once": 2, "columns": COLUMNS, "restore_folders": {}, "deadline": None}
-    found = what_runs_when(open_session(tmp_path, "stop"), pausing=False, **given)
+    found = what_runs_when(scheduled(tmp_path, "stop"), pausing=False, **given)
     assert (found["num_samples"], found["max_concurrent_trials"]) == (3, 2)
-    found = what_runs_when(open_session(tmp_path, "pause"), pausing=True, **given)
+    found = what_runs_when(scheduled(tmp_path, "pause"), pausing=True, **given)
     assert (found["num_samples"], found["max_concurrent_trials"]) == (-1, None)
 
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from analysis.study.fronts import arm_fronts, study_attainment
+from analysis.study.judging import verdicts_data
 from analysis.study.lr_grid import LrGrid
 from analysis.study.sensitivity import rate_sensitivity
-from analysis.study.verdict import verdicts_data
 from analysis.study.verdict_words import curve_in_words
 
 Row = dict[str, object]

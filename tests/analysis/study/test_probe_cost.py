@@ -8,10 +8,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from analysis.study.judging import verdicts_data
 from analysis.study.lr_study import read_study
 from analysis.study.probe_cost import PROBES, STEP_PASSES, probe_runs, with_probes, with_step_passes
 from analysis.study.tuning_curve import PROBE_CHARGE
-from analysis.study.verdict import verdicts_data
 from analysis.tables.columns import Columns
 from analysis.tables.trial_table import TrialTable
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from analysis.errors import AnalysisError
+from analysis.study.judging import verdicts_data
 from analysis.study.lr_grid import LrGrid, lr_grid
 from analysis.study.lr_study import read_study, write_study
 from analysis.study.sensitivity import rate_sensitivity
@@ -23,7 +24,6 @@ from analysis.study.verdict import (
     WORSE,
     seeds_for,
     split_seeds,
-    verdicts_data,
 )
 from analysis.study.verdict_words import curve_in_words, words
 from analysis.tables.sweep_file import SweepFile

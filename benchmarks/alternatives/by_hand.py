@@ -1,0 +1,111 @@
+"""The parts that every way of doing it without this project has: data, the two losses, the scores at the end.
+
+The problem is a JSON file that ``side_by_side.py`` writes: the token ids of the forget and the retain set, the batches
+of every step, the references. The batches are those of similar length that the sweep itself trains on, the best a user
+could choose, so the numbers of both sides can be compared.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+IGNORED = -100
+
+
+class Problem:
+    """What is trained on and what is measured."""
+
+    def __init__(self, path: str) -> None:
+        content = json.loads(Path(path).read_text())
+        self.target: str = content["target"]
+        self.forget: list[dict[str, Any]] = content["forget"]
+        self.retain: list[dict[str, Any]] = content["retain"]
+        self.steps: list[tuple[list[int], list[int]]] = content["steps"]
+        self.references: list[str] = content["references"]
+        self.c: float = content["c"]
+
+    def batch(self, side: str, indices: list[int]) -> dict[str, Tensor]:
+        """Right-padded; what is not to be learned has label -100."""
+        items = [getattr(self, side)[index] for index in indices]
+        width = max(len(item["ids"]) for item in items)
+        ids, mask = (
+            torch.zeros((len(items), width), dtype=torch.long),
+            torch.zeros((len(items), width), dtype=torch.long),
+        )
+        labels = torch.full((len(items), width), IGNORED)
+        for row, item in enumerate(items):
+            size, prompt = len(item["ids"]), item["prompt"]
+            ids[row, :size] = torch.tensor(item["ids"])
+            mask[row, :size] = 1
+            labels[row, prompt:size] = ids[row, prompt:size]
+        return {"input_ids": ids, "attention_mask": mask, "labels": labels}
+
+
+def gradient_difference(model: Any, problem: Problem, forget: list[int], retain: list[int]) -> Tensor:
+    """``c L_R - (1 - c) L_F`` on two batches, as transformers computes a loss from labels."""
+    l_r = model(**problem.batch("retain", retain)).loss
+    l_f = model(**problem.batch("forget", forget)).loss
+    return problem.c * l_r - (1.0 - problem.c) * l_f
+
+
+def train(model: Any, problem: Problem, lr: float) -> None:
+    """A plain loop."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=0.0)
+    model.train()
+    for forget, retain in problem.steps:
+        gradient_difference(model, problem, forget, retain).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+@torch.no_grad()
+def evaluate(model: Any, tokenizer: Any, problem: Problem) -> dict[str, float]:
+    """Mean ROUGE-L recall of greedy answers on the forget set, and the mean probability of a token of each answer."""
+    from rouge_score.rouge_scorer import RougeScorer
+
+    model.eval()
+    probabilities: list[float] = []
+    texts: list[str] = []
+    longest = max(len(item["ids"]) - item["prompt"] for item in problem.forget)
+    for start in range(0, len(problem.forget), 32):
+        rows = list(range(start, min(start + 32, len(problem.forget))))
+        batch = problem.batch("forget", rows)
+        logits = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).logits[:, :-1]
+        nll = torch.nn.functional.cross_entropy(
+            logits.transpose(1, 2), batch["labels"][:, 1:], ignore_index=IGNORED, reduction="none"
+        )
+        counts = (batch["labels"][:, 1:] != IGNORED).sum(1)
+        probabilities += [math.exp(-value) for value in (nll.sum(1) / counts).tolist()]
+        prompts = [problem.forget[row]["ids"][: problem.forget[row]["prompt"]] for row in rows]
+        padded = tokenizer.pad({"input_ids": prompts}, padding_side="left", return_tensors="pt")
+        said = model.generate(**padded, max_new_tokens=longest, do_sample=False)
+        texts += tokenizer.batch_decode(said[:, padded["input_ids"].shape[1] :], skip_special_tokens=True)
+    scorer = RougeScorer(["rougeL"], use_stemmer=True)
+    recalls = [
+        scorer.score(reference, text.strip())["rougeL"].recall
+        for reference, text in zip(problem.references, texts, strict=True)
+    ]
+    return {"verbmem": sum(recalls) / len(recalls), "forget_probability": sum(probabilities) / len(probabilities)}
+
+
+def load(folder: str) -> tuple[Any, Any]:
+    """A model and its tokenizer."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model.generation_config.pad_token_id = tokenizer.pad_token_id
+    return model, tokenizer
+
+
+def trial(problem: Problem, lr: float) -> dict[str, float]:
+    """One trial from the target to its scores, as the loops in one process run it."""
+    model, tokenizer = load(problem.target)
+    train(model, problem, lr)
+    return evaluate(model, tokenizer, problem)

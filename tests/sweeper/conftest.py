@@ -1,0 +1,194 @@
+"""A sweep's study and session that a test plays the driver and Ray Tune of, without MLflow."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import FrozenTrial
+from rich.console import Console
+
+from search_spaces.builtin import default_space
+from search_spaces.constraint import Constraint
+from search_spaces.space import Space
+from sweeper.display import Display
+from sweeper.journal import open_journal
+from sweeper.ledger import Ledger
+from sweeper.search import STUDY_NAME, Proposal, SweepStudy
+from sweeper.session import SweepSession
+from sweeper.settings import SweepSettings
+from sweeper.trade_off import DEFAULT_OBJECTIVES, axes, parse_objectives
+from trainables.methods import options_by_method
+from trainables.spec import TrialSpec
+
+METHODS = options_by_method(("gdiff", "ngdiff"))
+SPACE = default_space(methods=METHODS)
+GRID = default_space(methods=METHODS, options={"gdiff.c": (0.1, 0.9)}, lr=(1e-4, 1e-5))
+Row = dict[str, object]
+FINE: Row = {"status": "finished", "forget_loss_capped": 2.0, "retain_loss": 0.5}
+OUTCOME = {
+    "status": "finished",
+    "steps": 4,
+    "epochs_done": 2.0,
+    "forget_loss": 9.0,
+    "forget_loss_capped": 7.6,
+    "retain_loss": 0.25,
+    "verbmem": 0.1,
+    "wall_seconds": 1.5,
+    "checkpoint": "checkpoints/00000",
+    "error": None,
+}
+SETTINGS = SweepSettings(name="sweep", base=TrialSpec(), space=SPACE, trials=3, sampler="random")
+
+
+def open_study(
+    out: Path,
+    *,
+    space: Space = SPACE,
+    sampler: str = "random",
+    trials: int = 4,
+    seeds: Sequence[int] = (0,),
+    seed: int = 0,
+    constraints: Sequence[Constraint] = (),
+    begin: Mapping[str, Any] | None = None,
+    random_guess: float = 8.0,
+) -> SweepStudy:
+    study = SweepStudy(
+        open_journal(out),
+        space=space,
+        objectives=axes(parse_objectives(DEFAULT_OBJECTIVES), random_guess),
+        sampler=sampler,
+        trials=trials,
+        seeds=seeds,
+        seed=seed,
+        constraints=constraints,
+    )
+    if begin is not None and not study.has_begun:
+        study.begin(**begin)
+    return study
+
+
+def finished_row(config: Mapping[str, Any]) -> Row:
+    """A row as a finished trial leaves it, as text, as trials.csv has it; its losses depend on lr alone."""
+    distance = abs(math.log10(config["lr"]) + 4)
+    return {"status": "finished", "forget_loss_capped": repr(5 - distance), "retain_loss": repr(distance)}
+
+
+def drive(
+    study: SweepStudy,
+    rows: dict[str, Row],
+    *,
+    row_of: Callable[[Mapping[str, Any]], Row] = finished_row,
+    proposed: list[Proposal] | None = None,
+) -> list[Proposal]:
+    """Run the study to its end as the sweep does; returns what was proposed, added to ``proposed``."""
+    proposed = [] if proposed is None else proposed
+    study.take_up(rows)
+    while (proposal := study.ask()) is not None:
+        assert proposal.trial_id not in rows, f"trial {proposal.trial_id} has a row and is run again"
+        proposed.append(proposal)
+        rows[proposal.trial_id] = row_of(proposal.config)
+        study.tell(proposal.trial_id, rows[proposal.trial_id])
+    return proposed
+
+
+def plain_trials(out: Path) -> list[FrozenTrial]:
+    """What Optuna believes, without this project."""
+    storage = JournalStorage(JournalFileBackend(str(out / "optuna.log")))
+    found: list[FrozenTrial] = optuna.load_study(study_name=STUDY_NAME, storage=storage).trials
+    return found
+
+
+def states(out: Path) -> Counter[str]:
+    return Counter(trial.state.name for trial in plain_trials(out) if "prior" not in trial.user_attrs)
+
+
+def runs_by_configuration(rows: Mapping[str, Row], proposed: Sequence[Proposal]) -> dict[str, list[int]]:
+    """The seeds each configuration was run with, over trials that have a row."""
+    found: dict[str, list[int]] = {}
+    for proposal in proposed:
+        config = dict(proposal.config)
+        seed = config.pop("seed")
+        if proposal.trial_id in rows:
+            found.setdefault(json.dumps(config, sort_keys=True), []).append(seed)
+    return found
+
+
+@pytest.fixture
+def no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that is killed loses nothing the system has taken, so tests of kills need not wait for the disk."""
+    monkeypatch.setattr(os, "fsync", lambda number: None)
+
+
+@dataclass
+class RecordingTracker:
+    """Stands for MLflow's: remembers which trials began and what the ledger held when it was woken."""
+
+    out: Path
+    started: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+    woken: list[tuple[int, set[str]]] = field(default_factory=list)
+    fails: bool = False
+
+    def trial_started(self, trial_id: str, row: Mapping[str, Any]) -> None:
+        if self.fails:
+            raise RuntimeError("tracking is broken")
+        self.started.append((trial_id, row))
+
+    def wake(self) -> None:
+        if self.fails:
+            raise RuntimeError("tracking is broken")
+        ledger = Ledger(self.out)
+        self.woken.append((len(ledger.history.read()), {row["trial_id"] for row in ledger.trials.read()}))
+
+
+def bare_session(
+    out: Path, settings: SweepSettings = SETTINGS, *, study: SweepStudy | None = None, **given: Any
+) -> SweepSession:
+    """A session that is asked and told by a test; ``given`` are further fields of it."""
+    fields: dict[str, Any] = {
+        "ledger": Ledger(out),
+        "storage": out / "ray",
+        "study": study or open_study(out, space=settings.space, trials=settings.trials),
+        "tracker": RecordingTracker(out),
+        "display": Display(Console(quiet=True), trials=settings.trials, done=0),
+        "make_spec": lambda config: settings.make_spec(config, target_key="key"),
+    }
+    return SweepSession(**(fields | given))
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def tracker(out: Path) -> RecordingTracker:
+    return RecordingTracker(out)
+
+
+@pytest.fixture
+def session(out: Path, tracker: RecordingTracker) -> SweepSession:
+    return bare_session(out, tracker=tracker)
+
+
+def run_trial(session: SweepSession, *, steps: int = 2, outcome: Mapping[str, Any] = OUTCOME) -> str:
+    following = session.next_trial()
+    assert following is not None
+    trial_id = following[0].trial_id
+    session.started(trial_id)
+    for step in range(1, steps + 1):
+        session.reported(trial_id, {"step": step, "epoch": float(step), "forget_loss": step / 3, "seconds": 0.1})
+    session.ended(trial_id, outcome)
+    return trial_id

@@ -1,0 +1,124 @@
+"""Between Ray Tune and the session: who is handed out, what a result means, and that no error of ours reaches Tune."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ray.tune.search import Searcher
+
+from sweeper.session import SweepSession
+from sweeper.tune_bridge import SessionCallback, SessionSearcher
+from tests.sweeper.conftest import OUTCOME, RecordingTracker
+from trainables.spec import TrialSpec
+
+
+def tune_trial(trial_id: str, *, last_result: Mapping[str, Any] | None = None, error: object = None) -> SimpleNamespace:
+    """As much of Tune's trial as a callback uses."""
+    return SimpleNamespace(config={"trial_id": trial_id}, last_result=last_result, get_error=lambda: error)
+
+
+def test_the_searcher_hands_out_every_trial_once_and_then_ends_the_search(session: SweepSession) -> None:
+    searcher = SessionSearcher(session, restore_folders={"00001": "/states/1"})
+    configs = [searcher.suggest(f"tune-{number}") for number in range(3)]
+    assert [config["trial_id"] for config in configs] == ["00000", "00001", "00002"]
+    assert [config["restore_from"] for config in configs] == [None, "/states/1", None]
+    assert all(TrialSpec.from_dict(config["spec"]).target_key == "key" for config in configs)
+    assert searcher.suggest("tune-3") == Searcher.FINISHED
+
+
+def test_after_the_deadline_no_trial_is_handed_out(session: SweepSession) -> None:
+    late = SessionSearcher(session, restore_folders={}, deadline=time.monotonic() - 1)
+    assert late.suggest("tune-0") == Searcher.FINISHED
+    assert session.study.asked == 0
+    early = SessionSearcher(session, restore_folders={}, deadline=time.monotonic() + 60)
+    assert early.suggest("tune-0")["trial_id"] == "00000"
+
+
+def test_a_result_is_a_report_and_an_outcome_is_the_end(session: SweepSession) -> None:
+    callback = SessionCallback(session)
+    session.next_trial()
+    trial = tune_trial("00000", last_result={"outcome": OUTCOME})
+    callback.on_trial_start(0, [], trial)
+    callback.on_trial_result(1, [], trial, {"report": {"step": 1, "forget_loss": 1.0}})
+    callback.on_trial_result(2, [], trial, {"report": {"step": 2, "forget_loss": 2.0}, "outcome": OUTCOME})
+    callback.on_trial_complete(2, [], trial)
+    assert [row["step"] for row in session.ledger.history.read()] == ["1", "2"]
+    assert [row["status"] for row in session.ledger.trials.read()] == ["finished"]
+
+
+@pytest.mark.parametrize("last_result", [None, {}, {"report": {"step": 1}}])
+def test_a_trial_that_ends_without_an_outcome_is_failed_and_says_so(
+    session: SweepSession, last_result: Mapping[str, Any] | None
+) -> None:
+    session.next_trial()
+    SessionCallback(session).on_trial_complete(1, [], tune_trial("00000", last_result=last_result))
+    (row,) = session.ledger.trials.read()
+    assert row["status"] == "failed"
+    assert row["error"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("Traceback:\n  deep\nActorDiedError: the worker was killed"),
+        None,
+        RuntimeError(),
+        RuntimeError(" "),
+    ],
+    ids=["a traceback", "no error", "an error without text", "an error of blanks"],
+)
+def test_a_trial_whose_worker_died_too_often_is_failed_with_a_reason_of_one_line(
+    session: SweepSession, error: Exception | None
+) -> None:
+    session.next_trial()
+    SessionCallback(session).on_trial_error(1, [], tune_trial("00000", error=error))
+    (row,) = session.ledger.trials.read()
+    assert row["status"] == "failed"
+    assert row["error"].strip()
+    assert "\n" not in row["error"]
+
+
+def test_no_error_in_our_bookkeeping_reaches_tune(
+    session: SweepSession, tracker: RecordingTracker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An exception in a callback would end the whole sweep."""
+    tracker.fails = True
+    callback = SessionCallback(session)
+    session.next_trial()
+    trial = tune_trial("00000", last_result={"outcome": OUTCOME})
+    callback.on_trial_start(0, [], trial)
+    callback.on_trial_result(1, [], trial, {"report": {"step": 1}})
+    callback.on_trial_result(2, [], trial, {"report": {"no": "step"}})
+    callback.on_trial_complete(3, [], trial)
+    callback.on_trial_error(3, [], tune_trial("unknown"))
+    callback.on_step_end(3, [])
+    assert {row["trial_id"] for row in session.ledger.trials.read()} == {"00000"}
+    assert "tracking is broken" in caplog.text
+
+
+def test_ray_can_pickle_what_holds_the_session(session: SweepSession) -> None:
+    import ray.cloudpickle
+
+    callback = SessionCallback(session)
+    assert isinstance(ray.cloudpickle.loads(ray.cloudpickle.dumps(callback)), SessionCallback)
+    assert type(pickle.loads(pickle.dumps(session))) is object
+
+
+def test_mlflow_hears_of_a_trials_end_also_when_the_search_cannot_be_told(
+    session: SweepSession, tracker: RecordingTracker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The study's log is on the same full disk; it is put right when the sweep is resumed, MLflow is not."""
+
+    def refuse(trial_id: str, row: Mapping[str, object], candidates: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    callback = SessionCallback(session)
+    session.next_trial()
+    monkeypatch.setattr(session.study, "tell", refuse)
+    callback.on_trial_complete(1, [], tune_trial("00000", last_result={"outcome": OUTCOME}))
+    assert tracker.woken == [(0, {"00000"})]
