@@ -53,9 +53,8 @@ def limits_of(scale: str, values: Iterable[float], *, least: float = 0.0) -> tup
         return min(low, 0.0), high * 1.4
     air = max(0.05 * (high - low) or 0.05 * abs(high) or 0.05, (least - (high - low)) / 2)
     # What lies near 0 is not below it.
-    return (
-        (-0.03 * least, 0.97 * least) if low >= 0 and low - air < 0 and high + air < least else (low - air, high + air)
-    )
+    near_zero = low >= 0 and low - air < 0 and high + air < least
+    return (-0.03 * least, 0.97 * least) if near_zero else (low - air, high + air)
 
 
 def tick_numbers(scale: str, low: float, high: float) -> tuple[float, ...]:

@@ -268,9 +268,10 @@ def test_a_method_has_one_colour_in_all_figures_of_a_report(sources: Sources) ->
 
 
 def test_a_small_difference_does_not_fill_an_axis() -> None:
-    low, high = limits_of("linear", [0.041, 0.049], least=LEAST_SPAN)
+    low, high = limits_of("linear", [0.541, 0.549], least=LEAST_SPAN)
     assert high - low == pytest.approx(0.1)
-    assert (low + high) / 2 == pytest.approx(0.045)
+    assert (low + high) / 2 == pytest.approx(0.545)
+    assert limits_of("linear", [0.041, 0.049], least=LEAST_SPAN) == pytest.approx((-0.003, 0.097)), "from about 0"
     assert limits_of("linear", [1.0, 3.0], least=LEAST_SPAN) == limits_of("linear", [1.0, 3.0])
 
 
