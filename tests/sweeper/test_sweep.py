@@ -88,7 +88,7 @@ def stop_before_ray(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> No
     def refuse(*arguments: object, **given: object) -> None:
         raise error
 
-    monkeypatch.setattr("sweeper.sweep._run", refuse)
+    monkeypatch.setattr("sweeper.sweep.open_session", refuse)
 
 
 def description(out: Path) -> dict[str, Any]:
