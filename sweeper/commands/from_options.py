@@ -103,7 +103,7 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
     problems += _number_problems(given) + _choice_problems(given)
     objectives, base = _objectives(given, base, problems)
     costly = base.metrics_every != 1 and not {item.column for item in objectives} <= set(LOSS_METRICS)
-    scheduling, wrong = scheduler_settings(given, epochs=base.epochs, blind=costly)
+    scheduling, wrong = scheduler_settings(given, epochs=base.epochs, eval_every=base.eval_every, blind=costly)
     problems += wrong
     uri = given["tracking_uri"] or os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING
     problems += [problem for problem in (tracking_problem(uri), address_problem(given["address"])) if problem]

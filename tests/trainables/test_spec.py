@@ -50,6 +50,7 @@ OTHER_VALUES: dict[str, Any] = {
     "auto_lr_probe_batches": 2,
     "metrics": ("verbmem",),
     "metrics_every": 3,
+    "eval_every": 2,
     "seed": 1,
     "target_key": "fedcba9876543210",
 }
