@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -53,36 +53,41 @@ def pick(
     success     the best utility of what meets the thresholds; the paper's are verbmem below
                 0.1, utility and truth ratio at least 70% of No-unlearn
     """
+    found = chosen(folder, rule=rule, constraint=constraint, copy_to=copy_to, given=given)
+    if as_json:
+        click.echo(json.dumps(found.content))
+        if not found.there:
+            click.echo(found.missing, err=True)
+        return
+    click.echo("\n".join(found.lines))
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A choice for machines (``content``) and for people (``lines``), and whether its checkpoint is ``there``."""
+
+    content: dict[str, Any]
+    lines: tuple[str, ...]
+    there: bool
+    missing: str
+
+
+def chosen(
+    folder: str, *, rule: str | None, constraint: Sequence[str], copy_to: str | None, given: Mapping[str, Any]
+) -> Chosen:
+    """What ``pick`` answers; ``given`` has the limits by their options' names.
+
+    Raises:
+        Problems, AnalysisError: with plain sentences.
+    """
     from analysis.frontier.pareto_json import plain, whole
-    from analysis.frontier.pick import CONSTRAINT, RULES
     from analysis.page.choice import choose
     from analysis.tables.sweep_file import SweepFile
     from analysis.tables.trial_table import TrialTable
     from analysis.words import model_name, number, settings_in_words
 
-    limits = [
-        Constraint(name, ">=" if side == "min" else "<=", given[f"{side}_{name}"])
-        for name in _LIMITED
-        for side in ("max", "min")
-        if given[f"{side}_{name}"] is not None
-    ]
-    rule = rule or (CONSTRAINT if limits or constraint else None)
     out = Path(folder)
-    problems = options.given_problems()
-    for limit in limits:
-        if not math.isfinite(limit.bound):
-            flag = f"--{'min' if limit.sign == '>=' else 'max'}-{limit.name.replace('_', '-')}"
-            problems.append(f"{flag} must be a finite number, got {limit.bound:g}")
-    limits += _constraints(constraint, problems)
-    if rule is not None and rule not in RULES:
-        problems.append(f"unknown rule '{rule}': {expected_one_of(rule, RULES)}")
-    elif rule == CONSTRAINT and not (limits or constraint):
-        problems.append("the rule constraint needs a limit, such as --max-verbmem 0.1")
-    if not (out / "sweep.json").is_file():
-        problems.append(f"{out} holds no sweep: there is no sweep.json in it")
-    if copy_to is not None and Path(copy_to).exists():
-        problems.append(f"--copy-to {copy_to}: this exists already; name a new folder")
-    refuse(problems)
+    rule, limits = _checked(out, rule=rule, constraint=constraint, copy_to=copy_to, given=given)
     sweep = SweepFile.read(out)
     table = TrialTable.read(out, sweep=sweep.name)
     found, judgement = choose(table, sweep, rule=rule, limits=limits)
@@ -102,30 +107,59 @@ def pick(
         if table.columns[column].role in ("progress", "loss", "metric", "cost") and not column.endswith("_seconds")
         if column not in ("epoch", "step") and not isinstance(row[column], str) and row[column] == row[column]
     }
-    if as_json:
-        content = {
-            "trial_id": row["trial_id"],
-            "epoch": whole(row["epoch"]),
-            "spec_hash": row["spec_hash"],
-            "rule": rule or "answer",
-        }
-        content |= {"reason": found.reason, "judgement": asdict(judgement)}
-        content |= {"settings": {name: row[name] for name in table.spec_columns}, "metrics": metrics}
-        content |= {"checkpoint": str(checkpoint) if there else None, "eligible": found.eligible}
-        click.echo(json.dumps(plain(content)))
-        if not there:
-            click.echo(missing, err=True)
-        return
-    click.echo(f"{name}: {settings_in_words(row, table.varying)}")
-    click.echo(f"why: {found.reason}")
-    for line in judgement.lines:
-        click.echo(f"judgement: {line}")
+    content = {
+        "trial_id": row["trial_id"],
+        "epoch": whole(row["epoch"]),
+        "spec_hash": row["spec_hash"],
+        "rule": rule or "answer",
+        "reason": found.reason,
+        "judgement": asdict(judgement),
+        "settings": {name: row[name] for name in table.spec_columns},
+        "metrics": metrics,
+        "checkpoint": str(checkpoint) if there else None,
+        "eligible": found.eligible,
+    }
+    lines = [f"{name}: {settings_in_words(row, table.varying)}", f"why: {found.reason}"]
+    lines += [f"judgement: {line}" for line in judgement.lines]
     width = max(map(len, metrics), default=0)
     for column, value in metrics.items():
         unlearned = f"   (No-unlearn {number(sweep.baseline[column])})" if column in sweep.baseline else ""
-        click.echo(f"  {column:<{width}}  {number(value)}{unlearned}")
+        lines.append(f"  {column:<{width}}  {number(value)}{unlearned}")
     gone = "" if there or checkpoint is None else " (not there any more)"
-    click.echo(f"checkpoint: {checkpoint or 'none was saved'}{gone}")
+    lines.append(f"checkpoint: {checkpoint or 'none was saved'}{gone}")
+    plain_content: Any = plain(content)
+    return Chosen(plain_content, tuple(lines), there, missing)
+
+
+def _checked(
+    out: Path, *, rule: str | None, constraint: Sequence[str], copy_to: str | None, given: Mapping[str, Any]
+) -> tuple[str | None, list[Constraint]]:
+    """The rule and the limits."""
+    from analysis.frontier.pick import CONSTRAINT, RULES
+
+    limits = [
+        Constraint(name, ">=" if side == "min" else "<=", given[f"{side}_{name}"])
+        for name in _LIMITED
+        for side in ("max", "min")
+        if given[f"{side}_{name}"] is not None
+    ]
+    rule = rule or (CONSTRAINT if limits or constraint else None)
+    problems = options.given_problems()
+    for limit in limits:
+        if not math.isfinite(limit.bound):
+            flag = f"--{'min' if limit.sign == '>=' else 'max'}-{limit.name.replace('_', '-')}"
+            problems.append(f"{flag} must be a finite number, got {limit.bound:g}")
+    limits += _constraints(constraint, problems)
+    if rule is not None and rule not in RULES:
+        problems.append(f"unknown rule '{rule}': {expected_one_of(rule, RULES)}")
+    elif rule == CONSTRAINT and not (limits or constraint):
+        problems.append("the rule constraint needs a limit, such as --max-verbmem 0.1")
+    if not (out / "sweep.json").is_file():
+        problems.append(f"{out} holds no sweep: there is no sweep.json in it")
+    if copy_to is not None and Path(copy_to).exists():
+        problems.append(f"--copy-to {copy_to}: this exists already; name a new folder")
+    refuse(problems)
+    return rule, limits
 
 
 def _constraints(given: Sequence[str], problems: list[str]) -> list[Constraint]:

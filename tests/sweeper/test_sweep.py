@@ -22,7 +22,6 @@ import pytest
 from rich.console import Console
 
 from search_spaces.builtin import default_space
-from sweeper import __version__
 from sweeper.folder import Origin, SweepError, UsageError, begin, describe, discard, read_settings
 from sweeper.interruption import Interrupted
 from sweeper.open_session import _restorable
@@ -30,7 +29,7 @@ from sweeper.placement import PlacementError
 from sweeper.search import Proposal
 from sweeper.settings import SweepSettings
 from sweeper.sweep import _joined, run
-from sweeper.version import commit
+from sweeper.version import __version__, commit
 from trainables.data import UnlearningData
 from trainables.methods import options_by_method
 from trainables.spec import TrialSpec
