@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from sweeper.commands.cache import cache
 from sweeper.commands.compare import compare
 from sweeper.commands.doctor import doctor
 from sweeper.commands.evaluate import evaluate
@@ -44,6 +45,7 @@ for command in (
     evaluate,
     listing,
     doctor,
+    cache,
     ui,
 ):
     main.add_command(command)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -72,6 +73,14 @@ def test_a_target_is_trained_once(prepare: Preparation) -> None:
     assert prepare.epochs == 0
     assert Path(first.path).is_absolute()
     assert prepare.folders == [Path(first.path).name]
+
+
+def test_a_target_that_is_taken_counts_as_used(prepare: Preparation) -> None:
+    """By that the command ``cache`` knows what nobody needs any more."""
+    record = Path(prepare().path) / "target.json"
+    os.utime(record, (0, 0))
+    prepare()
+    assert record.stat().st_mtime > 0
 
 
 def test_method_and_rate_share_one_target(prepare: Preparation) -> None:
@@ -227,7 +236,10 @@ def test_a_folder_that_is_no_model_is_named(prepare: Preparation, tmp_path: Path
 
 
 def test_an_unknown_model_is_refused_and_not_replaced_by_a_tiny_one(prepare: Preparation) -> None:
-    with pytest.raises(TargetError, match=r"unknown model 'phi-9': expected one of tiny-phi, .*phi-1\.5.*a hub id"):
+    with pytest.raises(
+        TargetError,
+        match=r"unknown model 'phi-9': did you mean 'phi-1\.5'\? expected one of tiny-phi, .*phi-1\.5.*a hub id",
+    ):
         prepare(replace(SPEC, model="phi-9"))
     assert prepare.folders == []
 
