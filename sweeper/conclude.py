@@ -12,12 +12,14 @@ from typing import Any
 
 from rich.console import Console
 
+from sweeper.commands.errors import resume_command
 from sweeper.folder import SweepError
 from sweeper.interruption import Interrupted, is_interrupted
 from sweeper.session import SweepSession, remove_run_states
 from sweeper.settings import SweepSettings
 from sweeper.stopping import End
 from sweeper.tracking.uri import shown_uri
+from trainables.run.failures import is_no_result
 
 _KEPT = (
     *("sweep.json", "trials.csv", "history.csv", "auto_lr.csv", "candidates.csv"),
@@ -30,6 +32,7 @@ _KEPT = (
 class Summary:
     """How a sweep ended, for people and for ``--json``; ``status`` has how many trials ended in which one.
 
+    ``run_again`` counts the trials without a result because the disk, the memory or a node failed.
     ``front`` counts what is on the frontier, ``front_trials`` the trials it is of. ``answer`` is what the report
     answers, None where it has none.
     """
@@ -46,6 +49,7 @@ class Summary:
     reused: int = 0
     ended_because: str | None = None
     further: str = ""
+    run_again: int = 0
 
 
 def conclude(settings: SweepSettings, out: Path, session: SweepSession, console: Console) -> Summary:
@@ -64,15 +68,20 @@ def conclude(settings: SweepSettings, out: Path, session: SweepSession, console:
         end = End("the time budget")
     complete = not undone or end is not None
     interrupted = is_interrupted() or not complete
-    for row in rows:  # a driver killed as a trial ended left the trial's saved states behind
+    over = [row for row in rows if not is_no_result(row["status"], row["error"])]
+    for row in over:  # a driver killed as a trial ended left the trial's saved states behind
         remove_run_states(session.storage, row["trial_id"])
+    refused: OSError | None = None
     if rows or not interrupted:
-        session.put_in_order()
-        write_report(out)
+        try:
+            session.put_in_order()
+            write_report(out)
+        except OSError as error:
+            refused = error
     pareto = out / "pareto.json"
     front: dict[str, Any] = json.loads(pareto.read_text(encoding="utf-8")) if pareto.is_file() else {}
     session.tracker.sweep_ended(
-        status="interrupted" if interrupted else "finished",
+        status="interrupted" if interrupted or session.broken else "finished",
         metrics={"hypervolume": front.get("hypervolume")},
         artifacts=[out / name for name in _KEPT if (out / name).exists()],
         tags=_answer_tags(front.get("answer")),
@@ -80,8 +89,8 @@ def conclude(settings: SweepSettings, out: Path, session: SweepSession, console:
     )
     with console.status("sending what is left to MLflow") if console.is_terminal else nullcontext():
         delivered = session.tracker.close(timeout=60.0)
-    if session.ledger.unwritten:
-        raise SweepError(f"{session.ledger.unwritten} finished trials could not be written to {out}: is the disk full?")
+    if refused is not None or session.ledger.unwritten:
+        raise SweepError(_of_the_disk(out, refused, session.ledger.unwritten))
     if interrupted:
         raise Interrupted
     return Summary(
@@ -97,6 +106,16 @@ def conclude(settings: SweepSettings, out: Path, session: SweepSession, console:
         reused=sum(1 for row in rows if row.get("reused_from")),
         ended_because=end.because if end else None,
         further=end.further if end else "",
+        run_again=len(rows) - len(over) + (settings.trials - len(rows) if session.broken else 0),
+    )
+
+
+def _of_the_disk(out: Path, refused: OSError | None, unwritten: int) -> str:
+    why = (refused.strerror or str(refused)) if refused else "the disk refuses"
+    lost = f"; {unwritten} trials that ended could not be written, and run again" if unwritten else ""
+    return (
+        f"{out}: {why}: the sweep cannot go on and has no report{lost}. What is in its tables is kept; make space, "
+        f"then go on with:\n  {resume_command(out)}"
     )
 
 

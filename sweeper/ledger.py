@@ -11,7 +11,7 @@ import io
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -146,15 +146,17 @@ class Ledger:
                 log.append(rows)
                 rows.clear()
 
-    def mend(self, restored_steps: Mapping[str, int]) -> None:
+    def mend(self, restored_steps: Mapping[str, int], *, again: Collection[str] = ()) -> None:
         """Make the files whole before a resumed sweep appends to them.
 
         Torn lines go, and so does the history that an unfinished trial will write again: everything after the step
-        in ``restored_steps`` it goes on from, or all of it where it starts anew.
+        in ``restored_steps`` it goes on from, or all of it where it starts anew. Of the trials that are to run
+        ``again`` the rows go, too.
         """
         done: dict[str, dict[str, str]] = {}
         for row in self.trials.read():
-            done.setdefault(row["trial_id"], row)
+            if row["trial_id"] not in again:
+                done.setdefault(row["trial_id"], row)
         if self.trials.path.is_file():
             self.trials.rewrite(done.values())
         for log in self._logs:

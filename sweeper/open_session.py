@@ -21,21 +21,37 @@ from sweeper.stopping import Stopping, parse_until
 from sweeper.tracking import Tracker
 from sweeper.tracking.uri import sqlite_path
 from trainables.metrics.registry import primary_metrics
+from trainables.run.failures import is_no_result
+from trainables.run.reports import Status
 from trainables.target.target import Target
 
 
 def open_session(
-    settings: SweepSettings, out: Path, sweep_id: str, targets: Mapping[int, Target], *, console: Console
+    settings: SweepSettings,
+    out: Path,
+    sweep_id: str,
+    targets: Mapping[int, Target],
+    *,
+    console: Console,
+    retry_failed: bool = False,
 ) -> tuple[SweepSession, dict[str, str]]:
-    """The session of the sweep in ``out``, and of trials that were running, by id, the folder of the saved state."""
+    """The session of the sweep in ``out``, and of trials that were running, by id, the folder of the saved state.
+
+    What the infrastructure ended counts as running; with ``retry_failed`` so does every failed trial.
+    """
     target = next(iter(targets.values()))
     ledger = Ledger(out, every_epoch=bool(settings.goals))
     study = open_study(out, settings, target, console=console)
     rows = {row["trial_id"]: row for row in ledger.trials.read()}
+    failed = {name for name, row in rows.items() if retry_failed and row["status"] == Status.FAILED}
+    failed |= {name for name, row in rows.items() if is_no_result(row["status"], row["error"])}
+    rows = {name: row for name, row in rows.items() if name not in failed}
+    if failed:
+        console.print(f"failed trials that run again: {', '.join(sorted(failed))}", highlight=False, soft_wrap=True)
     again = study.take_up(rows, by_trial(ledger.candidates.read()))
     storage = settings.ray_storage(out)
     restore = _restorable(storage, again)
-    ledger.mend({trial_id: step for trial_id, (_, step) in restore.items()})
+    ledger.mend({trial_id: step for trial_id, (_, step) in restore.items()}, again=failed)
     stopping = Stopping(plateau=parse_until(settings.until), epoch_budget=settings.epoch_budget)
     stopping.take_up(ledger.history.read(), but=[name for name, row in rows.items() if row.get("reused_from")])
     pace = Pace(trials=settings.trials, stopping=stopping)

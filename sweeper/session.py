@@ -6,7 +6,9 @@ display. A disk that is full does not end the sweep: rows wait in memory and are
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import re
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -25,10 +27,12 @@ from sweeper.scheduling.schedulers import Scheduler
 from sweeper.search import Proposal, SweepStudy
 from sweeper.stopping import End, Stopping
 from sweeper.tracking import Tracker
+from trainables.run.failures import NO_DISK, NO_SPACE, WORKER_DIED, infrastructure, is_no_result, one_line, write_log
 from trainables.run.reports import Status
 from trainables.spec import TrialSpec
 
 logger = logging.getLogger(__name__)
+FULL_DISK = End("a disk that is full or refuses")
 
 
 @dataclass(eq=False, kw_only=True)
@@ -37,7 +41,7 @@ class SweepSession:
 
     ``front`` keeps the checkpoints of the epochs on the front; None where only a trial's last epoch counts. ``known``
     are trials of earlier sweeps by content hash: they are taken over, not run. ``pace`` estimates what is left.
-    ``end`` is what ended the sweep though trials are left.
+    ``end`` is what ended the sweep though trials are left, ``broken`` that the infrastructure did: it is no plan.
     ``scheduler`` ends trials early or lets them wait; None where each runs to its end.
     """
 
@@ -53,6 +57,7 @@ class SweepSession:
     known: Mapping[str, Known] = field(default_factory=dict)
     pace: Pace | None = None
     end: End | None = field(default=None, init=False)
+    broken: End | None = field(default=None, init=False)
     _ready: tuple[Proposal, TrialSpec] | None = field(default=None, init=False)
     _specs: dict[str, TrialSpec] = field(default_factory=dict, init=False)
     _waiting: dict[str, tuple[Proposal, TrialSpec]] = field(default_factory=dict, init=False)
@@ -81,7 +86,7 @@ class SweepSession:
             return ready
         if (promoted := self._promoted()) is not None:
             return promoted
-        while not self.is_over and (proposal := self.study.ask()) is not None:
+        while not self.is_over and (proposal := self._ask()) is not None:
             spec = self.make_spec(proposal.config)
             self._specs[proposal.trial_id] = spec
             if (known := self.known.get(spec.spec_hash)) is not None:
@@ -91,6 +96,14 @@ class SweepSession:
             else:
                 self._waiting[proposal.trial_id] = proposal, spec
         return self._promoted()
+
+    def _ask(self) -> Proposal | None:
+        try:
+            return self.study.ask()
+        except OSError as error:
+            logger.warning("cannot write to %s: %s; no new trial starts", self.ledger.out, error)
+            self.broken = FULL_DISK
+            return None
 
     def _promoted(self) -> tuple[Proposal, TrialSpec] | None:
         """One of those kept back that may go on by now."""
@@ -107,9 +120,15 @@ class SweepSession:
     @property
     def is_over(self) -> bool:
         """Whether no new trial is to start; ``end`` then says why."""
-        if not self.study.unfinished:
+        if self.broken is not None:
+            self.end = self.broken
+        elif not self.study.unfinished:
             self.end = self.stopping.end(self.study.attained.trace)
         return self.end is not None
+
+    def break_off(self, because: str) -> None:
+        """No trial starts any more, and those that run get no row: the infrastructure ended the sweep."""
+        self.end = self.broken = End(because)
 
     def stop_waiting(self) -> None:
         """No other trial will come: those kept back by :meth:`next_trial` end."""
@@ -149,22 +168,37 @@ class SweepSession:
             self.front.add(trial_id, report)  # last: what it deletes must be dominated by what is written
             self.display.front(len(self.front))
 
+    def died(self, trial_id: str, text: str) -> None:
+        """Ray gave the trial up, for the reason in ``text``, which with what its worker printed is kept in a file."""
+        error = one_line(text or WORKER_DIED)
+        with contextlib.suppress(OSError):
+            error += f" (see {write_log(self.ledger.out, trial_id, text or error, *worker_logs(text))})"
+        self.ended(trial_id, {"status": str(Status.FAILED), "error": error})
+
     def ended(self, trial_id: str, outcome: Mapping[str, Any]) -> None:
-        """The trial is over, however it ended; ``outcome`` has at least ``status``."""
+        """The trial is over, however it ended; ``outcome`` has at least ``status``.
+
+        Where the infrastructure ended it that is no result: the study waits for one, and the trial's states stay.
+        """
         spec = self._specs[trial_id]
         row: Row = {"trial_id": trial_id, "spec_hash": spec.spec_hash, **spec.row(), "ended_at": time.time(), **outcome}
         self._last_report.pop(trial_id, None)
         self.ledger.add_trial(row)
         self._write()
+        epochs, no_result = self._epochs.pop(trial_id, ()), is_no_result(row["status"], row.get("error"))
+        if no_result and infrastructure(str(row["error"])) in (NO_SPACE, NO_DISK):
+            self.broken = FULL_DISK
         try:
-            self.study.tell(trial_id, row, candidates=self._epochs.pop(trial_id, ()))
+            if not no_result:
+                self.study.tell(trial_id, row, candidates=epochs)
         finally:
             # A study that cannot be told now, its disk full, is put right from the row when the sweep is resumed.
             if self.pace is not None:
                 self.pace.ended(row)
                 self.display.left(self.pace.estimate().words())
             self.display.ended(trial_id, row)
-            remove_run_states(self.storage, trial_id)
+            if not no_result:
+                remove_run_states(self.storage, trial_id)
 
     def stopped(self, trial_id: str) -> None:
         """The scheduler ended the trial: its row has the values of its last report, and names no checkpoint.
@@ -220,6 +254,17 @@ class SweepSession:
             waiting = self.ledger.unwritten
             logger.warning("cannot write to %s: %s; keeping %d rows in memory", self.ledger.out, error, waiting)
         self.tracker.wake()
+
+
+def worker_logs(text: str) -> list[Path]:
+    """What a dead worker printed, where it ran on this machine; ``text`` is Ray's, which names its process."""
+    import ray
+
+    found = re.search(r"^\s*pid[:=] ?(\d+)", text, re.MULTILINE) or re.search(r"\bpid=(\d+)", text)
+    node = ray._private.worker._global_node if ray.is_initialized() else None
+    if found is None or node is None:
+        return []
+    return sorted((Path(node.get_session_dir_path()) / "logs").glob(f"worker-*-{found[1]}.*"))
 
 
 def run_state_folders(storage: Path, trial_id: str) -> list[Path]:

@@ -14,6 +14,7 @@ from search_spaces.space import Space
 from search_spaces.values import Value
 from sweeper.candidates import ALL, LAST
 from sweeper.placement import Resources
+from sweeper.tracking.uri import shown_uri
 from sweeper.trade_off import DEFAULT_OBJECTIVES, Objective, parse_objectives
 from trainables.candidates import Goals
 from trainables.methods import option_names, parse_method
@@ -140,8 +141,12 @@ class SweepSettings:
         return replace(base, **values, options=tuple(sorted(options.items())), target_key=target_key)
 
     def to_dict(self) -> dict[str, object]:
-        """A JSON-able mapping, read back by :meth:`from_dict`."""
-        return asdict(self) | {"base": self.base.to_dict(), "space": self.space.to_dict()}
+        """A JSON-able mapping, read back by :meth:`from_dict`; without the password of the tracking address."""
+        return asdict(self) | {
+            "base": self.base.to_dict(),
+            "space": self.space.to_dict(),
+            "tracking_uri": shown_uri(self.tracking_uri),
+        }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> SweepSettings:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ParamSpec
 
 from ray.tune import Callback
@@ -130,9 +132,7 @@ class SessionCallback(Callback):
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A worker died more often than Ray was told to restart it."""
-        lines = str(trial.get_error() or "").strip().splitlines()
-        text = lines[-1][:500] if lines else "the worker died"
-        self._guard(self._session.ended, trial.config["trial_id"], {"status": "failed", "error": text})
+        self._guard(self._session.died, trial.config["trial_id"], _last_failure(trial))
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
         """The controller went round once."""
@@ -144,3 +144,13 @@ class SessionCallback(Callback):
             action(*args, **given)
         except Exception:
             logger.exception("the sweep goes on after an error in its own bookkeeping")
+
+
+def _last_failure(trial: Any) -> str:
+    """What Ray wrote of the last failure: at first it is in Tune's local folder only, and goes to the storage later."""
+    text = ""
+    try:
+        text = Path(trial.error_file).read_text(encoding="utf-8", errors="replace")
+    except (AttributeError, OSError, TypeError):
+        text = str(trial.get_error() or "")
+    return re.split(r"^Failure # \d+ .*$", text, flags=re.MULTILINE)[-1].strip()

@@ -3,6 +3,8 @@
 A worker keeps its :class:`Workspace` (weights, tokenizer, tokenised data) between trials and between actors of the same
 process, so a reused worker starts the next trial in milliseconds. An exception inside a run ends that trial as
 ``failed`` with its reason and leaves the worker alive; only a dead worker is Ray's to restart.
+
+The driver imports this module to name the class, so torch is imported where it is used.
 """
 
 from __future__ import annotations
@@ -15,21 +17,24 @@ import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ray import tune
 from ray.tune.result import SHOULD_CHECKPOINT
 
-from search_spaces.durable import Throttle, write_whole
+from search_spaces.durable import Throttle
 from trainables.candidates import Costs, Goals, candidate_folder, costs_of, dominates, read_front
 from trainables.models.checkpoints import save_model
+from trainables.run.failures import one_line, write_log
 from trainables.run.reports import Report, Status
-from trainables.run.run import UnlearningRun
-from trainables.run.workspace import Workspace
 from trainables.scoring.item_log import write_item_log
 from trainables.spec import TrialSpec
 from trainables.target.target import Target
 from trainables.target.training_state import load_state_file
+
+if TYPE_CHECKING:
+    from trainables.run.run import UnlearningRun
+    from trainables.run.workspace import Workspace
 
 STATE_FILE = "state.pt"
 SAVE_EVERY_SECONDS = 15.0
@@ -40,6 +45,8 @@ _workspaces: dict[tuple[str, str], Workspace] = {}
 
 def worker_workspace(target: Target, device: str) -> Workspace:
     """This process's workspace for a target; a process holds one at a time."""
+    from trainables.run.workspace import Workspace
+
     key = (target.key, device)
     if key not in _workspaces:
         _workspaces.clear()
@@ -132,6 +139,8 @@ class UnlearningTrainable(tune.Trainable):
         self._throttle = Throttle(share=0.02, pause=SAVE_EVERY_SECONDS)
 
     def _start(self) -> UnlearningRun:
+        from trainables.run.run import UnlearningRun
+
         run = UnlearningRun(self._spec, worker_workspace(self._target, self._device))
         if self._restore_from is not None and (state := read_state(Path(self._restore_from))) is not None:
             run.load_state_dict(state)
@@ -139,14 +148,13 @@ class UnlearningTrainable(tune.Trainable):
         return run
 
     def _explain(self, error: Exception) -> str:
-        """One line for the table; the whole traceback goes to a file the line names."""
-        reason = f"{type(error).__name__}: {error}".strip().splitlines()[0][:400]
-        file = Path("ray") / f"{self._id}.traceback.txt"
+        """One line for the table; the whole traceback and what the worker printed go to a file the line names."""
+        reason = one_line(f"{type(error).__name__}: {error}".strip().splitlines()[0])
+        printed = (Path(f"/proc/self/fd/{number}").resolve() for number in (1, 2))  # Ray has put files there
         try:
-            write_whole(self._out / file, traceback.format_exc())
+            return f"{reason} (see {write_log(self._out, self._id, traceback.format_exc(), *printed)})"
         except OSError:
             return reason
-        return f"{reason} (see {file})"
 
     def _save_model(self) -> str:
         assert self._run is not None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import datetime
 import itertools
 import json
+import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -106,10 +107,12 @@ def pareto(**given: Any) -> None:
 
 
 def command_line() -> str:
-    """The command as typed, for the record."""
+    """The command as typed, for the record; without passwords."""
     import shlex
 
-    return shlex.join(["python", "-m", "sweeper", *sys.argv[1:]])
+    from sweeper.tracking.uri import shown_uri
+
+    return shlex.join(["python", "-m", "sweeper", *map(shown_uri, sys.argv[1:])])
 
 
 def output_folder(given: str | None, *, name: str) -> Path:
@@ -134,35 +137,80 @@ def run_new(settings: SweepSettings, out: Path, *, as_json: bool) -> None:
 
     begin(settings, out)
     try:
-        run_to_the_end(out, as_json=as_json)
+        run_to_the_end(out, as_json=as_json, change={"tracking_uri": settings.tracking_uri})  # with its password
     except PlacementError:
         discard(out)
         raise
 
 
-def run_to_the_end(out: Path, *, as_json: bool, change: Mapping[str, Any] | None = None) -> None:
+def run_to_the_end(
+    out: Path,
+    *,
+    as_json: bool,
+    change: Mapping[str, Any] | None = None,
+    retry_failed: bool = False,
+) -> None:
     """Run the sweep in ``out`` and print how it ended; exit code 130 and the resume command where it was stopped.
 
-    ``change`` has settings it is to go on with.
+    ``change`` has settings it is to go on with; with ``retry_failed`` failed trials run again.
     """
     from rich.console import Console
 
-    from sweeper.commands.lr_study_result import judge, judged_extension, print_study
+    from sweeper.commands.lr_study_result import judged_extension
     from sweeper.folder import read_settings
-    from sweeper.interruption import Interrupted
     from sweeper.settings import LR_STUDY
     from sweeper.sweep import run
+    from sweeper.tracking.uri import known_uri, shown_uri
 
-    is_study = read_settings(out).kind == LR_STUDY
+    settings = read_settings(out)
+    is_study = settings.kind == LR_STUDY
+    known = known_uri(settings.tracking_uri)
+    where = {"tracking_uri": (change or {}).get("tracking_uri", known)}
+    if "@" in settings.tracking_uri and where["tracking_uri"] == settings.tracking_uri:
+        click.echo(
+            f"passwords are in no file: if MLflow at {shown_uri(settings.tracking_uri)} asks for one, give the address "
+            "with it in MLFLOW_TRACKING_URI",
+            err=True,
+        )
+
+    def whole_sweep() -> Summary:
+        summary = run(
+            out,
+            console=Console(stderr=True),
+            change={**(change or {}), **where},
+            retry_failed=retry_failed,
+            end_process=end_process,
+        )
+        while is_study and (extension := judged_extension(out)):
+            summary = run(out, console=Console(stderr=True), change={**extension, **where}, end_process=end_process)
+        return summary
+
+    def end_process(conclusion: Callable[[], Summary]) -> None:
+        code = FAILED
+        try:
+            code = _told(conclusion, out, is_study=is_study, as_json=as_json)
+        except Exception as error:
+            click.echo(f"error: {error}", err=True)
+        finally:
+            sys.stdout.flush()
+            os._exit(code)  # Ray would hold up any other exit until its head answers
+
+    if code := _told(whole_sweep, out, is_study=is_study, as_json=as_json):
+        sys.exit(code)
+
+
+def _told(result: Callable[[], Summary], out: Path, *, is_study: bool, as_json: bool) -> int:
+    """Print how the sweep ended, once it has; returns the exit code."""
+    from sweeper.commands.lr_study_result import judge, print_study
+    from sweeper.interruption import Interrupted
+
     try:
-        summary = run(out, console=Console(stderr=True), change=change)
-        while is_study and (change := judged_extension(out)):
-            summary = run(out, console=Console(stderr=True), change=change)
+        summary = result()
     except Interrupted:
         click.echo(f"interrupted; everything finished is kept. Go on with:\n  {resume_command(out)}", err=True)
         if as_json:
             click.echo(json.dumps({"out": str(out), "interrupted": True}))
-        sys.exit(INTERRUPTED)
+        return INTERRUPTED
     study = judge([out]) if is_study else None
     if as_json:
         click.echo(json.dumps(asdict(summary) | ({"lr_study": study.to_dict()} if study else {})))
@@ -170,8 +218,7 @@ def run_to_the_end(out: Path, *, as_json: bool, change: Mapping[str, Any] | None
         click.echo(describe(summary))
         if study is not None:
             print_study(study)
-    if set(summary.status) <= {"failed"}:
-        sys.exit(FAILED)
+    return FAILED if set(summary.status) <= {"failed"} or summary.run_again else 0
 
 
 def _answer_lines(answer: Mapping[str, Any], out: Path) -> Iterator[str]:
@@ -202,9 +249,16 @@ def describe(summary: Summary) -> str:
         lines.append(f"MLflow: {summary.tracking}")
     if summary.reused:
         lines.insert(1, f"{summary.reused} of them taken over from earlier sweeps, not run again")
+    if summary.run_again:
+        lines.append(
+            f"{summary.run_again} trials have no result because a disk, memory or a node failed: resume runs them again"
+        )
     if trials < asked and summary.ended_because:
         lines.append(f"{summary.ended_because} left {asked - trials} of {counted(asked, 'trial')} undone; go on with:")
         lines.append(f"  {resume_command(summary.out)} {summary.further}".rstrip())
+    elif summary.run_again:
+        lines.append("go on, when what ended them is mended, with:")
+        lines.append(f"  {resume_command(summary.out)}")
     elif not summary.status.get("finished"):
         lines.append("no trial finished: the column 'error' of trials.csv says why")
     return "\n".join(lines)

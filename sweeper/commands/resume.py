@@ -21,14 +21,18 @@ if TYPE_CHECKING:
 @click.option("--epoch-budget", type=options.WHOLE, help="Epochs trained in all from now on.")
 @click.option("--until", metavar="plateau[:N:X]|none", help="When to end from now on, as in pareto.")
 @click.option("--extend", is_flag=True, help="Of an lr-study: run rates beyond the edge of its grid, too.")
+@click.option(
+    "--retry", metavar="failed", help="Run failed trials again; those a disk, memory or a node ended do so anyway."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on stdout.")
 @plain_errors
-def resume(folder: str, as_json: bool, extend: bool, **given: Any) -> None:
+def resume(folder: str, as_json: bool, extend: bool, retry: str | None, **given: Any) -> None:
     """Go on with the sweep in FOLDER: finished trials are kept, running ones continue."""
     change = {name: value for name, value in given.items() if value is not None}
     change |= {"extend": True} if extend else {}
-    refuse(options.given_problems() + (_problems(Path(folder), change) if change else []))
-    run_to_the_end(Path(folder), as_json=as_json, change=change)
+    wrong = [f"--retry {retry}: expected failed"] if retry not in (None, "failed") else []
+    refuse(options.given_problems() + wrong + (_problems(Path(folder), change) if change else []))
+    run_to_the_end(Path(folder), as_json=as_json, change=change, retry_failed=retry is not None)
 
 
 def _problems(out: Path, change: dict[str, Any]) -> list[str]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from sweeper.tracking.artifacts import keep_artifact
 from sweeper.tracking.database import make_database
-from sweeper.tracking.uri import is_database, sqlite_path, tracking_problem
+from sweeper.tracking.uri import is_database, sqlite_path, tracking_problem, without_passwords
 
 _PER_BATCH = 100  # params in one request
 
@@ -220,7 +220,7 @@ def plain_reason(error: BaseException) -> str:
             return cause.strerror[:1].lower() + cause.strerror[1:] + place
         cause = cause.__cause__ or cause.__context__
     lines = str(error).strip().splitlines()
-    return lines[0][:300] if lines else type(error).__name__
+    return without_passwords(lines[0][:300]) if lines else type(error).__name__
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 from importlib.metadata import entry_points
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -15,6 +16,7 @@ _PACKAGES = {"mysqldb": "MySQLdb", "mysqlconnector": "mysql"}
 """Drivers whose package has another name."""
 
 _SQLITE_HEADER = b"SQLite format 3\x00"
+_SECRET_PARAMETER = re.compile(r"([?&][^=&\s]*(?:password|passwd|pwd|token|secret)[^=&\s]*=)[^&#\s]+", re.IGNORECASE)
 _EXAMPLES = "sqlite:///mlflow.db or http://localhost:5000"
 
 
@@ -35,7 +37,8 @@ def tracking_problem(uri: str) -> str | None:
             none = parts.port == 0
             return f"tracking URI '{shown_uri(uri)}' has port 0: expected a port from 1 to 65535" if none else None
     except ValueError as error:
-        return f"tracking URI '{shown_uri(uri)}' cannot be read: {error}"
+        why = "is a / or @ of its password percent-encoded?" if "@" in uri else str(error)
+        return f"tracking URI '{shown_uri(uri)}' cannot be read: {why}"
     if scheme == "sqlite":
         try:
             return _sqlite_problem(uri)
@@ -66,13 +69,35 @@ def absolute_uri(uri: str) -> str:
 
 
 def shown_uri(uri: str) -> str:
-    """``uri`` as it may be printed and stored: without the password."""
+    """``uri`` as it may be printed and stored: without the password, also where that is a parameter behind the ``?``.
+
+    Of any other text, all that is in it stays.
+    """
+    uri = _SECRET_PARAMETER.sub(r"\1***", uri)
     head, mark, rest = uri.partition("://")
     authority, slash, path = rest.partition("/")
+    if "@" not in authority and _is_half_password(authority):  # one with a slash that is not percent-encoded
+        authority, slash, path = rest, "", ""
     credentials, at, host = authority.rpartition("@")
     if not at:
         return uri
     return f"{head}{mark}{credentials.partition(':')[0]}@{host}{slash}{path}"
+
+
+def without_passwords(text: str) -> str:
+    """A sentence of somebody else's, such as an error's, as it may be printed."""
+    return " ".join(map(shown_uri, text.split(" ")))
+
+
+def known_uri(stored: str) -> str:
+    """The address with its password, which is stored nowhere: from $MLFLOW_TRACKING_URI where that is the same."""
+    given = os.environ.get("MLFLOW_TRACKING_URI")
+    return given if given and shown_uri(absolute_uri(given)) == stored else stored
+
+
+def _is_half_password(authority: str) -> bool:
+    host, colon, port = authority.rpartition(":")
+    return bool(colon and host) and not port.isdecimal() and not host.startswith("[")
 
 
 def is_database(uri: str) -> bool:

@@ -5,10 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import os
-import resource
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +16,7 @@ from hypothesis import strategies as st
 
 from sweeper.columns import HISTORY_COLUMNS, PARAMETERS, TRIAL_COLUMNS
 from sweeper.ledger import CsvLog, Ledger, Mark
+from tests.conftest import disk_full_after
 
 COLUMNS = ("trial_id", "step", "value")
 
@@ -37,17 +35,6 @@ def rows_by_csv(path: Path) -> list[dict[str, str]]:
     """The file as the standard library reads it."""
     with path.open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
-
-
-@contextmanager
-def disk_full_after(size: int) -> Iterator[None]:
-    """The system refuses to let a file of this process grow beyond ``size`` bytes, as on a full disk."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 # One log ------------------------------------------------------------------------------------------------------------
@@ -260,6 +247,18 @@ def test_mending_drops_the_history_that_will_be_written_again(ledger: Ledger) ->
     assert [step for trial_id, step in steps(ledger) if trial_id == "00000"] == [2, 4, 6, 8]
     assert [step for trial_id, step in steps(ledger) if trial_id == "00001"] == [2, 4]
     assert [step for trial_id, step in steps(ledger) if trial_id == "00002"] == []
+
+
+def test_mending_drops_the_rows_of_trials_that_run_again(ledger: Ledger) -> None:
+    for trial_id, status in (("00000", "finished"), ("00001", "failed"), ("00002", "failed")):
+        ledger.add_report(trial_id, {"step": 1, "epoch": 1.0})
+        ledger.add_report(trial_id, {"step": 2, "epoch": 2.0})
+        ledger.add_trial({"trial_id": trial_id, "status": status})
+    ledger.write()
+    ledger.mend({"00002": 1}, again={"00001", "00002"})
+    assert [row["trial_id"] for row in ledger.trials.read()] == ["00000"]
+    kept = [(row["trial_id"], row["step"]) for row in ledger.history.read()]
+    assert kept == [("00000", "1"), ("00000", "2"), ("00002", "1")]
 
 
 def test_the_log_of_auto_lr_is_mended_and_sorted_as_the_history_is(ledger: Ledger) -> None:

@@ -194,3 +194,39 @@ def test_a_row_that_could_not_be_written_is_written_once(session: SweepSession, 
         ("00001", "1"),
         ("00001", "2"),
     ]
+
+
+def test_what_the_infrastructure_ended_is_no_result(session: SweepSession, out: Path) -> None:
+    following = session.next_trial()
+    assert following is not None
+    state = out / "ray" / "attempt-1" / "00000" / "checkpoint_000000"
+    state.mkdir(parents=True)
+    session.died("00000", "The actor died because its node has died.")
+    assert [row["status"] for row in session.ledger.trials.read()] == ["failed"]
+    assert states(out) == {"RUNNING": 1}, "the study waits for a result"
+    assert state.is_dir(), "the trial can go on from its state"
+    assert session.next_trial() is not None, "other trials may have other nodes"
+
+
+@pytest.mark.parametrize(
+    "error", ["OSError: [Errno 28] No space left on device", "OSError: [Errno 5] Input/output error"]
+)
+def test_a_full_disk_ends_the_sweep_before_it_costs_every_trial(session: SweepSession, error: str) -> None:
+    session.next_trial()
+    session.ended("00000", {"status": "failed", "error": error})
+    assert session.next_trial() is None
+    assert session.is_over
+    assert session.end is not None
+    assert "disk" in session.end.because
+
+
+def test_a_study_that_cannot_be_written_ends_the_sweep(
+    session: SweepSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full() -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(session.study, "ask", full)
+    assert session.next_trial() is None
+    assert session.broken
+    assert "No space left on device" in caplog.text

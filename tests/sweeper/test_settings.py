@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,15 @@ def test_rays_state_is_in_the_output_folder_by_default_and_absolute(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert make_settings().ray_storage(Path("out")) == tmp_path / "out" / "ray"
+
+
+def test_the_password_of_the_tracking_address_is_not_written() -> None:
+    space = default_space(methods=options_by_method(("gdiff",)))
+    secret = SweepSettings(
+        name="s", base=TrialSpec(), space=space, trials=2, tracking_uri="https://ann:s3cret@host/mlflow"
+    )
+    assert "s3cret" not in json.dumps(secret.to_dict())
+    assert SweepSettings.from_dict(secret.to_dict()) == replace(secret, tracking_uri="https://ann@host/mlflow")
 
 
 def test_what_all_trials_do_is_told_as_it_is_and_what_varies_as_a_range() -> None:

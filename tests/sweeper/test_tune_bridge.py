@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -81,6 +82,21 @@ def test_a_trial_whose_worker_died_too_often_is_failed_with_a_reason_of_one_line
     assert row["status"] == "failed"
     assert row["error"].strip()
     assert "\n" not in row["error"]
+
+
+def test_the_reason_is_read_where_ray_writes_it_at_once_and_is_that_of_the_last_failure(
+    session: SweepSession, out: Path, tmp_path: Path
+) -> None:
+    """Ray syncs error.txt to its storage later; the callback comes first."""
+    session.next_trial()
+    trial = tune_trial("00000", error=None)
+    trial.error_file = str(tmp_path / "error.txt")
+    first, last = "ValueError: of the first try", "1 worker(s) were killed due to the node running low on memory. pid=1"
+    (tmp_path / "error.txt").write_text(f"Failure # 1 (occurred at x)\n{first}\nFailure # 2 (occurred at y)\n{last}\n")
+    SessionCallback(session).on_trial_error(1, [], trial)
+    (row,) = session.ledger.trials.read()
+    assert row["error"] == "memory ran out on the node (see logs/00000.txt)"
+    assert (out / "logs" / "00000.txt").read_text() == f"{last}\n"
 
 
 def test_no_error_in_our_bookkeeping_reaches_tune(

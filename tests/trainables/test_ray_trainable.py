@@ -106,9 +106,9 @@ def test_a_run_that_raises_is_a_failed_trial_and_the_worker_lives(
     assert result["outcome"]["status"] == "failed"
     error = result["outcome"]["error"]
     assert error.startswith("DataError: the prompt of 'Where does Ada live?' takes")
-    assert error.endswith("(see ray/t1.traceback.txt)")
+    assert error.endswith("(see logs/t1.txt)")
     assert "\n" not in error
-    assert (tmp_path / "out" / "ray" / "t1.traceback.txt").read_text().startswith("Traceback")
+    assert (tmp_path / "out" / "logs" / "t1.txt").read_text().startswith("Traceback")
     assert result[SHOULD_CHECKPOINT] is False
     worker.reset_config(_config(make_spec(), "next"))
     assert _steps(worker)[-1]["outcome"]["status"] == "finished"

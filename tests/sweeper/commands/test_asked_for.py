@@ -196,7 +196,7 @@ def test_tracking_goes_where_mlflows_own_variable_says(
 
 def test_without_out_the_folder_is_a_new_one_under_runs(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folders = []
-    monkeypatch.setattr("sweeper.commands.pareto.run_to_the_end", lambda out, as_json: folders.append(out))
+    monkeypatch.setattr("sweeper.commands.pareto.run_to_the_end", lambda out, as_json, change=None: folders.append(out))
     for _ in range(2):  # within the same second, perhaps
         tofu = ("--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01")
         result = invoke("pareto", *tofu, "--method", "npo+ngdiff", "--tracking-uri", "sqlite:///m.db")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sweeper.folder import read_settings
+from sweeper.ledger import Ledger
 from tests.sweeper.commands.conftest import invoke, problems_of
 from trainables.spec import TrialSpec
 
@@ -33,7 +34,7 @@ def test_a_warm_start_of_other_objectives_is_refused_with_everything_else(
 def test_what_the_search_is_told_is_in_the_settings(
     earlier: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sweeper.commands.pareto.run_to_the_end", lambda out, as_json: None)
+    monkeypatch.setattr("sweeper.commands.pareto.run_to_the_end", lambda out, as_json, change=None: None)
     (tmp_path / "points.yaml").write_text("- {lr: 1e-4}\n- {c: 0.5, method: gdiff}\n")
     result = invoke(
         *("pareto", "--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01", "--out", tmp_path / "new"),
@@ -56,14 +57,17 @@ def test_a_sweep_may_be_resumed_with_more_trials_and_another_end(
     earlier: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[object] = []
-    monkeypatch.setattr("sweeper.commands.resume.run_to_the_end", lambda out, as_json, change: told.append(change))
+    monkeypatch.setattr(
+        "sweeper.commands.resume.run_to_the_end", lambda out, as_json, change, **more: told.append(change)
+    )
     assert invoke("resume", earlier).exit_code == 0
     assert invoke("resume", earlier, "--trials", "64", "--until", "none", "--epoch-budget", "90").exit_code == 0
     assert told == [{}, {"trials": 64, "until": "none", "epoch_budget": 90}]
 
 
 def test_a_resume_with_impossible_wishes_is_refused(earlier: Path) -> None:
-    (earlier / "trials.csv").write_text("trial_id,status\n00000,finished\n00001,finished\n")
+    row = {**read_settings(earlier).base.row(), "status": "finished"}
+    Ledger(earlier).trials.append(row | {"trial_id": name} for name in ("00000", "00001"))
     problems = problems_of(invoke("resume", earlier, "--trials", "1", "--until", "x", "--epoch-budget", "0"))
     assert len(problems) == 3
     assert any("--trials 1: 2 trials have ended already" in problem for problem in problems)

@@ -18,7 +18,7 @@ from sweeper.interruption import Interrupted
 
 
 def run_raises(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
-    def run(out: Path, *, console: object, change: object = None) -> Summary:
+    def run(out: Path, *, console: object, change: object = None, **more: object) -> Summary:
         raise error
 
     monkeypatch.setattr("sweeper.sweep.run", run)
@@ -45,7 +45,7 @@ def test_a_sweep_that_is_done_prints_its_summary(
             "checkpoint": "checkpoints/00002",
         },
     )
-    monkeypatch.setattr("sweeper.sweep.run", lambda out, *, console, change=None: summary)
+    monkeypatch.setattr("sweeper.sweep.run", lambda out, *, console, change=None, **more: summary)
     result = pareto()
     assert result.exit_code == 0
     for text in ("4 trials", "3 finished, 1 diverged", "0.6123", f"{out}/report.html", "sqlite:///m"):
@@ -72,7 +72,7 @@ def test_a_sweep_that_ended_before_all_its_trials_says_why_and_how_to_go_on(
     pareto: Callable[..., Result], out: Path, monkeypatch: pytest.MonkeyPatch, because: str, further: str
 ) -> None:
     summary = Summary(str(out), 3, 8, {"finished": 3}, 0.5, 2, "", reused=2, ended_because=because, further=further)
-    monkeypatch.setattr("sweeper.sweep.run", lambda out, *, console, change: summary)
+    monkeypatch.setattr("sweeper.sweep.run", lambda out, *, console, change, **more: summary)
     lines = pareto().stdout.splitlines()
     assert lines[:2] == ["3 trials: 3 finished", "2 of them taken over from earlier sweeps, not run again"]
     assert lines[-2:] == [
@@ -85,7 +85,7 @@ def test_json_is_the_only_thing_on_stdout(
     pareto: Callable[..., Result], out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     summary = Summary(out=str(out), status={"failed": 4}, trials=4, asked=4, hypervolume=None, front=0, tracking="")
-    monkeypatch.setattr("sweeper.sweep.run", lambda out, *, console, change=None: summary)
+    monkeypatch.setattr("sweeper.sweep.run", lambda out, *, console, change=None, **more: summary)
     result = pareto("--json")
     assert result.exit_code == 1, "every trial failed"
     content = json.loads(result.stdout)

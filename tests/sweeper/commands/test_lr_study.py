@@ -31,7 +31,7 @@ def planned(monkeypatch: pytest.MonkeyPatch, out: Path, *arguments: str) -> Swee
 def finish_with(monkeypatch: pytest.MonkeyPatch, tables: Path) -> None:
     """A sweep that ends at once, with the tables of another."""
 
-    def run(out: Path, *, console: object, change: object = None) -> Summary:
+    def run(out: Path, *, console: object, change: object = None, **more: object) -> Summary:
         for name in ("trials.csv", "history.csv"):
             if tables != out:
                 shutil.copy(tables / name, out / name)
@@ -161,7 +161,7 @@ def edged(monkeypatch: pytest.MonkeyPatch, out: Path, *, peak: float) -> list[li
     with (GOLDEN / "trials.csv").open() as file:
         (like, *_) = csv.DictReader(file)
 
-    def run(out: Path, *, console: object, change: dict[str, object] | None = None) -> Summary:
+    def run(out: Path, *, console: object, change: dict[str, object] | None = None, **more: object) -> Summary:
         settings = replace(read_settings(out), **(change or {}))  # type: ignore[arg-type]
         content = json.loads((out / "sweep.json").read_text()) | {"settings": settings.to_dict()}
         given = {name: known[name] for name in ("objectives", "baseline", "random_guess_loss")}

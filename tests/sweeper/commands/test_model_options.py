@@ -27,7 +27,7 @@ SEVEN_BILLION = ("llama2-7b", "mistral-7b")
 def invoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """``pareto`` with these arguments; nothing is run and no hub is asked."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sweeper.commands.pareto.run_to_the_end", lambda out, as_json: None)
+    monkeypatch.setattr("sweeper.commands.pareto.run_to_the_end", lambda out, as_json, change=None: None)
     monkeypatch.setattr(
         "sweeper.commands.hub_check.hub_problems", lambda repositories: asked.extend(repositories) or []
     )

@@ -22,7 +22,7 @@ Pareto = Callable[..., Result]
 @pytest.fixture
 def pareto(out: Path, monkeypatch: pytest.MonkeyPatch) -> Pareto:
     """``pareto`` on the default data, up to where work would start."""
-    monkeypatch.setattr("sweeper.commands.pareto.run_to_the_end", lambda out, as_json: None)
+    monkeypatch.setattr("sweeper.commands.pareto.run_to_the_end", lambda out, as_json, change=None: None)
 
     def command(*arguments: str | Path) -> Result:
         return invoke("pareto", "--out", out, *arguments)

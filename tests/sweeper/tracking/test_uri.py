@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from sweeper.tracking import tracking_problem
-from sweeper.tracking.uri import absolute_uri, shown_uri
+from sweeper.tracking.store import plain_reason
+from sweeper.tracking.uri import absolute_uri, known_uri, shown_uri
 from tests.sweeper.tracking.conftest import FirstSession, Sweep
 
 
@@ -51,9 +52,38 @@ def test_a_uri_that_cannot_work_is_explained_without_its_password(uri: str, said
     assert "secret" not in problem
 
 
-def test_a_password_is_never_shown() -> None:
-    assert shown_uri("https://user:secret@host:5000/mlflow") == "https://user@host:5000/mlflow"
-    assert shown_uri("sqlite:///a@b.db") == "sqlite:///a@b.db"
+@pytest.mark.parametrize(
+    ("uri", "shown"),
+    [
+        ("https://user:secret@host:5000/mlflow", "https://user@host:5000/mlflow"),
+        ("https://user:se@cret@host/mlflow", "https://user@host/mlflow"),
+        ("https://user:sec/ret@host/mlflow", "https://user@host/mlflow"),
+        ("postgresql://host/db?user=ann&password=secret", "postgresql://host/db?user=ann&password=***"),
+        ("--tracking-uri=http://user:secret@host", "--tracking-uri=http://user@host"),
+        ("sqlite:///a@b.db", "sqlite:///a@b.db"),
+        ("http://host:5000/mlflow/@me", "http://host:5000/mlflow/@me"),
+        ("http://[::1]:5000/@me", "http://[::1]:5000/@me"),
+        ("npo+ngdiff", "npo+ngdiff"),
+    ],
+)
+def test_a_password_is_never_shown_and_all_else_is(uri: str, shown: str) -> None:
+    assert shown_uri(uri) == shown
+
+
+def test_an_error_of_mlflows_is_told_without_the_password() -> None:
+    error = RuntimeError("API request to http://ann:s3cret@host/api failed with code 500")
+    assert plain_reason(error) == "API request to http://ann@host/api failed with code 500"
+
+
+def test_the_password_comes_back_from_the_environment_where_the_address_is_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = "http://ann:s3cret@host/mlflow"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", whole)
+    assert known_uri(shown_uri(whole)) == whole
+    assert known_uri("http://ann@another/mlflow") == "http://ann@another/mlflow"
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    assert known_uri(shown_uri(whole)) == shown_uri(whole)
 
 
 def test_a_relative_database_is_the_same_file_from_any_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

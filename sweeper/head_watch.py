@@ -1,0 +1,58 @@
+"""Whether Ray's head still answers. Ray itself says nothing for a minute, and then ends the whole process.
+
+Until then Ray holds the main thread in calls that nothing interrupts. So what is to be done before the process ends is
+done by the thread that watches.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+_EVERY = 1.0  # seconds between two looks
+_TIMES = 4  # looks in vain until the head counts as lost: a busy machine may miss one
+_PATIENCE = 5.0  # seconds for the main thread to leave what it is at
+
+
+@contextlib.contextmanager
+def head_watched(on_loss: Callable[[str], None], *, last_words: Callable[[], None]) -> Iterator[None]:
+    """Where the head goes while the block runs, call ``on_loss`` with its address, which is to end the block.
+
+    Then, whether the block has ended or not, ``last_words``, which are to end the process: with its head gone Ray
+    cannot even be left.
+    """
+    import ray
+
+    over, lost = threading.Event(), threading.Event()
+
+    def watch(address: str) -> None:
+        missed = 0
+        while missed < _TIMES:
+            if over.wait(_EVERY):
+                return
+            missed = 0 if _answers(address) else missed + 1
+        lost.set()
+        on_loss(address)
+        over.wait(_PATIENCE)
+        last_words()
+
+    gcs = ray.get_runtime_context().gcs_address
+    watcher = threading.Thread(target=watch, args=(gcs,), name="head watch", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        if lost.is_set():
+            watcher.join()
+
+
+def _answers(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=5.0).close()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,189 @@
+"""What a sweep runs on fails: no trial is burnt for it, what happened is said, and ``resume`` ends as if it had not."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Cli = Any  # conftest.py has the classes
+Reference = Any
+
+
+@contextmanager
+def small_disk(folder: Path, size: str) -> Iterator[None]:
+    """A file system of that size at ``folder``."""
+    folder.mkdir()
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], capture_output=True)
+    if made.returncode:
+        pytest.skip("this user may not mount a small file system")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def widen(folder: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,size=100m", folder], check=True)
+
+
+def assert_results_equal(sweep: Any, reference: Reference) -> None:
+    undisturbed, _ = reference
+    assert sweep.results() == undisturbed.results()
+
+
+def test_a_full_disk_burns_no_trial_and_resume_runs_what_it_ended(cli: Cli, reference: Reference) -> None:
+    with small_disk(cli.folder / "full", "1500k"):
+        sweep = cli.new("full/sweep")
+        done = cli.run(*cli.pareto(sweep, *cli.grid), code=1)
+        assert f"python -m sweeper resume {sweep.out}" in done.stderr + done.stdout
+        failed = [row for row in sweep.trials if row["status"] == "failed"]
+        assert 0 < len(failed) <= 2, "those that were running, and no other"
+        assert all(row["error"].startswith("no space left on the disk") for row in failed)
+
+        widen(sweep.out.parent)
+        summary = json.loads(cli.run("resume", sweep.out, "--json").stdout)
+        assert summary["status"] == {"finished": 4, "diverged": 2}
+        assert summary["run_again"] == 0
+        assert_results_equal(sweep, reference)
+
+
+def test_memory_that_runs_out_is_named_and_the_trial_runs_again(cli: Cli) -> None:
+    """Ray ends workers where a node has used more than a share of its memory; here that is always so."""
+    sweep = cli.new("no-memory")
+    one = ("--sampler", "grid", "--method", "ngdiff", "--lr", "0.05", "--epochs", "2", "--gpus-per-trial", "0")
+    environment = {**cli.environment, "RAY_memory_usage_threshold": "0.01", "RAY_memory_monitor_refresh_ms": "100"}
+    short = type(cli)(cli.folder, cli.problem, environment)
+    done = short.run(*cli.pareto(sweep, *one), code=1)
+    (row,) = sweep.trials
+    assert row["status"] == "failed"
+    assert row["error"].startswith("memory ran out on the node")
+    log = sweep.out / row["error"].rpartition("(see ")[2].rstrip(")")
+    assert "running low on memory" in log.read_text()
+    assert f"python -m sweeper resume {sweep.out}" in done.stdout
+
+    summary = json.loads(cli.run("resume", sweep.out, "--json").stdout)
+    assert summary["status"] == {"finished": 1}
+    assert os.listdir(sweep.out / "checkpoints")
+
+
+def test_failed_trials_run_again_when_asked_to(cli: Cli) -> None:
+    sweep = cli.new("failed")
+    one = (
+        "--sampler",
+        "grid",
+        "--method",
+        "ngdiff",
+        "--lr",
+        "0.05",
+        "--epochs",
+        "2",
+        "--gpus-per-trial",
+        "0",
+        "--json",
+    )
+    cli.run(*cli.pareto(sweep, *one))
+    table = sweep.out / "trials.csv"
+    (whole,) = sweep.trials
+    text = table.read_text().replace(",finished,", ",failed,")
+    table.write_text(text)
+    summary = json.loads(cli.run("resume", sweep.out, "--json", code=1).stdout)
+    assert summary["status"] == {"failed": 1}, "a failure of its own is a result"
+    assert "--retry other: expected failed" in cli.run("resume", sweep.out, "--retry", "other", code=2).stderr
+    summary = json.loads(cli.run("resume", sweep.out, "--retry", "failed", "--json").stdout)
+    assert summary["status"] == {"finished": 1}
+    assert sweep.trials[0]["forget_loss"] == whole["forget_loss"]
+
+
+def test_the_password_of_the_tracking_address_is_in_no_output(cli: Cli) -> None:
+    """Nobody answers at port 9, so what MLflow makes of the address in its errors is seen, too."""
+    sweep = cli.new("password")
+    address = "http://ann:s3cret-w0rd@127.0.0.1:9/mlflow"
+    grid = ("--sampler", "grid", "--method", "ngdiff", "--lr", "0.05", "--epochs", "2", "--gpus-per-trial", "0")
+    done = cli.run("pareto", *cli.problem, "--out", sweep.out, *grid, "--tracking-uri", address)
+    again = cli.run("resume", sweep.out)
+    assert "http://ann@127.0.0.1:9/mlflow" in done.stdout
+    assert "MLFLOW_TRACKING_URI" in again.stderr, "where the password is to come from"
+    assert "http://ann@127.0.0.1:9/mlflow" in sweep.json("sweep.json")["command"]
+    for text in (done.stdout, done.stderr, again.stdout, again.stderr):
+        assert "s3cret-w0rd" not in text
+    files = [path for path in sweep.out.rglob("*") if path.is_file()]
+    assert sweep.out / "report.html" in files
+    assert [path for path in files if b"s3cret-w0rd" in path.read_bytes()] == []
+
+
+def begun(cli: Cli, sweep: Any, **given: Any) -> subprocess.Popen[str]:
+    """The grid in a session of its own, as a batch system starts it; two trials are running, one may have ended."""
+    process: subprocess.Popen[str] = subprocess.Popen(
+        [sys.executable, "-m", "sweeper", *map(str, cli.pareto(sweep, *cli.grid))],
+        cwd=cli.folder,
+        env=cli.environment,
+        start_new_session=True,
+        text=True,
+        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **given},
+    )
+    cli.wait_until(lambda: len(sweep.history) >= 6, process)
+    return process
+
+
+def parent_status(cli: Cli, sweep: Any) -> str:
+    from mlflow import MlflowClient
+
+    client = MlflowClient(tracking_uri=cli.tracking_uri)
+    experiment = client.get_experiment_by_name(sweep.out.name)
+    assert experiment is not None
+    (parent,) = client.search_runs([experiment.experiment_id], "tags.trial_id = 'sweep'")
+    return str(parent.info.status)
+
+
+def head_processes(cli: Cli) -> list[int]:
+    return [number for number, command in cli.processes().items() if "gcs_server" in command]
+
+
+def test_sigterm_to_the_whole_process_group_ends_in_order(cli: Cli, reference: Reference) -> None:
+    """Slurm and systemd send it to Ray's processes, too; then Ray holds the driver, and ends it after a minute."""
+    sweep = cli.new("group")
+    process = begun(cli, sweep)
+    os.killpg(process.pid, signal.SIGTERM)
+    done = cli.finish(process, code=130)
+    assert f"python -m sweeper resume {sweep.out}" in done.stderr
+    assert json.loads(done.stdout) == {"out": str(sweep.out), "interrupted": True}
+    assert parent_status(cli, sweep) == "KILLED"
+    summary = json.loads(cli.run("resume", sweep.out, "--json").stdout)
+    assert summary["trials"] == 6
+    assert_results_equal(sweep, reference)
+
+
+def test_the_loss_of_rays_head_is_said_soon(cli: Cli, reference: Reference) -> None:
+    sweep = cli.new("headless")
+    process = begun(cli, sweep)
+    (head,) = head_processes(cli)
+    os.kill(head, signal.SIGKILL)
+    done = cli.finish(process, code=1)
+    summary = json.loads(done.stdout)
+    assert "the loss of Ray's head" in summary["ended_because"]
+    assert summary["run_again"] == 6 - len(sweep.ended("finished")) - len(sweep.ended("diverged"))
+    assert parent_status(cli, sweep) == "KILLED"
+    cli.end_processes(patience=60)
+    assert json.loads(cli.run("resume", sweep.out, "--json").stdout)["run_again"] == 0
+    assert_results_equal(sweep, reference)
+
+
+def test_a_closed_terminal_leaves_a_report(cli: Cli) -> None:
+    sweep = cli.new("hung-up")
+    terminal, side = os.openpty()
+    process = begun(cli, sweep, stdin=side, stdout=side, stderr=side)
+    os.close(side)
+    os.close(terminal)
+    os.kill(process.pid, signal.SIGHUP)  # the kernel sends it to the session that has the terminal
+    assert process.wait(timeout=300) == 130
+    assert parent_status(cli, sweep) == "KILLED"
+    assert sweep.trials == [] or (sweep.out / "report.html").is_file()

@@ -1,0 +1,95 @@
+"""What the infrastructure did to a trial is told from what the trial did itself, in the words systems and Ray use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trainables.run.failures import (
+    NO_DISK,
+    NO_MEMORY,
+    NO_SPACE,
+    NODE_LOST,
+    WORKER_DIED,
+    infrastructure,
+    is_no_result,
+    one_line,
+    write_log,
+)
+
+KILLED = """The actor died unexpectedly before finishing this task.
+	class_name: UnlearningTrainable
+	pid: 6517
+	ip: 192.0.2.2
+The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: Worker \
+unexpectedly exits with a connection error code 2. End of file. Some common causes include: (1) the process was killed \
+by the OOM killer due to high memory usage, (2) ray stop --force was called."""
+OUT_OF_MEMORY = """1 worker(s) were killed due to the node running low on memory. Memory on the node (IP: \
+192.0.2.2, ID: 0a1b) was 22.49GB used / 23.54GB limit (0.95)
+OOM kill reason: Memory usage exceeded threshold
+Selected to kill: (Actor(42): pid=7168, actual memory used=0.37GB)
+Consider provisioning more memory on this node."""
+LOST = """The actor died unexpectedly before finishing this task.
+The actor died because its node has died. Node Id: 8b64
+	the actor's node was terminated unexpectedly: health check failed due to missing too many heartbeats"""
+
+
+@pytest.mark.parametrize(
+    ("text", "cause", "line"),
+    [
+        (
+            KILLED,
+            WORKER_DIED,
+            "the worker died: Worker unexpectedly exits with a connection error code 2. End of file.",
+        ),
+        (OUT_OF_MEMORY, NO_MEMORY, "memory ran out on the node: 22.49GB of 23.54GB used; fewer trials at once"),
+        (LOST, NODE_LOST, "the node was lost: the actor's node was terminated unexpectedly: health check failed"),
+        ("OSError: [Errno 28] No space left on device", NO_SPACE, "no space left on the disk: OSError: [Errno 28]"),
+        ("SafetensorError: I/O error: No space left on device (os error 28)", NO_SPACE, "no space left on the disk: S"),
+        ("RuntimeError: PytorchStreamWriter failed writing file data/0: file write failed", NO_SPACE, "no space left"),
+        ("OSError: [Errno 122] Disk quota exceeded: '/home'", NO_SPACE, "no space left on the disk: OSError"),
+        ("OSError: [Errno 5] Input/output error", NO_DISK, "the disk refuses: OSError: [Errno 5]"),
+    ],
+    ids=["killed", "memory", "node", "write", "safetensors", "torch", "quota", "disk"],
+)
+def test_the_infrastructure_is_named_first(text: str, cause: str, line: str) -> None:
+    told = one_line(text)
+    assert infrastructure(text) == cause
+    assert told.startswith(line)
+    assert "\n" not in told
+    assert is_no_result("failed", f"{told} (see logs/00000.txt)"), "read again from the table"
+    assert one_line(told) == told
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB",
+        "DataError: the prompt of 'Where does Ada live?' takes 8 tokens",
+        "FileNotFoundError: [Errno 2] No such file or directory: 'data'",
+        "RuntimeError: shapes 28 and 5 differ",
+        "",
+    ],
+)
+def test_what_the_trial_does_itself_is_a_result(text: str) -> None:
+    assert infrastructure(text) is None
+    assert not is_no_result("failed", text)
+    assert one_line(text) == text
+
+
+def test_only_a_failed_trial_can_be_without_result() -> None:
+    assert not is_no_result("diverged", "the loss is nan: No space left on device")
+    assert not is_no_result("finished", "")
+    assert not is_no_result("failed", None)
+
+
+def test_the_log_of_a_failed_trial_has_the_error_and_the_end_of_what_its_worker_printed(tmp_path: Path) -> None:
+    printed = tmp_path / "worker-1.err"
+    printed.write_text("x" * 200_000 + "\nthe last line\n")
+    file = write_log(tmp_path, "00003", KILLED, printed, tmp_path / "not there")
+    assert file == "logs/00003.txt"
+    text = (tmp_path / file).read_text()
+    assert text.startswith(KILLED)
+    assert text.endswith("the last line\n")
+    assert len(text) < 70_000
