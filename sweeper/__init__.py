@@ -1,3 +1,24 @@
-"""The command line and the sweep: search, placement, tracking, live display, resume."""
+"""The command line and the sweep: search, placement, tracking, live display, resume.
 
-__version__ = "0.1.0"
+``from sweeper import Sweep, unlearn, evaluate, pick`` is the same from Python (docs/python.md).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sweeper.version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from sweeper.api import Sweep, evaluate, pick, unlearn
+
+__all__ = ["Sweep", "evaluate", "pick", "unlearn"]
+
+
+def __getattr__(name: str) -> Any:
+    """What is imported from here, when it is asked for: ``--help`` needs none of it."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from sweeper import api
+
+    return getattr(api, name)

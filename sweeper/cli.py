@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sweeper import __version__
+from sweeper.commands.cache import cache
 from sweeper.commands.compare import compare
 from sweeper.commands.doctor import doctor
 from sweeper.commands.evaluate import evaluate
@@ -18,6 +18,7 @@ from sweeper.commands.simulate import simulate
 from sweeper.commands.target import target
 from sweeper.commands.ui import ui
 from sweeper.commands.unlearn import unlearn
+from sweeper.version import __version__
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -44,6 +45,7 @@ for command in (
     evaluate,
     listing,
     doctor,
+    cache,
     ui,
 ):
     main.add_command(command)

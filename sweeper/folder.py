@@ -14,10 +14,9 @@ from pathlib import Path
 from types import MappingProxyType
 
 from search_spaces.durable import write_json
-from sweeper import __version__
 from sweeper.columns import column_dictionary
 from sweeper.settings import SweepSettings
-from sweeper.version import commit
+from sweeper.version import __version__, commit
 from trainables.modality import dataset_modality
 from trainables.target.target import Target
 

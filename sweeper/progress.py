@@ -67,6 +67,12 @@ def heartbeat(console: Console, words: Callable[[], str]) -> Iterator[None]:
         thread.join()
 
 
+def own_console() -> Console:
+    """Beside the results: stderr, and in a notebook below the cell."""
+    console = Console(stderr=True)
+    return Console() if console.is_jupyter else console
+
+
 def progress_bar(console: Console) -> Progress:
     """A bar with words before it, gone at its end; nothing where there is no terminal."""
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
+
+__version__ = "0.1.0"
 
 
 def commit() -> str | None:
@@ -16,6 +17,8 @@ def commit() -> str | None:
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
+    import subprocess  # --help reads this file
+
     try:
         found = subprocess.run(
             ["git", "-C", folder, *arguments], capture_output=True, text=True, timeout=10, check=True

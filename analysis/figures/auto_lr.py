@@ -79,7 +79,7 @@ def rate_course(updates: pd.DataFrame, reports: pd.DataFrame) -> tuple[list[floa
     """The learning rate over the steps of one trial, from its rows in auto_lr.csv and history.csv.
 
     Each update has two points at its step, the rate before and the one that step was made at; a report has the rate at
-    its end.
+    its end, unless weights, and with them a rate, were put back.
     """
     points: list[tuple[float, int, float]] = []
     eta, new = numbers(updates, "eta"), numbers(updates, "eta_new")
@@ -87,7 +87,10 @@ def rate_course(updates: pd.DataFrame, reports: pd.DataFrame) -> tuple[list[floa
         points += [(at, 0, before), (at, 1, after)]
     if len(updates):
         points.append((0.0, 0, float(eta.iloc[0])))
-    points += [(at, 2, rate) for at, rate in zip(numbers(reports, "step"), numbers(reports, "lr"), strict=True)]
+    back = numbers(reports, "auto_lr_rolled_back").fillna(0.0)
+    undone = back.diff().fillna(back) > 0
+    kept = reports[~undone]
+    points += [(at, 2, rate) for at, rate in zip(numbers(kept, "step"), numbers(kept, "lr"), strict=True)]
     points.sort()
     return [at for at, _, _ in points], [rate for *_, rate in points]
 

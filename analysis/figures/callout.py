@@ -54,6 +54,8 @@ def place_label(at: Place, width: float, height: float, *, points: Sequence[Plac
     for gap, right, above in product(_GAPS, (True, False), (True, False)):
         off = gap * height
         left = x + off if right else x - off - width
+        # Above or below the point a box may lie across it: rather that than out of the plot.
+        left = min(max(left, 0.0), max(0.0, 1.0 - width))
         bottom = y + off if above else y - off - height
         candidates.append(Box(left, bottom, left + width, bottom + height))
     return min(candidates, key=lambda box: (box.sticks_out(), box.hides(points, line)))

@@ -38,38 +38,47 @@ def evaluate(**given: Any) -> None:
     Of a log: model utility, forget quality (against the log of a retain model), and probability, ROUGE-L recall and
     truth ratio per set. --model names the registered model whose prompt template a folder was trained with.
     """
+    found = scores(given)
+    if given["as_json"]:
+        click.echo(json.dumps(found))
+    elif given["eval_log"] is not None:
+        click.echo(_table(found))
+    else:
+        for name, value in found.items():
+            click.echo(f"{name:<20} {value:.10g}")
+
+
+def scores(given: dict[str, Any]) -> dict[str, Any]:
+    """The metrics of the model or the log that the options name.
+
+    Raises:
+        Problems: everything that is wrong with the options.
+    """
     if (given["eval_log"] is None) == (given["model_path"] is None):
         raise Problems(["evaluate needs either --model-path DIR, a model to score, or --eval-log FILE, a log to read"])
     if given["eval_log"] is not None:
         if idle := [name for name in (*_OF_A_MODEL, "out") if given[name] is not None]:
             flags = ", ".join(FIELDS[name].flag if name in FIELDS else f"--{name}" for name in idle)
             raise Problems([f"{flags}: of a model; an --eval-log has its own items and metrics"])
-        _evaluate_log(given["eval_log"], given["retain_eval_log"], as_json=given["as_json"])
-        return
+        return _scores_of_log(given["eval_log"], given["retain_eval_log"])
     spec = _checked(given)
 
-    from rich.console import Console
-
     from search_spaces.durable import write_json
-    from sweeper.progress import say_what_is_left_out, shown
+    from sweeper.progress import own_console, say_what_is_left_out, shown
     from trainables.scoring.item_log import write_item_log
     from trainables.target.checkpoint_scores import score_checkpoint
     from trainables.target.problem import problem_of
 
-    console = Console(stderr=True)
+    console = own_console()
     say_what_is_left_out(problem_of(spec).left_out, console)
     with shown(spec, console, first="scoring the model") as (show, _):
-        scores = score_checkpoint(spec, on_progress=show)
+        scored = score_checkpoint(spec, on_progress=show)
     if given["out"]:
         out = Path(given["out"])
         out.mkdir(parents=True, exist_ok=True)
-        write_json(out / "metrics.json", {**scores.metrics, "generation_seconds": scores.generation_seconds})
-        write_item_log(out / "items.json", scores.items)
-    if given["as_json"]:
-        click.echo(json.dumps(scores.metrics))
-    else:
-        for name, value in scores.metrics.items():
-            click.echo(f"{name:<20} {value:.10g}")
+        write_json(out / "metrics.json", {**scored.metrics, "generation_seconds": scored.generation_seconds})
+        write_item_log(out / "items.json", scored.items)
+    return dict(scored.metrics)
 
 
 def _checked(given: dict[str, Any]) -> TrialSpec:
@@ -91,7 +100,7 @@ def _checked(given: dict[str, Any]) -> TrialSpec:
     return checked_spec(named, problems, target_path=str(folder.resolve()))
 
 
-def _evaluate_log(eval_log: str, retain_eval_log: str | None, *, as_json: bool) -> None:
+def _scores_of_log(eval_log: str, retain_eval_log: str | None) -> dict[str, Any]:
     from trainables.scoring.eval_log import EvalLogError, evaluate_log, read_eval_log
 
     logs, problems = [], []
@@ -102,10 +111,9 @@ def _evaluate_log(eval_log: str, retain_eval_log: str | None, *, as_json: bool) 
             problems.append(str(error))
     refuse(problems)
     try:
-        scores = evaluate_log(*logs)
+        return dict(evaluate_log(*logs))
     except EvalLogError as error:
         raise Problems([str(error)]) from None
-    click.echo(json.dumps(scores) if as_json else _table(scores))
 
 
 def _table(scores: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ import json
 import math
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +61,32 @@ def pick(
     success     the best utility of what meets the thresholds; the paper's are verbmem below
                 0.1, utility and truth ratio at least 70% of No-unlearn
     """
+    found = chosen(folder, rule=rule, constraint=constraint, copy_to=copy_to, given=given)
+    if as_json:
+        click.echo(json.dumps(found.content))
+        if found.content["checkpoint"] is None:
+            click.echo(found.missing, err=True)
+        return
+    click.echo("\n".join(found.lines))
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A choice for machines (``content``) and for people (``lines``), and what to say where its checkpoint is gone."""
+
+    content: dict[str, Any]
+    lines: tuple[str, ...]
+    missing: str
+
+
+def chosen(
+    folder: str, *, rule: str | None, constraint: Sequence[str], copy_to: str | None, given: Mapping[str, Any]
+) -> Chosen:
+    """What ``pick`` answers; ``given`` has the limits by the names of their options.
+
+    Raises:
+        Problems, AnalysisError: with plain sentences.
+    """
     from analysis.frontier.pick import CONSTRAINT
     from analysis.page.choice import choose
     from analysis.tables.sweep_file import SweepFile
@@ -84,15 +110,11 @@ def pick(
             raise Problems([missing])
         shutil.copytree(checkpoint, copy_to)
         checkpoint = Path(copy_to)
-    if as_json:
-        where = str(checkpoint) if there else None
-        click.echo(_as_json(found, judgement, table, rule=rule or "answer", checkpoint=where))
-        if not there:
-            click.echo(missing, err=True)
-        return
-    click.echo("\n".join(_in_words(found, judgement, table, sweep)))
+    where = str(checkpoint) if there else None
+    content = _content(found, judgement, table, rule=rule or "answer", checkpoint=where)
     gone = "" if there or checkpoint is None else " (not there any more)"
-    click.echo(f"checkpoint: {checkpoint or 'none was saved'}{gone}")
+    last = f"checkpoint: {checkpoint or 'none was saved'}{gone}"
+    return Chosen(content, (*_in_words(found, judgement, table, sweep), last), missing)
 
 
 def _limits(given: Mapping[str, Any], constraints: Sequence[str]) -> tuple[list[Constraint], list[str]]:
@@ -126,7 +148,9 @@ def _problems(out: Path, rule: str | None, copy_to: str | None, *, limited: bool
     return problems
 
 
-def _as_json(found: Pick, judgement: ChoiceJudged, table: TrialTable, *, rule: str, checkpoint: str | None) -> str:
+def _content(
+    found: Pick, judgement: ChoiceJudged, table: TrialTable, *, rule: str, checkpoint: str | None
+) -> dict[str, Any]:
     from analysis.frontier.pareto_json import plain, whole
 
     row = found.row
@@ -142,7 +166,8 @@ def _as_json(found: Pick, judgement: ChoiceJudged, table: TrialTable, *, rule: s
         "checkpoint": checkpoint,
         "eligible": found.eligible,
     }
-    return json.dumps(plain(content))
+    plain_content: Any = plain(content)
+    return dict(plain_content)
 
 
 def _in_words(found: Pick, judgement: ChoiceJudged, table: TrialTable, sweep: SweepFile) -> Iterator[str]:

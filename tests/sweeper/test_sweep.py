@@ -22,14 +22,13 @@ import pytest
 from rich.console import Console
 
 from search_spaces.builtin import default_space
-from sweeper import __version__
 from sweeper.cluster import cluster_of
 from sweeper.folder import Origin, SweepError, UsageError, begin, describe, discard, read_settings
 from sweeper.interruption import Interrupted
 from sweeper.placement import PlacementError
 from sweeper.settings import SweepSettings
 from sweeper.sweep import run
-from sweeper.version import commit
+from sweeper.version import __version__, commit
 from trainables.data import UnlearningData
 from trainables.methods import options_by_method
 from trainables.spec import TrialSpec

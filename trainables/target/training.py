@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable
 from dataclasses import asdict
@@ -41,8 +42,10 @@ def trained(
     Raises:
         TargetError, LoadError: with a plain sentence.
     """
-    if (folder / "target.json").is_file():
+    if (record := folder / "target.json").is_file():
         require_undamaged(folder)
+        with contextlib.suppress(OSError):  # somebody else's, on shared storage
+            record.touch()  # the cache is pruned by when things were last used
         return folder
     modality, recipe, device = problem.modality, problem.recipe, device or default_device()
     model, processor = load_base(problem)

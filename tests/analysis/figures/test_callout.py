@@ -14,6 +14,12 @@ def test_a_label_stays_inside_the_plot_and_off_its_point(at: tuple[float, float]
     assert box.hides([at], []) == 0
 
 
+def test_a_wide_label_beside_a_point_in_the_middle_stays_inside() -> None:
+    box = place_label((0.5, 0.94), 0.55, 0.08, points=[(0.5, 0.94)], line=[(0.5, 0.94), (0.5, 1.0)])
+    assert not box.sticks_out()
+    assert box.hides([(0.5, 0.94)], []) == 0
+
+
 def test_a_label_goes_where_it_hides_nothing() -> None:
     """Three quarters around the point are full of points; the upper left one is free."""
     grid = [(x / 50, y / 50) for x in range(51) for y in range(51) if not (x < 25 and y > 25)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -72,6 +73,14 @@ def test_a_target_is_trained_once(prepare: Preparation) -> None:
     assert prepare.epochs == 0
     assert Path(first.path).is_absolute()
     assert prepare.folders == [Path(first.path).name]
+
+
+def test_a_target_that_is_taken_counts_as_used(prepare: Preparation) -> None:
+    """By that the command ``cache`` knows what nobody needs any more."""
+    record = Path(prepare().path) / "target.json"
+    os.utime(record, (0, 0))
+    prepare()
+    assert record.stat().st_mtime > 0
 
 
 def test_method_and_rate_share_one_target(prepare: Preparation) -> None:

@@ -1,0 +1,87 @@
+"""Options given as keywords are those of the commands."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import sweeper
+from sweeper import Sweep, evaluate, pick, unlearn
+from sweeper.commands.errors import Problems
+from sweeper.commands.pareto import pareto
+from sweeper.commands.python_options import options_of
+from sweeper.folder import read_settings
+from sweeper.settings import SweepSettings
+
+
+@pytest.fixture(autouse=True)
+def _workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+
+
+def begun(**options: object) -> SweepSettings:
+    return read_settings(Sweep.begin(out="out", **options).out)
+
+
+def test_keywords_are_what_one_would_type() -> None:
+    given = {"method": ["gdiff", "npo+ngdiff"], "lr": 1e-5, "option": {"beta": [0.1, 0.5]}, "metrics": ("a", "b")}
+    flags = {"auto_lr_log_forget": False, "gradient_checkpointing": True, "seeds": None}
+    with options_of(pareto, {**given, **flags, "out": Path("a b")}) as (read, line):
+        assert read["method"] == ("gdiff", "npo+ngdiff")
+        assert read["lr"] == (1e-05,)
+        assert read["option"] == ("beta=0.1", "beta=0.5")
+        assert read["metrics"] == ("a", "b")
+        assert (read["auto_lr_log_forget"], read["gradient_checkpointing"], read["seeds"]) == (False, True, 1)
+    assert line == (
+        "python -m sweeper pareto --method gdiff --method npo+ngdiff --lr 1e-05 --option beta=0.1 --option beta=0.5 "
+        "--metrics a,b --no-auto-lr-log-forget --gradient-checkpointing --out 'a b'"
+    )
+
+
+def test_a_sweep_is_begun_as_by_the_command_line() -> None:
+    settings = begun(method="ngdiff", trials=5, epochs=2, auto_lr="both", constraint="utility>=0.7")
+    assert (settings.trials, settings.base.epochs, settings.constraints) == (5, 2, ("utility>=0.7",))
+    assert settings.params["auto_lr"] == "off, on"
+    assert settings.command.startswith("python -m sweeper pareto --out out --method ngdiff --trials 5")
+
+
+def test_a_folder_is_chosen_where_none_is_given() -> None:
+    assert Sweep.begin(method="ngdiff").out.parent == Path("runs")
+
+
+def test_all_that_is_wrong_is_raised_at_once() -> None:
+    with pytest.raises(Problems) as raised:
+        Sweep.begin(method="ngdif", epochs=0, lr="fast", trials=-1)
+    assert len(raised.value.problems) == 4
+    assert not Path("runs").exists()
+    with pytest.raises(Problems, match="model-path"):
+        evaluate()
+    with pytest.raises(Problems, match="--lr is given 2 times"):
+        unlearn(lr=[1e-3, 1e-4])
+    with pytest.raises(Problems, match="holds no sweep"):
+        pick("nowhere")
+
+
+def test_a_name_that_is_no_option_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match=r"pareto has no option trails: did you mean 'trials'\?"):
+        Sweep.begin(trails=3)
+    with pytest.raises(TypeError, match="has no option as_json"):
+        pick("out", as_json=1)
+
+
+def test_the_package_has_them_and_nothing_else_by_that_way() -> None:
+    assert sweeper.Sweep is Sweep
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = sweeper.nothing
+
+
+def test_what_a_finished_sweep_says_is_at_hand(tmp_path: Path) -> None:
+    sweep = Sweep(tmp_path)
+    (tmp_path / "pareto.json").write_text(
+        json.dumps({"front": [{"trial_id": "00000", "objectives": {"a": 1.0}}], "answer": {"headline": "Take it."}})
+    )
+    assert sweep.front.to_dict("records") == [{"trial_id": "00000", "objectives.a": 1.0}]
+    assert sweep.answer == {"headline": "Take it."}
