@@ -20,6 +20,8 @@ RAY_ENVIRONMENT = {
     "RAY_gcs_rpc_server_reconnect_timeout_s": "600",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
+    # Workers started before anything is asked of them never become a trial's: Ray starts others for actors.
+    "RAY_prestart_worker_first_driver": "0",
     # Tune's snapshots are not what a sweep resumes from.
     "TUNE_GLOBAL_CHECKPOINT_S": "600",
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
@@ -57,7 +59,7 @@ def address_problem(address: str | None) -> str | None:
 
 
 @contextlib.contextmanager
-def ray_cluster(address: str | None, *, resources: Resources, shared: tuple[Path, ...]) -> Iterator[int]:
+def ray_cluster(address: str | None, *, resources: Resources, shared: tuple[Path, ...] = ()) -> Iterator[int]:
     """Join the cluster at ``address``, or start Ray here; yields how many trials fit at once.
 
     Raises:
@@ -70,9 +72,8 @@ def ray_cluster(address: str | None, *, resources: Resources, shared: tuple[Path
         _start(address)
         # Ray reports a dead worker on stdout, which belongs to what the user asked to have printed.
         with contextlib.redirect_stdout(sys.stderr):
-            nodes = [node for node in ray.nodes() if node["Alive"]]
-            slots = _slots(nodes, resources)
-            _require_shared(nodes, shared)
+            slots = _slots([node for node in ray.nodes() if node["Alive"]], resources)
+            require_shared(shared)
             yield slots
     finally:
         ray.shutdown()
@@ -126,11 +127,17 @@ def _slots(nodes: list[dict[str, object]], resources: Resources) -> int:
     return total
 
 
-def _require_shared(nodes: list[dict[str, object]], shared: tuple[Path, ...]) -> None:
-    """Every node must see the target and the output folder: workers read the one and write checkpoints to the other."""
+def require_shared(shared: tuple[Path, ...]) -> None:
+    """Every node must see the target and the output folder: workers read the one and write checkpoints to the other.
+
+    Raises:
+        PlacementError: a node does not.
+    """
+    import ray
+
+    nodes = [node for node in ray.nodes() if node["Alive"]]
     if len(nodes) < 2:
         return
-    import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     def find_unseen(paths: list[str]) -> list[str]:

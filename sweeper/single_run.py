@@ -15,13 +15,13 @@ from sweeper.disk import check_disk, disk_of
 from sweeper.ledger import CsvLog, Ledger, Row
 from sweeper.progress import heartbeat, prepare_with_progress, progress_bar
 from sweeper.unfinished import UnfinishedRun
+from trainables.device import default_device
 from trainables.models.checkpoints import save_model
 from trainables.run.reports import Status
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.scoring.item_log import write_item_log
 from trainables.spec import TrialSpec
-from trainables.target.prepare import default_device
 
 
 def run_once(

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,14 +17,15 @@ from rich.console import Console
 
 from search_spaces.durable import exclusive
 from search_spaces.messages import counted
+from sweeper.cluster import Cluster, cluster_of, import_ahead, import_for_the_end
 from sweeper.conclude import Summary, conclude
 from sweeper.disk import check_disk, disk_of
 from sweeper.folder import SweepError, UsageError, check_tables, describe, read_origin, read_settings
 from sweeper.front_metrics import measure_front, unmeasured
 from sweeper.head_watch import head_watched
-from sweeper.interruption import break_off, forget_tune, held_back, interruptible, is_interrupted
+from sweeper.interruption import break_off, forget_tune, interruptible, is_interrupted
+from sweeper.ledger import Ledger
 from sweeper.open_session import open_session
-from sweeper.placement import PlacementError, address_problem, ray_cluster
 from sweeper.progress import prepare_with_progress
 from sweeper.scheduling.open_scheduler import columns_compared
 from sweeper.scheduling.schedulers import NONE
@@ -55,18 +55,19 @@ def run(
 
     Raises:
         SweepError, PlacementError, DataError, TargetError: with a plain sentence.
-        Interrupted: stopped by Ctrl-C or SIGTERM; ``run`` again goes on.
+        Interrupted: stopped by Ctrl-C, SIGTERM or SIGHUP; ``run`` again goes on.
     """
     settings = read_settings(out)
     in_use = UsageError(f"the sweep in {out} is running in another process; wait for it or stop it")
-    with interruptible(), exclusive(out, in_use):  # two drivers would run every trial twice
+    settings = replace(settings, **(change or {}))
+    # Two drivers would run every trial twice.
+    with interruptible(), exclusive(out, in_use), cluster_of(settings) as cluster:
         check_tables(out)
-        settings = replace(settings, **(change or {}))
         origin = read_origin(out)
-        if origin.target_path is None and settings.address is not None:
+        if len(Ledger(out).trials.read()) < settings.trials:
+            import_ahead()
             # What the cluster cannot do is to be said before a target is fine-tuned for hours.
-            with _joined(settings, (out.resolve(),)):
-                pass
+            cluster.slots(sharing=(out.resolve(),))
         changed = UsageError(
             f"the model or the data of the sweep in {out} have changed since it began: new trials could not be "
             "compared with the old ones; begin a new sweep"
@@ -87,7 +88,7 @@ def run(
         session, restore = open_session(
             settings, out, origin.sweep_id, targets, console=console, retry_failed=retry_failed
         )
-        return _run(settings, out, targets, session, restore=restore, console=console, end_process=end_process)
+        return _run(settings, out, targets, session, cluster, restore=restore, console=console, end_process=end_process)
 
 
 def _trains_another(base: TrialSpec, begun_with: Path) -> bool:
@@ -95,23 +96,12 @@ def _trains_another(base: TrialSpec, begun_with: Path) -> bool:
     return base.target_path is None and problem_of(base).trained_key != begun_with.name
 
 
-@contextmanager
-def _joined(settings: SweepSettings, shared: tuple[Path, ...]) -> Iterator[int]:
-    """Ray, with how many trials fit at once. A signal waits until Ray has started: half started, it leaves processes
-    behind, or crashes."""
-    if problem := address_problem(settings.address):
-        raise PlacementError(problem)
-    with ExitStack() as stack:
-        with held_back():
-            slots = stack.enter_context(ray_cluster(settings.address, resources=settings.resources, shared=shared))
-        yield slots
-
-
 def _run(
     settings: SweepSettings,
     out: Path,
     targets: Mapping[int, Target],
     session: SweepSession,
+    cluster: Cluster,
     *,
     restore: Mapping[str, str],
     console: Console,
@@ -121,12 +111,18 @@ def _run(
     try:
         left = settings.trials - len(session.ledger.trials.read())
         if left > 0 and session.has_next():
-            _tune(settings, out, targets, session, left=left, restore=restore, console=console, end_process=end_process)
+            _tune(
+                *(settings, out, targets, session, cluster),
+                left=left,
+                restore=restore,
+                console=console,
+                end_process=end_process,
+            )
         else:
             session.stop_waiting()
             if settings.goals and unmeasured(out, most=settings.front_metrics):
-                with _joined(settings, (out.resolve(), Path(target.path))):
-                    measure_front(session, settings, target)
+                cluster.slots(sharing=(out.resolve(), Path(target.path)))
+                measure_front(session, settings, target)
     except KeyboardInterrupt:
         pass  # what is finished gets its report below, which ends in Interrupted
     except BaseException:
@@ -135,6 +131,7 @@ def _run(
         raise
     finally:
         session.display.close()
+        cluster.leave()
     return conclude(settings, out, session, console)
 
 
@@ -143,6 +140,7 @@ def _tune(
     out: Path,
     targets: Mapping[int, Target],
     session: SweepSession,
+    cluster: Cluster,
     *,
     left: int,
     restore: Mapping[str, str],
@@ -150,38 +148,37 @@ def _tune(
     end_process: EndProcess,
 ) -> None:
     """Hand the trials that are left to Ray Tune and wait."""
-    with _joined(settings, (out.resolve(), *(Path(target.path) for target in targets.values()))) as slots:
-        at_once = min(settings.max_concurrent or slots, slots)
-        _say_what_is_left(session, settings, at_once, console)
-        waiting = left if settings.scheduler != NONE and settings.stopping == "pause" else 0
-        disk = disk_of(
-            settings.base, Path(next(iter(targets.values())).path), models=left, running=max(at_once, waiting)
-        )
-        console.print(check_disk(disk, out), highlight=False, markup=False, soft_wrap=True)
-        tuner = _tuner(settings, out, targets, session, left=left, at_once=at_once, restore=restore)
-        logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
+    slots = cluster.slots(sharing=(out.resolve(), *(Path(target.path) for target in targets.values())))
+    at_once = min(settings.max_concurrent or slots, slots)
+    _say_what_is_left(session, settings, at_once, console)
+    waiting = left if settings.scheduler != NONE and settings.stopping == "pause" else 0
+    disk = disk_of(settings.base, Path(next(iter(targets.values())).path), models=left, running=max(at_once, waiting))
+    console.print(check_disk(disk, out), highlight=False, markup=False, soft_wrap=True)
+    tuner = _tuner(settings, out, targets, session, left=left, at_once=at_once, restore=restore)
+    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
+    import_for_the_end()
 
-        def lost(address: str) -> None:
-            session.break_off(f"the loss of Ray's head at {address}")
-            break_off()
+    def lost(address: str) -> None:
+        session.break_off(f"the loss of Ray's head at {address}")
+        break_off()
 
-        def last_words() -> None:
-            session.display.close()
-            end_process(lambda: conclude(settings, out, session, console))
+    def last_words() -> None:
+        session.display.close()
+        end_process(lambda: conclude(settings, out, session, console))
 
-        with head_watched(lost, last_words=last_words):
-            try:
-                tuner.fit()
-            except Exception:
-                if session.broken is None:  # else Tune has stumbled over its own files, which the disk refused
-                    raise
-            finally:
-                forget_tune()
-            if session.broken:
-                return
-            if not is_interrupted():
-                session.stop_waiting()
-            measure_front(session, settings, next(iter(targets.values())))
+    with head_watched(lost, last_words=last_words):
+        try:
+            tuner.fit()
+        except Exception:
+            if session.broken is None:  # else Tune has stumbled over its own files, which the disk refused
+                raise
+        finally:
+            forget_tune()
+        if session.broken:
+            return
+        if not is_interrupted():
+            session.stop_waiting()
+        measure_front(session, settings, next(iter(targets.values())))
 
 
 def _tuner(

@@ -3,6 +3,8 @@
 A worker keeps its :class:`Workspace` (weights, tokenizer, tokenised data) between trials and between actors of the same
 process, so a reused worker starts the next trial in milliseconds. An exception inside a run ends that trial as
 ``failed`` with its reason and leaves the worker alive; only a dead worker is Ray's to restart.
+
+The driver imports this module to name the class, so torch is imported where it is used.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ray import tune
 from ray.tune.result import SHOULD_CHECKPOINT
@@ -25,12 +27,14 @@ from trainables.candidates import Costs, Goals, candidate_folder, costs_of, domi
 from trainables.models.checkpoints import save_model
 from trainables.run.failures import one_line, write_log
 from trainables.run.reports import Report, Status
-from trainables.run.run import UnlearningRun
-from trainables.run.workspace import Workspace
 from trainables.scoring.item_log import write_item_log
 from trainables.spec import TrialSpec
 from trainables.target.target import Target
 from trainables.target.training_state import load_state_file
+
+if TYPE_CHECKING:
+    from trainables.run.run import UnlearningRun
+    from trainables.run.workspace import Workspace
 
 STATE_FILE = "state.pt"
 SAVE_EVERY_SECONDS = 15.0
@@ -41,6 +45,8 @@ _workspaces: dict[tuple[str, str], Workspace] = {}
 
 def worker_workspace(target: Target, device: str) -> Workspace:
     """This process's workspace for a target; a process holds one at a time."""
+    from trainables.run.workspace import Workspace
+
     key = (target.key, device)
     if key not in _workspaces:
         _workspaces.clear()
@@ -133,6 +139,8 @@ class UnlearningTrainable(tune.Trainable):
         self._throttle = Throttle(share=0.02, pause=SAVE_EVERY_SECONDS)
 
     def _start(self) -> UnlearningRun:
+        from trainables.run.run import UnlearningRun
+
         run = UnlearningRun(self._spec, worker_workspace(self._target, self._device))
         if self._restore_from is not None and (state := read_state(Path(self._restore_from))) is not None:
             run.load_state_dict(state)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from search_spaces.builtin import AUTO_LR
 from search_spaces.messages import expected_one_of
-from search_spaces.space import SpaceError
+from search_spaces.space import Space, SpaceError
 from sweeper.candidates import CANDIDATES, LAST
 from sweeper.commands.checks import base_spec, output_problems, source_problems, spec_problems
 from sweeper.commands.errors import Problems, refuse
@@ -99,37 +99,15 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
         problems.append(f"unknown auto_lr '{given['auto_lr']}': expected off, on or both")
     if given["auto_lr"] in ("on", "both"):
         problems += trial_problems(replace(base, auto_lr="on", method="gd", options=()))
-    from_file = is_space_file(given["space"])
-    problems += spec_problems(base, () if from_file else methods, options)
-    problems += _number_problems(given)
-    if given["sampler"] not in SAMPLERS:
-        problems.append(f"unknown sampler '{given['sampler']}': {expected_one_of(given['sampler'], SAMPLERS)}")
-    if (scored := given.get("front_metrics")) is not None and scored < 0:
-        problems.append(f"--front-metrics must be at least 0, got {scored}")
-    if (candidates := given.get("candidates", LAST)) not in CANDIDATES:
-        problems.append(f"unknown candidates '{candidates}': {expected_one_of(candidates, CANDIDATES)}")
-    objectives: tuple[Objective, ...] = ()
-    try:
-        objectives = parse_objectives(given["objectives"] or DEFAULT_OBJECTIVES)
-        problems += (wrong := unmeasured(objectives, base.dataset))
-        if not wrong:
-            base = replace(base, metrics=with_objectives(base.metrics, objectives))
-    except ObjectiveError as error:
-        problems.append(str(error))
+    problems += spec_problems(base, () if is_space_file(given["space"]) else methods, options)
+    problems += _number_problems(given) + _choice_problems(given)
+    objectives, base = _objectives(given, base, problems)
     costly = base.metrics_every != 1 and not {item.column for item in objectives} <= set(LOSS_METRICS)
     scheduling, wrong = scheduler_settings(given, epochs=base.epochs, blind=costly)
     problems += wrong
     uri = given["tracking_uri"] or os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING
     problems += [problem for problem in (tracking_problem(uri), address_problem(given["address"])) if problem]
-    space = None
-    if from_file:
-        space, wrong = file_space(Path(given["space"]), given, base, rates)
-        problems += wrong
-    elif not problems:
-        try:
-            space = named_space(given, methods, base, options, rates)
-        except SpaceError as error:
-            problems += error.problems
+    space = _space(given, methods, base, options, rates, problems)
     problems += source_problems(base, ask_hub=not problems)
     trials = given["trials"]
     if not problems and space is not None and given["sampler"] == "grid":
@@ -153,12 +131,61 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
         tracking_uri=absolute_uri(uri),
         time_budget_seconds=given["time_budget"],
         command=command,
-        candidates=candidates,
+        candidates=given.get("candidates", LAST),
         **search.settings,
         **scheduling,
-        front_metrics=FRONT_METRICS if scored is None else scored,
+        front_metrics=FRONT_METRICS if given.get("front_metrics") is None else given["front_metrics"],
         **{name: given[name] for name in _AS_GIVEN},
     )
+
+
+def _choice_problems(given: Mapping[str, Any]) -> list[str]:
+    """What is wrong with the sampler, and with what may be on the front."""
+    problems = []
+    if given["sampler"] not in SAMPLERS:
+        problems.append(f"unknown sampler '{given['sampler']}': {expected_one_of(given['sampler'], SAMPLERS)}")
+    if (scored := given.get("front_metrics")) is not None and scored < 0:
+        problems.append(f"--front-metrics must be at least 0, got {scored}")
+    if (candidates := given.get("candidates", LAST)) not in CANDIDATES:
+        problems.append(f"unknown candidates '{candidates}': {expected_one_of(candidates, CANDIDATES)}")
+    return problems
+
+
+def _objectives(
+    given: Mapping[str, Any], base: TrialSpec, problems: list[str]
+) -> tuple[tuple[Objective, ...], TrialSpec]:
+    """What is searched for, () where it cannot be read, and the spec that measures it."""
+    try:
+        objectives = parse_objectives(given["objectives"] or DEFAULT_OBJECTIVES)
+    except ObjectiveError as error:
+        problems.append(str(error))
+        return (), base
+    if wrong := unmeasured(objectives, base.dataset):
+        problems += wrong
+        return objectives, base
+    return objectives, replace(base, metrics=with_objectives(base.metrics, objectives))
+
+
+def _space(
+    given: Mapping[str, Any],
+    methods: Sequence[str],
+    base: TrialSpec,
+    options: Mapping[str, Sequence[float]],
+    rates: Sequence[float],
+    problems: list[str],
+) -> Space | None:
+    """The space of the file or of the name; None where it cannot be read, or another problem stands before it."""
+    if is_space_file(given["space"]):
+        space, wrong = file_space(Path(given["space"]), given, base, rates)
+        problems += wrong
+        return space
+    if problems:
+        return None
+    try:
+        return named_space(given, methods, base, options, rates)
+    except SpaceError as error:
+        problems += error.problems
+        return None
 
 
 def _number_problems(given: Mapping[str, Any]) -> list[str]:

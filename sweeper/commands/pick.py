@@ -5,17 +5,25 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from search_spaces.constraint import Constraint, ConstraintError, parse_constraint
+from search_spaces.constraint import Constraint, ConstraintError
 from search_spaces.messages import expected_one_of
 from sweeper.commands import options
 from sweeper.commands.errors import Problems, plain_errors, refuse
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from analysis.frontier.pick import Pick
+    from analysis.page.choice import ChoiceJudged
+    from analysis.tables.sweep_file import SweepFile
+    from analysis.tables.trial_table import TrialTable
 
 _LIMITED = ("verbmem", "utility", "truth_ratio", "forget_loss", "retain_loss")
 
@@ -53,96 +61,123 @@ def pick(
     success     the best utility of what meets the thresholds; the paper's are verbmem below
                 0.1, utility and truth ratio at least 70% of No-unlearn
     """
-    from analysis.frontier.pareto_json import plain, whole
-    from analysis.frontier.pick import CONSTRAINT, RULES
+    from analysis.frontier.pick import CONSTRAINT
     from analysis.page.choice import choose
     from analysis.tables.sweep_file import SweepFile
     from analysis.tables.trial_table import TrialTable
-    from analysis.words import model_name, number, settings_in_words
+    from analysis.words import model_name
 
-    limits = [
-        Constraint(name, ">=" if side == "min" else "<=", given[f"{side}_{name}"])
-        for name in _LIMITED
-        for side in ("max", "min")
-        if given[f"{side}_{name}"] is not None
-    ]
+    limits, problems = _limits(given, constraint)
     rule = rule or (CONSTRAINT if limits or constraint else None)
     out = Path(folder)
-    problems = options.given_problems()
-    for limit in limits:
-        if not math.isfinite(limit.bound):
-            flag = f"--{'min' if limit.sign == '>=' else 'max'}-{limit.name.replace('_', '-')}"
-            problems.append(f"{flag} must be a finite number, got {limit.bound:g}")
-    limits += _constraints(constraint, problems)
-    if rule is not None and rule not in RULES:
-        problems.append(f"unknown rule '{rule}': {expected_one_of(rule, RULES)}")
-    elif rule == CONSTRAINT and not (limits or constraint):
-        problems.append("the rule constraint needs a limit, such as --max-verbmem 0.1")
-    if not (out / "sweep.json").is_file():
-        problems.append(f"{out} holds no sweep: there is no sweep.json in it")
-    if copy_to is not None and Path(copy_to).exists():
-        problems.append(f"--copy-to {copy_to}: this exists already; name a new folder")
-    refuse(problems)
+    problems += _problems(out, rule, copy_to, limited=bool(limits or constraint))
+    refuse([*options.given_problems(), *problems])
     sweep = SweepFile.read(out)
     table = TrialTable.read(out, sweep=sweep.name)
     found, judgement = choose(table, sweep, rule=rule, limits=limits)
-    row = found.row
-    name = model_name(row, with_epoch=table.every_epoch)
-    checkpoint = out / str(row["checkpoint"]) if row["checkpoint"] else None
+    checkpoint = out / str(found.row["checkpoint"]) if found.row["checkpoint"] else None
     there = checkpoint is not None and checkpoint.is_dir()
+    name = model_name(found.row, with_epoch=table.every_epoch)
     missing = f"the checkpoint of {name} is not there: {checkpoint or 'none was saved'}"
     if copy_to is not None:
         if checkpoint is None or not there:
             raise Problems([missing])
         shutil.copytree(checkpoint, copy_to)
         checkpoint = Path(copy_to)
-    metrics = {
+    if as_json:
+        where = str(checkpoint) if there else None
+        click.echo(_as_json(found, judgement, table, rule=rule or "answer", checkpoint=where))
+        if not there:
+            click.echo(missing, err=True)
+        return
+    click.echo("\n".join(_in_words(found, judgement, table, sweep)))
+    gone = "" if there or checkpoint is None else " (not there any more)"
+    click.echo(f"checkpoint: {checkpoint or 'none was saved'}{gone}")
+
+
+def _limits(given: Mapping[str, Any], constraints: Sequence[str]) -> tuple[list[Constraint], list[str]]:
+    """The limits asked for, and what is wrong with them."""
+    limits = [
+        Constraint(name, ">=" if side == "min" else "<=", given[f"{side}_{name}"])
+        for name in _LIMITED
+        for side in ("max", "min")
+        if given[f"{side}_{name}"] is not None
+    ]
+    problems = []
+    for limit in limits:
+        if not math.isfinite(limit.bound):
+            flag = f"--{'min' if limit.sign == '>=' else 'max'}-{limit.name.replace('_', '-')}"
+            problems.append(f"{flag} must be a finite number, got {limit.bound:g}")
+    return limits + _constraints(constraints, problems), problems
+
+
+def _problems(out: Path, rule: str | None, copy_to: str | None, *, limited: bool) -> list[str]:
+    from analysis.frontier.pick import CONSTRAINT, RULES
+
+    problems = []
+    if rule is not None and rule not in RULES:
+        problems.append(f"unknown rule '{rule}': {expected_one_of(rule, RULES)}")
+    elif rule == CONSTRAINT and not limited:
+        problems.append("the rule constraint needs a limit, such as --max-verbmem 0.1")
+    if not (out / "sweep.json").is_file():
+        problems.append(f"{out} holds no sweep: there is no sweep.json in it")
+    if copy_to is not None and Path(copy_to).exists():
+        problems.append(f"--copy-to {copy_to}: this exists already; name a new folder")
+    return problems
+
+
+def _as_json(found: Pick, judgement: ChoiceJudged, table: TrialTable, *, rule: str, checkpoint: str | None) -> str:
+    from analysis.frontier.pareto_json import plain, whole
+
+    row = found.row
+    content = {
+        "trial_id": row["trial_id"],
+        "epoch": whole(row["epoch"]),
+        "spec_hash": row["spec_hash"],
+        "rule": rule,
+        "reason": found.reason,
+        "judgement": asdict(judgement),
+        "settings": {name: row[name] for name in table.spec_columns},
+        "metrics": _measured(row, table),
+        "checkpoint": checkpoint,
+        "eligible": found.eligible,
+    }
+    return json.dumps(plain(content))
+
+
+def _in_words(found: Pick, judgement: ChoiceJudged, table: TrialTable, sweep: SweepFile) -> Iterator[str]:
+    from analysis.words import model_name, number, settings_in_words
+
+    name = model_name(found.row, with_epoch=table.every_epoch)
+    yield f"{name}: {settings_in_words(found.row, table.varying)}"
+    yield f"why: {found.reason}"
+    for line in judgement.lines:
+        yield f"judgement: {line}"
+    metrics = _measured(found.row, table)
+    width = max(map(len, metrics), default=0)
+    for column, value in metrics.items():
+        unlearned = f"   (No-unlearn {number(sweep.baseline[column])})" if column in sweep.baseline else ""
+        yield f"  {column:<{width}}  {number(value)}{unlearned}"
+
+
+def _measured(row: pd.Series, table: TrialTable) -> dict[str, float]:
+    """What was measured of a model, and its cost, but for times."""
+    return {
         column: float(row[column])
         for column in map(str, row.index)
         if table.columns[column].role in ("progress", "loss", "metric", "cost") and not column.endswith("_seconds")
         if column not in ("epoch", "step") and not isinstance(row[column], str) and row[column] == row[column]
     }
-    if as_json:
-        content = {
-            "trial_id": row["trial_id"],
-            "epoch": whole(row["epoch"]),
-            "spec_hash": row["spec_hash"],
-            "rule": rule or "answer",
-        }
-        content |= {"reason": found.reason, "judgement": asdict(judgement)}
-        content |= {"settings": {name: row[name] for name in table.spec_columns}, "metrics": metrics}
-        content |= {"checkpoint": str(checkpoint) if there else None, "eligible": found.eligible}
-        click.echo(json.dumps(plain(content)))
-        if not there:
-            click.echo(missing, err=True)
-        return
-    click.echo(f"{name}: {settings_in_words(row, table.varying)}")
-    click.echo(f"why: {found.reason}")
-    for line in judgement.lines:
-        click.echo(f"judgement: {line}")
-    width = max(map(len, metrics), default=0)
-    for column, value in metrics.items():
-        unlearned = f"   (No-unlearn {number(sweep.baseline[column])})" if column in sweep.baseline else ""
-        click.echo(f"  {column:<{width}}  {number(value)}{unlearned}")
-    gone = "" if there or checkpoint is None else " (not there any more)"
-    click.echo(f"checkpoint: {checkpoint or 'none was saved'}{gone}")
 
 
 def _constraints(given: Sequence[str], problems: list[str]) -> list[Constraint]:
     """The thresholds; what cannot be read becomes a problem."""
-    from trainables.metrics.registry import METRICS
+    from sweeper.commands.search_options import known_constraint
 
     found = []
     for text in given:
         try:
-            constraint = parse_constraint(text)
+            found.append(known_constraint(text))
         except ConstraintError as error:
             problems.append(str(error))
-            continue
-        if constraint.name in METRICS:
-            found.append(constraint)
-        else:
-            problems.append(
-                f"constraint {text}: unknown metric '{constraint.name}': {expected_one_of(constraint.name, METRICS)}"
-            )
     return found

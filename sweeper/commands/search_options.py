@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from search_spaces.constraint import ConstraintError, parse_constraint
+from search_spaces.constraint import Constraint, ConstraintError, parse_constraint
 from search_spaces.messages import counted, expected_one_of
 from search_spaces.points import Point, PointError, params_of_point, read_points
 from search_spaces.space import Space
@@ -76,6 +76,19 @@ def _epochs_per_trial(scheduling: Mapping[str, Any], epochs: int) -> float:
     return float(sum((end - begin) / reduction**index for index, (begin, end) in enumerate(itertools.pairwise(ends))))
 
 
+def known_constraint(text: str) -> Constraint:
+    """``utility>=0.7`` with a metric there is.
+
+    Raises:
+        ConstraintError: it cannot be read, or there is no such metric.
+    """
+    constraint = parse_constraint(text)
+    if constraint.name not in METRICS:
+        known = expected_one_of(constraint.name, METRICS)
+        raise ConstraintError(f"constraint {text}: unknown metric '{constraint.name}': {known}")
+    return constraint
+
+
 def constraint_problems(given: Sequence[str], base: TrialSpec) -> list[str]:
     """A plain sentence for each threshold that cannot be read, or whose metric no trial of the sweep measures."""
     found = []
@@ -84,16 +97,11 @@ def constraint_problems(given: Sequence[str], base: TrialSpec) -> list[str]:
     measured = {*LOSS_METRICS, *(metric for name in chosen for metric in SETS.get(name, (name,)))}
     for text in given:
         try:
-            constraint = parse_constraint(text)
+            constraint = known_constraint(text)
         except ConstraintError as error:
             found.append(str(error))
             continue
-        metric = METRICS.get(constraint.name)
-        if metric is None:
-            found.append(
-                f"constraint {text}: unknown metric '{constraint.name}': {expected_one_of(constraint.name, METRICS)}"
-            )
-        elif modality.name not in metric.modalities:
+        if modality.name not in METRICS[constraint.name].modalities:
             found.append(f"constraint {text}: {constraint.name} is not measured for {modality.models}")
         elif constraint.name not in measured:
             wanted = ",".join((*chosen, constraint.name))

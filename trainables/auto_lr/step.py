@@ -105,9 +105,16 @@ def auto_lr_step(
         line.go(new_eta)
         for group in optimizer.param_groups:
             group["lr"] *= new_eta / eta
+    return _update(eta, new_eta, fits, proposal.reason, forget=(forget_plus, forget_minus)), memory
+
+
+def _update(
+    eta: float, new_eta: float, fits: Sequence[Fit], reason: str | None, *, forget: tuple[float | None, float | None]
+) -> Update:
+    """The record of a step from ``eta`` to ``new_eta``."""
     last = fits[-1]
     reached = last.eta_star is not None and math.isclose(new_eta, last.eta_star, rel_tol=1e-9)
-    update = Update(
+    return Update(
         eta=eta,
         eta_star=last.eta_star,
         eta_new=new_eta,
@@ -117,10 +124,9 @@ def auto_lr_step(
         loss_zero=last.loss_zero,
         loss_plus=last.loss_plus,
         loss_minus=last.loss_minus,
-        forget_plus=forget_plus,
-        forget_minus=forget_minus,
+        forget_plus=forget[0],
+        forget_minus=forget[1],
         probes=2 * len(fits),
-        fallback=proposal.reason,
-        clipped=proposal.reason is None and not reached,
+        fallback=reason,
+        clipped=reason is None and not reached,
     )
-    return update, memory

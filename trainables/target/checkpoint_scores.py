@@ -12,11 +12,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainables.device import default_device
 from trainables.scoring.measured import Measured
 from trainables.spec import TrialSpec
 from trainables.target.cache import FORMAT, cache_folder, digest, folder_digest, stored
 from trainables.target.finetune import Progress
-from trainables.target.prepare import default_device
 from trainables.target.problem import problem_of
 from trainables.target.retain_model import retain_values
 

@@ -7,6 +7,7 @@ from functools import cache as once
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trainables.device import default_device
 from trainables.modality import ModelEvaluator
 from trainables.models.checkpoints import loading
 from trainables.models.registry import TargetRecipe
@@ -23,13 +24,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-def default_device() -> str:
-    """``cuda`` where there is one, else ``cpu``."""
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"
-
-
 def prepare_target(
     spec: TrialSpec,
     *,
@@ -42,14 +36,14 @@ def prepare_target(
 
     Args:
         recipe: how to fine-tune, default :func:`~trainables.target.problem.target_recipe`.
-        device: where to train and score, default the GPU if there is one.
+        device: where to train and score, default the GPU if there is one. Nobody asks where all is in the cache.
         cache: default :func:`~trainables.target.cache.cache_folder`.
         on_progress: called after every epoch.
 
     Raises:
         DataError, TargetError, LoadError: with a plain sentence.
     """
-    cache, device = cache or cache_folder(), device or default_device()
+    cache = cache or cache_folder()
     problem = problem_of(spec, recipe=recipe)
     retain = retain_values(problem, cache=cache, device=device, on_progress=on_progress)
     if problem.target_path is not None:
@@ -58,20 +52,20 @@ def prepare_target(
         name = problem.trained_key
         folder = cache / "targets" / name
         trained(problem, folder, data=problem.data, device=device, on_progress=on_progress)
-    classes = _classes(problem, folder)
     key = digest(FORMAT, name, problem.data, problem.max_length, problem.info.template)
 
     @once
     def loaded() -> tuple[PreTrainedModel, Any, ModelEvaluator]:
-        model = problem.modality.load_model(folder).to(device)
+        place = device or default_device()
+        model = problem.modality.load_model(folder).to(place)
         processor = problem.modality.load_processor(folder)
-        return model, processor, problem.evaluator(model, processor, device=device)
+        return model, processor, problem.evaluator(model, processor, device=place)
 
     def own_scores() -> dict[str, object]:
         model, processor, evaluator = loaded()
         forget = problem.modality.encode(processor, problem.data.forget, max_length=problem.max_length)
         reference, _ = problem.modality.nll(
-            model, forget, processor=processor, batch_size=problem.batch_size, device=device
+            model, forget, processor=processor, batch_size=problem.batch_size, device=model.device
         )
         return {"baseline": {**evaluator.losses(model), **evaluator.measure(model).metrics}, "reference_nll": reference}
 
@@ -79,6 +73,8 @@ def prepare_target(
         model, _, evaluator = loaded()
         return dict(evaluator.measure(model, problem.measured(), retain=retain).metrics)
 
+    # Written down, so that a sweep with a known target need not import transformers in its driver.
+    shape = stored(cache / "shapes" / f"{name}.json", lambda: {"classes": _classes(problem, folder)})
     known = stored(cache / "baselines" / f"{key}.json", own_scores)
     baseline = known["baseline"]
     if problem.metrics:
@@ -88,7 +84,7 @@ def prepare_target(
         key=key,
         path=str(folder.resolve()),
         data=problem.data,
-        vocabulary_size=classes,
+        vocabulary_size=shape["classes"],
         baseline=baseline,
         reference_nll=tuple(known["reference_nll"]),
         template=problem.info.template,
@@ -113,7 +109,7 @@ def make_retain_model(
     return retain_model(
         problem_of(spec, recipe=recipe),
         cache=cache or cache_folder(),
-        device=device or default_device(),
+        device=device,
         on_progress=on_progress,
     )
 

@@ -12,6 +12,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainables.device import default_device
 from trainables.metrics.registry import needs_retain_model
 from trainables.scoring.model_scores import RetainValues
 from trainables.target.cache import FORMAT, digest, folder_digest, stored
@@ -27,7 +28,7 @@ RETAIN = "retain model, "
 
 
 def retain_model(
-    problem: Problem, *, cache: Path, device: torch.device | str, on_progress: Callable[[Progress], None]
+    problem: Problem, *, cache: Path, device: torch.device | str | None, on_progress: Callable[[Progress], None]
 ) -> Path:
     """The folder of the problem's retain model: in the cache, or trained now.
 
@@ -50,7 +51,7 @@ def retain_model(
 
 
 def retain_values(
-    problem: Problem, *, cache: Path, device: torch.device | str, on_progress: Callable[[Progress], None]
+    problem: Problem, *, cache: Path, device: torch.device | str | None, on_progress: Callable[[Progress], None]
 ) -> RetainValues | None:
     """What the problem's metrics need of the retain model, computed once per model and data; None where none does.
 
@@ -70,8 +71,9 @@ def retain_values(
     key = digest(FORMAT, "retain", identity, problem.data, problem.max_length, problem.info.template)
 
     def compute() -> dict[str, object]:
-        model = problem.modality.load_model(folder).to(device)
-        evaluator = problem.evaluator(model, problem.modality.load_processor(folder), device=device)
+        place = device or default_device()
+        model = problem.modality.load_model(folder).to(place)
+        evaluator = problem.evaluator(model, problem.modality.load_processor(folder), device=place)
         return asdict(evaluator.reference(model, key=key, path=str(folder)))
 
     found = stored(cache / "retain-values" / f"{key}.json", compute)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from search_spaces.durable import free_bytes, staged
 from search_spaces.messages import expected_one_of, size
 from trainables.data import ProblemData
+from trainables.device import default_device
 from trainables.models.adapters import add_adapter
 from trainables.models.checkpoints import write_model
 from trainables.models.hub_cache import fetch_model
@@ -30,7 +31,7 @@ def trained(
     folder: Path,
     *,
     data: ProblemData,
-    device: torch.device | str,
+    device: torch.device | str | None,
     on_progress: Callable[[Progress], None],
 ) -> Path:
     """``folder``, with the problem's base model fine-tuned on ``data.full`` in it, now or before.
@@ -43,7 +44,7 @@ def trained(
     if (folder / "target.json").is_file():
         require_undamaged(folder)
         return folder
-    modality, recipe = problem.modality, problem.recipe
+    modality, recipe, device = problem.modality, problem.recipe, device or default_device()
     model, processor = load_base(problem)
     _require_room(model, folder)
     model.to(device)

@@ -66,7 +66,8 @@ def test_a_sweep_may_be_resumed_with_more_trials_and_another_end(
 
 
 def test_a_resume_with_impossible_wishes_is_refused(earlier: Path) -> None:
-    Ledger(earlier).trials.append({"trial_id": f"0000{n}", "status": "finished", "seed": 0} for n in range(2))
+    row = {**read_settings(earlier).base.row(), "status": "finished"}
+    Ledger(earlier).trials.append(row | {"trial_id": name} for name in ("00000", "00001"))
     problems = problems_of(invoke("resume", earlier, "--trials", "1", "--until", "x", "--epoch-budget", "0"))
     assert len(problems) == 3
     assert any("--trials 1: 2 trials have ended already" in problem for problem in problems)

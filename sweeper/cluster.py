@@ -1,0 +1,83 @@
+"""Ray for one sweep: started ahead of when it is needed, and left behind without waiting for it to stop."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from sweeper.interruption import held_back
+from sweeper.placement import PlacementError, address_problem, ray_cluster, require_shared
+from sweeper.settings import SweepSettings
+
+_AHEAD = ("ray.tune", "sweeper.tune_bridge", "sweeper.search", "optuna", "mlflow.tracking")
+_AT_THE_END = ("analysis.page.report", "analysis.figures.gallery", "matplotlib.backends.backend_agg")
+
+
+class Cluster:
+    """Where the trials of a sweep run, once it has been asked for; a signal waits until Ray has started: half started,
+    it leaves processes behind, or crashes."""
+
+    def __init__(self, settings: SweepSettings) -> None:
+        self._settings = settings
+        self._stack = ExitStack()
+        self._slots: int | None = None
+        self._leaving: threading.Thread | None = None
+
+    def slots(self, *, sharing: tuple[Path, ...]) -> int:
+        """How many trials fit at once, on nodes that all see the folders ``sharing``.
+
+        Raises:
+            PlacementError: there is no cluster, or it is not fit.
+        """
+        if self._slots is None:
+            settings = self._settings
+            if problem := address_problem(settings.address):
+                raise PlacementError(problem)
+            with held_back():
+                ray = ray_cluster(settings.address, resources=settings.resources)
+                self._slots = self._stack.enter_context(ray)
+        require_shared(sharing)
+        return self._slots
+
+    def leave(self) -> None:
+        """Stop what was started, while the caller goes on."""
+        if self._leaving is None and self._slots is not None:
+            self._leaving = threading.Thread(target=self._stack.close)
+            self._leaving.start()
+
+    def close(self) -> None:
+        """Stop what was started."""
+        if self._leaving is not None:
+            self._leaving.join()
+        self._stack.close()
+
+
+@contextmanager
+def cluster_of(settings: SweepSettings) -> Iterator[Cluster]:
+    """The cluster of a sweep, which is left at the end."""
+    cluster = Cluster(settings)
+    try:
+        yield cluster
+    finally:
+        cluster.close()
+
+
+def import_ahead() -> None:
+    """Import beside what the sweep waits for anyway what it needs next."""
+    _import_in_background(_AHEAD)
+
+
+def import_for_the_end() -> None:
+    """Import beside the trials what draws and writes the report."""
+    _import_in_background(_AT_THE_END)
+
+
+def _import_in_background(modules: tuple[str, ...]) -> None:
+    def load() -> None:
+        for name in modules:
+            importlib.import_module(name)
+
+    threading.Thread(target=load, daemon=True, name="imports").start()
