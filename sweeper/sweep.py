@@ -24,7 +24,6 @@ from sweeper.folder import SweepError, UsageError, check_tables, describe, read_
 from sweeper.front_metrics import measure_front, unmeasured
 from sweeper.head_watch import head_watched
 from sweeper.interruption import break_off, forget_tune, interruptible, is_interrupted
-from sweeper.ledger import Ledger
 from sweeper.open_session import open_session
 from sweeper.progress import prepare_with_progress
 from sweeper.scheduling.open_scheduler import columns_compared
@@ -64,7 +63,7 @@ def run(
     with interruptible(), exclusive(out, in_use), cluster_of(settings) as cluster:
         check_tables(out)
         origin = read_origin(out)
-        if len(Ledger(out).trials.read()) < settings.trials:
+        if origin.target_path is None:  # it begins, and will need Ray
             import_ahead()
             # What the cluster cannot do is to be said before a target is fine-tuned for hours.
             cluster.slots(sharing=(out.resolve(),))

@@ -1,11 +1,13 @@
-"""Folders of small data sets in the layouts of the published ones, and a hub on this machine (tests/hub_server.py)."""
+"""Folders of small data sets in the layouts of the published ones, a full disk, a hub here (tests/hub_server.py)."""
 
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,6 +61,17 @@ def write_muse(tmp_path: Path) -> WriteMuse:
         return tmp_path / "muse"
 
     return write
+
+
+@contextmanager
+def disk_full_after(size: int) -> Iterator[None]:
+    """The system refuses to let a file of this process grow beyond ``size`` bytes, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @dataclass(frozen=True)

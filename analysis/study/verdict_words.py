@@ -6,17 +6,7 @@ import math
 from collections.abc import Sequence
 
 from analysis.study.tuning_curve import TuningCurve
-from analysis.study.verdict import (
-    BETTER,
-    OPEN,
-    SINGLE,
-    TOO_FEW,
-    UNDECIDED,
-    WORSE,
-    Opponent,
-    Verdict,
-    seeds_for,
-)
+from analysis.study.verdict import BETTER, OPEN, SINGLE, TOO_FEW, UNDECIDED, WORSE, Opponent, Verdict, seeds_for
 from analysis.words import counted, number
 
 FEW_UPDATES = 5

@@ -5,10 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import os
-import resource
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +16,7 @@ from hypothesis import strategies as st
 
 from sweeper.columns import HISTORY_COLUMNS, PARAMETERS, TRIAL_COLUMNS
 from sweeper.ledger import CsvLog, Ledger, Mark
+from tests.conftest import disk_full_after
 
 COLUMNS = ("trial_id", "step", "value")
 
@@ -37,17 +35,6 @@ def rows_by_csv(path: Path) -> list[dict[str, str]]:
     """The file as the standard library reads it."""
     with path.open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
-
-
-@contextmanager
-def disk_full_after(size: int) -> Iterator[None]:
-    """The system refuses to let a file of this process grow beyond ``size`` bytes, as on a full disk."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 # One log ------------------------------------------------------------------------------------------------------------

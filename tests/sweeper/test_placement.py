@@ -48,7 +48,7 @@ def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., StubRay]]:
         monkeypatch.setattr(ray, "nodes", lambda: list(nodes))
         monkeypatch.setattr(ray, "shutdown", shutdown)
         if len(nodes) > 1:  # several nodes are asked what they see, which takes a real cluster: tests/e2e
-            monkeypatch.setattr("sweeper.placement._require_shared", lambda nodes, shared: None)
+            monkeypatch.setattr("sweeper.placement.require_shared", lambda shared: None)
         return calls
 
     yield install

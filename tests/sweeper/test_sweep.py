@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,13 +23,12 @@ from rich.console import Console
 
 from search_spaces.builtin import default_space
 from sweeper import __version__
+from sweeper.cluster import cluster_of
 from sweeper.folder import Origin, SweepError, UsageError, begin, describe, discard, read_settings
 from sweeper.interruption import Interrupted
-from sweeper.open_session import _restorable
 from sweeper.placement import PlacementError
-from sweeper.search import Proposal
 from sweeper.settings import SweepSettings
-from sweeper.sweep import _joined, run
+from sweeper.sweep import run
 from sweeper.version import commit
 from trainables.data import UnlearningData
 from trainables.methods import options_by_method
@@ -82,6 +81,8 @@ def stop_before_ray(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> No
         raise error
 
     monkeypatch.setattr("sweeper.sweep._run", refuse)
+    monkeypatch.setattr("sweeper.cluster.ray_cluster", lambda address, *, resources: nullcontext(2))
+    monkeypatch.setattr("sweeper.cluster.require_shared", lambda shared: None)
 
 
 def description(out: Path) -> dict[str, Any]:
@@ -253,15 +254,15 @@ STARTED: list[str] = []
 
 
 def test_a_signal_while_ray_starts_takes_effect_when_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sweeper.sweep.ray_cluster", slow_cluster)
+    monkeypatch.setattr("sweeper.cluster.ray_cluster", slow_cluster)
     monkeypatch.setattr("sweeper.interruption._interrupted", threading.Event())
     STARTED.clear()
     before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
     ours = before | {signal.SIGTERM: lambda number, frame: None}
     signal.signal(signal.SIGTERM, ours[signal.SIGTERM])
     try:
-        with pytest.raises(KeyboardInterrupt), _joined(SETTINGS, ()):
-            raise AssertionError("the signal was forgotten")
+        with pytest.raises(KeyboardInterrupt), cluster_of(SETTINGS) as cluster:
+            cluster.slots(sharing=())
         assert STARTED == ["whole", "left"]
         assert {each: signal.getsignal(each) for each in ours} == ours
     finally:
@@ -271,11 +272,11 @@ def test_a_signal_while_ray_starts_takes_effect_when_it_has(monkeypatch: pytest.
 def test_a_second_signal_ends_even_the_start_of_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     interrupted = threading.Event()
     interrupted.set()
-    monkeypatch.setattr("sweeper.sweep.ray_cluster", slow_cluster)
+    monkeypatch.setattr("sweeper.cluster.ray_cluster", slow_cluster)
     monkeypatch.setattr("sweeper.interruption._interrupted", interrupted)
     STARTED.clear()
-    with pytest.raises(KeyboardInterrupt), _joined(SETTINGS, ()):
-        pass
+    with pytest.raises(KeyboardInterrupt), cluster_of(SETTINGS) as cluster:
+        cluster.slots(sharing=())
     assert STARTED == []
 
 
@@ -312,38 +313,3 @@ def test_a_sweep_that_could_not_begin_leaves_its_folder_free_and_one_with_trials
     (out / "trials.csv").unlink()
     discard(out)
     assert not out.exists()
-
-
-# What a resumed sweep goes on from ----------------------------------------------------------------------------------
-
-
-def save_state(storage: Path, where: str, *, step: int, age: float, torn: bool = False) -> Path:
-    import torch
-
-    folder = storage / where
-    folder.mkdir(parents=True)
-    torch.save({"step": step, "parameters": [torch.zeros(100)]}, folder / "state.pt")
-    if torn:
-        content = (folder / "state.pt").read_bytes()
-        (folder / "state.pt").write_bytes(content[: len(content) // 2])
-    os.utime(folder, (time.time() - age, time.time() - age))
-    return folder
-
-
-def test_a_trial_goes_on_from_its_newest_whole_state(tmp_path: Path) -> None:
-    storage = tmp_path / "ray"
-    save_state(storage, "attempt-1/00003/checkpoint_000000", step=10, age=300)
-    whole = save_state(storage, "attempt-2/00003/checkpoint_000000", step=20, age=200)
-    save_state(storage, "attempt-2/00003/checkpoint_000001", step=30, age=100, torn=True)
-    (storage / "attempt-2/00003/checkpoint_000002").mkdir()
-
-    found = _restorable(storage, [Proposal("00003", {}), Proposal("00004", {})])
-
-    assert found == {"00003": (str(whole.resolve()), 20)}
-
-
-def test_without_saved_states_trials_begin_anew(tmp_path: Path) -> None:
-    assert _restorable(tmp_path / "ray", [Proposal("00000", {})]) == {}
-    save_state(tmp_path / "ray", "attempt-1/00000/checkpoint_000000", step=5, age=0, torn=True)
-    assert _restorable(tmp_path / "ray", [Proposal("00000", {})]) == {}
-    assert _restorable(tmp_path / "ray", []) == {}

@@ -13,14 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.comparison.comparison import (
-    ComparisonTable,
-    Entry,
-    MethodRow,
-    Value,
-    comparison_data,
-    comparison_parts,
-)
+from analysis.comparison.comparison import ComparisonTable, Entry, MethodRow, Value, comparison_data, comparison_parts
 from analysis.comparison.formats import FORMATS, comma_separated, latex, markdown, web_page
 from analysis.errors import AnalysisError
 from analysis.tables.columns import Columns

@@ -12,15 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from analysis.errors import AnalysisError
-from analysis.study.bounded_mean import (
-    CAPITAL,
-    exact_share,
-    lower_bound,
-    p_above,
-    p_below,
-    seeds_to_tell,
-    upper_bound,
-)
+from analysis.study.bounded_mean import CAPITAL, exact_share, lower_bound, p_above, p_below, seeds_to_tell, upper_bound
 from analysis.study.paired import sign_flip_p
 
 Draw = Callable[[np.random.Generator, int], np.ndarray]

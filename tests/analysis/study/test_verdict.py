@@ -15,16 +15,7 @@ from analysis.study.judging import verdicts_data
 from analysis.study.lr_grid import LrGrid, lr_grid
 from analysis.study.lr_study import read_study, write_study
 from analysis.study.sensitivity import rate_sensitivity
-from analysis.study.verdict import (
-    BETTER,
-    ORACLE,
-    SINGLE,
-    TOO_FEW,
-    UNDECIDED,
-    WORSE,
-    seeds_for,
-    split_seeds,
-)
+from analysis.study.verdict import BETTER, ORACLE, SINGLE, TOO_FEW, UNDECIDED, WORSE, seeds_for, split_seeds
 from analysis.study.verdict_words import curve_in_words, words
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable

@@ -227,7 +227,10 @@ def test_a_folder_that_is_no_model_is_named(prepare: Preparation, tmp_path: Path
 
 
 def test_an_unknown_model_is_refused_and_not_replaced_by_a_tiny_one(prepare: Preparation) -> None:
-    with pytest.raises(TargetError, match=r"unknown model 'phi-9': expected one of tiny-phi, .*phi-1\.5.*a hub id"):
+    with pytest.raises(
+        TargetError,
+        match=r"unknown model 'phi-9': did you mean 'phi-1\.5'\? expected one of tiny-phi, .*phi-1\.5.*a hub id",
+    ):
         prepare(replace(SPEC, model="phi-9"))
     assert prepare.folders == []
 

@@ -1,0 +1,115 @@
+"""A folder is held by one at a time, and states are saved not too often."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from search_spaces import durable
+from search_spaces.durable import Throttle, exclusive
+from tests.search_spaces.conftest import names
+
+
+class InUseError(Exception):
+    """What these tests say of a held folder."""
+
+
+def test_a_folder_is_held_by_one_and_then_free_without_a_trace(tmp_path: Path) -> None:
+    with (
+        exclusive(tmp_path, InUseError("first")),
+        pytest.raises(InUseError, match="second"),
+        exclusive(tmp_path, InUseError("second")),
+    ):
+        pass
+    assert names(tmp_path) == []
+    with pytest.raises(ZeroDivisionError), exclusive(tmp_path, InUseError()):
+        raise ZeroDivisionError
+    with exclusive(tmp_path, InUseError()):
+        pass
+
+
+def test_a_killed_holder_lets_go(tmp_path: Path) -> None:
+    script = """
+import time
+from pathlib import Path
+from search_spaces.durable import exclusive
+with exclusive(Path(), Exception()):
+    Path("held").touch()
+    time.sleep(60)
+"""
+    environment = {**os.environ, "PYTHONPATH": str(Path(durable.__file__).parents[1])}
+    with subprocess.Popen([sys.executable, "-c", script], cwd=tmp_path, env=environment) as process:
+        while not (tmp_path / "held").exists():
+            time.sleep(0.01)
+        with pytest.raises(InUseError), exclusive(tmp_path, InUseError()):
+            pass
+        process.kill()
+    with exclusive(tmp_path, InUseError()):
+        pass
+
+
+def test_a_lock_its_holder_took_away_holds_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between opening the file and locking it, the last holder may leave and the next one make a new file."""
+    flock, calls = durable.fcntl.flock, []
+
+    def late(file: object, operation: int) -> None:
+        flock(file, operation)  # type: ignore[arg-type]
+        if not calls:
+            (tmp_path / ".lock").unlink()
+        calls.append(operation)
+
+    monkeypatch.setattr(durable.fcntl, "flock", late)
+    with exclusive(tmp_path, InUseError()):
+        assert len(calls) == 2
+        with pytest.raises(InUseError), exclusive(tmp_path, InUseError()):
+            pass
+
+
+def test_a_folder_may_go_while_it_is_held(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with exclusive(folder, InUseError()):
+        shutil.rmtree(folder)
+
+
+# Not too often -------------------------------------------------------------------------------------------------------
+
+
+def test_saving_takes_its_share_of_the_time_and_keeps_its_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    throttle = Throttle(share=0.02, pause=15.0)
+    saved = []
+    for _ in range(2000):
+        now += 1.0
+        if throttle.is_due():
+            with throttle.saving():
+                now += 0.1 if now < 1000 else 4.0
+            saved.append(now)
+    pauses = [later - earlier for earlier, later in pairwise(saved)]
+    assert min(pauses) >= 15.0
+    assert max(pauses) == pytest.approx(4.0 / 0.02, abs=5.0)
+
+
+def test_without_a_pause_the_first_save_is_due_at_once() -> None:
+    throttle = Throttle(share=0.05)
+    assert throttle.is_due()
+    with throttle.saving():
+        time.sleep(0.01)
+    assert not throttle.is_due()
+
+
+def test_a_save_that_failed_is_not_tried_again_at_once() -> None:
+    throttle = Throttle(share=1.0, pause=60.0, _saved_at=-math.inf)
+    assert throttle.is_due()
+    with pytest.raises(OSError, match="full"), throttle.saving():
+        raise OSError("full")
+    assert not throttle.is_due()

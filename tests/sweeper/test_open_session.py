@@ -1,0 +1,42 @@
+"""What a resumed sweep goes on from: the newest whole state of each trial that was running."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from sweeper.open_session import _restorable
+from sweeper.search import Proposal
+
+
+def save_state(storage: Path, where: str, *, step: int, age: float, torn: bool = False) -> Path:
+    import torch
+
+    folder = storage / where
+    folder.mkdir(parents=True)
+    torch.save({"step": step, "parameters": [torch.zeros(100)]}, folder / "state.pt")
+    if torn:
+        content = (folder / "state.pt").read_bytes()
+        (folder / "state.pt").write_bytes(content[: len(content) // 2])
+    os.utime(folder, (time.time() - age, time.time() - age))
+    return folder
+
+
+def test_a_trial_goes_on_from_its_newest_whole_state(tmp_path: Path) -> None:
+    storage = tmp_path / "ray"
+    save_state(storage, "attempt-1/00003/checkpoint_000000", step=10, age=300)
+    whole = save_state(storage, "attempt-2/00003/checkpoint_000000", step=20, age=200)
+    save_state(storage, "attempt-2/00003/checkpoint_000001", step=30, age=100, torn=True)
+    (storage / "attempt-2/00003/checkpoint_000002").mkdir()
+
+    found = _restorable(storage, [Proposal("00003", {}), Proposal("00004", {})])
+
+    assert found == {"00003": (str(whole.resolve()), 20)}
+
+
+def test_without_saved_states_trials_begin_anew(tmp_path: Path) -> None:
+    assert _restorable(tmp_path / "ray", [Proposal("00000", {})]) == {}
+    save_state(tmp_path / "ray", "attempt-1/00000/checkpoint_000000", step=5, age=0, torn=True)
+    assert _restorable(tmp_path / "ray", [Proposal("00000", {})]) == {}
+    assert _restorable(tmp_path / "ray", []) == {}

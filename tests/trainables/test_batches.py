@@ -1,0 +1,134 @@
+"""Batches lose nothing, waste little, and are the same for the same key."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainables.batches import EndlessBatches, epoch_batches, padded_positions, sorted_batches
+from trainables.data.authors import authors
+from trainables.data.examples import UnlearningData
+from trainables.models.tiny import train_tokenizer
+from trainables.text.tokens import Tokens, collate, encode_examples
+
+TOFU = Path(os.environ.get("TOFU_DATA_DIR", "../shared/data/tofu"))
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 500), min_size=1, max_size=400), st.integers(1, 40), st.text(max_size=8))
+def test_an_epoch_is_a_partition_into_full_batches(lengths: list[int], batch_size: int, key: str) -> None:
+    batches = epoch_batches(lengths, batch_size, key)
+    assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
+    sizes = sorted(map(len, batches), reverse=True)
+    assert sizes[:-1] == [batch_size] * (len(sizes) - 1)
+    assert 1 <= sizes[-1] <= batch_size
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 500), max_size=60), st.integers(1, 9))
+def test_sorted_batches_are_a_partition_longest_first(lengths: list[int], batch_size: int) -> None:
+    batches = sorted_batches(lengths, batch_size)
+    order = [index for batch in batches for index in batch]
+    assert sorted(order) == list(range(len(lengths)))
+    assert [lengths[index] for index in order] == sorted(lengths, reverse=True)
+    assert all(len(batch) == batch_size for batch in batches[:-1])
+
+
+LENGTHS = [10 + 7 * i % 50 for i in range(100)]
+
+
+def test_an_epoch_is_a_function_of_its_key_alone() -> None:
+    """Also in another process with another hash seed, and whatever the global generator is at."""
+    random.seed(1)
+    first = epoch_batches(LENGTHS, 8, "forget:0:0.0")
+    random.seed(2)
+    state = random.getstate()
+    assert epoch_batches(LENGTHS, 8, "forget:0:0.0") == first
+    assert random.getstate() == state
+    script = f"from trainables.batches import epoch_batches; print(epoch_batches({LENGTHS}, 8, 'forget:0:0.0'))"
+    environment = {**os.environ, "PYTHONHASHSEED": "77"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.strip() == str(first)
+
+
+def test_epochs_differ_in_order_and_in_who_shares_a_batch() -> None:
+    def together(batches: list[list[int]]) -> set[frozenset[int]]:
+        return {frozenset(batch) for batch in batches}
+
+    first, second = (epoch_batches(LENGTHS, 8, f"forget:0:{epoch}") for epoch in (0.0, 1.0))
+    assert len(together(first) & together(second)) <= 2
+
+
+def test_batches_come_in_no_order_of_length() -> None:
+    """Training on short ones first would be a curriculum."""
+    lengths = list(range(10, 330))
+    longest = [max(lengths[index] for index in batch) for batch in epoch_batches(lengths, 16, "a")]
+    rises = sum(one < following for one, following in itertools.pairwise(longest))
+    assert 5 <= rises <= 14
+
+
+def _padding_share(lengths: Sequence[int], batches: Sequence[Sequence[int]]) -> float:
+    widths = sum(len(batch) * max(lengths[index] for index in batch) for batch in batches)
+    return 1.0 - sum(lengths) / widths
+
+
+def test_padded_positions_are_those_the_attention_mask_leaves_out() -> None:
+    batch = collate([Tokens(tuple(range(n)), 1) for n in (3, 5, 4)], [0, 1, 2], pad_id=0, device="cpu")
+    assert padded_positions([3, 5, 4]) == (int((batch.attention_mask == 0).sum()), batch.input_ids.numel()) == (3, 15)
+
+
+def test_padding_is_below_a_tenth_where_unsorted_batches_waste_a_third() -> None:
+    """Lengths as in TOFU: 60 tokens on average, a third of it either way."""
+    rng = random.Random(0)
+    for count in (400, 4000):
+        lengths = [max(20, round(rng.gauss(60, 20))) for _ in range(count)]
+        unsorted = [list(range(start, min(start + 32, count))) for start in range(0, count, 32)]
+        assert _padding_share(lengths, unsorted) > 0.33
+        for key in ("a", "b", "c"):
+            assert _padding_share(lengths, epoch_batches(lengths, 32, key)) < 0.10
+        assert _padding_share(lengths, sorted_batches(lengths, 32)) < 0.08
+
+
+@pytest.fixture(scope="module")
+def tofu() -> UnlearningData:
+    if not (TOFU / "forget10.json").is_file():
+        pytest.skip(f"TOFU's files are not in {TOFU} (set TOFU_DATA_DIR)")
+    from trainables.data.tofu import load_tofu
+
+    return load_tofu(forget_split="forget10", data_dir=TOFU)
+
+
+def test_padding_on_tofu_is_below_a_tenth_at_batches_of_32(tofu: UnlearningData) -> None:
+    trained = train_tokenizer(tofu.forget)
+    for examples in (tofu.forget, tofu.retain[:1200]):
+        lengths = [len(item) for item in encode_examples(trained, examples, max_length=512)]
+        for key in ("a", "b", "c"):
+            assert _padding_share(lengths, epoch_batches(lengths, 32, key)) < 0.10
+
+
+def test_padding_on_authors_is_below_a_tenth_at_batches_of_32() -> None:
+    data = authors(authors=40)
+    trained = train_tokenizer(data.full)
+    lengths = [len(item) for item in encode_examples(trained, data.full, max_length=512)]
+    for key in ("a", "b", "c"):
+        assert _padding_share(lengths, epoch_batches(lengths, 32, key)) < 0.10
+
+
+def test_endless_batches_pass_over_the_whole_set_again_and_again_from_any_place() -> None:
+    lengths = [3, 9, 4, 1, 5, 9, 2]
+    batches = EndlessBatches(lengths, 2, "retain:0")
+    passes = [[batches[number] for number in range(4 * i, 4 * i + 4)] for i in range(3)]
+    for each in passes:
+        assert sorted(index for batch in each for index in batch) == list(range(7))
+    assert passes[0] != passes[1]
+    assert EndlessBatches(lengths, 2, "retain:0")[9] == batches[9] == passes[2][1]
+    assert [EndlessBatches(lengths, 2, "retain:1")[number] for number in range(4)] != passes[0]
