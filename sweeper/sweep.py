@@ -25,11 +25,13 @@ from sweeper.front_metrics import measure_front, unmeasured
 from sweeper.head_watch import head_watched
 from sweeper.interruption import break_off, forget_tune, interruptible, is_interrupted
 from sweeper.open_session import open_session
+from sweeper.placement import prepare
 from sweeper.progress import prepare_with_progress
 from sweeper.scheduling.open_scheduler import columns_compared
 from sweeper.scheduling.schedulers import NONE
 from sweeper.session import SweepSession
 from sweeper.settings import SweepSettings
+from sweeper.stopping import End
 from trainables.spec import TrialSpec
 from trainables.target.problem import problem_of
 from trainables.target.target import Target
@@ -64,6 +66,7 @@ def run(
         check_tables(out)
         origin = read_origin(out)
         if origin.target_path is None:  # it begins, and will need Ray
+            prepare(settings.address)
             import_ahead()
             # What the cluster cannot do is to be said before a target is fine-tuned for hours.
             cluster.slots(sharing=(out.resolve(),))
@@ -158,7 +161,8 @@ def _tune(
     import_for_the_end()
 
     def lost(address: str) -> None:
-        session.break_off(f"the loss of Ray's head at {address}")
+        elsewhere = "--address ADDRESS|none" if settings.address else ""
+        session.break_off(End(f"the loss of Ray's head at {address}", elsewhere))
         break_off()
 
     def last_words() -> None:
