@@ -71,7 +71,7 @@ def prepare(address: str | None) -> None:
     Raises:
         PlacementError: the cluster asks for a token, and there is none or another.
     """
-    os.environ.update({key: value for key, value in RAY_ENVIRONMENT.items() if key not in os.environ})
+    _set_environment(address)
     if address in (None, "auto") or "RAY_AUTH_MODE" in os.environ or address_problem(address) or _is_open_to(address):
         return
     # Ray shows a token of its own accord only to clusters found by 'auto'; one that nobody asks for costs the workers.
@@ -81,6 +81,12 @@ def prepare(address: str | None) -> None:
             "('ray get-auth-token' on its head prints it) into ~/.ray/auth_token or RAY_AUTH_TOKEN"
         )
     os.environ["RAY_AUTH_MODE"] = "token"
+
+
+def _set_environment(address: str | None) -> None:
+    # On a single machine nobody else is to reach Ray's ports, as on Windows and macOS, where this is the default.
+    alone = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"} if address is None else {}
+    os.environ.update({key: value for key, value in (RAY_ENVIRONMENT | alone).items() if key not in os.environ})
 
 
 def _is_open_to(address: str, **environment: str) -> bool:
@@ -105,7 +111,7 @@ def ray_cluster(address: str | None, *, resources: Resources, shared: tuple[Path
     Raises:
         PlacementError: no cluster answers, no node has what a trial asks for, or a node does not see a shared folder.
     """
-    prepare(None)
+    _set_environment(address)
     import ray
 
     try:
