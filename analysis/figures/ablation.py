@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from analysis.figures.panels import PanelFigure, figure_of
-from analysis.figures.scales import apply_scale, limits_of, scale_for
+from analysis.figures.scales import LEAST_SPAN, apply_scale, limits_of, scale_for
 from analysis.figures.selection import selected, shown_metrics
-from analysis.figures.style import MUTED, OKABE_ITO, PAPER, house_style, legend_of, plots
+from analysis.figures.style import INK, MUTED, PAPER, house_style, legend_of, plots
 from analysis.tables.columns import short
 from analysis.tables.sources import Sources
 from analysis.tables.trial_table import TrialTable, auto_lr_on, numbers
@@ -97,14 +97,12 @@ def _dumbbells(axes: Axes, panel: AblationPanel) -> None:
     places = list(range(len(panel.changes)))[::-1]
     before, after = [change.without for change in panel.changes], [change.with_auto for change in panel.changes]
     axes.hlines(places, before, after, color=MUTED, linewidth=1.6, zorder=2)
-    axes.scatter(
-        before, places, s=52, facecolors=PAPER, edgecolors=OKABE_ITO[0], linewidths=1.6, zorder=3, label="fixed rate"
-    )
-    axes.scatter(after, places, s=52, marker="D", color=OKABE_ITO[1], zorder=3.5, label="AutoLR")
+    axes.scatter(before, places, s=52, facecolors=PAPER, edgecolors=INK, linewidths=1.6, zorder=3, label="fixed rate")
+    axes.scatter(after, places, s=52, color=INK, zorder=3.5, label="AutoLR")
     labels = [f"{change.method} ({change.pairs})" if change.pairs else change.method for change in panel.changes]
     axes.set_yticks(places, labels)
     axes.set_ylim(-0.6, len(places) - 0.4)
-    apply_scale(axes, "x", panel.scale, *limits_of(panel.scale, [*before, *after]))
+    apply_scale(axes, "x", panel.scale, *limits_of(panel.scale, [*before, *after], least=LEAST_SPAN))
     axes.set_title(panel.label + (", log scale" if panel.scale == "log" else ""), loc="left", fontsize=10)
     axes.set_xlabel({"lower": "\u2190 better", "higher": "better \u2192"}.get(panel.better, ""))
 

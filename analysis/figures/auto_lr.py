@@ -22,9 +22,10 @@ _MARKERS = ("x", "s", "^", "v", "P", "D")
 
 
 def auto_lr_data(sources: Sources) -> PanelFigure[Panel] | None:
-    """The rate before each update, the fitted ``eta*``, and the updates that found no minimum, by reason.
+    """The rate in use, the fitted ``eta*``, and the updates that found no minimum, by reason.
 
-    From the rows of auto_lr.csv. One panel per method, of its AutoLR trial nearest to the ideal corner (of the first
+    The step of an update is made at the rate it found, so the rate changes there, at once. From the rows of
+    auto_lr.csv. One panel per method, of its AutoLR trial nearest to the ideal corner (of the first
     trials, while none has finished), at most six.
     """
     updates, table = sources.auto_lr, sources.table
@@ -34,13 +35,16 @@ def auto_lr_data(sources: Sources) -> PanelFigure[Panel] | None:
     chosen = selected(replace(sources, table=table.of(trials)))
     names = {str(row["trial_id"]): trial_name(row) for _, row in chosen.iterrows()}
     names = names or {str(trial_id): f"trial {trial_id}" for trial_id in dict.fromkeys(updates["trial_id"])}
-    shown = [_rates(updates[updates["trial_id"] == trial], name) for trial, name in list(names.items())[:_MOST_TRIALS]]
+    shown = [
+        _rates(updates[updates["trial_id"] == trial], table.history_of(trial), name)
+        for trial, name in list(names.items())[:_MOST_TRIALS]
+    ]
     return figure_of(
         (panel for panel in shown if panel),
         name="auto_lr_log",
         title="What AutoLR did at each update",
         caption="The learning rate in use, the minimiser eta* of the fitted parabola, and the updates that kept the "
-        "rate because the parabola had no minimum ahead, by reason.",
+        "rate because the parabola had no minimum ahead, by reason. Between two updates a rule may anneal the rate.",
     )
 
 
@@ -71,14 +75,32 @@ def landscape_data(sources: Sources) -> PanelFigure[Panel] | None:
     )
 
 
-def _rates(rows: pd.DataFrame, title: str) -> Panel | None:
+def rate_course(updates: pd.DataFrame, reports: pd.DataFrame) -> tuple[list[float], list[float]]:
+    """The learning rate over the steps of one trial, from its rows in auto_lr.csv and history.csv.
+
+    Each update has two points at its step, the rate before and the one that step was made at; a report has the rate at
+    its end.
+    """
+    points: list[tuple[float, int, float]] = []
+    eta, new = numbers(updates, "eta"), numbers(updates, "eta_new")
+    for at, before, after in zip(numbers(updates, "step"), eta, new.fillna(eta), strict=True):
+        points += [(at, 0, before), (at, 1, after)]
+    if len(updates):
+        points.append((0.0, 0, float(eta.iloc[0])))
+    points += [(at, 2, rate) for at, rate in zip(numbers(reports, "step"), numbers(reports, "lr"), strict=True)]
+    points.sort()
+    return [at for at, _, _ in points], [rate for *_, rate in points]
+
+
+def _rates(rows: pd.DataFrame, reports: pd.DataFrame, title: str) -> Panel | None:
     steps, eta, best = (numbers(rows, name) for name in ("step", "eta", "eta_star"))
+    course = rate_course(rows, reports)
     fallback = rows["fallback"].map(str) if "fallback" in rows.columns else pd.Series("", index=rows.index)
-    scale = scale_for([value for value in [*eta, *best] if value > 0])
+    scale = scale_for([value for value in [*course[1], *best] if value > 0])
     log = scale == "log"
     lines: list[Line] = [
-        *finite_lines("learning rate eta", steps, eta, OKABE_ITO[0], positive=log),
-        *finite_lines("eta* of the parabola", steps, best, OKABE_ITO[1], look="marks", marker="D", positive=log),
+        *finite_lines("learning rate eta", *course, INK, positive=log),
+        *finite_lines("eta* of the parabola", steps, best, MUTED, look="marks", marker="D", positive=log),
     ]
     found = [reason for reason in dict.fromkeys([*_REASONS, *fallback]) if reason not in ("", "nan")]
     for i, reason in enumerate(found):

@@ -36,6 +36,17 @@ class Box:
         return self.left < 0 or self.bottom < 0 or self.right > 1 or self.top > 1
 
 
+def place_beside_line(at: float, width: float, height: float, points: Sequence[Place]) -> tuple[bool, bool]:
+    """Whether words on a horizontal line at ``at`` stand at its right end and above it: where they hide least."""
+
+    def box(right: bool, above: bool) -> Box:
+        left, bottom = (1.0 - width if right else 0.0), (at if above else at - height)
+        return Box(left, bottom, left + width, bottom + height)
+
+    candidates = list(product((True, False), (True, False)))
+    return min(candidates, key=lambda where: (box(*where).sticks_out(), box(*where).hides(points, ())))
+
+
 def place_label(at: Place, width: float, height: float, *, points: Sequence[Place], line: Sequence[Place]) -> Box:
     """The box of a label of the given size beside ``at``: inside the plot if it fits, hiding least, then nearest."""
     x, y = at

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from analysis.figures.panels import Guide, Line, Panel, PanelFigure, finite_lines
-from analysis.figures.style import OKABE_ITO
+from analysis.figures.panels import Guide, Line, Panel, PanelFigure, finite_lines, method_colours
+from analysis.figures.scales import LEAST_SPAN
+from analysis.figures.style import INK, OKABE_ITO
 from analysis.frontier.anytime import anytime_data
 from analysis.study.lr_study import LrStudy
 from analysis.tables.problems import file_stem, problems_of
@@ -26,7 +27,7 @@ def anytime_panels(sources: Sources) -> PanelFigure[Panel] | None:
     own = sources.table.own
     trials, on = own.trials, auto_lr_on(own.trials)
     problems = problems_of(own)
-    drawn = []
+    drawn, colours = [], method_colours(own)
     for problem in problems:
         here = (trials["model"] == problem.model) & (trials["dataset"] == problem.dataset)
         curves: dict[str, tuple[Sequence[float], Sequence[float]]] = {}
@@ -36,7 +37,9 @@ def anytime_panels(sources: Sources) -> PanelFigure[Panel] | None:
                 if of_arm.any():
                     curve = anytime_data(own.of(trials[of_arm & here]), sources.sweep.objectives)
                     curves[arm] = (curve.seconds.tolist(), curve.hypervolume.tolist())
-        figure = anytime_figure(curves, str(problem) if len(problems) > 1 else "")
+        looks = {arm: (colours[name], look) for name in own.methods
+                 for arm, look in ((name, "line"), (f"{name}, AutoLR", "dashed"))}  # fmt: skip
+        figure = anytime_figure(curves, str(problem) if len(problems) > 1 else "", looks=looks)
         drawn += [figure] if figure else []
     if not drawn:
         return None
@@ -54,9 +57,15 @@ def tuning_panels(study: LrStudy) -> Iterator[PanelFigure[Panel]]:
 
 
 def anytime_figure(
-    curves: Mapping[str, tuple[Sequence[float], Sequence[float]]], title: str = ""
+    curves: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    title: str = "",
+    *,
+    looks: Mapping[str, tuple[str, str]] | None = None,
 ) -> PanelFigure[Panel] | None:
-    """Hypervolume over compute, a line of steps per arm, each (seconds, hypervolumes); None without a point."""
+    """Hypervolume over compute, a line of steps per arm, each (seconds, hypervolumes); None without a point.
+
+    ``looks`` has the colour of each arm, and whether it is a ``line`` or ``dashed``.
+    """
     lines: list[Line] = []
     for i, (arm, curve) in enumerate(curves.items()):
         # Nothing is attained before the first trial ends; between two trials the hypervolume stays what it was.
@@ -66,10 +75,17 @@ def anytime_figure(
                 stairs += [(seconds, stairs[-1][1]), (seconds, volume)]
         if len(stairs) > 1:
             xs, ys = zip(*stairs, strict=True)
-            lines += finite_lines(arm, xs, ys, OKABE_ITO[i % len(OKABE_ITO)])
+            colour, look = (looks or {}).get(arm, (OKABE_ITO[i % len(OKABE_ITO)], "line"))
+            lines += finite_lines(arm, xs, ys, colour, look=look)
     if not lines:
         return None
-    panel = Panel(title, "training and evaluation (trial-seconds)", "hypervolume (share of the box)", tuple(lines))
+    panel = Panel(
+        title,
+        "training and evaluation (trial-seconds)",
+        "hypervolume (share of the box)",
+        tuple(lines),
+        y_least=LEAST_SPAN,
+    )
     caption = (
         "The hypervolume of all trials of an arm, its seeds and settings together, that had ended after so many "
         "seconds of training and evaluation; failed trials are charged. In the order in which the trials ended: a "
@@ -89,8 +105,8 @@ def tuning_figure(
     ends = (min(picks, default=1.0), max([charge, *picks]))
     lines = (
         *finite_lines("best of n fixed rates, expected", picks, expected, OKABE_ITO[0], look="dots"),
-        Line("AutoLR", ends, (auto, auto), OKABE_ITO[1], "dashed"),
-        Line("AutoLR, at what it is charged", (charge,), (auto,), OKABE_ITO[1], "marks", "D"),
+        Line("AutoLR", ends, (auto, auto), INK, "dashed"),
+        Line("AutoLR, at what it is charged", (charge,), (auto,), INK, "marks", "D"),
     )
     below = len(expected) > 0 and auto < expected[0]
     label = "n* < 1: below a single rate" if below else f"n* = {equals:.3g}"
@@ -100,6 +116,6 @@ def tuning_figure(
         "tuning_curve",
         "How many rates must a person try to equal AutoLR?",
         "Exact expectation over all subsets of n of the rates tried; AutoLR is charged for its probes.",
-        (Panel(title, *axes, lines, guides=guides, x_whole=True),),
+        (Panel(title, *axes, lines, guides=guides, x_whole=True, y_least=LEAST_SPAN),),
         columns=1,
     )

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import numpy as np
+import pandas as pd
 
+from analysis.figures.auto_lr import rate_course
 from analysis.figures.panels import Guide, Line, Panel, PanelFigure, colours_of, figure_of, finite_lines
-from analysis.figures.scales import scale_for
+from analysis.figures.scales import LEAST_SPAN, scale_for
 from analysis.figures.selection import panel_title, shown_metrics, shown_trials
 from analysis.tables.sources import Sources
 from analysis.tables.trial_table import numbers, thinned
@@ -55,16 +57,23 @@ def gradients_data(sources: Sources) -> PanelFigure[Panel] | None:
     )
 
 
+def _updates(sources: Sources, row: pd.Series) -> pd.DataFrame:
+    """What AutoLR did in a trial."""
+    updates = sources.auto_lr
+    return updates[updates["trial_id"] == row["trial_id"]] if len(updates) else updates
+
+
 def _panels(sources: Sources, units: Mapping[str, str], *, baseline: Mapping[str, float]) -> Iterator[Panel]:
     table, sweep = sources.table, sources.sweep
-    # By method in the order of the frontier figure, so that a method has one colour everywhere.
-    colours = colours_of(sorted({str(method) for method in table.trials["method"]}))
+    colours = colours_of(table.methods)
     trials = shown_trials(sources)
     for column, unit in units.items():
         courses = []
         for _, row in trials.iterrows():
             reports = thinned(table.history_of(str(row["trial_id"])), _MOST_POINTS)
             steps, values = numbers(reports, "step").to_numpy(), numbers(reports, column).to_numpy()
+            if column == "lr" and len(own := _updates(sources, row)):
+                steps, values = map(np.asarray, rate_course(own, reports))
             if np.isfinite(values).any():
                 courses.append((row, steps, values))
         start = baseline.get(column)
@@ -77,7 +86,8 @@ def _panels(sources: Sources, units: Mapping[str, str], *, baseline: Mapping[str
                 steps, values = np.insert(steps, 0, 0.0), np.insert(values, 0, start)
             colour, marker = colours[str(row["method"])]
             name, log = trial_name(row), scale == "log"
-            lines += finite_lines(name, steps, values, colour, look="dots", marker=marker, positive=log)
+            look = "line" if len(steps) > len(set(steps)) else "dots"
+            lines += finite_lines(name, steps, values, colour, look=look, marker=marker, positive=log)
         if not lines:
             continue
         guess = sweep.random_guess_loss if table.columns[column].of == "forget" else None
@@ -92,4 +102,5 @@ def _panels(sources: Sources, units: Mapping[str, str], *, baseline: Mapping[str
             guides=guides,
             y_scale=scale,
             y_limits=(-0.03, 1.03) if column == "c_t" else table.columns.limits(column),
+            y_least=LEAST_SPAN if column == "grad_cosine" or table.columns[column].role in ("loss", "metric") else 0.0,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from analysis.figures.callout import place_beside_line
 from analysis.figures.panels import ABSENT, GRADES, Gradation, Guide, Line, Panel, PanelFigure
 from analysis.figures.scales import apply_scale, limits_of
 from analysis.figures.style import INK, MUTED, PAPER, house_style, plots
@@ -45,8 +46,6 @@ def _panel(axes: Axes, panel: Panel) -> None:
         axes.fill_between(band.xs, band.lows, band.highs, color=band.colour, alpha=0.18, linewidth=0, zorder=1)
     for line in panel.lines:
         _line(axes, line)
-    for i, guide in enumerate(panel.guides):
-        _guide(axes, guide, i)
     if panel.absent:
         axes.scatter(
             panel.absent, [0.0] * len(panel.absent), transform=axes.get_xaxis_transform(), marker="x", color=INK, s=34,
@@ -57,7 +56,9 @@ def _panel(axes: Axes, panel: Panel) -> None:
     ys = [*(y for line in panel.lines for y in line.ys), *(at for axis, at in guides if axis == "y")]
     ys += [y for band in panel.bands for y in (*band.lows, *band.highs)]
     apply_scale(axes, "x", panel.x_scale, *limits_of(panel.x_scale, xs))
-    apply_scale(axes, "y", panel.y_scale, *(panel.y_limits or limits_of(panel.y_scale, ys)))
+    apply_scale(axes, "y", panel.y_scale, *(panel.y_limits or limits_of(panel.y_scale, ys, least=panel.y_least)))
+    for i, guide in enumerate(panel.guides):
+        _guide(axes, guide, i, panel)
     for axis, scale, whole in (
         (axes.xaxis, panel.x_scale, panel.x_whole or panel.x_label == "step"),
         (axes.yaxis, panel.y_scale, False),
@@ -65,7 +66,7 @@ def _panel(axes: Axes, panel: Panel) -> None:
         if scale == "linear":
             axis.set_major_locator(MaxNLocator(5, integer=whole, steps=[1, 2, 2.5, 5, 10]))
             ticks = ScalarFormatter()
-            ticks.set_powerlimits((-2, 5))
+            ticks.set_powerlimits((-3, 5))
             axis.set_major_formatter(ticks)
     axes.set_title(panel.title, loc="left", fontsize=10.5)
     axes.set(xlabel=panel.x_label, ylabel=panel.y_label)
@@ -85,12 +86,18 @@ def _line(axes: Axes, line: Line) -> None:
     )  # fmt: skip
 
 
-def _guide(axes: Axes, guide: Guide, place_number: int) -> None:
+def _guide(axes: Axes, guide: Guide, place_number: int, panel: Panel) -> None:
     draw = axes.axvline if guide.axis == "x" else axes.axhline
     draw(guide.value, color=MUTED, linestyle=(0, (5, 4)), linewidth=1.0, zorder=2)
     if guide.axis == "y":
-        place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "bottom"}
-        at, off = (0.99, guide.value), (0, 2)
+        positions = [(axes.get_xlim()[0], guide.value)]
+        positions += [point for line in panel.lines for point in zip(line.xs, line.ys, strict=True)]
+        (_, up), *points = ((float(x), float(y)) for x, y in (axes.transData - axes.transAxes).transform(positions))
+        # Roughly, of a panel of 4.6 x 3 inches: a letter is 0.02 of it wide, a line 0.07 high.
+        right, above = place_beside_line(up, 0.02 * len(guide.label), 0.07, points)
+        place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "ha": "right" if right else "left"}
+        place["va"] = "bottom" if above else "top"
+        at, off = (0.99 if right else 0.01, guide.value), (0, 2 if above else -2)
     else:
         place = {"xycoords": ("data", "axes fraction"), "ha": "left", "va": "top"}
         at, off = (guide.value, 1.0), (3, -11 * (place_number % 3))

@@ -6,10 +6,10 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from analysis.figures.callout import place_label
+from analysis.figures.callout import place_beside_line, place_label
 from analysis.figures.pareto import AxisData, ParetoData, Point
 from analysis.figures.scales import apply_scale
-from analysis.figures.style import INK, MARKERS, MUTED, OKABE_ITO, PAPER, SHADE, WIDE, house_style
+from analysis.figures.style import INK, MUTED, PAPER, SHADE, WIDE, house_style
 from analysis.words import number
 
 if TYPE_CHECKING:
@@ -59,10 +59,16 @@ def _guesses(axes: Axes, data: ParetoData) -> None:
         draw = axes.axvline if across else axes.axhline
         draw(axis.guess, color=MUTED, linestyle=(0, (5, 4)), linewidth=1.1, zorder=2)
         words = f"random guess, ln|V| = {number(axis.guess)}" if across else f"random guess {number(axis.guess)}"
-        at = (axis.guess, 1.005) if across else (0.005, axis.guess)
-        transform = axes.get_xaxis_transform() if across else axes.get_yaxis_transform()
-        side = "right" if across else "left"
-        axes.text(*at, words, transform=transform, ha=side, va="bottom", color=MUTED, fontsize=9)
+        if across:  # above the plot
+            look: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "ha": "right", "va": "bottom"}
+            axes.text(axis.guess, 1.005, words, color=MUTED, fontsize=9, **look)
+            continue
+        (_, up), *points = _shares(axes, [(data.x.limits[0], axis.guess), *_every_point(data)])
+        width, height = _extent(axes, [words])
+        right, above = place_beside_line(up, width, height, points)
+        look = {"transform": axes.get_yaxis_transform(), "ha": "right" if right else "left"}
+        at = 0.995 if right else 0.005
+        axes.text(at, axis.guess, words, color=MUTED, fontsize=9, va="bottom" if above else "top", **look)
 
 
 def _unfinished(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None:
@@ -73,8 +79,8 @@ def _unfinished(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None:
 
 def _trials(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None:
     """Dominated trials pale, those on the frontier full, larger and outlined."""
-    for i, series in enumerate(data.methods):
-        colour, marker = OKABE_ITO[i % len(OKABE_ITO)], MARKERS[i % len(MARKERS)]
+    for series in data.methods:
+        colour, marker = series.colour, series.marker
         # Another program's results are four-pointed stars, whatever the method.
         if series.elsewhere:
             star: dict[str, Any] = {"marker": (4, 1, 0), "s": 110, "color": colour, "edgecolors": INK}
@@ -96,9 +102,9 @@ def _trials(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None:
     if data.both_policies:
         axes.scatter([], [], marker="o", s=50, color=MUTED, label="filled: AutoLR")
         axes.scatter([], [], marker="o", s=50, facecolors=PAPER, edgecolors=MUTED, label="hollow: fixed lr")
-    place = next((k for k, series in enumerate(data.methods) if series.name == "gdiff"), 0)
+    colour = next((series.colour for series in data.methods if series.name == "gdiff"), MUTED)
     for i, line in enumerate(data.sweeps_over_c):
-        look = {"color": OKABE_ITO[place % len(OKABE_ITO)], "linewidth": 1.2, "alpha": 0.75, "zorder": 3}
+        look = {"color": colour, "linewidth": 1.2, "alpha": 0.75, "zorder": 3}
         axes.plot(*zip(*line, strict=True), **look, label=None if i else "gdiff over c")
 
 
@@ -116,23 +122,30 @@ def _landmarks(axes: Axes, data: ParetoData, *, narrow: bool) -> None:
     _call_out(axes, data, data.chosen, first.replace(": ", ":\n", 1) if narrow else data.chosen_label)
 
 
-def _call_out(axes: Axes, data: ParetoData, point: Point, label: str) -> None:
-    """Name a point, where the label hides least."""
+def _shares(axes: Axes, positions: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Positions as shares of the plot."""
+    shares = (axes.transData - axes.transAxes).transform(positions) if positions else ()
+    return [(float(x), float(y)) for x, y in shares]
 
-    def places(positions: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-        shares = (axes.transData - axes.transAxes).transform(positions) if positions else ()
-        return [(float(x), float(y)) for x, y in shares]
 
+def _every_point(data: ParetoData) -> list[tuple[float, float]]:
     every = [(other.x, other.y) for series in data.methods + data.unfinished for other in series.points]
-    every += [data.baseline] if data.baseline else []
-    lines = label.split("\n")
+    return every + ([data.baseline] if data.baseline else [])
+
+
+def _extent(axes: Axes, lines: Sequence[str]) -> tuple[float, float]:
+    """Of lines of 9 points, as shares of the plot; roughly: a letter is 0.08 inches wide, a line 0.17 high."""
     figure = axes.get_figure(root=True)
     assert figure is not None
     across, up = figure.get_size_inches()
-    # Roughly: a letter of 9 points is 0.08 inches wide, a line 0.17 high, plus the frame.
-    width, height = (0.08 * max(map(len, lines)) + 0.15) / (0.75 * across), (0.17 * len(lines) + 0.15) / (0.7 * up)
-    (at,) = places([(point.x, point.y)])
-    box = place_label(at, width, height, points=places(every), line=places(data.staircase))
+    return (0.08 * max(map(len, lines)) + 0.15) / (0.75 * across), (0.17 * len(lines) + 0.15) / (0.7 * up)
+
+
+def _call_out(axes: Axes, data: ParetoData, point: Point, label: str) -> None:
+    """Name a point, where the label hides least."""
+    width, height = _extent(axes, label.split("\n"))
+    (at,) = _shares(axes, [(point.x, point.y)])
+    box = place_label(at, width, height, points=_shares(axes, _every_point(data)), line=_shares(axes, data.staircase))
     right = box.left >= at[0]
     note = axes.annotate(
         label, (point.x, point.y), xytext=(box.left if right else box.right, (box.bottom + box.top) / 2),

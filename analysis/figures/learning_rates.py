@@ -7,10 +7,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from analysis.figures.panels import Band, Gradation, Line, Panel, PanelFigure, figure_of, finite_lines, graded
-from analysis.figures.scales import scale_for
+from analysis.figures.panels import (
+    Band,
+    Gradation,
+    Line,
+    Panel,
+    PanelFigure,
+    figure_of,
+    finite_lines,
+    graded,
+    method_colours,
+)
+from analysis.figures.scales import LEAST_SPAN, scale_for
 from analysis.figures.selection import panel_title, shown_metrics
-from analysis.figures.style import INK, OKABE_ITO
+from analysis.figures.style import INK
 from analysis.tables.sources import Sources
 from analysis.tables.trial_table import TrialTable, auto_lr_on, numbers, thinned
 
@@ -94,17 +104,18 @@ def _final(table: TrialTable, method: str, metric: str, absent: tuple[float, ...
     rate, value = rate[known], value[known]
     automatic = numbers(table.trials[on], metric)
     automatic = automatic[np.isfinite(automatic)]
-    lines: list[Line] = [*finite_lines("fixed learning rate", rate, value, OKABE_ITO[0], look="marks")]
+    colour = method_colours(table)[method]
+    lines: list[Line] = [*finite_lines(f"{method}, fixed rate", rate, value, colour, look="marks")]
     medians = value.groupby(rate).median().sort_index()
     alike = all(name == "lr" or table.columns[name].role == "auto_lr" for name in fixed.varying)
     if len(medians) > 1 and (len(medians) < len(value) or alike):
-        lines.append(Line("", tuple(map(float, medians.index)), tuple(map(float, medians)), OKABE_ITO[0]))
+        lines.append(Line("", tuple(map(float, medians.index)), tuple(map(float, medians)), colour))
     bands: tuple[Band, ...] = ()
     if len(automatic) and len(rate):
         ends = (min([*rate, *absent]), max([*rate, *absent]))
         low, middle, high = (float(amount) for amount in (automatic.min(), automatic.median(), automatic.max()))
-        lines.append(Line("AutoLR, median", ends, (middle, middle), OKABE_ITO[1], "dashed"))
-        bands = (Band("AutoLR, range", ends, (low, low), (high, high), OKABE_ITO[1]),) if high > low else ()
+        lines.append(Line("AutoLR, median", ends, (middle, middle), INK, "dashed"))
+        bands = (Band("AutoLR, range", ends, (low, low), (high, high), INK),) if high > low else ()
     panel = _panel(table, method, metric, [*value, *automatic], lines)
     return replace(panel, x_label="learning rate, log scale", x_scale="log", bands=bands, absent=absent)
 
@@ -140,4 +151,5 @@ def _panel(table: TrialTable, method: str, metric: str, values: Sequence[float],
         lines=tuple(lines),
         y_scale=scale,
         y_limits=table.columns.limits(metric),
+        y_least=LEAST_SPAN,
     )

@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from analysis.figures.style import INK, MARKERS, OKABE_ITO
+from analysis.tables.trial_table import TrialTable
 
 ABSENT = "no finished trial"
 
@@ -55,7 +56,8 @@ class Guide:
 class Panel:
     """One plot. A scale is ``linear`` or ``log``; on a log axis every value is positive.
 
-    ``x_whole``: x counts, so ticks are whole numbers. ``absent``: values of x where there was no y to draw, marked by a
+    ``y_least`` is what a linear y axis spans at least. ``x_whole``: x counts, so ticks are whole numbers. ``absent``:
+    values of x where there was no y to draw, marked by a
     cross on the axis under the name :data:`ABSENT`.
     """
 
@@ -68,6 +70,7 @@ class Panel:
     x_scale: str = "linear"
     y_scale: str = "linear"
     y_limits: tuple[float, float] | None = None
+    y_least: float = 0.0
     x_whole: bool = False
     absent: tuple[float, ...] = ()
 
@@ -123,6 +126,11 @@ def finite_lines(
 def colours_of(names: Iterable[str]) -> dict[str, tuple[str, str]]:
     """A colour and a marker for each name, the same in every figure that is given the same names."""
     return dict(zip(names, zip(itertools.cycle(OKABE_ITO), itertools.cycle(MARKERS), strict=True), strict=False))
+
+
+def method_colours(table: TrialTable) -> dict[str, str]:
+    """The colour of each method of the report, the same in all its figures."""
+    return {name: colour for name, (colour, _) in colours_of(table.methods).items()}
 
 
 def graded(value: float, low: float, high: float) -> str:

@@ -10,7 +10,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from analysis.figures.scales import limits_of, scale_of
+from analysis.figures.panels import colours_of
+from analysis.figures.scales import LEAST_SPAN, limits_of, scale_of
+from analysis.figures.style import MUTED
 from analysis.frontier.frontier import Frontier, frontier, recommend, takeable
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Floats, Objective, measured, values_of
@@ -54,6 +56,8 @@ class Series:
     name: str
     points: tuple[Point, ...]
     elsewhere: bool = False
+    colour: str = MUTED
+    marker: str = "o"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +115,10 @@ def pareto_data(table: TrialTable, sweep: SweepFile) -> ParetoData:
     hollow = set(own.loc[~auto_lr_on(own), "trial_id"]) if both else set()
     series = [(str(method), rows, False) for method, rows in own.groupby("method")]
     series += [(f"{method} ({source})", rows, True) for (method, source), rows in foreign.groupby(["method", "sweep"])]
-    methods = tuple(Series(name, tuple(_points(rows, pair, on_front, hollow)), far) for name, rows, far in series)
+    looks = colours_of(dict.fromkeys([*table.methods, *(name for name, _, _ in series)]))
+    methods = tuple(
+        Series(name, tuple(_points(rows, pair, on_front, hollow)), far, *looks[name]) for name, rows, far in series
+    )
     ended = ((status, tuple(_points(table.with_status(status), pair))) for status in STATUSES[1:])
     unfinished = tuple(Series(status, points) for status, points in ended if points)
     before = [sweep.baseline.get(item.column) for item in pair]
@@ -206,7 +213,7 @@ def _axis(objective: Objective, values: Sequence[float], sweep: SweepFile) -> Ax
     scale = scale_of(objective, values, loss=loss)
     # How far from a guess the forgetting still is belongs in the picture; a retain loss far below it does not need it.
     shown = [*values, guess] if guess is not None and (objective.direction == "max" or not values) else values
-    limits = limits_of(scale, shown)
+    limits = limits_of(scale, shown, least=LEAST_SPAN)
     if guess is not None and not limits[0] <= guess <= limits[1]:
         guess = None
     label = objective.label if scale == "linear" else f"{objective.label}, log scale"
@@ -253,7 +260,8 @@ def _notes(table: TrialTable, sweep: SweepFile, front: Frontier, finished: pd.Da
     for status in STATUSES[1:]:
         ids = list(table.with_status(status)["trial_id"])
         if ids:
-            where = "drawn where they ended" if table.every_epoch else "not on the frontier"
+            ended = "it ended" if len(ids) == 1 else "they ended"
+            where = f"drawn where {ended}" if table.every_epoch else "not on the frontier"
             yield f"{len(ids)} {status} ({_first(ids)}), {where}."
     if unscored := [trial_id for trial_id in front.unscored if trial_id in set(table.finished["trial_id"])]:
         yield f"{len(unscored)} finished without a value of every objective ({_first(unscored)})."

@@ -12,6 +12,8 @@ from analysis.words import number
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+LEAST_SPAN = 0.1
+"""Of an axis with losses (nats), scores or hypervolumes (shares)."""
 _DECADE = 10.0
 _SYMLOG_SPAN = 1e4
 
@@ -35,8 +37,11 @@ def scale_for(values: Iterable[float]) -> str:
     return "log" if known and min(known) > 0 and max(known) >= _DECADE * min(known) else "linear"
 
 
-def limits_of(scale: str, values: Iterable[float]) -> tuple[float, float]:
-    """The values with some air around them, on the axis' own scale."""
+def limits_of(scale: str, values: Iterable[float], *, least: float = 0.0) -> tuple[float, float]:
+    """The values with some air around them, on the axis' own scale; a linear one spans ``least`` at least.
+
+    Without it a difference of 0.008, which is none, would fill the plot.
+    """
     known = [value for value in values if math.isfinite(value)]
     if not known:
         return 0.0, 1.0
@@ -46,8 +51,10 @@ def limits_of(scale: str, values: Iterable[float]) -> tuple[float, float]:
         return low / air, high * air
     if scale == "symlog":
         return min(low, 0.0), high * 1.4
-    air = 0.05 * (high - low) or 0.05 * abs(high) or 0.05
-    return low - air, high + air
+    air = max(0.05 * (high - low) or 0.05 * abs(high) or 0.05, (least - (high - low)) / 2)
+    # What lies near 0 is not below it.
+    near_zero = low >= 0 and low - air < 0 and high + air < least
+    return (-0.03 * least, 0.97 * least) if near_zero else (low - air, high + air)
 
 
 def tick_numbers(scale: str, low: float, high: float) -> tuple[float, ...]:

@@ -39,7 +39,9 @@ class Cost:
     """Trial-seconds: the sum over trials of the time each held its worker.
 
     ``parts`` splits it into training, evaluation and the rest (loading, saving), ``by_status`` and ``by_method`` over
-    the trials. ``wasted`` is what trials took that did not finish, as a share in [0, 1] and in words.
+    the trials, without what the first trial of each worker waited for it to start (``starts``, "" for none): that falls
+    on whatever method comes first. ``wasted`` is what trials took that did not finish, as a share in [0, 1] and in
+    words.
     """
 
     total: str
@@ -48,6 +50,7 @@ class Cost:
     parts: tuple[CostLine, ...]
     by_status: tuple[CostLine, ...]
     by_method: tuple[CostLine, ...]
+    starts: str = ""
 
 
 def failures(table: TrialTable) -> tuple[Failure, ...]:
@@ -89,16 +92,19 @@ def cost(table: TrialTable) -> Cost:
     # A clock that was set back must not make the rest negative.
     held = wall.fillna(busy).where(lambda seconds: seconds >= busy, busy)
     total = float(held.sum())
+    own = held - _starts(trials, most=held - busy)
 
-    def line(name: str, seconds: pd.Series) -> CostLine:
+    def line(name: str, seconds: pd.Series, whole: float = total) -> CostLine:
         amount, count = float(seconds.sum()), len(seconds)
         mean = duration(amount / count) if count else "–"
-        return CostLine(name, count, duration(amount), mean, amount / total if total > 0 else 0.0)
+        return CostLine(name, count, duration(amount), mean, amount / whole if whole > 0 else 0.0)
 
     def lines(column: str, names: Sequence[str]) -> tuple[CostLine, ...]:
-        return tuple(line(name, held[trials[column] == name]) for name in names if (trials[column] == name).any())
+        groups = ((name, own[trials[column] == name]) for name in names)
+        return tuple(line(name, group, float(own.sum())) for name, group in groups if len(group))
 
-    lost = line("lost", held[trials["status"] != "finished"])
+    lost = line("lost", own[trials["status"] != "finished"])
+    starting = total - float(own.sum())
     return Cost(
         total=duration(total),
         wasted=lost.total,
@@ -106,4 +112,16 @@ def cost(table: TrialTable) -> Cost:
         parts=(line("training", train), line("evaluation", evaluation), line("loading, saving, waiting", held - busy)),
         by_status=lines("status", STATUSES),
         by_method=lines("method", sorted(set(trials["method"]))),
+        starts=duration(starting) if starting > 0 else "",
     )
+
+
+def _starts(trials: pd.DataFrame, *, most: pd.Series) -> pd.Series:
+    """Seconds that the first trial on each worker waited for its first step, ``most`` at most; 0 for all others."""
+    waited = numbers(trials, "first_step_at") - numbers(trials, "started_at")
+    if "worker" not in trials.columns:
+        return pd.Series(0.0, trials.index)
+    order = trials.assign(_at=numbers(trials, "started_at")).sort_values("_at", kind="stable")
+    named = order[order["worker"].map(str) != ""]
+    first = named.drop_duplicates(["sweep", "worker"]).index
+    return waited.where(trials.index.isin(first), 0.0).fillna(0.0).clip(lower=0.0).clip(upper=most)

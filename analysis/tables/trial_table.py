@@ -37,6 +37,7 @@ class TrialTable:
             only the last epoch of a trial counts.
         columns: what each column is.
         notes: what was left out while reading, in sentences.
+        methods: those of all trials of the report, also in a table of a part of them: their order is that of colours.
     """
 
     trials: pd.DataFrame
@@ -44,6 +45,12 @@ class TrialTable:
     columns: Columns
     notes: tuple[str, ...] = ()
     candidates: pd.DataFrame = field(default_factory=lambda: no_candidates())
+    methods: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.methods:
+            known = self.trials.loc[~self.trials["elsewhere"].astype(bool), "method"] if len(self.trials) else ()
+            object.__setattr__(self, "methods", tuple(sorted(set(map(str, known)))))
 
     @classmethod
     def read(cls, out: Path, *, sweep: str = "") -> TrialTable:

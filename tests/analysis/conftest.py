@@ -40,7 +40,7 @@ TRIAL_COLUMNS = (
         "epochs_done",
     ),
     *("forget_loss", "retain_loss", "forget_loss_capped", "verbmem", "utility", "truth_ratio"),
-    *("train_seconds", "eval_seconds", "wall_seconds", "checkpoint", "error"),
+    *("train_seconds", "eval_seconds", "wall_seconds", "checkpoint", "error", "started_at", "first_step_at", "worker"),
 )
 HISTORY_COLUMNS = ("trial_id", "step", "epoch", "lr", "c_t", "forget_loss", "retain_loss", "seconds")
 OBJECTIVES = (

@@ -14,15 +14,16 @@ import pandas as pd
 import pytest
 
 from analysis.figures.ablation import ablation_data
-from analysis.figures.auto_lr import auto_lr_data, landscape_data
+from analysis.figures.auto_lr import auto_lr_data, landscape_data, rate_course
+from analysis.figures.compute import anytime_panels
 from analysis.figures.courses import gradients_data, metrics_data
 from analysis.figures.draw_panels import draw_panels
 from analysis.figures.gallery import gallery
 from analysis.figures.gradient_plane import gradient_plane_data
 from analysis.figures.learning_rates import final_metrics_data, rate_courses_data
-from analysis.figures.panels import graded
+from analysis.figures.panels import graded, method_colours
 from analysis.figures.pareto import pareto_data, scores_data
-from analysis.figures.scales import scale_for
+from analysis.figures.scales import LEAST_SPAN, limits_of, scale_for
 from analysis.figures.style import save_figure, svg_text
 from analysis.tables.sources import Sources, read_source
 
@@ -223,9 +224,55 @@ def test_updates_that_kept_the_rate_are_marked_by_reason(sources: Sources) -> No
     data = auto_lr_data(sources)
     assert data is not None
     lines = {line.name: line for line in data.panels[0].lines}
-    assert lines["learning rate eta"].ys == (1e-4, 2e-4)
     assert lines["eta* of the parabola"].xs == (1.0,)
     assert lines["no minimum: no descent"].xs == (11.0,)
+
+
+def test_auto_lrs_rate_changes_at_the_step_that_was_made_at_it() -> None:
+    updates = pd.DataFrame({"step": [1, 11, 21], "eta": [1e-4, 4e-4, 3e-4], "eta_new": [4e-4, 3e-4, 3e-4]})
+    reports = pd.DataFrame({"step": [10, 20, 30], "lr": [4e-4, 3e-4, 1e-4]})
+    steps, rates = rate_course(updates, reports)
+    assert list(zip(steps, rates, strict=True)) == [
+        *((0, 1e-4), (1, 1e-4), (1, 4e-4)),  # level, then upright: a step
+        *((10, 4e-4), (11, 4e-4), (11, 3e-4)),
+        *((20, 3e-4), (21, 3e-4), (21, 3e-4)),
+        (30, 1e-4),  # annealed after the last one
+    ]
+
+
+def test_the_learning_rate_over_steps_has_its_jumps(sources: Sources) -> None:
+    """Of ngdiff the trial nearest to the corner is 3; of it nothing but reports is known, of 2 the updates."""
+    only = replace(sources, table=sources.table.of(sources.table.trials[sources.table.trials["trial_id"] == "2"]))
+    data = gradients_data(only)
+    assert data is not None
+    (line,) = next(panel for panel in data.panels if panel.y_label.startswith("learning rate")).lines
+    assert line.xs[:3] == (0, 1, 1)
+    assert line.ys[:3] == (1e-4, 1e-4, 2e-4)
+
+
+def test_a_method_has_one_colour_in_all_figures_of_a_report(sources: Sources) -> None:
+    colours = method_colours(sources.table)
+    assert len(set(colours.values())) == 2
+    front = pareto_data(sources.table, sources.sweep)
+    assert {series.name: series.colour for series in front.methods} == colours
+    # In figures of a part of the trials, too, where ngdiff is the only method.
+    part = replace(sources, table=sources.table.of(sources.table.trials[sources.table.trials["method"] == "ngdiff"]))
+    front = pareto_data(part.table, part.sweep)
+    assert [series.colour for series in front.methods] == [colours["ngdiff"]]
+    drawn = [metrics_data(part), final_metrics_data(part), anytime_panels(part)]
+    for figure in drawn:
+        assert figure is not None
+        named = [line for panel in figure.panels for line in panel.lines if line.name.startswith("ngdiff")]
+        assert named
+        assert {line.colour for line in named} == {colours["ngdiff"]}
+
+
+def test_a_small_difference_does_not_fill_an_axis() -> None:
+    low, high = limits_of("linear", [0.541, 0.549], least=LEAST_SPAN)
+    assert high - low == pytest.approx(0.1)
+    assert (low + high) / 2 == pytest.approx(0.545)
+    assert limits_of("linear", [0.041, 0.049], least=LEAST_SPAN) == pytest.approx((-0.003, 0.097)), "from about 0"
+    assert limits_of("linear", [1.0, 3.0], least=LEAST_SPAN) == limits_of("linear", [1.0, 3.0])
 
 
 def test_gradients_are_left_out_where_nothing_measured_them(

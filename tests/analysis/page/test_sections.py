@@ -184,6 +184,23 @@ def test_the_cost_splits_what_trials_held_their_workers_for(make_sweep: MakeSwee
     assert [(line.name, line.mean) for line in found.by_method] == [("ga", "15.0 s"), ("ngdiff", "42.5 s")]
 
 
+def test_the_start_of_a_worker_is_no_cost_of_the_method_that_comes_first(make_sweep: MakeSweep, trial: MakeRow) -> None:
+    def ran(name: str, method: str, worker: str, *, start: float, waited: float) -> dict[str, object]:
+        times = {"train_seconds": 8, "eval_seconds": 2, "wall_seconds": 10 + waited, "worker": worker}
+        return trial(name, 1.0, 1.0, method=method, started_at=start, first_step_at=start + waited, **times)
+
+    rows = [
+        ran("0", "gdiff", "a:1", start=100, waited=30),
+        ran("1", "ngdiff", "a:1", start=140, waited=1),
+        ran("2", "gdiff", "b:2", start=100, waited=20),
+    ]
+    found = cost(TrialTable.read(make_sweep(rows)))
+    assert found.total == "1 min 21 s"
+    assert found.starts == "50.0 s"
+    assert [(line.name, line.mean) for line in found.by_method] == [("gdiff", "10.0 s"), ("ngdiff", "11.0 s")]
+    assert sum(line.share for line in found.by_method) == pytest.approx(1.0)
+
+
 def test_a_sweep_without_trials_cost_nothing(make_sweep: MakeSweep) -> None:
     found = cost(TrialTable.read(make_sweep(None)))
     assert found.total == "0.0 s"
