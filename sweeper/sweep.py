@@ -169,7 +169,7 @@ def _tune(
         session.display.close()
         end_process(lambda: conclude(settings, out, session, console))
 
-    with head_watched(lost, last_words=last_words):
+    with head_watched(lost, last_words=last_words, is_cluster=settings.address is not None):
         try:
             tuner.fit()
         except Exception:
