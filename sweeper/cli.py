@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from search_spaces.phases import seconds_by_phase
 from sweeper.commands.cache import cache
 from sweeper.commands.compare import compare
 from sweeper.commands.doctor import doctor
@@ -32,6 +33,19 @@ def main() -> None:
     """
 
 
+def _print_phases(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+    def told() -> None:
+        for name, seconds in seconds_by_phase().items():
+            click.echo(f"{seconds:8.2f} s  {name}", err=True)
+
+    if wanted:
+        context.call_on_close(told)
+
+
+PROFILE = click.Option(
+    ["--profile"], is_flag=True, expose_value=False, callback=_print_phases, help="Say at the end where the time went."
+)
+
 for command in (
     pareto,
     lr_study,
@@ -48,4 +62,5 @@ for command in (
     cache,
     ui,
 ):
+    command.params.append(PROFILE)
     main.add_command(command)

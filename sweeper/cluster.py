@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from search_spaces.phases import phase
 from sweeper.interruption import held_back
 from sweeper.placement import PlacementError, address_problem, ray_cluster, require_shared
 from sweeper.settings import SweepSettings
@@ -32,6 +33,10 @@ class Cluster:
         Raises:
             PlacementError: there is no cluster, or it is not fit.
         """
+        with phase("start of Ray"):
+            return self._reached(sharing)
+
+    def _reached(self, sharing: tuple[Path, ...]) -> int:
         if self._slots is None:
             settings = self._settings
             if problem := address_problem(settings.address):

@@ -12,6 +12,7 @@ from typing import Any
 
 from rich.console import Console
 
+from search_spaces.phases import phase
 from sweeper.commands.errors import resume_command
 from sweeper.folder import SweepError
 from sweeper.interruption import Interrupted, is_interrupted
@@ -74,8 +75,9 @@ def conclude(settings: SweepSettings, out: Path, session: SweepSession, console:
     refused: OSError | None = None
     if rows or not interrupted:
         try:
-            session.put_in_order()
-            write_report(out)
+            with phase("tables, figures and report"):
+                session.put_in_order()
+                write_report(out)
         except OSError as error:
             refused = error
     pareto = out / "pareto.json"
@@ -87,7 +89,8 @@ def conclude(settings: SweepSettings, out: Path, session: SweepSession, console:
         tags=_answer_tags(front.get("answer")),
         front=_by_trial(front.get("front", ())),
     )
-    with console.status("sending what is left to MLflow") if console.is_terminal else nullcontext():
+    waiting = console.status("sending what is left to MLflow") if console.is_terminal else nullcontext()
+    with waiting, phase("MLflow, what was not sent yet"):
         delivered = session.tracker.close(timeout=60.0)
     if refused is not None or session.ledger.unwritten:
         raise SweepError(_of_the_disk(out, refused, session.ledger.unwritten))

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from analysis.words import duration
+from search_spaces.phases import phase
 from trainables.metrics.registry import primary_metrics
 from trainables.spec import TrialSpec
 from trainables.target.finetune import Progress as TargetProgress
@@ -30,7 +31,7 @@ def prepare_with_progress(spec: TrialSpec, *, console: Console) -> Target:
 
     So is the retain model's training, where a metric needs one.
     """
-    with shown(spec, console) as (show, seen):
+    with phase("target: check, train, score"), shown(spec, console) as (show, seen):
         target = prepare_target(spec, on_progress=show)
     say_what_is_left_out(target.left_out, console)
     if progress := seen.get("target"):

@@ -17,6 +17,7 @@ from rich.console import Console
 
 from search_spaces.durable import exclusive
 from search_spaces.messages import counted
+from search_spaces.phases import phase
 from sweeper.cluster import Cluster, cluster_of, import_ahead, import_for_the_end
 from sweeper.conclude import Summary, conclude
 from sweeper.disk import check_disk, disk_of
@@ -171,7 +172,8 @@ def _tune(
 
     with head_watched(lost, last_words=last_words, is_cluster=settings.address is not None):
         try:
-            tuner.fit()
+            with phase("trials, from the first worker's start to the last trial's end"):
+                tuner.fit()
         except Exception:
             if session.broken is None:  # else Tune has stumbled over its own files, which the disk refused
                 raise
@@ -181,7 +183,8 @@ def _tune(
             return
         if not is_interrupted():
             session.stop_waiting()
-        measure_front(session, settings, next(iter(targets.values())))
+        with phase("metrics of the frontier's epochs"):
+            measure_front(session, settings, next(iter(targets.values())))
 
 
 def _tuner(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import optuna
 import pytest
-from click.testing import Result
+from click.testing import CliRunner, Result
 
+from sweeper.cli import main
 from tests.sweeper.commands.conftest import invoke, problems_of
 from trainables.metrics.registry import SETS
 from trainables.scoring.measured import Measured
@@ -114,3 +116,14 @@ def test_doctor_says_it_to_machines(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["disk_free_bytes"] > 0
     assert (found["missing"], found["hub_reachable"]) == ([], False)
     assert isinstance(found["gpus"], list)
+
+
+def test_any_command_says_where_its_time_went() -> None:
+    result = CliRunner().invoke(main, ["list", "methods", "--profile"])
+    assert result.exit_code == 0
+    *_, other, whole = result.stderr.splitlines()
+    assert re.fullmatch(r" +\d+\.\d\d s  other \(imports, options\)", other)
+    assert re.fullmatch(r" +\d+\.\d\d s  in all", whole)
+    assert "s  in all" not in result.stdout
+    for command in main.commands.values():
+        assert any(parameter.name == "profile" for parameter in command.params), command.name
