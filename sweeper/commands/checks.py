@@ -127,6 +127,16 @@ def _depth(spec: TrialSpec) -> int | None:
     return depth if isinstance(depth, int) else None
 
 
+def precision_problems(spec: TrialSpec, *, gpus: float, others: Sequence[str]) -> list[str]:
+    """Whether bfloat16 is worth it where the run is on this machine's CPU; measured only if nothing else is wrong."""
+    if spec.dtype != "bf16" or gpus > 0 or others:
+        return []
+    from trainables.precision import bf16_problem
+
+    problem = bf16_problem()
+    return [] if problem is None else [problem]
+
+
 def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
     """Problems with the files and the hub the spec needs; the network is asked only if nothing else is wrong."""
     dataset = DATASETS.get(spec.dataset)

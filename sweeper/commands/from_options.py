@@ -13,7 +13,14 @@ from search_spaces.builtin import AUTO_LR
 from search_spaces.messages import expected_one_of
 from search_spaces.space import Space, SpaceError
 from sweeper.candidates import CANDIDATES, LAST
-from sweeper.commands.checks import NO_OBJECT_STORAGE, base_spec, output_problems, source_problems, spec_problems
+from sweeper.commands.checks import (
+    NO_OBJECT_STORAGE,
+    base_spec,
+    output_problems,
+    precision_problems,
+    source_problems,
+    spec_problems,
+)
 from sweeper.commands.errors import Problems, refuse
 from sweeper.commands.options import given_problems, read_method_options
 from sweeper.commands.scheduler_options import scheduler_settings
@@ -77,6 +84,7 @@ def single_spec(given: Mapping[str, Any]) -> TrialSpec:
     methods = tuple(dict.fromkeys(given["method"])) or (FIELDS["method"].default,)
     problems += spec_problems(spec, methods, options)
     problems += source_problems(spec, ask_hub=not problems)
+    problems += precision_problems(spec, gpus=_gpus({"gpus_per_trial": None, "address": None}), others=problems)
     refuse(problems)
     method = methods[0]
     chosen = parse_method(method).resolve({name: values[0] for name, values in options.items()})
@@ -113,6 +121,8 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
     if not problems and space is not None and given["sampler"] == "grid":
         trials = grid_trials(space, trials, given["seeds"], problems)
     problems += (search := search_options(given, base=base, space=space, trials=trials, scheduling=scheduling)).problems
+    elsewhere = given["address"] is not None  # the nodes of a cluster may have other CPUs
+    problems += precision_problems(base, gpus=1.0 if elsewhere else _gpus(given), others=problems)
     if problems or space is None:
         raise Problems(problems)
     return SweepSettings(

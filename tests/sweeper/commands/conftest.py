@@ -30,6 +30,7 @@ def _workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     os.environ.pop("MLFLOW_TRACKING_URI", None)
     for work in ("sweeper.sweep.run", "sweeper.single_run.run_once", "sweeper.progress.prepare_with_progress"):
         monkeypatch.setattr(work, refuse_to_work)
+    monkeypatch.setattr("trainables.precision.bf16_gain", lambda: 2.0)
     yield
     os.environ.clear()
     os.environ.update(before)

@@ -301,3 +301,13 @@ def test_a_space_file_whose_methods_do_not_go_with_its_retain_objective_is_refus
     path.write_text("method: [ngdiff, rmu]\nlr: {low: 1e-5, high: 1e-4, log: true}\nretain_objective: kl\n")
     (problem,) = problems_of(pareto("--space", path))
     assert problem.startswith(f"{path}:3: retain_objective kl does not go with method 'rmu'")
+
+
+@pytest.mark.parametrize("command", ["pareto", "unlearn"])
+def test_bf16_is_refused_on_a_cpu_that_is_slower_with_it(
+    command: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trainables.precision.bf16_gain", lambda: 0.25)
+    (problem,) = problems_of(request.getfixturevalue(command)("--dtype", "bf16"))
+    assert "0.25 times as fast" in problem
+    assert "leave out --dtype" in problem

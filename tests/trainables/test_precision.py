@@ -1,0 +1,33 @@
+"""bfloat16 is refused where it is slower, with what was measured."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from trainables import precision
+
+
+def test_what_is_not_worth_it_is_told_with_its_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precision, "bf16_gain", lambda: 0.0123)
+    assert "0.012 times as fast as in float32" in str(precision.bf16_problem())
+    monkeypatch.setattr(precision, "bf16_gain", lambda: precision.WORTH)
+    assert precision.bf16_problem() is None
+
+
+def test_the_gain_is_the_ratio_of_the_best_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock by which every product in float32 takes 3 s and every one in bfloat16 1 s."""
+    now = [0.0]
+
+    def linear(x: torch.Tensor, weight: torch.Tensor) -> None:
+        now[0] += 3.0 if x.dtype == torch.float32 else 1.0
+
+    monkeypatch.setattr(precision.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(torch.nn.functional, "linear", linear)
+    threads = torch.get_num_threads()
+    assert precision.bf16_gain() == 3.0
+    assert torch.get_num_threads() == threads
+
+
+def test_it_is_measured_for_real() -> None:
+    assert 0.0 < precision.bf16_gain() < 100.0

@@ -1,0 +1,47 @@
+"""Whether bfloat16 is worth it on this machine's CPU: without an instruction for it, it is many times slower."""
+
+from __future__ import annotations
+
+import time
+
+WORTH = 1.4
+"""As many times faster than float32 a matrix product in bfloat16 must be."""
+_SHAPE = (512, 1024, 1024)  # rows, inputs, outputs: 5 ms in float32
+
+
+def bf16_gain() -> float:
+    """How many times faster one thread multiplies matrices in bfloat16 than in float32; the best of a few tries each.
+
+    Without the instruction a product takes a hundred times as long, so the first such one is answer enough.
+    """
+    import torch
+
+    def best(dtype: torch.dtype, tries: int) -> float:
+        rows, inputs, outputs = _SHAPE
+        x, weight = torch.ones(rows, inputs, dtype=dtype), torch.ones(outputs, inputs, dtype=dtype)
+        found = []
+        for _ in range(tries):
+            started = time.perf_counter()
+            torch.nn.functional.linear(x, weight)
+            found.append(time.perf_counter() - started)
+            if found[-1] > 0.2:
+                break
+        return min(found)
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return best(torch.float32, 8) / best(torch.bfloat16, 8)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def bf16_problem() -> str | None:
+    """Why a run on this CPU should not be in bfloat16, as a plain sentence."""
+    gain = bf16_gain()
+    if gain >= WORTH:
+        return None
+    return (
+        f"--dtype bf16: on this CPU a matrix product in bfloat16 is {gain:.2g} times as fast as in float32 (worth it "
+        f"from {WORTH:g}; CPUs with avx512_bf16 or amx are); leave out --dtype, or run on a GPU"
+    )
