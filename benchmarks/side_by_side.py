@@ -6,7 +6,7 @@ TOFU is the folder of TOFU's JSON files. The problem: TOFU's forget01 and 360 re
 (made once, cached), gradient difference with c = 0.5, batches of 8, float32, at the end ROUGE and probability of the
 forget set. Every side starts from the same folder, takes the same batches in the same order and has two cores; each is
 timed as a command, from its start to its exit. The alternatives keep the model of each trial or its scores; this
-project also has the losses of every epoch, checkpoints, tables, figures, a report and MLflow.
+project also has checkpoints, tables, figures, a report and MLflow, and ``with-curves`` the losses of every epoch.
 
 Printed are seconds, the ratio to this project, and how far the scores of the two sides are apart.
 """
@@ -25,6 +25,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -106,7 +107,9 @@ def write_problem(data: Path, target: Path, out: Path, *, epochs: int) -> Path:
     return path
 
 
-def this_project(problem: Path, out: Path, lrs: Sequence[float], data: Path, target: Path, epochs: int) -> Scores:
+def with_curves(
+    problem: Path, out: Path, lrs: Sequence[float], data: Path, target: Path, epochs: int, *more: object
+) -> Scores:
     command = [sys.executable, "-m", "sweeper", "pareto", "--sampler", "grid", "--method", "gdiff", "--c", str(C)]
     command += [word for lr in lrs for word in ("--lr", f"{lr:g}")]
     command += ["--epochs", str(epochs), "--batch-size", str(BATCH), "--metrics", "verbmem,forget_probability"]
@@ -121,10 +124,15 @@ def this_project(problem: Path, out: Path, lrs: Sequence[float], data: Path, tar
         str(out / "sweep"),
     ]
     command += ["--tracking-uri", f"sqlite:///{out}/mlflow.db"]
-    together([command], threads=None)
+    together([[*command, *more]], threads=None)
     with (out / "sweep" / "trials.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     return {float(row["lr"]): {name: float(row[name]) for name in ("verbmem", "forget_probability")} for row in rows}
+
+
+def this_project(*arguments: Any) -> Scores:
+    """The losses at the end of a trial only, as the alternatives score."""
+    return with_curves(*arguments, "--eval-every", arguments[-1], "--candidates", "last")
 
 
 def two_processes(script: str) -> Callable[..., Scores]:
@@ -161,6 +169,7 @@ def shell_loop(problem: Path, out: Path, lrs: Sequence[float], *_: object) -> Sc
 
 SIDES: dict[str, Callable[..., Scores]] = {
     "this-project": this_project,
+    "with-curves": with_curves,
     "trainer-2-procs": two_processes("trainer.py"),
     "trainer-1-proc": one_process("trainer.py", threads=2),
     "shell-loop": shell_loop,

@@ -19,7 +19,7 @@ import re
 import shutil
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -164,6 +164,24 @@ def exclusive(folder: Path, refusal: Exception) -> Iterator[None]:
                 with contextlib.suppress(OSError):
                     lock.unlink()
             return
+
+
+@contextmanager
+def in_turn(lock: Path, on_wait: Callable[[], None]) -> Iterator[None]:
+    """Hold a file of this name, which stays, while the block runs; call ``on_wait`` once where another process does.
+
+    A killed holder lets go by itself. A file system that cannot lock lets everybody in.
+    """
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            on_wait()
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except OSError:
+            pass
+        yield
 
 
 @dataclass(slots=True)

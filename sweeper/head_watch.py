@@ -9,30 +9,35 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 
+from sweeper.interruption import is_interrupted
+
 _EVERY = 1.0  # seconds between two looks
-_TIMES = 4  # looks in vain until the head counts as lost: a busy machine may miss one
+_SILENCE = 4.0  # seconds without an answer until the head counts as lost: a busy machine may miss one look
+_RESTART = 120.0  # the same on a cluster, which may start its head anew
 _PATIENCE = 5.0  # seconds for the main thread to leave what it is at
 
 
 @contextlib.contextmanager
-def head_watched(on_loss: Callable[[str], None], *, last_words: Callable[[], None]) -> Iterator[None]:
+def head_watched(on_loss: Callable[[str], None], *, last_words: Callable[[], None], is_cluster: bool) -> Iterator[None]:
     """Where the head goes while the block runs, call ``on_loss`` with its address, which is to end the block.
 
     Then, whether the block has ended or not, ``last_words``, which are to end the process: with its head gone Ray
-    cannot even be left.
+    cannot even be left. The head of a cluster is given time to come back, unless the sweep is to end anyway.
     """
     import ray
 
     over, lost = threading.Event(), threading.Event()
 
     def watch(address: str) -> None:
-        missed = 0
-        while missed < _TIMES:
+        answered = time.monotonic()
+        while time.monotonic() - answered < (_RESTART if is_cluster and not is_interrupted() else _SILENCE):
             if over.wait(_EVERY):
                 return
-            missed = 0 if _answers(address) else missed + 1
+            if _answers(address):
+                answered = time.monotonic()
         lost.set()
         on_loss(address)
         over.wait(_PATIENCE)

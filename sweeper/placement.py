@@ -6,7 +6,9 @@ import contextlib
 import logging
 import os
 import socket
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +28,11 @@ RAY_ENVIRONMENT = {
     "TUNE_GLOBAL_CHECKPOINT_S": "600",
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
 }
+
+
+_KNOCK = "import sys; from ray._raylet import GcsClient; GcsClient(address=sys.argv[1])"
+_ANSWERS, _NOTICED = 30.0, 60.0
+"""Seconds a node has to answer, and until Ray should have noticed that one has died."""
 
 
 class PlacementError(RuntimeError):
@@ -58,6 +65,45 @@ def address_problem(address: str | None) -> str | None:
     return None
 
 
+def prepare(address: str | None) -> None:
+    """What Ray reads in the environment when it is imported, and so before: among it whether a token is shown.
+
+    Raises:
+        PlacementError: the cluster asks for a token, and there is none or another.
+    """
+    _set_environment(address)
+    if address in (None, "auto") or "RAY_AUTH_MODE" in os.environ or address_problem(address) or _is_open_to(address):
+        return
+    # Ray shows a token of its own accord only to clusters found by 'auto'; one that nobody asks for costs the workers.
+    if not _is_open_to(address, RAY_AUTH_MODE="token"):
+        raise PlacementError(
+            f"the Ray cluster at {address} asks for a token, and there is none here, or another: put the cluster's "
+            "('ray get-auth-token' on its head prints it) into ~/.ray/auth_token or RAY_AUTH_TOKEN"
+        )
+    os.environ["RAY_AUTH_MODE"] = "token"
+
+
+def _set_environment(address: str | None) -> None:
+    # On a single machine nobody else is to reach Ray's ports, as on Windows and macOS, where this is the default.
+    alone = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"} if address is None else {}
+    os.environ.update({key: value for key, value in (RAY_ENVIRONMENT | alone).items() if key not in os.environ})
+
+
+def _is_open_to(address: str, **environment: str) -> bool:
+    """Whether a cluster takes a process with this environment; in one of its own, as Ray reads it but once."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _KNOCK, address],
+            env={**os.environ, **environment},
+            capture_output=True,
+            timeout=30,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return True  # what else is wrong Ray will say
+    return b"AuthenticationError" not in done.stdout + done.stderr
+
+
 @contextlib.contextmanager
 def ray_cluster(address: str | None, *, resources: Resources, shared: tuple[Path, ...] = ()) -> Iterator[int]:
     """Join the cluster at ``address``, or start Ray here; yields how many trials fit at once.
@@ -65,7 +111,7 @@ def ray_cluster(address: str | None, *, resources: Resources, shared: tuple[Path
     Raises:
         PlacementError: no cluster answers, no node has what a trial asks for, or a node does not see a shared folder.
     """
-    os.environ.update({key: value for key, value in RAY_ENVIRONMENT.items() if key not in os.environ})
+    _set_environment(address)
     import ray
 
     try:
@@ -89,13 +135,11 @@ def _start(address: str | None) -> None:
             logging_level=logging.ERROR,
             **({} if address else {"include_dashboard": False, "configure_logging": True}),
         )
-    except (ConnectionError, OSError, ValueError, RuntimeError) as error:
+    except Exception as error:  # Ray has none of its own for a start that takes too long
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         if address is None:
             raise PlacementError(f"cannot start Ray on this machine: {reason}") from None
-        # Ray shows a token of its own accord only to clusters found by 'auto', and a wrong guess fails every trial.
-        hint = "" if "RAY_AUTH_MODE" in os.environ else "; if the cluster asks for a token, set RAY_AUTH_MODE=token"
-        raise PlacementError(f"cannot join a Ray cluster at '{address}': {reason}{hint}") from None
+        raise PlacementError(f"cannot join a Ray cluster at '{address}': {reason}") from None
 
 
 def _times(part: float, whole: float) -> int:
@@ -135,21 +179,46 @@ def require_shared(shared: tuple[Path, ...]) -> None:
     """
     import ray
 
-    nodes = [node for node in ray.nodes() if node["Alive"]]
-    if len(nodes) < 2:
+    deadline = time.monotonic() + _NOTICED
+    while len(nodes := [node for node in ray.nodes() if node["Alive"]]) > 1:
+        missing = _unseen([str(path) for path in shared], nodes)
+        silent = [name for name, paths in missing.items() if paths is None]
+        if not silent:
+            break
+        if time.monotonic() > deadline:
+            raise PlacementError(
+                f"node {', '.join(silent)} is listed by the cluster and does not answer: wait until it is back, or end "
+                "it for good with 'ray stop' there"
+            )
+        time.sleep(2.0)  # a node that has died stays listed for half a minute
+    else:
         return
+    for name, paths in missing.items():
+        if paths:
+            raise PlacementError(
+                f"node {name} does not see {', '.join(paths)}: put --out and the cache (XDG_CACHE_HOME) on storage all "
+                "nodes share"
+            )
+
+
+def _unseen(paths: list[str], nodes: list[dict[str, object]]) -> dict[str, list[str] | None]:
+    """Which of the folders each node, by its name, does not see; None of one that does not answer."""
+    import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     def find_unseen(paths: list[str]) -> list[str]:
         return [path for path in paths if not os.path.isdir(path)]
 
-    unseen = ray.remote(num_cpus=0)(find_unseen)
-    paths = [str(path) for path in shared]
+    unseen = ray.remote(num_cpus=0, max_retries=0)(find_unseen)
+    asked = {}
     for node in nodes:
         strategy = NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
-        missing = ray.get(unseen.options(scheduling_strategy=strategy).remote(paths))
-        if missing:
-            raise PlacementError(
-                f"node {node['NodeManagerHostname']} does not see {', '.join(missing)}: put --out and the cache "
-                "(XDG_CACHE_HOME) on storage all nodes share"
-            )
+        name = f"{node['NodeManagerHostname']} ({str(node['NodeID'])[:8]})"
+        asked[name] = unseen.options(scheduling_strategy=strategy).remote(paths)
+    found: dict[str, list[str] | None] = {}
+    for name, answer in asked.items():
+        try:
+            found[name] = ray.get(answer, timeout=_ANSWERS)
+        except ray.exceptions.RayError:  # among them that the time is over
+            found[name] = None
+    return found

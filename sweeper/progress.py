@@ -18,6 +18,7 @@ from trainables.target.finetune import Progress as TargetProgress
 from trainables.target.prepare import make_retain_model, prepare_target
 from trainables.target.retain_model import RETAIN
 from trainables.target.target import Target
+from trainables.target.training import WAITING
 
 Show = Callable[[TargetProgress], None]
 HEARTBEAT = 30.0
@@ -108,6 +109,11 @@ def shown(
             nonlocal now
             retain = progress.text.startswith(RETAIN)
             what = "retain model" if retain else "target"
+            if progress.text.endswith(WAITING):
+                now = f"{what}: {WAITING}"
+                bar.update(task, description=now)
+                console.print(now, highlight=False)
+                return
             if what not in seen and not console.is_terminal:
                 data = f"the retain set of {spec.dataset}" if retain else spec.dataset
                 console.print(f"fine-tuning the {what} {spec.model} on {data}", highlight=False)

@@ -126,9 +126,9 @@ class SweepSession:
             self.end = self.stopping.end(self.study.attained.trace)
         return self.end is not None
 
-    def break_off(self, because: str) -> None:
+    def break_off(self, end: End) -> None:
         """No trial starts any more, and those that run get no row: the infrastructure ended the sweep."""
-        self.end = self.broken = End(because)
+        self.end = self.broken = end
 
     def stop_waiting(self) -> None:
         """No other trial will come: those kept back by :meth:`next_trial` end."""

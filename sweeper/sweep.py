@@ -25,11 +25,13 @@ from sweeper.front_metrics import measure_front, unmeasured
 from sweeper.head_watch import head_watched
 from sweeper.interruption import break_off, forget_tune, interruptible, is_interrupted
 from sweeper.open_session import open_session
+from sweeper.placement import prepare
 from sweeper.progress import prepare_with_progress
 from sweeper.scheduling.open_scheduler import columns_compared
 from sweeper.scheduling.schedulers import NONE
 from sweeper.session import SweepSession
 from sweeper.settings import SweepSettings
+from sweeper.stopping import End
 from trainables.spec import TrialSpec
 from trainables.target.problem import problem_of
 from trainables.target.target import Target
@@ -54,7 +56,7 @@ def run(
 
     Raises:
         SweepError, PlacementError, DataError, TargetError: with a plain sentence.
-        Interrupted: stopped by Ctrl-C or SIGTERM; ``run`` again goes on.
+        Interrupted: stopped by Ctrl-C, SIGTERM or SIGHUP; ``run`` again goes on.
     """
     settings = read_settings(out)
     in_use = UsageError(f"the sweep in {out} is running in another process; wait for it or stop it")
@@ -64,6 +66,7 @@ def run(
         check_tables(out)
         origin = read_origin(out)
         if origin.target_path is None:  # it begins, and will need Ray
+            prepare(settings.address)
             import_ahead()
             # What the cluster cannot do is to be said before a target is fine-tuned for hours.
             cluster.slots(sharing=(out.resolve(),))
@@ -158,14 +161,15 @@ def _tune(
     import_for_the_end()
 
     def lost(address: str) -> None:
-        session.break_off(f"the loss of Ray's head at {address}")
+        elsewhere = "--address ADDRESS|none" if settings.address else ""
+        session.break_off(End(f"the loss of Ray's head at {address}", elsewhere))
         break_off()
 
     def last_words() -> None:
         session.display.close()
         end_process(lambda: conclude(settings, out, session, console))
 
-    with head_watched(lost, last_words=last_words):
+    with head_watched(lost, last_words=last_words, is_cluster=settings.address is not None):
         try:
             tuner.fit()
         except Exception:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,6 +15,8 @@ from typing import Any
 
 import pytest
 
+GOLDEN = Path(__file__).parent / "data" / "golden_sweep"
+"""The tables of a real sweep."""
 NAMES = ("Ada", "Bo", "Cleo", "Dov", "Esme", "Finn", "Gus", "Hana")
 TOWNS = ("Oslo", "Lima", "Quito", "Riga", "Bonn", "Nice", "Kyoto", "Turin")
 FOODS = ("plums", "rice", "soup", "figs", "cheese", "bread", "cake", "nuts")
@@ -45,6 +48,12 @@ def muse_tables() -> Tables:
 
 def json_lines(rows: list[dict[str, Any]]) -> str:
     return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
+
+
+@pytest.fixture
+def golden(tmp_path: Path) -> Path:
+    """A copy of the tables of a real sweep."""
+    return Path(shutil.copytree(GOLDEN, tmp_path / "golden"))
 
 
 @pytest.fixture

@@ -165,7 +165,7 @@ class UnlearningTrainable(tune.Trainable):
     def _told(self, report: Report) -> dict[str, object]:
         """What the driver hears of an epoch; where the trial is stopped after it, that is all that is known of it."""
         seconds = {name: getattr(report, name) for name in ("train_seconds", "eval_seconds", "generation_seconds")}
-        stale = {"evaluated": False} if report.status is Status.DIVERGED else {}
+        stale = {} if report.evaluated else {"evaluated": False}
         updates = {"auto_lr": list(report.auto_lr)} if report.auto_lr else {}
         return {**report.row(), **seconds, **self._clock(time.time()), **stale, **updates}
 

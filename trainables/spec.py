@@ -173,6 +173,9 @@ class TrialSpec:
     loss_examples: int = setting(
         "data", 64, "Retain examples that every epoch's retain loss is measured on.", low=1, decides=False
     )
+    eval_every: int = setting(
+        "scoring", 1, "Epochs between evaluations of the losses; the last epoch is evaluated in any case.", low=1
+    )
     metrics: tuple[str, ...] = setting(
         "scoring", (), "NAME,... or all, tofu, muse, mia, ... (see 'list metrics').", "default"
     )

@@ -14,6 +14,7 @@ from analysis.study.study_tables import arms_table, differences_table, rates_tab
 from analysis.study.verdict_words import words
 from analysis.tables.sources import Sources
 from analysis.tables.trial_table import auto_lr_on
+from analysis.tables.worker_time import worker_time
 from analysis.words import DataTable, counted, number
 
 HEADINGS = {
@@ -70,6 +71,8 @@ def findings(
             # Of one arm alone there is nothing to compare.
             found = arm_fronts(lr_grid([(sources.table.own, sources.sweep.objectives)]))
             tables = tuple(arms_table(fronts) for fronts in found if len(fronts.indicators) > 1)
+        elif anchor == "compute" and (spent := worker_time(sources.table.own.trials)) is not None:
+            sentences, tables = (spent.sentence(),), (spent.table(),)
         if shown or tables:
             yield Finding(anchor, heading, sentences, tables, shown)
 

@@ -26,6 +26,10 @@ from trainables.target.problem import problem_of
 GOES_ON = "sweeper.goes_on"
 """Set in the context's meta by a command that goes on with an unfinished run in its --out."""
 
+NO_OBJECT_STORAGE = (
+    "object storage cannot be written to; expected a folder, on a cluster one that all nodes see (NFS, or a bucket "
+    "mounted by its file system)"
+)
 _MODEL_FOLDERS = ("model_path", "target_path", "retain_path")
 
 
@@ -183,6 +187,8 @@ def place_problems(given: str) -> list[str]:
     """Why there can be no folder ``--out``, or nothing can be written to it."""
     if not given:
         return ["--out must be the name of a folder, got nothing"]
+    if "://" in given:
+        return [f"--out {given}: {NO_OBJECT_STORAGE}"]
     folder = Path(given)
     parent = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
     if not parent.is_dir():

@@ -13,7 +13,7 @@ from search_spaces.builtin import AUTO_LR
 from search_spaces.messages import expected_one_of
 from search_spaces.space import Space, SpaceError
 from sweeper.candidates import CANDIDATES, LAST
-from sweeper.commands.checks import base_spec, output_problems, source_problems, spec_problems
+from sweeper.commands.checks import NO_OBJECT_STORAGE, base_spec, output_problems, source_problems, spec_problems
 from sweeper.commands.errors import Problems, refuse
 from sweeper.commands.options import given_problems, read_method_options
 from sweeper.commands.scheduler_options import scheduler_settings
@@ -103,7 +103,7 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
     problems += _number_problems(given) + _choice_problems(given)
     objectives, base = _objectives(given, base, problems)
     costly = base.metrics_every != 1 and not {item.column for item in objectives} <= set(LOSS_METRICS)
-    scheduling, wrong = scheduler_settings(given, epochs=base.epochs, blind=costly)
+    scheduling, wrong = scheduler_settings(given, epochs=base.epochs, eval_every=base.eval_every, blind=costly)
     problems += wrong
     uri = given["tracking_uri"] or os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING
     problems += [problem for problem in (tracking_problem(uri), address_problem(given["address"])) if problem]
@@ -205,7 +205,9 @@ def _number_problems(given: Mapping[str, Any]) -> list[str]:
         found.append(fits.format(gpus, "GPU", present, "GPU", "gpu"))
     if seconds is not None and not seconds > 0:
         found.append(f"time-budget must be greater than 0 seconds, got {seconds:g}")
-    if (storage := given["storage"]) and Path(storage).exists() and not Path(storage).is_dir():
+    if (storage := given["storage"]) and "://" in storage:
+        found.append(f"--storage {storage}: {NO_OBJECT_STORAGE}")
+    elif storage and Path(storage).exists() and not Path(storage).is_dir():
         found.append(f"--storage {storage}: this is a file, expected a folder")
     return found
 

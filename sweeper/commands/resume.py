@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 @click.option("--trials", type=options.WHOLE, help="Trials in all from now on; a finished sweep goes on.")
 @click.option("--epoch-budget", type=options.WHOLE, help="Epochs trained in all from now on.")
 @click.option("--until", metavar="plateau[:N:X]|none", help="When to end from now on, as in pareto.")
+@click.option("--address", metavar="ADDRESS|none", help="The Ray cluster to go on with; none for this machine alone.")
 @click.option("--extend", is_flag=True, help="Of an lr-study: run rates beyond the edge of its grid, too.")
 @click.option(
     "--retry", metavar="failed", help="Run failed trials again; those a disk, memory or a node ended do so anyway."
@@ -30,20 +31,32 @@ def resume(folder: str, as_json: bool, extend: bool, retry: str | None, **given:
     """Go on with the sweep in FOLDER: finished trials are kept, running ones continue."""
     change = {name: value for name, value in given.items() if value is not None}
     change |= {"extend": True} if extend else {}
+    if change.get("address") == "none":
+        change["address"] = None
     wrong = [f"--retry {retry}: expected failed"] if retry not in (None, "failed") else []
     refuse(options.given_problems() + wrong + (_problems(Path(folder), change) if change else []))
-    run_to_the_end(Path(folder), as_json=as_json, change=change, retry_failed=retry is not None)
+    from sweeper.placement import PlacementError
+
+    try:
+        run_to_the_end(Path(folder), as_json=as_json, change=change, retry_failed=retry is not None)
+    except PlacementError as error:
+        raise PlacementError(
+            f"{error}; resume goes on with another cluster by --address ADDRESS, or on this machine alone by "
+            "--address none"
+        ) from None
 
 
 def _problems(out: Path, change: dict[str, Any]) -> list[str]:
     """Why the sweep cannot go on with these settings."""
     from sweeper.folder import check_tables, read_settings
     from sweeper.ledger import Ledger
+    from sweeper.placement import address_problem
     from sweeper.settings import LR_STUDY
     from sweeper.stopping import stopping_problems
 
-    settings, found = read_settings(out), []
+    settings, found = read_settings(out), list[str]()
     check_tables(out)
+    found += filter(None, [address_problem(change.get("address"))])
     if "extend" in change and settings.kind != LR_STUDY:
         found.append(f"--extend: the sweep in {out} is no learning-rate study and has no edge to go beyond")
     trials, done = change.get("trials"), len(Ledger(out).trials.read())

@@ -44,9 +44,11 @@ def scheduler_options() -> Decorator:
 
 
 def scheduler_settings(
-    given: Mapping[str, Any], *, epochs: int, blind: bool = False
+    given: Mapping[str, Any], *, epochs: int, eval_every: int = 1, blind: bool = False
 ) -> tuple[dict[str, Any], list[str]]:
     """The settings by name, with the defaults, and a plain sentence for each that cannot be; ``epochs`` of a trial.
+
+    Where not every epoch is evaluated trials are first compared after the first one that is.
 
     Whole trials are the default of a sweep that repeats each configuration, runs a grid, takes last epochs only, or is
     ``blind``: measures its objectives at the end of a trial, so that one ended early would be on no front.
@@ -59,8 +61,9 @@ def scheduler_settings(
     repeated = given.get("sampler") == "grid" or (given.get("seeds") or 1) > 1
     whole = blind or repeated or given.get("candidates", LAST) == LAST
     begun = {"grace", "reduction", "stopping"} & asked.keys()
-    usual = NONE if whole or (epochs <= DEFAULTS["grace"] and not begun) else DEFAULTS["scheduler"]
-    chosen = {**DEFAULTS, "scheduler": usual, **asked}
+    defaults = {**DEFAULTS, "grace": max(DEFAULTS["grace"], eval_every)}
+    usual = NONE if whole or (epochs <= defaults["grace"] and not begun) else DEFAULTS["scheduler"]
+    chosen = {**defaults, "scheduler": usual, **asked}
     name, grace, reduction, stopping = (chosen[item] for item in DEFAULTS)
     found = []
     if name not in (NONE, *SCHEDULERS):
@@ -79,5 +82,10 @@ def scheduler_settings(
         found.append(
             f"--grace {grace}: trials of {epochs} epochs are never compared; --scheduler {name} needs a grace below "
             f"--epochs, so that there is something to save"
+        )
+    elif eval_every > 0 and grace % eval_every:
+        found.append(
+            f"--grace {grace}: trials are compared after epochs that are evaluated; with --eval-every {eval_every} it "
+            f"is a multiple of {eval_every}"
         )
     return chosen, found

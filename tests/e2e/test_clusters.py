@@ -135,3 +135,17 @@ def test_a_token_the_cluster_does_not_ask_for_does_not_cost_the_workers(with_tok
     """To such a cluster a driver in token mode looks dead, and it cancels every worker."""
     with running_cluster({**with_token, "RAY_AUTH_MODE": "disabled"}) as address:
         assert join(address, with_token, "0")[0] == "3 at once, a worker answers"
+
+
+def test_a_cluster_that_asks_for_a_token_is_shown_it_and_without_one_a_sentence_says_so(
+    cli: Cli, with_token: dict[str, str]
+) -> None:
+    """Nobody sets RAY_AUTH_MODE: Ray itself would print twenty lines of InvalidAuthToken."""
+    with running_cluster({**with_token, "RAY_AUTH_MODE": "token"}) as address:
+        one = ("--trials", "1", "--epochs", "1", "--gpus-per-trial", "0", "--address", address, "--json")
+        refused = cli.run(*cli.pareto(cli.new("no-token"), *one), code=2)
+        (line,) = refused.stderr.splitlines()
+        assert "asks for a token" in line
+        shown = dataclasses.replace(cli, environment=with_token)
+        done = shown.run(*cli.pareto(cli.new("token"), *one))
+        assert json.loads(done.stdout)["status"] == {"finished": 1}

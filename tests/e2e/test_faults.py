@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -175,6 +176,25 @@ def test_the_loss_of_rays_head_is_said_soon(cli: Cli, reference: Reference) -> N
     cli.end_processes(patience=60)
     assert json.loads(cli.run("resume", sweep.out, "--json").stdout)["run_again"] == 0
     assert_results_equal(sweep, reference)
+
+
+def listening(numbers: Iterable[int]) -> set[str]:
+    """The addresses, as /proc writes them, at which these processes take connections."""
+    inodes = set()
+    for number in numbers:
+        with contextlib.suppress(OSError):
+            inodes |= {os.readlink(path) for path in Path(f"/proc/{number}/fd").iterdir()}
+    rows = [line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]]
+    return {row[1].partition(":")[0] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in inodes}
+
+
+def test_on_one_machine_nothing_listens_outside_it(cli: Cli) -> None:
+    process = begun(cli, cli.new("alone"))
+    found = listening(cli.processes())
+    process.send_signal(signal.SIGINT)
+    cli.finish(process, code=130)
+    assert found
+    assert found <= {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
 
 
 def test_a_closed_terminal_leaves_a_report(cli: Cli) -> None:

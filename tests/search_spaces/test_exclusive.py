@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from search_spaces import durable
-from search_spaces.durable import Throttle, exclusive
+from search_spaces.durable import Throttle, exclusive, in_turn
 from tests.search_spaces.conftest import names
 
 
@@ -113,3 +114,21 @@ def test_a_save_that_failed_is_not_tried_again_at_once() -> None:
     with pytest.raises(OSError, match="full"), throttle.saving():
         raise OSError("full")
     assert not throttle.is_due()
+
+
+def test_who_comes_second_waits_and_is_told_once(tmp_path: Path) -> None:
+    order: list[str] = []
+    entered = threading.Event()
+
+    def second() -> None:
+        with in_turn(tmp_path / "new" / "lock", lambda: order.append("waits")):
+            order.append("second")
+
+    thread = threading.Thread(target=second)
+    with in_turn(tmp_path / "new" / "lock", lambda: order.append("nobody")):
+        thread.start()
+        while "waits" not in order:
+            entered.wait(0.01)
+        order.append("first")
+    thread.join(timeout=30)
+    assert order == ["waits", "first", "second"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,18 +22,12 @@ SETTINGS = SweepSettings(
     trials=200,
     tracking_uri="sqlite:////nowhere/mlflow.db",
 )
-GOLDEN = Path(__file__).parents[1] / "data" / "golden_sweep"
 
 
-@pytest.fixture
-def sweep(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(GOLDEN, tmp_path / "sweep"))
-
-
-def can_go_on(sweep: Path) -> None:
+def can_go_on(golden: Path) -> None:
     """The golden tables under a sweep.json of today's settings."""
-    (sweep / "sweep.json").unlink()
-    begin(SETTINGS, sweep)
+    (golden / "sweep.json").unlink()
+    begin(SETTINGS, golden)
 
 
 def open_a_quote(content: bytes) -> bytes:
@@ -53,12 +46,12 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize("command", [["report"], ["pick"], ["resume"], ["resume", "--trials", "500"]], ids=" ".join)
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_table_is_named_and_left_as_it_is(sweep: Path, damage: str, command: list[str]) -> None:
+def test_a_damaged_table_is_named_and_left_as_it_is(golden: Path, damage: str, command: list[str]) -> None:
     if command[0] == "resume":
-        can_go_on(sweep)
-    table = sweep / "trials.csv"
+        can_go_on(golden)
+    table = golden / "trials.csv"
     table.write_bytes(damaged := DAMAGES[damage](table.read_bytes()))
-    done = CliRunner().invoke(main, [command[0], str(sweep), *command[1:]])
+    done = CliRunner().invoke(main, [command[0], str(golden), *command[1:]])
     assert isinstance(done.exception, SystemExit)
     assert done.exit_code == 2
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
@@ -69,10 +62,10 @@ def test_a_damaged_table_is_named_and_left_as_it_is(sweep: Path, damage: str, co
 
 
 @pytest.mark.parametrize("name", ["history.csv", "candidates.csv", "auto_lr.csv"])
-def test_any_other_damaged_table_is_named_before_a_sweep_goes_on(sweep: Path, name: str) -> None:
-    can_go_on(sweep)
-    path = sweep / name
+def test_any_other_damaged_table_is_named_before_a_sweep_goes_on(golden: Path, name: str) -> None:
+    can_go_on(golden)
+    path = golden / name
     path.write_bytes((path.read_bytes() if path.is_file() else b"trial_id,step,epoch,checkpoint\n") + b"\0\0\0\0,1\n")
-    done = CliRunner().invoke(main, ["resume", str(sweep)])
+    done = CliRunner().invoke(main, ["resume", str(golden)])
     assert done.exit_code == 2
     assert str(path) in done.stderr

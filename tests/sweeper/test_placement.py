@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 import ray
 
-from sweeper.placement import RAY_ENVIRONMENT, PlacementError, Resources, ray_cluster
+from sweeper.placement import RAY_ENVIRONMENT, PlacementError, Resources, ray_cluster, require_shared
 
 Node = dict[str, object]
+Answers = list[dict[str, list[str] | None]]
 
 
 def node(*, cpus: float = 8, gpus: float = 0, alive: bool = True) -> Node:
@@ -159,3 +160,36 @@ def test_one_machine_is_not_asked_whether_it_sees_its_own_folders(stub: Callable
     stub(node())
     with ray_cluster(None, resources=Resources(1, 0), shared=(Path("/nowhere"),)) as found:
         assert found == 8
+
+
+@pytest.fixture
+def several(stub: Callable[..., StubRay], monkeypatch: pytest.MonkeyPatch) -> Iterator[Answers]:
+    """What two nodes answer, time after time."""
+    real = require_shared
+    answers: Answers = []
+    stub(node(), node())
+    monkeypatch.setattr("sweeper.placement.require_shared", real)
+    monkeypatch.setattr("sweeper.placement._unseen", lambda paths, nodes: answers.pop(0))
+    monkeypatch.setattr("sweeper.placement.time.sleep", lambda seconds: None)
+    return answers
+
+
+def test_a_node_that_has_died_is_waited_for_until_ray_has_noticed(
+    several: Answers,
+) -> None:
+    several += [{"a": [], "b": None}, {"a": [], "b": None}, {"a": []}]
+    require_shared((Path("/shared"),))
+    assert several == []
+
+
+def test_a_node_that_stays_silent_is_named(several: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sweeper.placement._NOTICED", -1.0)
+    several += [{"a": [], "b": None}]
+    with pytest.raises(PlacementError, match="node b is listed by the cluster and does not answer"):
+        require_shared((Path("/shared"),))
+
+
+def test_a_node_that_does_not_see_a_folder_is_named(several: Answers) -> None:
+    several += [{"a": [], "b": ["/shared"]}]
+    with pytest.raises(PlacementError, match="node b does not see /shared"):
+        require_shared((Path("/shared"),))

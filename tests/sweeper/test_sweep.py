@@ -68,6 +68,14 @@ def out(tmp_path: Path) -> Path:
     return tmp_path / "out"
 
 
+@pytest.fixture(autouse=True)
+def _no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray is there at once, with room for two trials."""
+    monkeypatch.setattr("sweeper.cluster.ray_cluster", lambda address, *, resources: nullcontext(2))
+    monkeypatch.setattr("sweeper.cluster.require_shared", lambda shared: None)
+    monkeypatch.setattr("sweeper.sweep.import_ahead", lambda: None)
+
+
 @pytest.fixture
 def target(monkeypatch: pytest.MonkeyPatch) -> None:
     """The target is there at once."""
@@ -79,9 +87,7 @@ def stop_before_ray(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> No
     def refuse(*arguments: object, **given: object) -> None:
         raise error
 
-    monkeypatch.setattr("sweeper.sweep._run", refuse)
-    monkeypatch.setattr("sweeper.cluster.ray_cluster", lambda address, *, resources: nullcontext(2))
-    monkeypatch.setattr("sweeper.cluster.require_shared", lambda shared: None)
+    monkeypatch.setattr("sweeper.sweep.open_session", refuse)
 
 
 def description(out: Path) -> dict[str, Any]:

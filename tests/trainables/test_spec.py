@@ -50,6 +50,7 @@ OTHER_VALUES: dict[str, Any] = {
     "auto_lr_probe_batches": 2,
     "metrics": ("verbmem",),
     "metrics_every": 3,
+    "eval_every": 2,
     "seed": 1,
     "target_key": "fedcba9876543210",
 }
@@ -213,7 +214,7 @@ def test_the_defaults_have_no_problem() -> None:
         ({"method": "ga", "options": (("c", 0.5),)}, "option c does not apply to method 'ga' (its options: none)"),
         (
             {"dataset": "tofu", "forget_split": "forget50"},
-            "forget split 'forget50' does not fit data set tofu: expected",
+            "forget split 'forget50' does not fit data set tofu: did you mean 'forget05'? expected",
         ),
         ({"forget_split": "forget10"}, "forget split 'forget10' does not fit data set authors: this data set has no"),
     ],

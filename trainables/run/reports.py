@@ -23,7 +23,7 @@ class Report:
     Attributes:
         step, epoch: optimizer steps and passes over the forget set so far (a part of a pass counts as a fraction).
         training: means over the epoch's steps: ``c_t``, gradient norms, the two training losses, and ``lr`` now.
-        losses: on the fixed evaluation sets.
+        losses: on the fixed evaluation sets; none after an epoch that was not evaluated.
         padding: the share of padding among all positions of the training batches so far.
         final: the chosen metrics; in the last report of a finished run and wherever ``metrics_every`` asks for them.
         generation_seconds: the part of ``eval_seconds`` in which answers were generated.
@@ -44,6 +44,11 @@ class Report:
     error: str | None = None
     auto_lr: tuple[Mapping[str, object], ...] = ()
     generation_seconds: float = 0.0
+
+    @property
+    def evaluated(self) -> bool:
+        """Whether the losses are of this epoch; those of a run that diverged are of an earlier one."""
+        return bool(self.losses) and self.status is not Status.DIVERGED
 
     def row(self) -> dict[str, object]:
         """The columns of history.csv, without the trial's id."""

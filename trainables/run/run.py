@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -142,6 +142,7 @@ class UnlearningRun:
             raise StopIteration
         spec, training = self.spec, {}
         batches = self._batches()
+        epoch = _whole(self.epoch + sum(len(forget) for forget, _ in batches) / len(self._forget_lengths))
         measured: list[dict[str, float]] = []
         try:
             with self._tally.timed("train_seconds"):
@@ -173,19 +174,33 @@ class UnlearningRun:
                     self._count_padding(forget, retain)
                     measured.append(columns)
             training = _means(measured)
-            self._losses = self._evaluate()
+            if evaluated := self._is_evaluated(epoch):
+                self._losses = self._evaluate()
         except Diverged as error:
             if not self.auto_lr.take_back(self.step):
                 self._done = True
                 return self._report(training, status=Status.DIVERGED, error=str(error))
-            training, self._losses = _means(measured), self._evaluate()
-        self.epoch = _whole(self.epoch + sum(len(forget) for forget, _ in batches) / len(self._forget_lengths))
-        self._done = self.epoch >= spec.epochs or (spec.max_steps is not None and self.step >= spec.max_steps)
-        if self.auto_lr.look(self.step, self._losses["retain_loss"], last=self._done):
+            training, self._losses, evaluated = _means(measured), self._evaluate(), True
+        self.epoch, self._done = epoch, self._is_last(epoch)
+        if evaluated and self.auto_lr.look(self.step, self._losses["retain_loss"], last=self._done):
             self._losses = self._evaluate()
-        due = self._done or (spec.metrics_every is not None and self.epoch % spec.metrics_every == 0)
-        final = self._measure() if due else {}
+        final = self._measure() if self._is_measured(epoch) else {}
+        if not evaluated:
+            return replace(self._report(training), losses={})
         return self._report(training, final=final, status=Status.FINISHED if self._done else None)
+
+    def _is_last(self, epoch: float) -> bool:
+        spec = self.spec
+        return epoch >= spec.epochs or (spec.max_steps is not None and self.step >= spec.max_steps)
+
+    def _is_measured(self, epoch: float) -> bool:
+        """Whether the metrics are due after an epoch."""
+        every = self.spec.metrics_every
+        return self._is_last(epoch) or (every is not None and epoch % every == 0)
+
+    def _is_evaluated(self, epoch: float) -> bool:
+        """Whether the losses are; metrics are of a model whose losses are known."""
+        return epoch % self.spec.eval_every == 0 or self._is_measured(epoch)
 
     def _evaluate(self) -> Mapping[str, float]:
         """``L_F`` and ``L_R`` on the fixed evaluation sets; raises :class:`Diverged` where one is not finite."""

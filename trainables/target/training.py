@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from search_spaces.durable import free_bytes, staged
+from search_spaces.durable import free_bytes, in_turn, staged
 from search_spaces.messages import expected_one_of, size
 from trainables.data import ProblemData
 from trainables.device import default_device
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
 
+WAITING = "waiting for another process that makes the same one"
+"""The text of the progress that is told where two sweeps need one target."""
+
 
 def trained(
     problem: Problem,
@@ -37,16 +40,34 @@ def trained(
 ) -> Path:
     """``folder``, with the problem's base model fine-tuned on ``data.full`` in it, now or before.
 
-    Training goes on where a killed one was last saved.
+    Training goes on where a killed one was last saved. Where another process is at it, it is waited for.
 
     Raises:
         TargetError, LoadError: with a plain sentence.
     """
-    if (record := folder / "target.json").is_file():
-        require_undamaged(folder)
-        with contextlib.suppress(OSError):  # somebody else's, on shared storage
-            record.touch()  # the cache is pruned by when things were last used
-        return folder
+    if not _is_made(folder):
+        lock = folder.parent.with_name("unfinished") / f"{folder.name}.lock"
+        with in_turn(lock, lambda: on_progress(Progress(0, 0, WAITING))):
+            if not _is_made(folder):  # by the process that was waited for
+                _train(problem, folder, data=data, device=device, on_progress=on_progress)
+    require_undamaged(folder)
+    with contextlib.suppress(OSError):  # somebody else's, on shared storage
+        (folder / "target.json").touch()  # the cache is pruned by when things were last used
+    return folder
+
+
+def _is_made(folder: Path) -> bool:
+    return (folder / "target.json").is_file()
+
+
+def _train(
+    problem: Problem,
+    folder: Path,
+    *,
+    data: ProblemData,
+    device: torch.device | str | None,
+    on_progress: Callable[[Progress], None],
+) -> None:
     modality, recipe, device = problem.modality, problem.recipe, device or default_device()
     model, processor = load_base(problem)
     _require_room(model, folder)
@@ -75,7 +96,6 @@ def trained(
         (staging / "target.json").write_text(json.dumps({**made_from, "epochs": epochs}, indent=2))
         write_checksums(staging)
     state.discard()
-    return folder
 
 
 def _require_room(model: PreTrainedModel, folder: Path) -> None:

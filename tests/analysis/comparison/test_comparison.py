@@ -18,8 +18,8 @@ from analysis.comparison.formats import FORMATS, comma_separated, latex, markdow
 from analysis.errors import AnalysisError
 from analysis.tables.columns import Columns
 from sweeper.columns import METRIC_COLUMNS, OUTCOME_METRICS, TRIAL_COLUMNS, column_dictionary
+from tests.conftest import GOLDEN
 
-GOLDEN = Path(__file__).parents[2] / "data" / "golden_sweep"
 Row = dict[str, object]
 BASELINE = {"verbmem": 0.9, "utility": 0.8, "truth_ratio": 0.5, "forget_loss": 0.04, "retain_loss": 0.05}
 

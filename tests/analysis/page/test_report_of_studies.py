@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from analysis.page.report import write_report
+from tests.conftest import GOLDEN
 
-GOLDEN = Path(__file__).parents[2] / "data" / "golden_sweep"
 MakeSweep = Callable[..., Path]
 MakeRow = Callable[..., dict[str, object]]
 

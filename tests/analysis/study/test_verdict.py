@@ -19,6 +19,7 @@ from analysis.study.verdict import BETTER, ORACLE, SINGLE, TOO_FEW, UNDECIDED, W
 from analysis.study.verdict_words import curve_in_words, words
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
+from tests.conftest import GOLDEN
 
 Row = dict[str, object]
 Grid = Callable[..., LrGrid]
@@ -254,7 +255,7 @@ def test_sweeps_with_other_objectives_are_not_put_together(make_sweep: Callable[
 
 
 def test_a_study_of_a_real_run_is_written_as_json_without_infinities(tmp_path: Path) -> None:
-    study = read_study([Path(__file__).parents[2] / "data" / "golden_sweep"])
+    study = read_study([GOLDEN])
     assert [item.case.method for item in study.sensitivity] == ["gdiff", "ngdiff"]
     assert [len(item.rates) for item in study.sensitivity] == [3, 3]
     assert {verdict.variant for verdict in study.verdicts} == {"clip/fresh"}

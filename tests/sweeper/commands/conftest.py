@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from sweeper.cli import main
 from sweeper.folder import read_settings
 from trainables.spec import TrialSpec
 
-GOLDEN = Path(__file__).parents[2] / "data" / "golden_sweep"
 SPLITS = ("forget01", "retain99", "holdout01")
 PERTURBED = ("forget01_perturbed", "retain_perturbed", "real_authors_perturbed", "world_facts_perturbed")
 
@@ -89,12 +87,6 @@ def problems_of(result: Result) -> list[str]:
 def refused(*arguments: str | Path) -> list[str]:
     """The problems a refused command told."""
     return problems_of(invoke(*arguments))
-
-
-@pytest.fixture
-def golden(tmp_path: Path) -> Path:
-    """A copy of the tables of a real sweep."""
-    return Path(shutil.copytree(GOLDEN, tmp_path / "golden"))
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import pytest
 
 from sweeper.folder import read_settings
 from sweeper.ledger import Ledger
+from sweeper.placement import PlacementError
 from tests.sweeper.commands.conftest import invoke, problems_of
 from trainables.spec import TrialSpec
 
@@ -63,6 +64,29 @@ def test_a_sweep_may_be_resumed_with_more_trials_and_another_end(
     assert invoke("resume", earlier).exit_code == 0
     assert invoke("resume", earlier, "--trials", "64", "--until", "none", "--epoch-budget", "90").exit_code == 0
     assert told == [{}, {"trials": 64, "until": "none", "epoch_budget": 90}]
+
+
+def test_a_sweep_may_be_resumed_on_another_cluster_or_on_none(earlier: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[dict[str, object]] = []
+    monkeypatch.setattr(
+        "sweeper.commands.resume.run_to_the_end", lambda out, as_json, change, **more: told.append(change)
+    )
+    assert invoke("resume", earlier, "--address", "none").exit_code == 0
+    assert invoke("resume", earlier, "--address", "auto").exit_code == 0
+    assert told == [{"address": None}, {"address": "auto"}]
+    (problem,) = problems_of(invoke("resume", earlier, "--address", "127.0.0.1:9"))
+    assert problem.startswith("--address 127.0.0.1:9: no Ray cluster answers there")
+
+
+def test_a_sweep_whose_cluster_is_gone_is_told_where_to_go(earlier: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*given: object, **more: object) -> None:
+        raise PlacementError("--address 10.0.0.1:6379: no Ray cluster answers there")
+
+    monkeypatch.setattr("sweeper.commands.resume.run_to_the_end", gone)
+    (problem,) = problems_of(invoke("resume", earlier))
+    assert problem.startswith("--address 10.0.0.1:6379: no Ray cluster answers there; resume goes on")
+    assert "--address ADDRESS" in problem
+    assert "--address none" in problem
 
 
 def test_a_resume_with_impossible_wishes_is_refused(earlier: Path) -> None:

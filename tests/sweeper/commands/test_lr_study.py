@@ -17,7 +17,8 @@ from sweeper.journal import open_journal
 from sweeper.search import SweepStudy
 from sweeper.settings import LR_STUDY, SweepSettings
 from sweeper.trade_off import axes
-from tests.sweeper.commands.conftest import GOLDEN, invoke, refused
+from tests.conftest import GOLDEN
+from tests.sweeper.commands.conftest import invoke, refused
 
 
 def planned(monkeypatch: pytest.MonkeyPatch, out: Path, *arguments: str) -> SweepSettings:

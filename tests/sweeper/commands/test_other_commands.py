@@ -1,4 +1,4 @@
-"""``list``, ``evaluate``, ``target``, ``ui`` and ``doctor``."""
+"""``list``, ``evaluate``, ``target`` and ``doctor``."""
 
 from __future__ import annotations
 

@@ -118,6 +118,19 @@ def test_a_file_cannot_hold_rays_state(pareto: Callable[..., Result], tmp_path: 
     assert not out.exists()
 
 
+@pytest.mark.parametrize("place", ["s3://bucket/sweeps", "gs://bucket", "hdfs://host/folder"])
+@pytest.mark.parametrize("option", ["--storage", "--out"])
+def test_object_storage_is_refused_with_what_works(
+    pareto: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, place: str
+) -> None:
+    """A folder called ``s3:`` would be made, and nobody would look for the sweep there."""
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    (problem,) = problems_of(pareto(option, place))
+    assert problem.startswith(f"{option} {place}: object storage cannot be written to; expected a folder")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 # Everything wrong at once -------------------------------------------------------------------------------------------
 
 

@@ -82,6 +82,10 @@ WRONG_SWEEP: dict[str, tuple[list[str], list[str]]] = {
     "scheduler": (["--scheduler", "magic"], ["unknown scheduler 'magic'", "none, moasha"]),
     "grace": (["--scheduler", "moasha", "--grace", "5", "--epochs", "5"], ["--grace 5", "5 epochs", "below --epochs"]),
     "no grace": (["--scheduler", "moasha", "--grace", "0"], ["--grace must be at least 1 epoch, got 0"]),
+    "grace between evaluations": (
+        ["--scheduler", "moasha", "--grace", "3", "--eval-every", "2"],
+        ["--grace 3", "--eval-every 2", "a multiple of 2"],
+    ),
     "reduction": (["--scheduler", "moasha", "--reduction", "1"], ["--reduction must be at least 2, got 1"]),
     "stopping": (["--scheduler", "moasha", "--stopping", "nap"], ["unknown stopping 'nap'", "stop, pause"]),
     "no scheduler": (

@@ -302,3 +302,34 @@ def test_the_seed_decides_the_batches(
     assert first == again
     assert first[0] != other[0]
     assert first[1] != other[1]
+
+
+# Evaluation every so many epochs -------------------------------------------------------------------------------------
+
+
+def test_a_run_evaluated_less_often_ends_with_the_same_bits(workspace: Workspace, make_spec: MakeSpec) -> None:
+    spec = make_spec(method="gdiff", lr=1e-3, epochs=5)
+    whole = UnlearningRun(spec, workspace)
+    everything = finish(whole)
+    expected = weights_of(whole)
+    sparse = UnlearningRun(replace(spec, eval_every=2), workspace)
+    reports = finish(sparse)
+    assert [report.evaluated for report in reports] == [False, True, False, True, True]
+    assert [report.losses for report in reports] == [
+        dict(report.losses) if report.evaluated else {} for report in map(_as_evaluated, everything, reports)
+    ]
+    assert all(map(torch.equal, weights_of(sparse), expected))
+    assert reports[-1].final == everything[-1].final
+    assert [report.training["train_retain_loss"] for report in reports] == [
+        report.training["train_retain_loss"] for report in everything
+    ]
+
+
+def _as_evaluated(report: Report, like: Report) -> Report:
+    return report if like.evaluated else replace(report, losses={})
+
+
+def test_metrics_are_of_an_evaluated_epoch(workspace: Workspace, make_spec: MakeSpec) -> None:
+    reports = finish(UnlearningRun(make_spec(epochs=4, eval_every=3, metrics_every=2), workspace))
+    assert [report.evaluated for report in reports] == [False, True, True, True]
+    assert [bool(report.final) for report in reports] == [False, True, False, True]

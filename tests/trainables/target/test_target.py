@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +28,7 @@ from trainables.target.finetune import Progress, TargetError
 from trainables.target.prepare import prepare_target
 from trainables.target.problem import target_recipe
 from trainables.target.target import Target
+from trainables.target.training import WAITING
 from trainables.text.tokens import encode_examples
 
 RECIPE = TargetRecipe(lr=1e-3, batch_size=8, epochs=2, stop_when_memorised=False)
@@ -211,14 +214,28 @@ def test_data_that_are_not_memorised_leave_no_folder(prepare: Preparation) -> No
     assert prepare.folders == []
 
 
-def test_of_two_processes_that_make_one_target_the_second_takes_the_firsts(prepare: Preparation) -> None:
+def test_of_two_sweeps_that_need_one_target_the_second_waits_and_takes_the_firsts(prepare: Preparation) -> None:
+    told: list[str] = []
+    trained: list[str] = []
     others: list[Target] = []
 
-    def the_other_is_faster(progress: Progress) -> None:
-        if progress.done == progress.total:
-            others.append(prepare())
+    def other_sweep() -> None:
+        others.append(prepare(on_progress=lambda progress: told.append(progress.text)))
 
-    assert prepare(on_progress=the_other_is_faster) == others[0]
+    second = threading.Thread(target=other_sweep)
+
+    def first_is_at_it(progress: Progress) -> None:
+        trained.append(progress.text)
+        if len(trained) == 1:
+            second.start()
+            while not told:  # until the second has met the first
+                time.sleep(0.01)
+
+    first = prepare(on_progress=first_is_at_it)
+    second.join(timeout=60)
+    assert [first] == others
+    assert told == [WAITING]
+    assert len(trained) == 2, "both epochs, once"
     assert len(prepare.folders) == 1
 
 

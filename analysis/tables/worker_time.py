@@ -1,0 +1,88 @@
+"""Where the workers' time went: what part of it was training and evaluation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from analysis.tables.trial_table import numbers
+from analysis.words import DataTable, counted, duration
+
+_COLUMNS = ("train_seconds", "eval_seconds", "wall_seconds", "started_at", "first_step_at", "ended_at", "worker")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerTime:
+    """Seconds of all workers together; ``shares`` of each kind of work, ``rest`` is checkpoints and waiting.
+
+    ``start`` is from a trial's arrival to its first step (a worker's first trial loads the model), ``between`` from
+    one trial's end to the next one's arrival on the same worker.
+    """
+
+    workers: int
+    training: float
+    losses_and_metrics: float
+    generation: float
+    start: float
+    between: float
+    rest: float
+
+    @property
+    def total(self) -> float:
+        """Training to rest together."""
+        return self.training + self.losses_and_metrics + self.generation + self.start + self.between + self.rest
+
+    @property
+    def useful(self) -> float:
+        """The share of training and evaluation."""
+        return (self.training + self.losses_and_metrics + self.generation) / self.total
+
+    def sentence(self) -> str:
+        """``92% of the workers' time (2 workers, 3 min 20 s) were steps and evaluation.``"""
+        whole = f"{counted(self.workers, 'worker')}, {duration(self.total)}"
+        return f"{self.useful:.0%} of the workers' time ({whole}) were steps and evaluation."
+
+    def table(self) -> DataTable:
+        """A row per kind."""
+        kinds = {
+            "training steps": self.training,
+            "losses and metrics": self.losses_and_metrics,
+            "generation of answers": self.generation,
+            "until a trial's first step": self.start,
+            "between trials": self.between,
+            "checkpoints and waiting": self.rest,
+        }
+        rows = tuple((name, duration(seconds), f"{seconds / self.total:.1%}") for name, seconds in kinds.items())
+        return DataTable("Where the workers' time went.", ("", "time", "share"), rows)
+
+
+def worker_time(trials: pd.DataFrame) -> WorkerTime | None:
+    """Of the trials that ran here; None where the table does not say, as one from elsewhere."""
+    if not set(_COLUMNS) <= set(trials.columns):
+        return None
+    if "reused_from" in trials.columns:
+        trials = trials[trials["reused_from"].isna() | (trials["reused_from"] == "")]
+    timed = pd.DataFrame({name: numbers(trials, name) for name in _COLUMNS[:-1]}).dropna()
+    timed["generation"] = numbers(trials.loc[timed.index], "generation_seconds").fillna(0.0)
+    timed["worker"] = trials.loc[timed.index, "worker"]
+    if timed.empty:
+        return None
+    gaps = 0.0
+    for _, of_worker in timed.sort_values("started_at").groupby("worker"):
+        waited = of_worker["started_at"].iloc[1:].to_numpy() - of_worker["ended_at"].iloc[:-1].to_numpy()
+        gaps += float(waited.clip(min=0.0).sum())
+    training, evaluation, generation = (
+        float(timed[name].sum()) for name in ("train_seconds", "eval_seconds", "generation")
+    )
+    start = float((timed["first_step_at"] - timed["started_at"]).clip(lower=0.0).sum())
+    rest = max(0.0, float(timed["wall_seconds"].sum()) - training - evaluation - start)
+    return WorkerTime(
+        workers=timed["worker"].nunique(),
+        training=training,
+        losses_and_metrics=max(0.0, evaluation - generation),
+        generation=generation,
+        start=start,
+        between=gaps,
+        rest=rest,
+    )

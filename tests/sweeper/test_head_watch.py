@@ -1,0 +1,77 @@
+"""A head that is gone is noticed; one that answers, or comes back in time, is left alone."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+import ray
+
+from sweeper import head_watch
+from sweeper.head_watch import head_watched
+
+
+@pytest.fixture
+def head(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """A socket in place of Ray's head, which takes connections until it is closed."""
+    for name, seconds in (("_EVERY", 0.02), ("_SILENCE", 0.2), ("_RESTART", 30.0), ("_PATIENCE", 0.1)):
+        monkeypatch.setattr(head_watch, name, seconds)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        monkeypatch.setattr(ray, "get_runtime_context", lambda: SimpleNamespace(gcs_address=address))
+        yield server
+
+
+class Told:
+    def __init__(self) -> None:
+        self.lost = threading.Event()
+        self.order: list[str] = []
+
+    def on_loss(self, address: str) -> None:
+        self.order.append(f"lost {address.partition(':')[0]}")
+        self.lost.set()
+
+    def last_words(self) -> None:
+        self.order.append("last words")
+
+
+def test_a_head_that_is_gone_is_told_and_then_the_last_words_are_spoken_before_the_block_is_left(
+    head: socket.socket,
+) -> None:
+    told = Told()
+    with head_watched(told.on_loss, last_words=told.last_words, is_cluster=False):
+        head.close()
+        assert told.lost.wait(30)
+    assert told.order == ["lost 127.0.0.1", "last words"]
+
+
+def test_the_last_words_are_spoken_also_where_the_block_is_held_up(head: socket.socket) -> None:
+    told = Told()
+    with head_watched(told.on_loss, last_words=told.last_words, is_cluster=False):
+        head.close()
+        deadline = time.monotonic() + 30
+        while "last words" not in told.order and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert told.order[-1] == "last words"
+
+
+def test_a_head_that_answers_is_left_alone(head: socket.socket) -> None:
+    told = Told()
+    with head_watched(told.on_loss, last_words=told.last_words, is_cluster=False):
+        time.sleep(0.6)
+    assert told.order == []
+
+
+def test_the_head_of_a_cluster_has_time_to_come_back_unless_the_sweep_is_to_end(
+    head: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = Told()
+    with head_watched(told.on_loss, last_words=told.last_words, is_cluster=True):
+        head.close()
+        assert not told.lost.wait(0.8)
+        monkeypatch.setattr(head_watch, "is_interrupted", lambda: True)
+        assert told.lost.wait(30)
