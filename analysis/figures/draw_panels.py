@@ -27,7 +27,10 @@ def draw_panels(data: PanelFigure[Panel]) -> Figure:
     with house_style():
         columns = min(data.columns, max(1, len(data.panels)))
         across = min(columns * _PANEL[0], 10.0) if columns > 1 else 6.4
-        names, in_a_row = _names(data), 4 if columns > 1 else 2
+        names = _names(data)
+        # Roughly: a letter of 9 points is 0.08 inches wide, the mark before a name and the gap behind it 0.6.
+        widest = 0.08 * max(map(len, names), default=0) + 0.6
+        in_a_row = max(1, min(4 if columns > 1 else 2, int(across / widest)))
         more = 0.7 + 0.25 * math.ceil(len(names) / in_a_row)
         figure, grid = plots(data.title, len(data.panels), columns, width=across, height=_PANEL[1], more=more)
         for axes, panel in zip(grid, data.panels, strict=True):

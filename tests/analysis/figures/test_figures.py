@@ -277,6 +277,18 @@ def test_a_small_difference_does_not_fill_an_axis() -> None:
     assert limits_of("linear", [1.0, 3.0], least=LEAST_SPAN) == limits_of("linear", [1.0, 3.0])
 
 
+@pytest.mark.parametrize("length", [10, 55])
+def test_a_legend_is_not_wider_than_its_figure(sources: Sources, length: int) -> None:
+    data = metrics_data(sources)
+    assert data is not None
+    names = [f"{index} ".ljust(length, "m") for index in range(5)]
+    lines = tuple(replace(data.panels[0].lines[0], name=name) for name in names)
+    figure = draw_panels(replace(data, panels=(replace(data.panels[0], lines=lines), *data.panels[1:])))
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    assert legend.get_window_extent().width <= figure.bbox.width
+
+
 def test_gradients_are_left_out_where_nothing_measured_them(
     make_sweep: MakeSweep, trial: MakeRow, report: MakeRow
 ) -> None:
