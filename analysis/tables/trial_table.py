@@ -49,7 +49,11 @@ class TrialTable:
 
     def __post_init__(self) -> None:
         if not self.methods:
-            known = self.trials.loc[~self.trials["elsewhere"].astype(bool), "method"] if len(self.trials) else ()
+            known = (
+                self.trials.loc[~self.trials["elsewhere"].astype(bool), "method"]
+                if len(self.trials) and {"elsewhere", "method"} <= set(self.trials.columns)
+                else ()
+            )
             object.__setattr__(self, "methods", tuple(sorted(set(map(str, known)))))
 
     @classmethod

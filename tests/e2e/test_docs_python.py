@@ -21,7 +21,7 @@ def test_the_page_on_python_runs(tmp_path: Path) -> None:
         [sys.executable, "page.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )
     assert result.returncode == 0, result.stderr
-    assert "4 {'finished': " in result.stdout
+    assert re.search(r"^4 \{.*'finished': ", result.stdout, flags=re.MULTILINE)
     assert "pareto" in result.stdout
     assert "did you mean 'ngdiff'?" in result.stdout
     assert "epochs must be at least 1" in result.stdout
