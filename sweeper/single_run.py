@@ -15,7 +15,7 @@ from sweeper.disk import check_disk, disk_of
 from sweeper.ledger import CsvLog, Ledger, Row
 from sweeper.progress import heartbeat, prepare_with_progress, progress_bar
 from sweeper.unfinished import UnfinishedRun
-from trainables.device import default_device, prepare_cpu
+from trainables.device import default_device
 from trainables.models.checkpoints import save_model
 from trainables.run.reports import Status
 from trainables.run.run import UnlearningRun
@@ -49,7 +49,6 @@ def run_once(
     if out is not None:
         told = check_disk(disk_of(spec, Path(target.path), models=1, running=1), out)
         console.print(told, highlight=False, markup=False, soft_wrap=True)
-    prepare_cpu()
     workspace = Workspace(target, device=default_device())
     run = UnlearningRun(spec, workspace, landscape_points=landscape_points if out is not None else 0)
     if out is None:

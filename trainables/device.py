@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 def default_device() -> str:
     """``cuda`` where there is one, else ``cpu``."""
@@ -10,14 +13,17 @@ def default_device() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def prepare_cpu(threads: float | None = None) -> None:
-    """Let this process compute with so many threads (None: as many as it has), and take the smallest numbers for 0.
+@contextmanager
+def smallest_as_zero() -> Iterator[None]:
+    """Inside, this thread takes numbers below 1e-38 for 0.
 
-    Under ascent the probabilities of the forgotten tokens fall below 1e-38, where a CPU is many times slower: the last
-    epochs of a run that diverges took half as long again.
+    Under ascent the probabilities of the forgotten tokens fall below, where a CPU is many times slower: the last epochs
+    of a run that diverges took half as long again.
     """
     import torch
 
-    if threads is not None:
-        torch.set_num_threads(max(1, int(threads)))
     torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)

@@ -24,7 +24,6 @@ from ray.tune.result import SHOULD_CHECKPOINT
 
 from search_spaces.durable import Throttle
 from trainables.candidates import Costs, Goals, candidate_folder, costs_of, dominates, read_front
-from trainables.device import prepare_cpu
 from trainables.models.checkpoints import save_model
 from trainables.run.failures import one_line, write_log
 from trainables.run.reports import Report, Status
@@ -77,7 +76,9 @@ class UnlearningTrainable(tune.Trainable):
         A trial whose ``target_key`` is among ``targets`` starts from that one, any other from ``target``.
         With ``goals``, the objectives of the sweep, the model after each epoch that may be on its front is kept.
         """
-        prepare_cpu(cpus)
+        import torch
+
+        torch.set_num_threads(max(1, int(cpus)))
         self._first, self._targets = target, targets
         self._out = Path(out)
         self._goals = goals
@@ -201,7 +202,9 @@ def measure_checkpoint(target: Target, spec: TrialSpec, folder: Path, *, cpus: f
     Raises:
         LoadError: the checkpoint cannot be loaded.
     """
-    prepare_cpu(cpus)
+    import torch
+
+    torch.set_num_threads(max(1, int(cpus)))
     workspace = worker_workspace(target, _device(gpus))
     model = workspace.modality.load_model(folder).to(workspace.device)
     evaluator = workspace.evaluator(max_length=spec.max_length, batch_size=spec.eval_batch_size)

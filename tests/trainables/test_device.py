@@ -1,35 +1,23 @@
-"""What a process that computes is set to."""
+"""What a thread that computes is set to."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import pytest
 import torch
 
-from trainables.device import prepare_cpu
+from trainables.device import smallest_as_zero
 
 
-@pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
-    torch.set_flush_denormal(False)
+def _product() -> float:
+    return float((torch.full((8,), 1e-30) * 1e-10).sum())
 
 
 @pytest.mark.skipif(not torch.set_flush_denormal(False), reason="this CPU cannot take the smallest numbers for 0")
-def test_the_smallest_numbers_are_taken_for_0() -> None:
-    tiny = torch.full((8,), 1e-30) * 1e-10
-    assert (tiny > 0).all()
-    prepare_cpu()
-    assert (torch.full((8,), 1e-30) * 1e-10 == 0).all()
-
-
-def test_a_trial_has_the_threads_it_was_given_and_at_least_one() -> None:
-    prepare_cpu(2.0)
-    assert torch.get_num_threads() == 2
-    prepare_cpu(0.5)
-    assert torch.get_num_threads() == 1
-    prepare_cpu()
-    assert torch.get_num_threads() == 1
+def test_the_smallest_numbers_are_taken_for_0_inside_and_only_there() -> None:
+    assert _product() > 0
+    with smallest_as_zero():
+        assert _product() == 0
+    assert _product() > 0
+    with pytest.raises(KeyError), smallest_as_zero():
+        raise KeyError
+    assert _product() > 0

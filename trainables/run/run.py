@@ -23,6 +23,7 @@ from trainables.auto_lr.guard import SafetyNet
 from trainables.auto_lr.in_run import AutoLR, Schedule
 from trainables.auto_lr.rules import RULES
 from trainables.batches import EndlessBatches, epoch_batches
+from trainables.device import smallest_as_zero
 from trainables.gradients import clip_
 from trainables.methods import retain_objective_problem
 from trainables.objectives import Reference
@@ -132,6 +133,7 @@ class UnlearningRun:
     def __iter__(self) -> Iterator[Report]:
         return self
 
+    @smallest_as_zero()
     def __next__(self) -> Report:
         """Train for one epoch, a pass over the forget set (or what ``max_steps`` leaves of it), and report.
 
