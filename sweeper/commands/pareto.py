@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import itertools
 import json
@@ -185,14 +186,17 @@ def run_to_the_end(
             summary = run(out, console=Console(stderr=True), change={**extension, **where}, end_process=end_process)
         return summary
 
+    stdout = sys.stdout  # while Ray runs, what is printed there goes elsewhere
+
     def end_process(conclusion: Callable[[], Summary]) -> None:
         code = FAILED
         try:
-            code = _told(conclusion, out, is_study=is_study, as_json=as_json)
+            with contextlib.redirect_stdout(stdout):
+                code = _told(conclusion, out, is_study=is_study, as_json=as_json)
         except Exception as error:
             click.echo(f"error: {error}", err=True)
         finally:
-            sys.stdout.flush()
+            stdout.flush()
             os._exit(code)  # Ray would hold up any other exit until its head answers
 
     if code := _told(whole_sweep, out, is_study=is_study, as_json=as_json):

@@ -83,7 +83,9 @@ def test_so_does_another_class_of_images() -> None:
 
 
 def test_an_unknown_name_never_loads_other_data() -> None:
-    with pytest.raises(DataError, match="unknown dataset 'author': expected one of authors, tofu, "):
+    with pytest.raises(
+        DataError, match=r"unknown dataset 'author': did you mean 'authors'\? expected one of authors, tofu, "
+    ):
         load_data("author")
 
 

@@ -118,8 +118,8 @@ def test_padding_on_the_right_changes_no_loss(twin: Twin, exact_nll: Callable[..
     lengths = {len(item) for item in twin.sequences}
     assert len(lengths) > 2
     with torch.no_grad():
-        totals, _, _ = sequence_nll(twin.model, twin.sequences, pad_id=twin.pad_id, batch_size=16, device="cpu")
-        alone, _, _ = sequence_nll(twin.model, twin.sequences, pad_id=twin.pad_id, batch_size=1, device="cpu")
+        totals, *_ = sequence_nll(twin.model, twin.sequences, pad_id=twin.pad_id, batch_size=16, device="cpu")
+        alone, *_ = sequence_nll(twin.model, twin.sequences, pad_id=twin.pad_id, batch_size=1, device="cpu")
     exact = [exact_nll(twin.model, item) for item in twin.sequences]
     counts = torch.tensor([len(item) for item in exact])
     torch.testing.assert_close(torch.tensor(totals) / counts, torch.tensor(alone) / counts, rtol=0, atol=1e-5)

@@ -122,7 +122,7 @@ def test_a_killed_training_goes_on_to_the_same_weights(prepare: Prepare, monkeyp
     assert resumed.retain is not None
     assert whole.retain is not None
     assert resumed.retain.log_truth_ratios == whole.retain.log_truth_ratios
-    assert not list(_retain_path(resumed).parent.parent.glob("unfinished/*"))
+    assert not list(_retain_path(resumed).parent.parent.glob("unfinished/*.pt"))
 
 
 def test_the_retain_model_is_part_of_what_a_trial_hashes(prepare: Prepare) -> None:
