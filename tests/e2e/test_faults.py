@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -200,9 +201,15 @@ def test_on_one_machine_nothing_listens_outside_it(cli: Cli) -> None:
 def test_a_closed_terminal_leaves_a_report(cli: Cli) -> None:
     sweep = cli.new("hung-up")
     terminal, side = os.openpty()
+
+    def watch() -> None:  # a terminal that nobody reads holds up who writes to it
+        with contextlib.suppress(OSError):
+            while os.read(terminal, 4096):
+                pass
+
+    threading.Thread(target=watch, daemon=True).start()
     process = begun(cli, sweep, stdin=side, stdout=side, stderr=side)
     os.close(side)
-    os.close(terminal)
     os.kill(process.pid, signal.SIGHUP)  # the kernel sends it to the session that has the terminal
     assert process.wait(timeout=300) == 130
     assert parent_status(cli, sweep) == "KILLED"
