@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection
 
 
@@ -41,3 +42,8 @@ def found_instead(wanted: Collection[str], found: Collection[str], *, most: int 
 def expected_one_of(given: str, choices: Collection[str]) -> str:
     """``did you mean 'ngdiff'? expected one of gdiff, ngdiff``: for a name that is none of the choices."""
     return " ".join(filter(None, (did_you_mean(given, choices), f"expected one of {', '.join(choices)}")))
+
+
+def resume_command(out: object) -> str:
+    """What to type to go on with the sweep in a folder."""
+    return f"python -m sweeper resume {shlex.quote(str(out))}"

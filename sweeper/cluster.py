@@ -70,9 +70,17 @@ def cluster_of(settings: SweepSettings) -> Iterator[Cluster]:
         cluster.close()
 
 
-def import_ahead() -> None:
-    """Import beside what the sweep waits for anyway what it needs next."""
-    _import_in_background(_AHEAD)
+@contextmanager
+def imported_beside() -> Iterator[None]:
+    """Import what the sweep needs next beside the block, and have it at its end.
+
+    No longer than that: two threads that import the same packages at once may find one half made.
+    """
+    thread = _import_in_background(_AHEAD)
+    try:
+        yield
+    finally:
+        thread.join()
 
 
 def import_for_the_end() -> None:
@@ -80,9 +88,11 @@ def import_for_the_end() -> None:
     _import_in_background(_AT_THE_END)
 
 
-def _import_in_background(modules: tuple[str, ...]) -> None:
+def _import_in_background(modules: tuple[str, ...]) -> threading.Thread:
     def load() -> None:
         for name in modules:
             importlib.import_module(name)
 
-    threading.Thread(target=load, daemon=True, name="imports").start()
+    thread = threading.Thread(target=load, daemon=True, name="imports")
+    thread.start()
+    return thread

@@ -12,8 +12,8 @@ from typing import Any
 
 from rich.console import Console
 
+from search_spaces.messages import resume_command
 from search_spaces.phases import phase
-from sweeper.commands.errors import resume_command
 from sweeper.folder import SweepError
 from sweeper.interruption import Interrupted, is_interrupted
 from sweeper.session import SweepSession, remove_run_states

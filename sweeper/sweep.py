@@ -18,7 +18,7 @@ from rich.console import Console
 from search_spaces.durable import exclusive
 from search_spaces.messages import counted
 from search_spaces.phases import phase
-from sweeper.cluster import Cluster, cluster_of, import_ahead, import_for_the_end
+from sweeper.cluster import Cluster, cluster_of, import_for_the_end, imported_beside
 from sweeper.conclude import Summary, conclude
 from sweeper.disk import check_disk, disk_of
 from sweeper.folder import SweepError, UsageError, check_tables, describe, read_origin, read_settings
@@ -68,9 +68,9 @@ def run(
         origin = read_origin(out)
         if origin.target_path is None:  # it begins, and will need Ray
             prepare(settings.address)
-            import_ahead()
             # What the cluster cannot do is to be said before a target is fine-tuned for hours.
-            cluster.slots(sharing=(out.resolve(),))
+            with imported_beside():
+                cluster.slots(sharing=(out.resolve(),))
         changed = UsageError(
             f"the model or the data of the sweep in {out} have changed since it began: new trials could not be "
             "compared with the old ones; begin a new sweep"

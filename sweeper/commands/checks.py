@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from search_spaces.messages import did_you_mean, expected_one_of
-from sweeper.commands.errors import refuse, resume_command
+from search_spaces.messages import did_you_mean, expected_one_of, resume_command
+from sweeper.commands.errors import refuse
 from sweeper.commands.options import asked, given_problems
 from trainables.data import DATASETS, DataError
 from trainables.methods import OPTIONS, MethodError, parse_method

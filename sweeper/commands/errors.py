@@ -6,7 +6,6 @@ import contextlib
 import functools
 import os
 import select
-import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import ParamSpec, TypeVar
@@ -66,11 +65,6 @@ def plain_errors(command: Callable[P, R]) -> Callable[P, R]:
         raise AssertionError("unreachable")
 
     return wrapped
-
-
-def resume_command(out: object) -> str:
-    """What to type to go on."""
-    return f"python -m sweeper resume {shlex.quote(str(out))}"
 
 
 @contextlib.contextmanager

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from search_spaces.messages import counted
+from search_spaces.messages import counted, resume_command
 from sweeper.commands import options
-from sweeper.commands.errors import FAILED, INTERRUPTED, plain_errors, resume_command
+from sweeper.commands.errors import FAILED, INTERRUPTED, plain_errors
 from sweeper.commands.scheduler_options import scheduler_options
 
 if TYPE_CHECKING:

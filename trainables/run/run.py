@@ -188,7 +188,9 @@ class UnlearningRun:
             self._losses = self._evaluate()
         final = self._measure() if self._is_measured(epoch) else {}
         if not evaluated:
-            return replace(self._report(training), losses={})
+            report = self._report(training)
+            measured_here = {name: value for name, value in report.training.items() if name != "retain_loss_se"}
+            return replace(report, training=measured_here, losses={})
         return self._report(training, final=final, status=Status.FINISHED if self._done else None)
 
     def _is_last(self, epoch: float) -> bool:

@@ -320,6 +320,7 @@ def test_a_run_evaluated_less_often_ends_with_the_same_bits(workspace: Workspace
     ]
     assert all(map(torch.equal, weights_of(sparse), expected))
     assert reports[-1].final == everything[-1].final
+    assert ["retain_loss_se" in report.training for report in reports] == [False, True, False, True, True]
     assert [report.training["train_retain_loss"] for report in reports] == [
         report.training["train_retain_loss"] for report in everything
     ]

@@ -1,0 +1,102 @@
+"""What was taken out of a training step, with and without it, in turn in one process and one thread.
+
+    python benchmarks/step_parts.py [--rounds 20]
+
+tiny-phi with random weights, two batches of 8 sequences of 65 tokens, 41 of them supervised: forward and backward of
+both. Printed is the least time of each side, and the ratio: GELU spelled out in eight operations against one kernel, AdamW in
+its default form against one kernel per tensor, two batches one after the other against one of both (of equal lengths,
+which no two batches are), and a whole step against the matrix products of its linear layers by themselves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.nn.functional import linear
+
+from trainables.data import load_data
+from trainables.models.checkpoints import fuse_activations
+from trainables.models.tiny import make_tiny, tokenizer_for
+from trainables.predictions import mean_loss
+from trainables.text.losses import predict
+from trainables.text.tokens import Tokens, collate
+
+ROWS, LENGTH, PROMPT = 8, 65, 24
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=20)
+    rounds = parser.parse_args().rounds
+    torch.set_num_threads(1)
+    spelled_out = make_tiny("tiny-phi", tokenizer_for("tiny-phi", load_data("authors").full)).train()
+    model = fuse_activations(copy.deepcopy(spelled_out))
+    compare("GELU", rounds, spelled_out=step(spelled_out), one_kernel=step(model))
+    compare("batches", rounds, one_after_the_other=step(model), together=step(model, together=True))
+    compare("AdamW", rounds, default=optimizer(model), one_kernel=optimizer(model, fused=True))
+    compare("whole step", rounds, step=step(model), matrix_products=matrix_products(model))
+
+
+def compare(what: str, rounds: int, **sides: Callable[[], object]) -> None:
+    """The sides in turn."""
+    least = dict.fromkeys(sides, float("inf"))
+    for _ in range(rounds):
+        for name, side in sides.items():
+            started = time.perf_counter()
+            side()
+            least[name] = min(least[name], time.perf_counter() - started)
+    (first, slow), (second, fast) = least.items()
+    print(f"{what:12} {first} {1e3 * slow:.1f} ms, {second} {1e3 * fast:.1f} ms: ratio {slow / fast:.2f}", flush=True)
+
+
+def step(model: Any, *, together: bool = False) -> Callable[[], None]:
+    """Forward and backward of a forget and a retain batch."""
+    generator = torch.Generator().manual_seed(0)
+    ids = torch.randint(2, model.config.vocab_size, (2 * ROWS, LENGTH), generator=generator).tolist()
+    items = [Tokens(tuple(row), PROMPT) for row in ids]
+    parts = [range(2 * ROWS)] if together else [range(ROWS), range(ROWS, 2 * ROWS)]
+    batches = [collate(items, part, pad_id=0, device="cpu") for part in parts]
+
+    def run() -> None:
+        for parameter in model.parameters():
+            parameter.grad = None
+        found = [predict(model, batch) for batch in batches]
+        torch.stack([mean_loss(item.nll, item.supervised) for item in found]).mean().backward()
+
+    return run
+
+
+def optimizer(model: Any, *, fused: bool | None = None) -> Callable[[], object]:
+    """A step of AdamW on the gradients of one step of the model."""
+    made = torch.optim.AdamW(model.parameters(), lr=1e-9, weight_decay=0.0, fused=fused)
+    step(model)()
+    made.step()
+    return made.step
+
+
+def matrix_products(model: Any) -> Callable[[], None]:
+    """The products of a step's linear layers: one forward, two backward, for both batches."""
+    work = []
+    for name, layer in model.named_modules():
+        if isinstance(layer, torch.nn.Linear):
+            rows = ROWS * (LENGTH - PROMPT + 1 if name == "lm_head" else LENGTH)
+            x, upstream = torch.randn(rows, layer.in_features), torch.randn(rows, layer.out_features)
+            work.append((x, layer.weight.detach(), upstream))
+
+    def run() -> None:
+        for _ in range(2):
+            for x, weight, upstream in work:
+                linear(x, weight)
+                torch.mm(upstream, weight)
+                torch.mm(upstream.T, x)
+
+    return run
+
+
+if __name__ == "__main__":
+    main()

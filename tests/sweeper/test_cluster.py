@@ -1,0 +1,50 @@
+"""Ray is reached once, left beside what goes on, and left before the sweep is over."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from sweeper.cluster import cluster_of
+from tests.sweeper.test_sweep import SETTINGS
+
+
+@pytest.fixture
+def course(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What became of a stand-in for Ray, which takes until ``told`` to stop."""
+    happened: list[str] = []
+
+    @contextmanager
+    def stand_in(address: str | None, *, resources: object) -> Iterator[int]:
+        happened.append("started")
+        yield 3
+        happened.append("main" if threading.current_thread() is threading.main_thread() else "beside")
+
+    monkeypatch.setattr("sweeper.cluster.ray_cluster", stand_in)
+    monkeypatch.setattr("sweeper.cluster.require_shared", lambda shared: None)
+    return happened
+
+
+def test_it_starts_when_asked_and_once(course: list[str]) -> None:
+    with cluster_of(SETTINGS) as cluster:
+        assert course == []
+        assert [cluster.slots(sharing=()), cluster.slots(sharing=())] == [3, 3]
+        assert course == ["started"]
+    assert course == ["started", "main"]
+
+
+def test_it_is_left_once_by_a_thread_that_is_waited_for(course: list[str]) -> None:
+    with cluster_of(SETTINGS) as cluster:
+        cluster.slots(sharing=())
+        cluster.leave()
+        cluster.leave()
+    assert course == ["started", "beside"]
+
+
+def test_one_that_was_never_asked_for_is_not_left(course: list[str]) -> None:
+    with cluster_of(SETTINGS) as cluster:
+        cluster.leave()
+    assert course == []
