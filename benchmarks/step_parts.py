@@ -3,9 +3,9 @@
     python benchmarks/step_parts.py [--rounds 20]
 
 tiny-phi with random weights, two batches of 8 sequences of 65 tokens, 41 of them supervised: forward and backward of
-both. Printed is the least time of each side, and the ratio: GELU spelled out in eight operations against one kernel, AdamW in
-its default form against one kernel per tensor, two batches one after the other against one of both (of equal lengths,
-which no two batches are), and a whole step against the matrix products of its linear layers by themselves.
+both. Printed is the least time of each side, and the ratio: GELU spelled out in eight operations against one kernel,
+AdamW in its default form against one kernel per tensor, two batches one after the other against one of both (of equal
+lengths, which no two batches are), and a whole step against the matrix products of its linear layers by themselves.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from dataclasses import replace
 
 import torch
 
+from trainables.data.examples import UnlearningData
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.scoring.evaluation_sets import EvaluationSets
@@ -31,7 +32,9 @@ def main() -> None:
         spec = replace(spec, dataset="tofu", data_dir=sys.argv[1], forget_split="forget01", limit=360)
     workspace = Workspace(prepare_target(spec), device="cpu")
     scorer = TextScorer(tokenizer=workspace.tokenizer, max_length=512, batch_size=32, device="cpu")
-    sets = EvaluationSets(workspace.target.data, scorer)
+    data = workspace.target.data
+    assert isinstance(data, UnlearningData)
+    sets = EvaluationSets(data, scorer)
     for epochs in (0, 1, 3):
         run = UnlearningRun(spec, workspace)
         for _ in range(epochs):

@@ -17,8 +17,7 @@ def default_device() -> str:
 def smallest_as_zero() -> Iterator[None]:
     """Inside, this thread takes numbers below 1e-38 for 0.
 
-    Under ascent the probabilities of the forgotten tokens fall below, where a CPU is many times slower: the last epochs
-    of a run that diverges took half as long again.
+    Under ascent the probabilities of the forgotten tokens fall below, and there a CPU is slower.
     """
     import torch
 

@@ -94,5 +94,5 @@ def make_optimizer(
         return make_distance_optimizer(name, parameters, lr=lr, weight_decay=weight_decay, growth=growth)
     if name == "sgd":
         return torch.optim.SGD(parameters, lr=lr, momentum=momentum, weight_decay=weight_decay)
-    # One kernel per tensor: a quarter of the time of the default on a CPU.
+    # One kernel per tensor: a third of the time of the default on a CPU (benchmarks/step_parts.py).
     return torch.optim.AdamW(parameters, lr=lr, weight_decay=weight_decay, fused=True)
