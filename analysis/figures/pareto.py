@@ -258,10 +258,12 @@ def _notes(table: TrialTable, sweep: SweepFile, front: Frontier, finished: pd.Da
         ended = "finished with every objective measured" if len(table.trials) else "has ended yet"
         yield f"No trial {ended}."
     for status in STATUSES[1:]:
-        ids = list(table.with_status(status)["trial_id"])
+        these = table.with_status(status)
+        ids = list(these["trial_id"])
         if ids:
-            ended = "it ended" if len(ids) == 1 else "they ended"
-            where = f"drawn where {ended}" if table.every_epoch else "not on the frontier"
+            place = "it ended" if len(ids) == 1 else "they ended"
+            drawn = table.every_epoch and np.isfinite(values_of(these, sweep.objectives[:2])).all(axis=1).any()
+            where = f"drawn where {place}" if drawn else "not on the frontier"
             yield f"{len(ids)} {status} ({_first(ids)}), {where}."
     if unscored := [trial_id for trial_id in front.unscored if trial_id in set(table.finished["trial_id"])]:
         yield f"{len(unscored)} finished without a value of every objective ({_first(unscored)})."

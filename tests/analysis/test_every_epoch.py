@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.figures.pareto import pareto_data
+from analysis.figures.pareto import pareto_data, scores_data
 from analysis.frontier.anytime import anytime_data
 from analysis.frontier.frontier import frontier, takeable
 from analysis.frontier.pick import CONSTRAINT, KNEE, NothingQualifies, pick
@@ -189,6 +189,15 @@ def test_the_figure_marks_the_epochs_of_the_frontier_and_draws_their_trials_path
     assert {(point.trial_id, point.epoch) for point in points if not point.on_front} == {("00001", 3.0)}
     assert sorted(map(len, data.paths)) == [3, 3]
     assert "5 epochs on the frontier" in data.subtitle
+
+
+def test_a_trial_without_the_scores_of_a_figure_is_not_said_to_be_drawn_there(make_epochs: MakeEpochs) -> None:
+    out = make_epochs()
+    table, sweep = TrialTable.read(out), SweepFile.read(out)
+    scores = scores_data(table, sweep)
+    assert scores is not None
+    assert "1 diverged (00002), drawn where it ended." in pareto_data(table, sweep).notes
+    assert "1 diverged (00002), not on the frontier." in scores.notes
 
 
 def test_the_volume_over_compute_ends_where_the_frontiers_volume_is(make_epochs: MakeEpochs) -> None:
