@@ -13,16 +13,19 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
 import torch
 
-from trainables.data.examples import UnlearningData
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.scoring.evaluation_sets import EvaluationSets
 from trainables.scoring.text_scorer import TextScorer
 from trainables.spec import TrialSpec
 from trainables.target.prepare import prepare_target
+
+if TYPE_CHECKING:
+    from trainables.data.examples import UnlearningData
 
 
 def main() -> None:
@@ -32,9 +35,7 @@ def main() -> None:
         spec = replace(spec, dataset="tofu", data_dir=sys.argv[1], forget_split="forget01", limit=360)
     workspace = Workspace(prepare_target(spec), device="cpu")
     scorer = TextScorer(tokenizer=workspace.tokenizer, max_length=512, batch_size=32, device="cpu")
-    data = workspace.target.data
-    assert isinstance(data, UnlearningData)
-    sets = EvaluationSets(data, scorer)
+    sets = EvaluationSets(cast("UnlearningData", workspace.target.data), scorer)
     for epochs in (0, 1, 3):
         run = UnlearningRun(spec, workspace)
         for _ in range(epochs):
