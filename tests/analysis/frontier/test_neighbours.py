@@ -46,7 +46,7 @@ def test_both_sides_are_named_with_what_is_better_and_worse(near: Near) -> None:
     assert better.worse == {"retain_loss": Change(3.0, 1.0), "utility": Change(0.3, 0.6)}
     assert (worse.side, worse.trial_id, worse.checkpoint) == ("worse forget_loss", "00002", "checkpoints/00002")
     assert "trial 00000" in better.words
-    assert "utility 0.300 instead of 0.600" in better.words.partition("worse:")[2]
+    assert "utility 0.3 instead of 0.6" in better.words.partition("worse:")[2]
 
 
 def test_at_an_end_of_the_frontier_there_is_one(near: Near) -> None:

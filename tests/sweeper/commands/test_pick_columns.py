@@ -35,13 +35,13 @@ def test_the_largest_and_the_smallest_of_a_column_are_taken(golden: Path, column
 
 
 def test_where_repeats_and_takes_what_trials_were_asked_to_do(golden: Path) -> None:
-    limits = ("--where", "verbmem<=0.3", "--where", "lr<1e-3")
+    limits = ("--where", "verbmem<=0.9", "--where", "lr<1e-3")
     found = picked(golden, *limits, "--maximize", "utility")
-    qualify = [row for row in rows(golden) if float(row["verbmem"]) <= 0.3 and float(row["lr"]) < 1e-3]
+    qualify = [row for row in rows(golden) if float(row["verbmem"]) <= 0.9 and float(row["lr"]) < 1e-3]
     assert found["eligible"] == len(qualify) > 1
     assert found["metrics"]["utility"] == max(float(row["utility"]) for row in qualify)
     assert picked(golden, *limits)["rule"] == "constraint"
-    python = from_python(golden, where=["verbmem<=0.3", "lr<1e-3"], maximize="utility")
+    python = from_python(golden, where=["verbmem<=0.9", "lr<1e-3"], maximize="utility")
     assert python == found
 
 
