@@ -167,6 +167,8 @@ def pick(
     copy_to: Path | str | None = None,
     export: Path | str | None = None,
     merge: bool = False,
+    register: str | None = None,
+    alias: str | None = None,
     **limits: float,
 ) -> dict[str, Any]:
     """Which checkpoint of a sweep to take, whether it is good, and why: what ``pick --json`` prints.
@@ -179,6 +181,6 @@ def pick(
     from sweeper.commands.pick import pick as command
 
     wanted = {"where": where, "maximize": maximize, "minimize": minimize, "constraint": constraint}
-    handed_over = {"copy_to": copy_to, "export": export, "merge": merge}
+    handed_over = {"copy_to": copy_to, "export": export, "merge": merge, "register": register, "alias": alias}
     with options_of(command, {"folder": out, "rule": rule, **wanted, **handed_over, **limits}) as (given, line):
         return chosen(given.pop("folder"), given, command=line).content
