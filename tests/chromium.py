@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,15 @@ from typing import Any
 import pytest
 
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+_ON_3_AND_4 = """
+import fcntl, os, sys
+ends = [fcntl.fcntl(int(end), fcntl.F_DUPFD, 10) for end in sys.argv[1:3]]
+for place, end in zip((3, 4), ends):
+    os.dup2(end, place)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+"""Chromium reads commands from its descriptor 3 and answers on 4."""
+
 needs_chromium = pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium on this machine")
 
 
@@ -78,6 +88,18 @@ class Page:
             time.sleep(0.1)
         return found
 
+    def shows(self, text: str) -> None:
+        """Wait until the text can be read on the page."""
+        self.wait(f"(document.body ? document.body.innerText : '').includes({json.dumps(text)})")
+
+    def type_into(self, selector: str, text: str) -> None:
+        """Add the text to the input at a CSS selector, and press Enter."""
+        self.wait(f"document.querySelector({json.dumps(selector)})?.focus() || 'there'")
+        self.call("Input.insertText", text=text)
+        key = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13, "text": "\r"}
+        for kind in ("keyDown", "keyUp"):
+            self.call("Input.dispatchKeyEvent", type=kind, **key)
+
     def screenshot(self, path: Path) -> None:
         """Write what is seen as a PNG."""
         path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
@@ -91,10 +113,9 @@ def chromium_page(folder: Path) -> Iterator[Page]:
     from_read, from_send = os.pipe()
     flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
     command = [PROGRAM, *flags, "--remote-debugging-pipe", f"--user-data-dir={folder}"]
-    # Chromium reads commands from its descriptor 3 and answers on 4.
-    shell = ["/bin/sh", "-c", f'exec 3<&{to_read} 4>&{from_send}; exec "$@"', "sh", *command]
+    start = [sys.executable, "-c", _ON_3_AND_4, str(to_read), str(from_send), *command]
     with subprocess.Popen(
-        shell, pass_fds=(to_read, from_send), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        start, pass_fds=(to_read, from_send), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as process:
         os.close(to_read)
         os.close(from_send)

@@ -23,7 +23,6 @@ from sweeper.commands.hand_over import (
 from sweeper.commands.pick_options import LIMITED, Asked, read_asked
 
 if TYPE_CHECKING:
-
     from analysis.frontier.neighbours import Neighbour
     from analysis.frontier.pick import Pick
     from analysis.page.choice import ChoiceJudged

@@ -80,9 +80,10 @@ def _served(command: list[str], environment: dict[str, str], beside: Callable[[]
     ``beside`` runs in a thread of its own, which nobody waits for.
     """
     before = {number: signal.signal(number, _interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    server = subprocess.Popen(command, env=environment, start_new_session=True)
-    threading.Thread(target=beside, daemon=True).start()
+    # Its own lines go to stderr: stdout has the address.
+    server = subprocess.Popen(command, env=environment, start_new_session=True, stdout=2)
     try:
+        threading.Thread(target=beside, daemon=True).start()
         return server.wait()
     finally:
         for number, patience in ((signal.SIGTERM, _PATIENCE), (signal.SIGKILL, None)):

@@ -11,7 +11,7 @@ from typing import Any
 from search_spaces.messages import resume_command
 from sweeper.tracking.artifacts import keep_artifact
 from sweeper.tracking.runs import fit_tags
-from sweeper.tracking.store import plain_reason, prepare_environment
+from sweeper.tracking.store import plain_reason, prepare_environment, quiet_mlflow
 from sweeper.tracking.uri import missing_database, shown_uri, tracking_problem
 
 _NAME = re.compile(r"[^/:]+")
@@ -92,6 +92,7 @@ def register(entry: Entry, *, uri: str, experiment: str, name: str, alias: str |
 def _register(entry: Entry, *, uri: str, experiment: str, name: str, alias: str | None) -> Registered:
     from mlflow import MlflowClient
 
+    quiet_mlflow()
     client: Any = MlflowClient(tracking_uri=uri, registry_uri=uri)
     run = _run_of(client, entry, uri=uri, experiment=experiment)
     run_id = run.info.run_id
@@ -99,7 +100,7 @@ def _register(entry: Entry, *, uri: str, experiment: str, name: str, alias: str 
         client.create_registered_model(name)
     model_id = _logged_model(run) if entry.epoch is None else None
     if model_id is not None:
-        source = f"models:/{model_id}"
+        source = client.get_logged_model(model_id).artifact_location
     else:
         under = "checkpoint" if entry.epoch is None else f"checkpoint-epoch-{entry.epoch}"
         keep_artifact(client, run_id, entry.checkpoint, under=under)
@@ -107,14 +108,14 @@ def _register(entry: Entry, *, uri: str, experiment: str, name: str, alias: str 
     same = [
         version
         for version in client.search_model_versions(f"name = '{name}' and run_id = '{run_id}'")
-        if version.tags.get("checkpoint_of") == source
+        if version.source == source
     ]
     version = (
         same[0]
         if same
         else client.create_model_version(
             *(name, source, run_id),
-            tags={**fit_tags(entry.tags), "checkpoint_of": source},
+            tags=fit_tags(entry.tags),
             description=entry.description,
             model_id=model_id,
         )

@@ -84,6 +84,12 @@ def prepare_environment() -> None:
             _set_here.add(name)
 
 
+def quiet_mlflow() -> None:
+    """What goes wrong is said once, by who asks MLflow; its own lines would tear the live display."""
+    for name, level in _LOG_LEVELS.items():
+        logging.getLogger(name).setLevel(level)
+
+
 class Store:
     """One experiment of an MLflow store; ``workshop`` is a folder of the sweep's where a new database is built."""
 
@@ -106,9 +112,7 @@ class Store:
             raise UnavailableError(problem)
         from mlflow import MlflowClient
 
-        # What goes wrong is said once, by the tracker; MLflow's own lines would tear the live display.
-        for name, level in _LOG_LEVELS.items():
-            logging.getLogger(name).setLevel(level)
+        quiet_mlflow()
         if path := sqlite_path(self._uri):
             make_database(path, workshop=self._workshop)
         client = MlflowClient(tracking_uri=self._uri)

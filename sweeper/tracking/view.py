@@ -53,7 +53,7 @@ def newest_view(server: str) -> View | None:
     experiment = sweep["info"]["experiment_id"]
     shown = tuple(filter(None, tags.get(SHOWN, "").split(","))) or _COLUMNS
     state = json.dumps(_state(tags["sweep_id"], shown))
-    key = hashlib.sha256(state.encode()).hexdigest()
+    key = hashlib.sha256(state.encode()).hexdigest()[:16]
     _ask(server, "experiments/set-experiment-tag", experiment_id=experiment, key=_STATE + key, value=state)
     address = f"{server}/#/experiments/{experiment}/runs?workflowType=machine_learning&viewStateShareKey={key}"
     return View(address, sweep["info"].get("run_name") or "", shown[0])
