@@ -101,6 +101,7 @@ class UnlearningRun:
             refusals=refusals,
             seed=spec.seed,
             bf16=spec.dtype == "bf16",
+            micro_batch=spec.micro_batch,
         )
         self.auto_lr = AutoLR(
             Schedule(
@@ -149,8 +150,8 @@ class UnlearningRun:
         try:
             with self._tally.timed("train_seconds"):
                 for forget, retain in batches:  # numbers of B forget and of B retain examples
-                    l_r = partial(self.losses.retain, retain)  # () -> scalar to minimise: L_R, KL to the target, ...
-                    l_f = partial(self.losses.forget, forget)  # () -> scalar to minimise: -L_F under ascent, NPO, ...
+                    l_r = self.losses.retain_parts(retain)  # summands of what is minimised: L_R, KL to the target, ...
+                    l_f = self.losses.forget_parts(forget)  # the same: -L_F under ascent, NPO, ...
                     # Their gradients g_r and g_f, the method's weights w_r and w_f of the two, and in every p.grad,
                     # shaped as p, the direction d = w_r g_r + w_f g_f.
                     columns, self._weighting_state = combined_gradient(
