@@ -64,7 +64,7 @@ def test_a_new_objective_is_one_file(room: Path) -> None:
     found = entries(objectives.__name__, objectives.__path__, "OBJECTIVE", first=list(objectives.OBJECTIVES))
     assert list(found) == [*objectives.OBJECTIVES, "toy"]
     check_objective(found["toy"])
-    with pytest.raises(AssertionError, match="is it a mean over supervised tokens?"):
+    with pytest.raises(AssertionError, match="is it a mean over supervised tokens"):
         check_objective(replace(found["toy"], mean_over=MeanOver.TOKENS))
 
 
