@@ -56,7 +56,7 @@ def test_on_a_loss_that_is_no_parabola_far_out_every_start_finds_the_same_distan
 
 @given(st.integers(0, 10**6), st.sampled_from([1e-5, 1e-3, 1e-1]))
 def test_on_a_jagged_loss_it_is_found_too_or_what_is_returned_bends_less(seed: int, start: float) -> None:
-    """Bends that scatter by a factor of up to 4 about a parabola's used to throw the search to and fro, to no result."""
+    """Bends that scatter by a factor of 4 about a parabola used to throw the search to and fro, to no result."""
 
     def bend(x: float) -> float:
         jag = random.Random(f"{seed} {x:.9e}").uniform(-1.0, 1.0)
