@@ -127,6 +127,14 @@ class TrialSpec:
     epochs: int = setting("training", 15, "Passes over the forget set.", low=1)
     max_steps: int | None = setting("training", None, "Stop after this many optimizer steps.", low=1)
     batch_size: int = setting("training", 8, "Forget and retain examples per step.", "the model's", low=1)
+    micro_batch: int | None = setting(
+        "training",
+        None,
+        "Examples a forward pass takes: less memory, the same step.",
+        "the batch",
+        low=1,
+        decides=False,
+    )
     eval_batch_size: int = setting("scoring", 32, "Sequences per evaluation batch.", "the model's", low=1)
     max_length: int = setting(
         "data", 512, "Cut sequences after this many tokens.", "512; MUSE 2048", low=8, unit="tokens"
@@ -165,7 +173,7 @@ class TrialSpec:
     auto_lr_every: int = setting("auto_lr", 10, "Steps between AutoLR updates.", low=1)
     auto_lr_start: int = setting("auto_lr", 1, "First step AutoLR updates at.", low=1)
     auto_lr_probe_batches: int = setting(
-        "auto_lr", 4, "Fresh retain batches AutoLR probes on.", low=1, when={**_AUTO, "auto_lr_probe": ("fresh",)}
+        "auto_lr", 2, "Fresh retain batches AutoLR probes on.", low=1, when={**_AUTO, "auto_lr_probe": ("fresh",)}
     )
     auto_lr_log_forget: bool = setting(
         "auto_lr", True, "Log the forget loss at AutoLR's probes, too.", "yes", decides=False
