@@ -169,6 +169,7 @@ def pick(
     merge: bool = False,
     register: str | None = None,
     alias: str | None = None,
+    tracking_uri: str | None = None,
     **limits: float,
 ) -> dict[str, Any]:
     """Which checkpoint of a sweep to take, whether it is good, and why: what ``pick --json`` prints.
@@ -181,6 +182,7 @@ def pick(
     from sweeper.commands.pick import pick as command
 
     wanted = {"where": where, "maximize": maximize, "minimize": minimize, "constraint": constraint}
-    handed_over = {"copy_to": copy_to, "export": export, "merge": merge, "register": register, "alias": alias}
+    handed_over = {"copy_to": copy_to, "export": export, "merge": merge}
+    handed_over |= {"register": register, "alias": alias, "tracking_uri": tracking_uri}
     with options_of(command, {"folder": out, "rule": rule, **wanted, **handed_over, **limits}) as (given, line):
         return chosen(given.pop("folder"), given, command=line).content
