@@ -14,7 +14,7 @@ from sweeper.tracking.runs import fit_tags
 from sweeper.tracking.store import plain_reason, prepare_environment, quiet_mlflow
 from sweeper.tracking.uri import missing_database, shown_uri, tracking_problem
 
-_NAME = re.compile(r"[^/:]+")
+_NAME = re.compile(r"[^/:'\"]+")
 _ALIAS = re.compile(r"[\w-]+")
 _TAKEN = re.compile(r"latest|v\d+", re.IGNORECASE)
 _NO_REGISTRY = ("FEATURE_DISABLED", "ENDPOINT_NOT_FOUND", "NOT_IMPLEMENTED")
@@ -60,7 +60,7 @@ def registry_problems(name: str | None, alias: str | None, uri: str) -> Iterator
             yield "--alias goes with --register NAME, the registered model it is an alias of"
         return
     if not _NAME.fullmatch(name.strip()):
-        yield f"--register '{name}': the name of a registered model is not empty and has no / and no :"
+        yield f"--register '{name}': the name of a registered model is not empty and has no /, no : and no quotes"
     if alias is not None and (not _ALIAS.fullmatch(alias) or _TAKEN.fullmatch(alias)):
         yield f"--alias '{alias}': expected letters, digits, _ and -, and neither latest nor a version such as v1"
     if problem := tracking_problem(uri) or missing_database(uri):

@@ -100,7 +100,7 @@ def test_a_server_without_a_registry_is_told_in_a_sentence(whole: Sweep, monkeyp
     ("name", "alias", "told"),
     [
         (None, "champion", "--alias goes with --register NAME"),
-        ("a/b", None, "has no / and no :"),
+        ("a/b", None, "has no /, no : and no quotes"),
         (" ", None, "is not empty"),
         ("model", "v3", "neither latest nor a version"),
         ("model", "two words", "letters, digits"),
