@@ -18,6 +18,7 @@ import click
 from search_spaces.messages import counted, resume_command
 from sweeper.commands import options
 from sweeper.commands.errors import FAILED, INTERRUPTED, plain_errors
+from sweeper.commands.plugin_option import PLUGIN
 from sweeper.commands.scheduler_options import scheduler_options
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 @click.command()
 @options.field("method", help="Method by name (see 'list methods'); repeats.", otherwise="gdiff, ngdiff", multiple=True)
 @options.fields("data", "placement")
+@PLUGIN
 @click.option("--c", type=options.NUMBER, multiple=True, help="gdiff's weight on the retain loss; repeats.")
 @options.field("lr", help="Learning rate; repeats.", otherwise="the model's range", multiple=True)
 @options.field("auto_lr", help="off, on, or both, which makes it a searched choice.", default="off")
@@ -155,6 +157,11 @@ def run_to_the_end(
 
     ``change`` has settings it is to go on with; with ``retry_failed`` failed trials run again.
     """
+    from sweeper.plugins import take_up
+
+    for line in take_up(out):  # before anything looks at what there is to choose
+        click.echo(line, err=True)
+
     from rich.console import Console
 
     from sweeper.commands.lr_study_result import judged_extension

@@ -10,6 +10,7 @@ import click
 from sweeper.commands import options
 from sweeper.commands.errors import plain_errors, refuse
 from sweeper.commands.pareto import run_to_the_end
+from sweeper.plugins import take_up
 
 if TYPE_CHECKING:
     from sweeper.settings import SweepSettings
@@ -34,6 +35,8 @@ def resume(folder: str, as_json: bool, extend: bool, retry: str | None, **given:
     if change.get("address") == "none":
         change["address"] = None
     wrong = [f"--retry {retry}: expected failed"] if retry not in (None, "failed") else []
+    for line in take_up(Path(folder)):
+        click.echo(line, err=True)
     refuse(options.given_problems() + wrong + (_problems(Path(folder), change) if change else []))
     from sweeper.placement import PlacementError
 

@@ -36,6 +36,7 @@ class Vision:
         "target_lora_rank": "all their weights are trained, convolutions too",
         "gradient_checkpointing": "a ResNet does not have it",
         "max_length": "images are not cut",
+        "template": "they are not asked in words",
         "loss_examples": "losses and accuracies are of one and the same pass",
     }
     lacks: ClassVar[Mapping[Reference, str]] = {
