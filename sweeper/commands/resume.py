@@ -35,8 +35,7 @@ def resume(folder: str, as_json: bool, extend: bool, retry: str | None, **given:
     if change.get("address") == "none":
         change["address"] = None
     wrong = [f"--retry {retry}: expected failed"] if retry not in (None, "failed") else []
-    for line in take_up(Path(folder)):
-        click.echo(line, err=True)
+    take_up(Path(folder))  # what is to be told of them is told below
     refuse(options.given_problems() + wrong + (_problems(Path(folder), change) if change else []))
     from sweeper.placement import PlacementError
 
