@@ -68,9 +68,7 @@ def take_up(out: Path) -> list[str]:
                 "with the old ones; put it back, or begin a new sweep"
             )
         elif original.is_file() and _digest(original) != item["digest"]:
-            told.append(
-                f"plug-in {original} has changed since the sweep began, which goes on with its own copy, {path}"
-            )
+            told.append(f"plug-in {original} has changed since the sweep began; it goes on with its own copy, {path}")
     if problems:
         raise PluginError(*problems)
     plugins.use(plugins.read(out / item["file"], place=item["path"]) for item in kept if item["file"] is not None)

@@ -18,6 +18,7 @@ QUESTION_ANSWER = "Question: {question}\nAnswer: {answer}"
 """The template of base models."""
 CHAT = "chat"
 """The template that the tokenizer has: the question is the user's turn, the answer the assistant's."""
+ELSEWHERE = "take a model that has one, or give a template of your own as --template FILE.jinja"
 _PLACE = "\ue000"
 """Stands for the answer while a template is rendered; of no alphabet."""
 
@@ -105,10 +106,7 @@ def template_problems(template: str) -> list[str]:
 def _chat(tokenizer: Any, question: str) -> str:
     turns = [{"role": "user", "content": question}, {"role": "assistant", "content": _PLACE}]
     if not getattr(tokenizer, "chat_template", None):
-        raise TemplateError(
-            "template chat: the model's tokenizer has no chat template; take a model that has one, or give a template "
-            "of your own as --template FILE.jinja"
-        )
+        raise TemplateError(f"template chat: the model's tokenizer has no chat template; {ELSEWHERE}")
     try:
         return str(tokenizer.apply_chat_template(turns, tokenize=False))
     except Exception as error:  # what the template raises itself, too
