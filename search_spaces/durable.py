@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 _ABANDONED = 86_400.0  # seconds; a folder of a large model may take hours to write
+_GLANCE = 0.2  # seconds; who looks whether a folder is held holds it for less
 _BLOCK = 1 << 16  # bytes read at a time in search of the last newline
 
 
@@ -150,12 +151,16 @@ def exclusive(folder: Path, refusal: Exception) -> Iterator[None]:
     A killed holder lets go by itself.
     """
     lock = folder / ".lock"
+    patience = time.monotonic() + _GLANCE
     while True:
         with lock.open("a+") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise refusal from None
+                if time.monotonic() > patience:
+                    raise refusal from None
+                time.sleep(_GLANCE / 10)
+                continue
             if not _is_there(file.fileno(), lock):
                 continue  # its last holder took it away between our two calls
             try:
@@ -164,6 +169,18 @@ def exclusive(folder: Path, refusal: Exception) -> Iterator[None]:
                 with contextlib.suppress(OSError):
                     lock.unlink()
             return
+
+
+def is_held(folder: Path) -> bool:
+    """Whether a process holds the folder by :func:`exclusive`; nothing is written."""
+    try:
+        with (folder / ".lock").open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
 
 
 @contextmanager

@@ -171,8 +171,13 @@ def pick(
     out: Path | str,
     *,
     rule: str | None = None,
+    where: Sequence[str] | str = (),
+    maximize: str | None = None,
+    minimize: str | None = None,
     constraint: Sequence[str] | str = (),
     copy_to: Path | str | None = None,
+    export: Path | str | None = None,
+    merge: bool = False,
     **limits: float,
 ) -> dict[str, Any]:
     """Which checkpoint of a sweep to take, whether it is good, and why: what ``pick --json`` prints.
@@ -184,7 +189,7 @@ def pick(
     from sweeper.commands.pick import chosen
     from sweeper.commands.pick import pick as command
 
-    options = {"folder": out, "rule": rule, "constraint": constraint, "copy_to": copy_to, **limits}
-    with options_of(command, options) as (given, _):
-        named = {name: given.pop(name) for name in ("folder", "rule", "constraint", "copy_to")}
-        return chosen(**named, given=given).content
+    wanted = {"where": where, "maximize": maximize, "minimize": minimize, "constraint": constraint}
+    handed_over = {"copy_to": copy_to, "export": export, "merge": merge}
+    with options_of(command, {"folder": out, "rule": rule, **wanted, **handed_over, **limits}) as (given, line):
+        return chosen(given.pop("folder"), given, command=line).content

@@ -16,6 +16,8 @@ from sweeper.commands.pick import pick
 from sweeper.commands.report import report
 from sweeper.commands.resume import resume
 from sweeper.commands.simulate import simulate
+from sweeper.commands.status import status
+from sweeper.commands.stop import stop
 from sweeper.commands.target import target
 from sweeper.commands.ui import ui
 from sweeper.commands.unlearn import unlearn
@@ -50,6 +52,8 @@ for command in (
     pareto,
     lr_study,
     resume,
+    status,
+    stop,
     report,
     compare,
     pick,

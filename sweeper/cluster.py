@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import threading
 from collections.abc import Iterator
@@ -50,6 +51,8 @@ class Cluster:
     def leave(self) -> None:
         """Stop what was started, while the caller goes on."""
         if self._leaving is None and self._slots is not None:
+            # What Tune leaves in cycles holds references of Ray's: collected while Ray is being left, they crash it.
+            gc.freeze()
             self._leaving = threading.Thread(target=self._stack.close)
             self._leaving.start()
 
@@ -57,6 +60,7 @@ class Cluster:
         """Stop what was started."""
         if self._leaving is not None:
             self._leaving.join()
+            gc.unfreeze()
         self._stack.close()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -15,17 +15,25 @@ from rich.text import Text
 
 from search_spaces.messages import counted
 from sweeper.progress import heartbeat
+from sweeper.watch.course import Course
 
 _ROWS = 12
 _HERTZ = 4.0
+_PLOT = 8
+"""Lines of the plot, where the terminal has room for it."""
 
 
 class Display:
-    """Progress on stderr; ``close`` leaves the last state standing. ``scores`` are the metrics beside the losses."""
+    """Progress on stderr; ``close`` leaves the last state standing. ``scores`` are the metrics beside the losses,
+    ``course`` is what has been seen of the sweep before."""
 
-    def __init__(self, console: Console, *, trials: int, done: int, scores: Sequence[str] = ()) -> None:
+    def __init__(
+        self, console: Console, *, trials: int, done: int, scores: Sequence[str] = (), course: Course | None = None
+    ) -> None:
         self._console = console
         self._scores = tuple(scores)
+        self.course = course or Course()
+        self.doing = "trials"
         self._running: dict[str, dict[str, Any]] = {}
         self._ended: list[dict[str, Any]] = []
         self._paused: set[str] = set()
@@ -46,20 +54,40 @@ class Display:
     def started(self, trial_id: str, row: Mapping[str, Any]) -> None:
         """A trial begins, or goes on."""
         self._paused.discard(trial_id)
-        self._running[trial_id] = {"trial_id": trial_id, **row, "status": "running"}
+        self._running[trial_id] = {"trial_id": trial_id, **row, "status": "running", "since": time.time()}
 
     def reported(self, trial_id: str, report: Mapping[str, Any]) -> None:
         """A trial reports an epoch."""
+        self.course.reported(report)
         if trial_id in self._running:
             self._running[trial_id] |= {name: report.get(name) for name in ("epoch", "forget_loss", "retain_loss")}
 
     def front(self, epochs: int) -> None:
         """So many epochs are on the frontier."""
-        self.note(f"{counted(epochs, 'epoch')} on the frontier")
+        self._progress.update(self._task, front=f"{counted(epochs, 'epoch')} on the frontier")
+
+    def attained(self, hypervolume: float) -> None:
+        """The front dominates this share of the objectives' box."""
+        self.course.hypervolume = hypervolume
+
+    def warned(self, text: str) -> None:
+        """Something went wrong that does not end the sweep."""
+        self.course.warned(text)
 
     def note(self, text: str) -> None:
-        """What stands at the end of the line of progress."""
+        """What stands at the end of the line of progress, and is done now where it is not trials."""
+        self.doing = text
         self._progress.update(self._task, front=text)
+
+    @property
+    def running(self) -> list[dict[str, Any]]:
+        """Of each trial on a worker what it was asked to do, its last epoch, and ``since`` when it runs."""
+        return list(self._running.values())
+
+    @property
+    def waiting(self) -> list[str]:
+        """The trials that wait for their rank to allow them to go on."""
+        return list(self._paused)
 
     def left(self, words: str) -> None:
         """An estimate of what is left."""
@@ -75,6 +103,9 @@ class Display:
         self._running.pop(trial_id, None)
         self._paused.discard(trial_id)
         self._ended.append(dict(row))
+        self.course.ended(row)
+        if row["status"] == "failed":
+            self.warned(f"trial {trial_id} failed: {row.get('error') or 'no reason was recorded'}")
         early = ""
         if row["status"] == "stopped":
             done, asked = float(row.get("epochs_done") or 0.0), float(row.get("epochs") or 0.0)
@@ -114,6 +145,7 @@ class Display:
             f"{task.completed:g} of {counted(task.total or 0, 'trial')} done",
             f"running {', '.join(running)}" if running else "",
             str(task.fields["front"]),
+            self._hypervolume(),
             "" if task.finished else str(task.fields["left"]),
         )
         return "; ".join(filter(None, parts))
@@ -125,7 +157,9 @@ class Display:
         for name in ("epoch", "forget loss", "retain loss", *self._scores):
             table.add_column(name.replace("_", " "), justify="right", no_wrap=True)
         running = list(self._running.values())
-        for row in [*self._ended[-max(1, _ROWS - len(running)) :], *running]:
+        plot = self.course.plot(height=_PLOT) if self._console.height >= 2 * _PLOT + 10 else []
+        rows = max(4, min(_ROWS, self._console.height - len(plot) - 7))
+        for row in [*self._ended[-max(1, rows - len(running)) :], *running]:
             table.add_row(
                 str(row["trial_id"]),
                 describe(row),
@@ -133,13 +167,24 @@ class Display:
                 _number(row.get("epochs_done", row.get("epoch"))),
                 *(_number(row.get(name)) for name in ("forget_loss", "retain_loss", *self._scores)),
             )
-        if not (self._stopped or self._paused):
-            return Group(table, self._progress)
-        waiting = f", {len(self._paused)} wait" if self._paused else ""
-        saved = (
-            f"{counted(self._stopped, 'trial')} stopped early{waiting}: {counted(self._epochs_saved, 'epoch')} saved"
-        )
-        return Group(table, Text(saved), self._progress)
+        lines = [*plot, *self._words_of_the_whole()]
+        return Group(table, *(Text(line, no_wrap=True, overflow="ellipsis") for line in lines), self._progress)
+
+    def _words_of_the_whole(self) -> Iterator[str]:
+        """A line each on what ended early, on what was attained at which cost, on what went wrong last."""
+        if self._stopped or self._paused:
+            waiting = f", {len(self._paused)} wait" if self._paused else ""
+            saved = counted(self._epochs_saved, "epoch")
+            yield f"{counted(self._stopped, 'trial')} stopped early{waiting}: {saved} saved"
+        spent = self.course.spent(row["since"] for row in self.running)
+        if spent.seconds >= 1.0:
+            yield "; ".join(filter(None, (self._hypervolume(), f"cost so far: {spent.words()}")))
+        if self.course.warning:
+            yield f"last warning: {self.course.warning}"
+
+    def _hypervolume(self) -> str:
+        found = self.course.hypervolume
+        return "" if found is None else f"hypervolume {found:.4f}"
 
 
 def describe(row: Mapping[str, Any]) -> str:

@@ -20,6 +20,7 @@ from sweeper.settings import SweepSettings
 from sweeper.stopping import Stopping, parse_until
 from sweeper.tracking import Tracker
 from sweeper.tracking.uri import sqlite_path
+from sweeper.watch.course import Course
 from trainables.metrics.registry import primary_metrics
 from trainables.run.failures import is_no_result
 from trainables.run.reports import Status
@@ -56,12 +57,26 @@ def open_session(
     stopping.take_up(ledger.history.read(), but=[name for name, row in rows.items() if row.get("reused_from")])
     pace = Pace(trials=settings.trials, stopping=stopping)
     pace.take_up(rows.values())
+    objectives = settings.parsed_objectives
+    course = Course(
+        goals=tuple((item.column, item.direction) for item in objectives),
+        names=[item.name for item in objectives],
+        every_epoch=bool(settings.goals),
+        resources=settings.resources,
+    )
+    course.take_up(rows.values(), ledger.candidates.read())
     session = SweepSession(
         ledger=ledger,
         storage=storage,
         study=study,
         tracker=_tracker(settings, ledger, sweep_id),
-        display=Display(console, trials=settings.trials, done=len(rows), scores=primary_metrics(target.data.modality)),
+        display=Display(
+            console,
+            trials=settings.trials,
+            done=len(rows),
+            scores=primary_metrics(target.data.modality),
+            course=course,
+        ),
         make_spec=lambda config: settings.make_spec(config, target_key=targets.get(config["seed"], target).key),
         front=FrontKeeper(out, settings.goals) if settings.goals else None,
         scheduler=open_scheduler(settings, target, ledger.history.read()),

@@ -42,7 +42,8 @@ class SweepSession:
     ``front`` keeps the checkpoints of the epochs on the front; None where only a trial's last epoch counts. ``known``
     are trials of earlier sweeps by content hash: they are taken over, not run. ``pace`` estimates what is left.
     ``end`` is what ended the sweep though trials are left, ``broken`` that the infrastructure did: it is no plan.
-    ``scheduler`` ends trials early or lets them wait; None where each runs to its end.
+    ``scheduler`` ends trials early or lets them wait; None where each runs to its end. The trials ``to_end`` were asked
+    to by a user: each ends with the epoch that it is in.
     """
 
     ledger: Ledger
@@ -58,6 +59,7 @@ class SweepSession:
     pace: Pace | None = None
     end: End | None = field(default=None, init=False)
     broken: End | None = field(default=None, init=False)
+    to_end: set[str] = field(default_factory=set, init=False)
     _ready: tuple[Proposal, TrialSpec] | None = field(default=None, init=False)
     _specs: dict[str, TrialSpec] = field(default_factory=dict, init=False)
     _waiting: dict[str, tuple[Proposal, TrialSpec]] = field(default_factory=dict, init=False)
@@ -136,9 +138,29 @@ class SweepSession:
             del self._waiting[trial_id]
             self.stopped(trial_id)
 
+    def ask_to_end(self, trial_id: str) -> None:
+        """A user wants the trial to end; nothing where it does not run, or has ended. From any thread."""
+        if trial_id in {*self.display.waiting, *self.kept_back, *(row["trial_id"] for row in self.display.running)}:
+            self.to_end.add(trial_id)
+
+    def is_asked_to_end(self, trial_id: str) -> bool:
+        """Whether a user wants it to."""
+        return trial_id in self.to_end
+
+    @property
+    def kept_back(self) -> list[str]:
+        """Trials that were waiting at a rung when the sweep was killed, and may not go on yet."""
+        return [*self._waiting]
+
+    def end_kept_back(self) -> None:
+        """End those of them that a user wants to."""
+        for trial_id in self.to_end & self._waiting.keys():
+            del self._waiting[trial_id]
+            self.stopped(trial_id)
+
     def is_ended_early(self, trial_id: str) -> bool:
-        """Whether the scheduler is who ended the trial."""
-        return self.scheduler is not None and self.scheduler.ended_at(trial_id) is not None
+        """Whether the scheduler, or a user, is who ended the trial."""
+        return trial_id in self.to_end or (self.scheduler is not None and self.scheduler.ended_at(trial_id) is not None)
 
     def paused(self, trial_id: str) -> None:
         """The scheduler lets the trial wait, its state on disk."""
@@ -183,6 +205,7 @@ class SweepSession:
         spec = self._specs[trial_id]
         row: Row = {"trial_id": trial_id, "spec_hash": spec.spec_hash, **spec.row(), "ended_at": time.time(), **outcome}
         self._last_report.pop(trial_id, None)
+        self.to_end.discard(trial_id)
         self.ledger.add_trial(row)
         self._write()
         epochs, no_result = self._epochs.pop(trial_id, ()), is_no_result(row["status"], row.get("error"))
@@ -191,6 +214,8 @@ class SweepSession:
         try:
             if not no_result:
                 self.study.tell(trial_id, row, candidates=epochs)
+                if trace := self.study.attained.trace:
+                    self.display.attained(trace[-1])
         finally:
             # A study that cannot be told now, its disk full, is put right from the row when the sweep is resumed.
             if self.pace is not None:

@@ -34,6 +34,7 @@ from sweeper.scheduling.schedulers import NONE
 from sweeper.session import SweepSession
 from sweeper.settings import SweepSettings
 from sweeper.stopping import End
+from sweeper.watch.desk import desk_of
 from trainables.spec import TrialSpec
 from trainables.target.problem import problem_of
 from trainables.target.target import Target
@@ -65,7 +66,7 @@ def run(
     settings = replace(settings, **(change or {}))
     tell_workers(out)
     # Two drivers would run every trial twice.
-    with interruptible(), exclusive(out, in_use), cluster_of(settings) as cluster:
+    with interruptible(), exclusive(out, in_use), desk_of(out) as desk, cluster_of(settings) as cluster:
         check_tables(out)
         origin = read_origin(out)
         if origin.target_path is None:  # it begins, and will need Ray
@@ -93,6 +94,7 @@ def run(
         session, restore = open_session(
             settings, out, origin.sweep_id, targets, console=console, retry_failed=retry_failed
         )
+        desk.follow(session)
         return _run(settings, out, targets, session, cluster, restore=restore, console=console, end_process=end_process)
 
 
@@ -203,7 +205,7 @@ def _tuner(
     from ray import tune
     from ray.tune import CheckpointConfig, FailureConfig, RunConfig, TuneConfig
 
-    from sweeper.tune_bridge import SessionCallback, what_runs_when
+    from sweeper.tune_bridge import AskedToEnd, SessionCallback, what_runs_when
     from trainables.ray_trainable import UnlearningTrainable
 
     trainable = tune.with_parameters(
@@ -240,6 +242,7 @@ def _tuner(
             name=f"attempt-{attempt}",
             storage_path=str(storage),
             callbacks=[SessionCallback(session)],
+            stop=AskedToEnd(session),
             failure_config=FailureConfig(max_failures=WORKER_RESTARTS),
             checkpoint_config=CheckpointConfig(num_to_keep=1),
             verbose=0,

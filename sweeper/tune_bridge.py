@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ParamSpec
 
-from ray.tune import Callback
+from ray.tune import Callback, Stopper
 from ray.tune.search import Searcher
 
 from sweeper.scheduling.tune_scheduler import TuneScheduler
@@ -47,6 +47,7 @@ def what_runs_when(
             at_once=at_once,
             is_over=lambda: session.is_over or (deadline is not None and time.monotonic() > deadline),
             on_pause=session.paused,
+            is_to_end=session.is_asked_to_end,
         )
     searcher = SessionSearcher(
         session, restore_folders=restore_folders, deadline=deadline, gate=gate if pausing else None
@@ -104,6 +105,21 @@ class SessionSearcher(Searcher):
         """Nothing: a resumed sweep builds its study from disk."""
 
 
+class AskedToEnd(Stopper):
+    """Tells Tune with a trial's report that a user wants the trial to end."""
+
+    def __init__(self, session: SweepSession) -> None:
+        self._session = session
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """Whether this is the trial's last report; ``trial_id`` is Tune's, the trial's own is in its config."""
+        return self._session.is_asked_to_end(str((result.get("config") or {}).get("trial_id")))
+
+    def stop_all(self) -> bool:
+        """Never: a whole sweep is stopped as by Ctrl-C."""
+        return False
+
+
 class SessionCallback(Callback):
     """Passes Tune's events on. Tune would end the sweep on any exception in a callback, so each is logged."""
 
@@ -136,6 +152,7 @@ class SessionCallback(Callback):
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
         """The controller went round once."""
+        self._guard(self._session.end_kept_back)
         self._guard(self._session.display.refresh)
 
     @staticmethod

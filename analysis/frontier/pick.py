@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from analysis.errors import AnalysisError
 from analysis.frontier.frontier import frontier, gained, recommend, takeable
 from analysis.frontier.judgement import thresholds_of
 from analysis.tables.columns import short
-from analysis.tables.trade_off import Objective, scored
+from analysis.tables.trade_off import Floats, Objective, scored
 from analysis.tables.trial_table import TrialTable, numbers
 from analysis.words import counted, number
 from search_spaces.constraint import Constraint
@@ -33,6 +34,24 @@ class Pick:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The column that is to be as large ("max") or as small ("min") as can be had."""
+
+    column: str
+    direction: str
+
+    @property
+    def words(self) -> str:
+        """``maximize utility``."""
+        return f"{self.direction}imize {self.column}"
+
+    def oriented(self, values: npt.ArrayLike) -> Floats:
+        """``values`` with the sign that makes smaller better."""
+        array = np.asarray(values, dtype=np.float64)
+        return array if self.direction == "min" else -array
+
+
 class NothingQualifies(AnalysisError):
     """No finished trial meets what was asked; the message says what comes nearest."""
 
@@ -45,11 +64,13 @@ def pick(
     rule: str = KNEE,
     limits: Sequence[Constraint] = (),
     constraints: Sequence[str] = (),
+    best: Best | None = None,
 ) -> Pick:
     """The model the rule takes, ``limits`` applied first whatever the rule; ``constraints`` are the sweep's own.
 
     It is the end of a finished trial or, where every epoch counts, one on the frontier; then not one that has hardly
-    begun to unlearn, if there is another.
+    begun to unlearn, if there is another. With ``best`` the rule only says what qualifies; of all that does, what has
+    hardly begun included, the best in that column is taken, of equals the one nearest to the ideal.
     Of equals in the primary metric of the retain set the one better in that of the forget set is taken, then the one
     nearer to the ideal, then the first.
 
@@ -59,14 +80,14 @@ def pick(
     """
     if rule not in RULES:
         raise AnalysisError(f"unknown rule '{rule}': {expected_one_of(rule, RULES)}")
-    if rule == CONSTRAINT and not limits:
+    if rule == CONSTRAINT and not limits and best is None:
         raise AnalysisError("the rule constraint needs a limit")
     models = takeable(table, objectives).trials
     what = "epoch" if table.every_epoch else "trial"
     if models.empty:
         raise NothingQualifies(f"no trial has finished ({counted(len(table.trials), 'trial')} in the table)")
     within = _within(models, limits, baseline, what)
-    if table.every_epoch:
+    if table.every_epoch and best is None:
         within = within[gained(within, objectives, baseline)]
     words = f" among {counted(len(within), 'epoch' if what == 'epoch' else 'finished trial')}" + "".join(
         f"{' with' if index == 0 else ' and'} {limit.name} {limit.words()}" for index, limit in enumerate(limits)
@@ -78,6 +99,8 @@ def pick(
             asked = "; ".join(f"{item.name} {item.words()}" for item in thresholds.all)
             raise NothingQualifies(f"no {what}{words} meets all thresholds ({asked or 'this table has none'})")
         words = f" among {counted(len(within), what)} that meet {thresholds.whose}"
+    if best is not None:
+        return _best(within, best, objectives, words)
     # What is to be kept decides before what is to be forgotten.
     columns = table.columns
     primaries = columns.primaries(table.of(within).measured(columns.metrics))
@@ -90,8 +113,29 @@ def pick(
     row = within.iloc[
         int(np.lexsort([within["step"].to_numpy(), within["trial_id"].to_numpy(), distance, *reversed(costs)])[0])
     ]
-    best, column = "highest" if keys[0].direction == "max" else "lowest", keys[0].column
-    return Pick(row, len(within), f"the {best} {short(column)} ({number(float(row[column]))}){words}")
+    most, column = "highest" if keys[0].direction == "max" else "lowest", keys[0].column
+    return Pick(row, len(within), f"the {most} {short(column)} ({number(float(row[column]))}){words}")
+
+
+def numeric_columns(models: pd.DataFrame) -> tuple[str, ...]:
+    """The columns of a table of models that have a number."""
+    return tuple(
+        name
+        for name in map(str, models.columns)
+        if not pd.api.types.is_bool_dtype(models[name]) and np.isfinite(numbers(models, name)).any()
+    )
+
+
+def _best(within: pd.DataFrame, best: Best, objectives: Sequence[Objective], words: str) -> Pick:
+    values = numbers(within, best.column)
+    there = np.isfinite(values)
+    if not there.any():
+        raise NothingQualifies(f"{best.column} was not measured{words}")
+    rows, costs = within[there], best.oriented(values[there])
+    distance = np.linalg.norm(scored(rows, objectives)[1], axis=1)
+    row = rows.iloc[int(np.lexsort([rows["step"].to_numpy(), rows["trial_id"].to_numpy(), distance, costs])[0])]
+    most = "highest" if best.direction == "max" else "lowest"
+    return Pick(row, len(rows), f"the {most} {short(best.column)} ({number(float(row[best.column]))}){words}")
 
 
 def _within(

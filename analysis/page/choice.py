@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from analysis.frontier.frontier import frontier, takeable
 from analysis.frontier.judgement import judge, thresholds_of
 from analysis.frontier.judgement_words import judged_by
-from analysis.frontier.pick import KNEE, NothingQualifies, Pick, pick
+from analysis.frontier.pick import KNEE, Best, NothingQualifies, Pick, pick
 from analysis.page.answer import Answer, answer
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
@@ -29,7 +29,12 @@ class ChoiceJudged:
 
 
 def choose(
-    table: TrialTable, sweep: SweepFile, *, rule: str | None = None, limits: Sequence[Constraint] = ()
+    table: TrialTable,
+    sweep: SweepFile,
+    *,
+    rule: str | None = None,
+    limits: Sequence[Constraint] = (),
+    best: Best | None = None,
 ) -> tuple[Pick, ChoiceJudged]:
     """The trial of a rule or, without one, the report's answer.
 
@@ -37,7 +42,7 @@ def choose(
         AnalysisError: as :func:`analysis.frontier.pick.pick`.
     """
     given = answer(table, sweep, frontier(table.models, sweep.objectives))
-    if rule is None and given.trial_id:
+    if rule is None and best is None and given.trial_id:
         found = _answered(table, sweep, given)
     else:
         found = pick(
@@ -45,6 +50,7 @@ def choose(
             rule=rule or KNEE,
             limits=limits,
             constraints=sweep.constraints,
+            best=best,
         )
     thresholds = thresholds_of(sweep.columns, sweep.baseline, sweep.constraints)
     alone = judge(found.row.to_frame().T.infer_objects(), thresholds, sweep.columns, sweep.objectives)

@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 import json
-import math
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from search_spaces.constraint import Constraint, ConstraintError
-from search_spaces.messages import expected_one_of
 from sweeper.commands import options
 from sweeper.commands.errors import Problems, plain_errors, refuse
+from sweeper.commands.pick_options import LIMITED, Asked, read_asked
+from sweeper.plugins import take_up
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from analysis.frontier.neighbours import Neighbour
     from analysis.frontier.pick import Pick
     from analysis.page.choice import ChoiceJudged
     from analysis.tables.sweep_file import SweepFile
     from analysis.tables.trial_table import TrialTable
 
-_LIMITED = ("verbmem", "utility", "truth_ratio", "forget_loss", "retain_loss")
-
 
 def _limit_options(command: Any) -> Any:
-    for name in reversed(_LIMITED):
+    for name in reversed(LIMITED):
         flag = name.replace("_", "-")
         command = click.option(f"--min-{flag}", type=options.NUMBER, help=f"At least this {name}.")(command)
         command = click.option(f"--max-{flag}", type=options.NUMBER, help=f"At most this {name}.")(command)
@@ -39,16 +37,23 @@ def _limit_options(command: Any) -> Any:
 @click.command()
 @click.argument("folder", type=click.Path())
 @click.option("--rule", help="knee, constraint or success.  [default: the report's answer; with limits, constraint]")
+@click.option(
+    "--where", multiple=True, metavar="COLUMN<=VALUE", help="A limit on any numeric column: 'lr<=1e-4'; repeats."
+)
+@click.option("--maximize", multiple=True, metavar="COLUMN", help="Take the largest of this column.")
+@click.option("--minimize", multiple=True, metavar="COLUMN", help="Take the smallest of this column.")
 @_limit_options
 @click.option(
     "--constraint", multiple=True, metavar="METRIC>=VALUE", help="A limit as in pareto: utility>=70%; repeats."
 )
 @click.option("--copy-to", type=click.Path(), help="Copy the checkpoint to this new folder.")
+@click.option(
+    "--export", type=click.Path(), help="Write it to this new folder with a model card, to load without this project."
+)
+@click.option("--merge", is_flag=True, help="With --export: merge a LoRA adapter into the full weights.")
 @click.option("--json", "as_json", is_flag=True, help="Print the choice as JSON on stdout.")
 @plain_errors
-def pick(
-    folder: str, rule: str | None, constraint: tuple[str, ...], copy_to: str | None, as_json: bool, **given: Any
-) -> None:
+def pick(folder: str, as_json: bool, **given: Any) -> None:
     """Say which checkpoint of the sweep in FOLDER to take, and whether any is worth taking.
 
     It is the end of a finished trial or another epoch on the frontier; what was not measured of an epoch is within
@@ -60,8 +65,13 @@ def pick(
     constraint  the best utility within the limits (--max-verbmem 0.1, ...)
     success     the best utility of what meets the thresholds; the paper's are verbmem below
                 0.1, utility and truth ratio at least 70% of No-unlearn
+
+    \b
+    python -m sweeper pick DIR --where 'verbmem<=0.1' --maximize utility --export model
     """
-    found = chosen(folder, rule=rule, constraint=constraint, copy_to=copy_to, given=given)
+    from sweeper.commands.pareto import command_line
+
+    found = chosen(folder, given, command=command_line())
     if as_json:
         click.echo(json.dumps(found.content))
         if found.content["checkpoint"] is None:
@@ -79,77 +89,83 @@ class Chosen:
     missing: str
 
 
-def chosen(
-    folder: str, *, rule: str | None, constraint: Sequence[str], copy_to: str | None, given: Mapping[str, Any]
-) -> Chosen:
-    """What ``pick`` answers; ``given`` has the limits by the names of their options.
+def chosen(folder: str, given: Mapping[str, Any], *, command: str) -> Chosen:
+    """What ``pick`` answers; ``given`` has its options by name, ``command`` is what was typed for them.
 
     Raises:
         Problems, AnalysisError: with plain sentences.
     """
-    from analysis.frontier.pick import CONSTRAINT
+    take_up(Path(folder))  # the sweep's own metrics
+
+    from analysis.frontier.neighbours import neighbours
     from analysis.page.choice import choose
     from analysis.tables.sweep_file import SweepFile
     from analysis.tables.trial_table import TrialTable
     from analysis.words import model_name
 
-    limits, problems = _limits(given, constraint)
-    rule = rule or (CONSTRAINT if limits or constraint else None)
-    out = Path(folder)
-    problems += _problems(out, rule, copy_to, limited=bool(limits or constraint))
-    refuse([*options.given_problems(), *problems])
+    out, problems = Path(folder), options.given_problems()
+    asked = read_asked(given, out, problems)
+    refuse([*problems, *_hand_over_problems(given)])
     sweep = SweepFile.read(out)
     table = TrialTable.read(out, sweep=sweep.name)
-    found, judgement = choose(table, sweep, rule=rule, limits=limits)
+    found, judgement = choose(table, sweep, rule=asked.rule, limits=asked.limits, best=asked.best)
+    near = neighbours(found.row, table, sweep, limits=asked.limits, best=asked.best)
     checkpoint = out / str(found.row["checkpoint"]) if found.row["checkpoint"] else None
     there = checkpoint is not None and checkpoint.is_dir()
     name = model_name(found.row, with_epoch=table.every_epoch)
     missing = f"the checkpoint of {name} is not there: {checkpoint or 'none was saved'}"
-    if copy_to is not None:
+    done: list[str] = []
+    if any(given[name] for name in _HANDED_OVER):
         if checkpoint is None or not there:
             raise Problems([missing])
-        shutil.copytree(checkpoint, copy_to)
-        checkpoint = Path(copy_to)
+        if given["copy_to"] is not None:
+            shutil.copytree(checkpoint, given["copy_to"])
+        if given["export"] is not None:
+            done += _exported(checkpoint, given, found, judgement, table, sweep, command)
+        checkpoint = Path(given["copy_to"] or checkpoint)
     where = str(checkpoint) if there else None
-    content = _content(found, judgement, table, rule=rule or "answer", checkpoint=where)
+    content = _content(found, judgement, table, asked=asked, near=near, checkpoint=where)
     gone = "" if there or checkpoint is None else " (not there any more)"
     last = f"checkpoint: {checkpoint or 'none was saved'}{gone}"
-    return Chosen(content, (*_in_words(found, judgement, table, sweep), last), missing)
+    return Chosen(content, (*_in_words(found, judgement, table, sweep, near), last, *done), missing)
 
 
-def _limits(given: Mapping[str, Any], constraints: Sequence[str]) -> tuple[list[Constraint], list[str]]:
-    """The limits asked for, and what is wrong with them."""
-    limits = [
-        Constraint(name, ">=" if side == "min" else "<=", given[f"{side}_{name}"])
-        for name in _LIMITED
-        for side in ("max", "min")
-        if given[f"{side}_{name}"] is not None
-    ]
-    problems = []
-    for limit in limits:
-        if not math.isfinite(limit.bound):
-            flag = f"--{'min' if limit.sign == '>=' else 'max'}-{limit.name.replace('_', '-')}"
-            problems.append(f"{flag} must be a finite number, got {limit.bound:g}")
-    return limits + _constraints(constraints, problems), problems
+_HANDED_OVER = ("copy_to", "export")
+"""The options that need the checkpoint."""
 
 
-def _problems(out: Path, rule: str | None, copy_to: str | None, *, limited: bool) -> list[str]:
-    from analysis.frontier.pick import CONSTRAINT, RULES
+def _hand_over_problems(given: Mapping[str, Any]) -> Iterator[str]:
+    for name in ("copy_to", "export"):
+        if given[name] is not None and Path(given[name]).exists():
+            yield f"--{name.replace('_', '-')} {given[name]}: this exists already; name a new folder"
+    if given["merge"] and given["export"] is None:
+        yield "--merge goes with --export DIR: the merged model is written there"
 
-    problems = []
-    if rule is not None and rule not in RULES:
-        problems.append(f"unknown rule '{rule}': {expected_one_of(rule, RULES)}")
-    elif rule == CONSTRAINT and not limited:
-        problems.append("the rule constraint needs a limit, such as --max-verbmem 0.1")
-    if not (out / "sweep.json").is_file():
-        problems.append(f"{out} holds no sweep: there is no sweep.json in it")
-    if copy_to is not None and Path(copy_to).exists():
-        problems.append(f"--copy-to {copy_to}: this exists already; name a new folder")
-    return problems
+
+def _exported(
+    checkpoint: Path,
+    given: Mapping[str, Any],
+    found: Pick,
+    judgement: ChoiceJudged,
+    table: TrialTable,
+    sweep: SweepFile,
+    command: str,
+) -> Iterator[str]:
+    from sweeper.export.card import Card
+    from sweeper.export.export import export
+
+    card = Card(Path(given["export"]).name, found.row, table, sweep, judged=judgement.lines, picked=command)
+    return export(checkpoint, Path(given["export"]), card, merge=given["merge"])
 
 
 def _content(
-    found: Pick, judgement: ChoiceJudged, table: TrialTable, *, rule: str, checkpoint: str | None
+    found: Pick,
+    judgement: ChoiceJudged,
+    table: TrialTable,
+    *,
+    asked: Asked,
+    near: tuple[Neighbour, ...],
+    checkpoint: str | None,
 ) -> dict[str, Any]:
     from analysis.frontier.pareto_json import plain, whole
 
@@ -158,19 +174,22 @@ def _content(
         "trial_id": row["trial_id"],
         "epoch": whole(row["epoch"]),
         "spec_hash": row["spec_hash"],
-        "rule": rule,
+        "rule": asked.said,
         "reason": found.reason,
         "judgement": asdict(judgement),
         "settings": {name: row[name] for name in table.spec_columns},
         "metrics": _measured(row, table),
         "checkpoint": checkpoint,
         "eligible": found.eligible,
+        "neighbours": [asdict(item) for item in near],
     }
     plain_content: Any = plain(content)
     return dict(plain_content)
 
 
-def _in_words(found: Pick, judgement: ChoiceJudged, table: TrialTable, sweep: SweepFile) -> Iterator[str]:
+def _in_words(
+    found: Pick, judgement: ChoiceJudged, table: TrialTable, sweep: SweepFile, near: tuple[Neighbour, ...]
+) -> Iterator[str]:
     from analysis.words import model_name, number, settings_in_words
 
     name = model_name(found.row, with_epoch=table.every_epoch)
@@ -183,6 +202,7 @@ def _in_words(found: Pick, judgement: ChoiceJudged, table: TrialTable, sweep: Sw
     for column, value in metrics.items():
         unlearned = f"   (No-unlearn {number(sweep.baseline[column])})" if column in sweep.baseline else ""
         yield f"  {column:<{width}}  {number(value)}{unlearned}"
+    yield from (item.words for item in near)
 
 
 def _measured(row: pd.Series, table: TrialTable) -> dict[str, float]:
@@ -193,16 +213,3 @@ def _measured(row: pd.Series, table: TrialTable) -> dict[str, float]:
         if table.columns[column].role in ("progress", "loss", "metric", "cost") and not column.endswith("_seconds")
         if column not in ("epoch", "step") and not isinstance(row[column], str) and row[column] == row[column]
     }
-
-
-def _constraints(given: Sequence[str], problems: list[str]) -> list[Constraint]:
-    """The thresholds; what cannot be read becomes a problem."""
-    from sweeper.commands.search_options import known_constraint
-
-    found = []
-    for text in given:
-        try:
-            found.append(known_constraint(text))
-        except ConstraintError as error:
-            problems.append(str(error))
-    return found

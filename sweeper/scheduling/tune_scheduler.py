@@ -26,6 +26,7 @@ class TuneScheduler(TrialScheduler):
         at_once: at most this many trials run at the same time; paused ones do not count.
         is_over: whether the sweep's time or epochs are spent, so that no paused trial goes on.
         on_pause: hears which trial is being paused.
+        is_to_end: whether a user wants a trial to end, be it paused.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class TuneScheduler(TrialScheduler):
         at_once: int,
         is_over: Callable[[], bool] = lambda: False,
         on_pause: Callable[[str], None] = lambda trial_id: None,
+        is_to_end: Callable[[str], bool] = lambda trial_id: False,
     ) -> None:
         super().__init__()
         self._scheduler = scheduler
@@ -43,6 +45,7 @@ class TuneScheduler(TrialScheduler):
         self._at_once = at_once
         self._is_over = is_over
         self._on_pause = on_pause
+        self._is_to_end = is_to_end
         self._trials: dict[str, Any] = {}
         self._promoted: Any = None
 
@@ -82,8 +85,12 @@ class TuneScheduler(TrialScheduler):
     def choose_trial_to_run(self, tune_controller: Any) -> Any:
         """A paused trial whose rank allows it to go on, else the next new one.
 
-        When there is nothing else to run and no new trial will come, what is still paused ends.
+        When there is nothing else to run and no new trial will come, what is still paused ends; before that what a user
+        wants to.
         """
+        for trial_id, trial in self._paused().items():
+            if self._is_to_end(trial_id):
+                tune_controller.stop_trial(trial)
         self._promote()
         if self._promoted is not None:
             chosen, self._promoted = self._promoted, None

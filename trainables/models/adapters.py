@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import copy
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from trainables.models.checkpoints import load_tokenizer, loading, write_model
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+
+ADAPTER_CONFIG = "adapter_config.json"
+"""What makes a folder a PEFT adapter rather than a whole model."""
 
 
 def add_adapter(model: PreTrainedModel, *, rank: int, seed: int) -> PreTrainedModel:
@@ -24,3 +31,25 @@ def add_adapter(model: PreTrainedModel, *, rank: int, seed: int) -> PreTrainedMo
         torch.manual_seed(seed)
         adapted: PreTrainedModel = get_peft_model(model, copy.deepcopy(config))
     return adapted
+
+
+def merge_adapter(adapter: Path, base: str, folder: Path) -> None:
+    """Write the model that the adapter in a folder makes of its base, as a whole model with its tokenizer.
+
+    Raises:
+        LoadError: one of them cannot be loaded.
+    """
+    import torch
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+
+    with loading(base):
+        model = AutoModelForCausalLM.from_pretrained(
+            base, dtype=torch.float32, use_safetensors=True, trust_remote_code=False
+        )
+    with loading(adapter), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="`is_gradient_checkpointing` is deprecated", category=FutureWarning)
+        merged = PeftModel.from_pretrained(model, adapter).merge_and_unload()
+        tokenizer = load_tokenizer(adapter)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_model(merged, tokenizer, folder)

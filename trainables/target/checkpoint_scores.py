@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainables.device import default_device
+from trainables.models.adapters import ADAPTER_CONFIG
 from trainables.scoring.measured import Measured
 from trainables.spec import TrialSpec
 from trainables.target.cache import FORMAT, cache_folder, digest, folder_digest, stored
@@ -22,9 +23,6 @@ from trainables.target.retain_model import retain_values
 
 if TYPE_CHECKING:
     import torch
-
-ADAPTER = "adapter_config.json"
-"""What makes a folder a PEFT adapter rather than a whole model."""
 
 
 def score_checkpoint(
@@ -61,7 +59,7 @@ def score_checkpoint(
 
 def checkpoint_problems(folder: Path, other: Callable[[Path], Sequence[str]]) -> list[str]:
     """Why an adapter's base model cannot be found, or what ``other`` has against a folder that is no adapter."""
-    if not (folder / ADAPTER).is_file():
+    if not (folder / ADAPTER_CONFIG).is_file():
         return list(other(folder))
     base = _base_of(folder)
     if base is None or (Path(base).is_absolute() and not Path(base).is_dir()):
@@ -71,7 +69,7 @@ def checkpoint_problems(folder: Path, other: Callable[[Path], Sequence[str]]) ->
 
 def _base_of(folder: Path) -> str | None:
     try:
-        found = json.loads((folder / ADAPTER).read_text(encoding="utf-8"))["base_model_name_or_path"]
+        found = json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))["base_model_name_or_path"]
     except (ValueError, KeyError, TypeError):
         return None
     return str(found) if found else None
@@ -80,5 +78,5 @@ def _base_of(folder: Path) -> str | None:
 def _content(folder: Path) -> str:
     """Names the weights: an adapter's with those of its base."""
     own = folder_digest(folder)
-    base = _base_of(folder) if (folder / ADAPTER).is_file() else None
+    base = _base_of(folder) if (folder / ADAPTER_CONFIG).is_file() else None
     return f"{own}+{folder_digest(Path(base))}" if base and Path(base).is_dir() else own

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from analysis.errors import AnalysisError
-from analysis.frontier.pick import CONSTRAINT, KNEE, SUCCESS, NothingQualifies, Pick, pick
+from analysis.frontier.pick import CONSTRAINT, KNEE, SUCCESS, Best, NothingQualifies, Pick, pick
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
 from search_spaces.constraint import Constraint
@@ -82,6 +82,16 @@ def test_when_nothing_qualifies_it_says_what_comes_nearest(
 ) -> None:
     with pytest.raises(NothingQualifies, match=words):
         choose(**given)
+
+
+def test_any_column_may_be_the_one_to_be_best_in(choose: Choose) -> None:
+    assert choose(best=Best("retain_loss", "min")).row["trial_id"] == "00000"
+    found = choose(best=Best("forget_loss", "max"), limits=[Constraint("utility", ">=", 0.5)])
+    assert found.row["trial_id"] == "00002"  # of equals the nearest to the ideal, then the first
+    assert found.reason == "the highest forget loss (5) among 3 finished trials with utility at least 0.5"
+    assert choose(rule=SUCCESS, best=Best("utility", "min")).eligible == 2
+    with pytest.raises(NothingQualifies, match="knowmem was not measured among"):
+        choose(best=Best("knowmem", "max"))
 
 
 def test_mistakes_are_named(choose: Choose) -> None:

@@ -1,0 +1,133 @@
+"""What the next models on either side of the frontier trade for the one that is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from analysis.frontier.frontier import Frontier, frontier
+from analysis.frontier.pick import Best
+from analysis.tables.columns import short
+from analysis.tables.sweep_file import SweepFile
+from analysis.tables.trade_off import values_of
+from analysis.tables.trial_table import TrialTable, finite_cell
+from analysis.words import known, model_name, number, settings_in_words
+from search_spaces.constraint import Constraint
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What the neighbour scores ``instead_of`` the model taken."""
+
+    value: float
+    instead_of: float
+
+    @property
+    def words(self) -> str:
+        """``0.53 instead of 0.574``."""
+        return f"{number(self.value)} instead of {number(self.instead_of)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """The next model on one side of the frontier.
+
+    Attributes:
+        side: ``better forget_loss`` or ``worse forget_loss``: the first objective orders the frontier.
+        better, worse: in which columns it is so, with the scores.
+        within_limits: whether it is within the limits asked for, None where a value is missing or none was asked for.
+        words: all of it in a sentence.
+    """
+
+    side: str
+    trial_id: str
+    epoch: float | None
+    checkpoint: str | None
+    better: Mapping[str, Change]
+    worse: Mapping[str, Change]
+    within_limits: bool | None
+    words: str
+
+
+def neighbours(
+    row: pd.Series, table: TrialTable, sweep: SweepFile, *, limits: Sequence[Constraint] = (), best: Best | None = None
+) -> tuple[Neighbour, ...]:
+    """The two next to ``row`` on the frontier of ``table``, or fewer where it is at an end.
+
+    They are compared in the objectives, the primary metrics and the column that was to be ``best``. A model that
+    scores just the same trades nothing and is passed over. ``row`` need not be on the frontier itself.
+    """
+    front = frontier(table.models, sweep.objectives)
+    if not len(front.members):
+        return ()
+    own = values_of(row.to_frame().T.infer_objects(), sweep.objectives)[0]
+    if not np.isfinite(own).all():
+        return ()
+    directions = {item.column: item.direction for item in sweep.objectives}
+    for name in sweep.columns.primaries(table.measured(sweep.columns.metrics)):
+        directions.setdefault(name, sweep.columns[name].direction or "max")
+    if best is not None:
+        directions.setdefault(best.column, best.direction)
+    return tuple(
+        _neighbour(front.members.iloc[place], row, side, directions, table, sweep, limits)
+        for place, side in _sides(front, own)
+    )
+
+
+def _sides(front: Frontier, own: np.ndarray) -> Iterator[tuple[int, str]]:
+    """Positions of the members before and behind ``own``, the values of a model, with the name of the side."""
+    first = front.objectives[0]
+    costs = np.column_stack(
+        [item.oriented(column) for item, column in zip(front.objectives, front.values.T, strict=True)]
+    )
+    here = np.asarray([float(item.oriented(value)) for item, value in zip(front.objectives, own, strict=True)])
+    keys = [tuple(line) for line in costs.tolist()]
+    before = [place for place, key in enumerate(keys) if key < tuple(here.tolist())]
+    behind = [place for place, key in enumerate(keys) if key > tuple(here.tolist())]
+    if before:
+        yield before[-1], f"better {first.name}"
+    if behind:
+        yield behind[0], f"worse {first.name}"
+
+
+def _neighbour(
+    other: pd.Series,
+    row: pd.Series,
+    side: str,
+    directions: Mapping[str, str],
+    table: TrialTable,
+    sweep: SweepFile,
+    limits: Sequence[Constraint],
+) -> Neighbour:
+    better: dict[str, Change] = {}
+    worse: dict[str, Change] = {}
+    for name, direction in directions.items():
+        there, here = finite_cell(other, name), finite_cell(row, name)
+        if there is not None and here is not None and there != here:
+            (better if (there > here) == (direction == "max") else worse)[name] = Change(there, here)
+    verdicts = [item.met(finite_cell(other, item.name), sweep.baseline.get(item.name)) for item in limits]
+    within = False if False in verdicts else None if None in verdicts or not verdicts else True
+    name = model_name(other, with_epoch=table.every_epoch)
+    outside = "; it is not within the limits" if within is False else ""
+    words = (
+        f"next with {side.replace('_', ' ')}: {name} ({settings_in_words(other, table.varying)}); "
+        f"better: {_told(better)}; worse: {_told(worse)}{outside}"
+    )
+    epoch = known(other.get("epoch")) if table.every_epoch else None
+    return Neighbour(
+        side=side,
+        trial_id=str(other["trial_id"]),
+        epoch=float(epoch) if isinstance(epoch, (int, float)) else None,
+        checkpoint=str(other["checkpoint"]) or None,
+        better=better,
+        worse=worse,
+        within_limits=within,
+        words=words,
+    )
+
+
+def _told(changes: Mapping[str, Change]) -> str:
+    return ", ".join(f"{short(name)} {change.words}" for name, change in changes.items()) or "nothing of these"

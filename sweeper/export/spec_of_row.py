@@ -1,0 +1,66 @@
+"""A trial's spec back from its row of trials.csv, and the command that runs just this trial."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from analysis.words import known
+from trainables.methods import option_names
+from trainables.modality import dataset_modality
+from trainables.spec import FIELDS, TrialSpec
+
+_ALWAYS = ("method", "model", "dataset", "lr", "seed", "batch_size", "eval_batch_size", "max_length", "lora_rank")
+"""Fields whose defaults depend on others."""
+
+
+def spec_of_row(row: Mapping[str, Any]) -> TrialSpec:
+    """The spec whose row this is; of a field that the table lacks the default, which is what all its trials have."""
+    values: dict[str, Any] = {}
+    for name, item in FIELDS.items():
+        cell = known(row.get(name))
+        if cell is None:
+            if item.optional:
+                values[name] = None
+        elif item.kind is bool:
+            values[name] = str(cell) in ("True", "1.0")
+        elif item.many:
+            values[name] = tuple(str(cell).split(","))
+        elif item.kind is str:  # a class called 3 is read as a number
+            values[name] = f"{cell:g}" if isinstance(cell, int | float) else str(cell)
+        else:
+            values[name] = item.kind(float(str(cell)))
+    found = {name: known(row.get(name)) for name in option_names()}
+    options = {name: float(str(value)) for name, value in found.items() if value is not None}
+    return TrialSpec(**values, options=tuple(sorted(options.items())))
+
+
+def unlearn_command(spec: TrialSpec, *, out: str = "DIR") -> str:
+    """What to type to run it alone: the same model, bit for bit, on one CPU."""
+    return shlex.join(["python", "-m", "sweeper", "unlearn", *_flags(spec), "--out", out])
+
+
+def _flags(spec: TrialSpec) -> Iterator[str]:
+    values = spec.values()
+    unused = dataset_modality(spec.dataset).unused_fields
+    for name, item in FIELDS.items():
+        value = values[name]
+        if not item.flag or name in unused or not item.has_effect(values):
+            continue
+        if name not in _ALWAYS and value == item.default:
+            continue
+        if item.kind is bool:
+            yield item.flag if value else f"--no-{item.flag.removeprefix('--')}"
+        elif item.many:
+            yield from (item.flag, ",".join(value))  # type: ignore[arg-type]
+        else:
+            yield from (item.flag, _text(value))
+    for name, number in spec.options:
+        yield from ("--option", f"{name}={_text(number)}")
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "none"
+    return f"{value:g}" if isinstance(value, float) and value == float(f"{value:g}") else str(value)

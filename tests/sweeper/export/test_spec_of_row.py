@@ -1,0 +1,49 @@
+"""From a row of trials.csv back to the spec, and from it to the command of one run."""
+
+from __future__ import annotations
+
+import csv
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from analysis.tables.trial_table import TrialTable
+from sweeper.columns import TRIAL_COLUMNS
+from sweeper.commands.from_options import single_spec
+from sweeper.commands.unlearn import unlearn
+from sweeper.export.spec_of_row import spec_of_row, unlearn_command
+from trainables.spec import TrialSpec
+
+SPECS = (
+    TrialSpec(target_key="7e5a", options=(("c", 0.1 + 0.2),)),
+    TrialSpec(method="npo+ngdiff", options=(("beta", 0.5),), lr=1.23456789e-5, epochs=3, seed=2, limit=40),
+    TrialSpec(method="ngdiff", auto_lr="on", auto_lr_log_forget=False, auto_lr_probe_batches=2, lora_rank=4),
+    TrialSpec(method="ngdiff", optimizer="sgd", momentum=0.9, gradient_checkpointing=True, max_steps=7),
+    TrialSpec(method="ngdiff", metrics=("verbmem", "utility"), metrics_every=2, max_grad_norm=1.0, target_epochs=2),
+    TrialSpec(model="tiny-resnet", dataset="digits", method="ngdiff", forget_class="3", batch_size=16),
+)
+
+
+@pytest.fixture
+def rows(golden: Path) -> list[dict[str, object]]:
+    """The rows of all of them in one table, as it is read again."""
+    with (golden / "trials.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, TRIAL_COLUMNS)
+        writer.writeheader()
+        for number, spec in enumerate(SPECS):
+            row = {"trial_id": f"{number:05d}", "spec_hash": spec.spec_hash, **spec.row(), "status": "finished"}
+            writer.writerow({name: "" if value is None else value for name, value in row.items()})
+    return [dict(row) for _, row in TrialTable.read(golden).trials.iterrows()]
+
+
+@pytest.mark.parametrize("number", range(len(SPECS)))
+def test_a_row_gives_its_spec_back_and_the_command_the_same_run(rows: list[dict[str, object]], number: int) -> None:
+    spec = spec_of_row(rows[number])
+    assert spec.spec_hash == SPECS[number].spec_hash
+    with unlearn.make_context("unlearn", shlex.split(unlearn_command(spec, out="new"))[4:]) as context:
+        again = single_spec(context.params)
+    assert replace(again, target_key=spec.target_key).spec_hash == spec.spec_hash
+    ours = (spec.target_epochs, spec.auto_lr_log_forget, spec.metrics)
+    assert (again.target_epochs, again.auto_lr_log_forget, again.metrics) == ours  # not in the hash, some of them
