@@ -69,6 +69,8 @@ def pick(folder: str, as_json: bool, **given: Any) -> None:
     \b
     python -m sweeper pick DIR --where 'verbmem<=0.1' --maximize utility --export model
     """
+    take_up(Path(folder))  # before anything looks at what there is to choose
+
     from sweeper.commands.pareto import command_line
 
     found = chosen(folder, given, command=command_line())
@@ -95,8 +97,6 @@ def chosen(folder: str, given: Mapping[str, Any], *, command: str) -> Chosen:
     Raises:
         Problems, AnalysisError: with plain sentences.
     """
-    take_up(Path(folder))  # the sweep's own metrics
-
     from analysis.frontier.neighbours import neighbours
     from analysis.page.choice import choose
     from analysis.tables.sweep_file import SweepFile
