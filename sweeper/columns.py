@@ -48,6 +48,10 @@ _COSTS = (
     _Column("worker", "record", "worker"),
 )
 _REUSED = _Column("reused_from", "record", "taken over from")
+_MEMORY = (
+    _Column("retried_with", "record", "run again after the GPU's memory ran out, with"),
+    _Column("peak_gpu_gb", "cost", "GPU memory at the peak", "GB"),
+)
 _GENERATION = _Column("generation_seconds", "cost", "generation of answers", "s")
 _REPORTED = _Column("reported_at", "record", "report", "s since 1970")
 _PASSED = (_Column("step", "progress", "optimizer steps"), _Column("epoch", "progress", "epochs"))
@@ -78,7 +82,7 @@ _RULES = (
     _PADDING,
     _Column("seconds", "cost", "training and evaluation", "s"),
 )
-_OWN = (*_NAMED, *_ENDED, *_COSTS, _GENERATION, _REUSED, *_PASSED, *_COURSE, *_RULES, _REPORTED)
+_OWN = (*_NAMED, *_ENDED, *_COSTS, _GENERATION, *_MEMORY, _REUSED, *_PASSED, *_COURSE, *_RULES, _REPORTED)
 
 
 def _names(columns: Iterable[_Column]) -> tuple[str, ...]:
@@ -94,7 +98,7 @@ PARAMETERS = tuple(dict.fromkeys((*_LEADING, *FIELDS)))
 METRIC_COLUMNS = (*LOSS_METRICS, *DEFAULT_SET, *_FURTHER)
 TRIAL_COLUMNS = (
     *(*_names(_NAMED), *PARAMETERS, *_names(_ENDED), *LOSS_METRICS, *DEFAULT_SET, *_names(_COSTS)),
-    *(*_FURTHER, _GENERATION.name, _REUSED.name),
+    *(*_FURTHER, _GENERATION.name, _REUSED.name, *_names(_MEMORY)),
 )
 HISTORY_COLUMNS = (
     *("trial_id", *_names(_PASSED), "lr", *_names(_COURSE), *LOSS_METRICS, *DEFAULT_SET, *_names(_RULES), *_FURTHER),

@@ -77,6 +77,11 @@ def check_disk(disk: Disk, out: Path) -> str:
     return told
 
 
+def parameters_of(folder: Path) -> int:
+    """How many numbers the model in a folder has, by its safetensors files; 0 where there are none."""
+    return sum(math.prod(shape) for shape in _shapes(folder).values())
+
+
 def _shapes(folder: Path) -> dict[str, list[int]]:
     """The shape of every weight in the safetensors files of a folder, from their headers."""
     found: dict[str, list[int]] = {}

@@ -142,6 +142,14 @@ class TrialSpec:
     epochs: int = setting("training", 15, "Passes over the forget set.", low=1)
     max_steps: int | None = setting("training", None, "Stop after this many optimizer steps.", low=1)
     batch_size: int = setting("training", 8, "Forget and retain examples per step.", "the model's", low=1)
+    micro_batch: int | None = setting(
+        "training",
+        None,
+        "Examples a forward pass takes: less memory, the same step.",
+        "the batch",
+        low=1,
+        decides=False,
+    )
     eval_batch_size: int = setting("scoring", 32, "Sequences per evaluation batch.", "the model's", low=1)
     max_length: int = setting(
         "data", 512, "Cut sequences after this many tokens.", "512; MUSE 2048", low=8, unit="tokens"

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from sweeper.commands import options
+from sweeper.commands.dry_run import say_plan_of_sweep
 from sweeper.commands.errors import plain_errors, refuse
 from sweeper.commands.pareto import command_line, output_folder, pareto, run_new
 
@@ -76,6 +77,9 @@ def lr_study(**given: Any) -> None:
             print_study(study)
         return
     settings = lr_study_settings(given, command=command_line())
+    if given["dry_run"]:
+        say_plan_of_sweep(settings, given["out"], as_json=given["as_json"])
+        return
     run_new(settings, output_folder(given.get("out"), name=settings.name), as_json=given["as_json"])
 
 
@@ -89,6 +93,8 @@ def _of_finished(given: dict[str, Any]) -> list[str]:
             f"--primary {given['primary']}: a primary question is named before there are results, and these studies "
             "have theirs; what a study named when it began counts without being named again"
         )
+    if given["dry_run"]:
+        problems.append("--dry-run says what would be run, and --from runs nothing")
     if given["extend"]:
         problems.append("--extend runs trials, and --from runs nothing: extend the study itself, by resume --extend")
     return problems

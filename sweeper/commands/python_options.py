@@ -13,7 +13,7 @@ import click
 from search_spaces.messages import did_you_mean
 from sweeper.commands.errors import Problems, check_first
 
-_NOT_HERE = ("as_json", "help")
+_NOT_HERE = ("as_json", "help", "dry_run")
 
 
 @contextmanager

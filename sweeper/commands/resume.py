@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sweeper.commands import options
+from sweeper.commands.dry_run import dry_run_option
 from sweeper.commands.errors import plain_errors, refuse
 from sweeper.commands.pareto import run_to_the_end
 from sweeper.plugins import take_up
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
 @click.option(
     "--retry", metavar="failed", help="Run failed trials again; those a disk, memory or a node ended do so anyway."
 )
+@dry_run_option
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on stdout.")
 @plain_errors
-def resume(folder: str, as_json: bool, extend: bool, retry: str | None, **given: Any) -> None:
+def resume(folder: str, as_json: bool, extend: bool, retry: str | None, dry_run: bool, **given: Any) -> None:
     """Go on with the sweep in FOLDER: finished trials are kept, running ones continue."""
     change = {name: value for name, value in given.items() if value is not None}
     change |= {"extend": True} if extend else {}
@@ -37,6 +39,9 @@ def resume(folder: str, as_json: bool, extend: bool, retry: str | None, **given:
     wrong = [f"--retry {retry}: expected failed"] if retry not in (None, "failed") else []
     take_up(Path(folder))  # what is to be told of them is told below
     refuse(options.given_problems() + wrong + (_problems(Path(folder), change) if change else []))
+    if dry_run:
+        _say_plan(Path(folder), change, as_json=as_json)
+        return
     from sweeper.placement import PlacementError
 
     try:
@@ -46,6 +51,21 @@ def resume(folder: str, as_json: bool, extend: bool, retry: str | None, **given:
             f"{error}; resume goes on with another cluster by --address ADDRESS, or on this machine alone by "
             "--address none"
         ) from None
+
+
+def _say_plan(out: Path, change: dict[str, Any], *, as_json: bool) -> None:
+    from dataclasses import replace
+
+    from sweeper.commands.dry_run import say_plan_of_sweep
+    from sweeper.folder import check_tables, read_settings
+    from sweeper.ledger import Ledger
+    from trainables.run.failures import is_no_result
+
+    settings = replace(read_settings(out), **change)
+    check_tables(out)
+    rows = Ledger(out).trials.read()
+    ended = sum(not is_no_result(row["status"], row["error"]) for row in rows)
+    say_plan_of_sweep(settings, str(out), as_json=as_json, ended=ended)
 
 
 def _problems(out: Path, change: dict[str, Any]) -> list[str]:

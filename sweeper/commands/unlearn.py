@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from sweeper.commands import options
+from sweeper.commands.dry_run import dry_run_option, say_plan_of_run
 from sweeper.commands.errors import FAILED, Problems, exit_with, goes_on_with, plain_errors
 from sweeper.commands.plugin_option import PLUGIN
 
@@ -31,6 +32,7 @@ from sweeper.commands.plugin_option import PLUGIN
     help="With --auto-lr on and --out: evaluate both losses at so many points along each of AutoLR's steps.",
 )
 @click.option("--out", type=click.Path(), help="Write checkpoint/, history.csv and metrics.json here.")
+@dry_run_option
 @click.option("--json", "as_json", is_flag=True, help="Print metrics.json on stdout.")
 @plain_errors
 def unlearn(**given: Any) -> None:
@@ -55,6 +57,9 @@ def unlearn(**given: Any) -> None:
 
     if out is not None and (problem := other_run_problem(out, spec, landscape_points=points)):
         raise Problems([problem])
+    if given["dry_run"]:
+        say_plan_of_run(spec, out, as_json=given["as_json"])
+        return
     command = command_line()
     if out is None:
         click.echo("no --out: the unlearned model is scored, and then thrown away; --out DIR keeps it", err=True)

@@ -67,6 +67,7 @@ NOT_DECIDING: dict[str, Any] = {
     "target_seed": 7,
     "data_seed": 7,
     "loss_examples": 9,
+    "micro_batch": 2,
     "auto_lr_log_forget": False,
 }
 

@@ -74,6 +74,10 @@ class Language:
     def lengths(self, items: Sequence[Tokens]) -> list[int]:
         return list(map(len, items))
 
+    def supervised(self, items: Sequence[Tokens]) -> list[int]:
+        # Nothing comes before the first token, so that nothing predicts it.
+        return [len(item) - max(item.prompt_length, 1) for item in items]
+
     def collate(
         self,
         items: Sequence[Tokens],

@@ -15,7 +15,7 @@ BOUNDS = {"low": 0.0, "high": 8.0}
 COLUMNS = column_dictionary(random_guess=8.0, unit="token")
 
 
-def _sweep(folder: Path, forget: float) -> Path:
+def small_sweep(folder: Path, forget: float) -> Path:
     folder.mkdir()
     objectives = [
         {"name": "forget_loss", "column": "forget_loss_capped", "direction": "max", **BOUNDS},
@@ -35,7 +35,9 @@ def test_two_sweeps_and_a_table_become_one_report(tmp_path: Path) -> None:
     table = tmp_path / "theirs.csv"
     table.write_text("method,forget_loss,retain_loss\nnpo,6,0.5")
     out = tmp_path / "merged"
-    code, stdout, _ = _report(_sweep(tmp_path / "a", 5.0), _sweep(tmp_path / "b", 7.0), table, "--out", out, "--json")
+    code, stdout, _ = _report(
+        small_sweep(tmp_path / "a", 5.0), small_sweep(tmp_path / "b", 7.0), table, "--out", out, "--json"
+    )
     assert code == 0
     assert [item["trial_id"] for item in json.loads(stdout)["front"]] == ["b/00000", "theirs/line 2"]
     assert (out / "report.html").is_file()
@@ -43,7 +45,7 @@ def test_two_sweeps_and_a_table_become_one_report(tmp_path: Path) -> None:
 
 
 def test_every_problem_with_the_sources_is_told_at_once(tmp_path: Path) -> None:
-    sweep = _sweep(tmp_path / "a", 5.0)
+    sweep = small_sweep(tmp_path / "a", 5.0)
     code, _, stderr = _report(sweep, sweep, tmp_path / "nowhere")
     words = " ".join(stderr.split())
     assert code == 2
@@ -62,7 +64,7 @@ def test_a_table_alone_is_no_report(tmp_path: Path) -> None:
 def test_an_error_in_a_table_is_a_sentence(tmp_path: Path) -> None:
     table = tmp_path / "theirs.csv"
     table.write_text("method,forget_loss,retain_loss\nnpo,much,0.5\n")
-    code, _, stderr = _report(_sweep(tmp_path / "a", 5.0), table, "--out", tmp_path / "merged")
+    code, _, stderr = _report(small_sweep(tmp_path / "a", 5.0), table, "--out", tmp_path / "merged")
     assert code in (1, 2)
     assert "forget_loss is 'much', expected a number" in " ".join(stderr.split())
     assert "Traceback" not in stderr
@@ -70,7 +72,7 @@ def test_an_error_in_a_table_is_a_sentence(tmp_path: Path) -> None:
 
 
 def test_the_report_of_another_sweep_is_left_as_it_is(tmp_path: Path) -> None:
-    mine, theirs = _sweep(tmp_path / "a", 5.0), _sweep(tmp_path / "b", 7.0)
+    mine, theirs = small_sweep(tmp_path / "a", 5.0), small_sweep(tmp_path / "b", 7.0)
     (theirs / "pareto.json").write_text("theirs")
     (tmp_path / "file").write_text("x")
     for sources, out, said in (

@@ -1,0 +1,137 @@
+"""``--dry-run`` says what a command would do and begins nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from sweeper.ledger import Ledger
+from sweeper.planning.pace import TrialPace, measured_pace
+from sweeper.progress import prepare_with_progress as real_prepare
+from tests.sweeper.commands.conftest import invoke, refused
+
+DONE = {
+    "trial_id": "00000",
+    "seed": 0,
+    "lr": 1e-4,
+    "status": "finished",
+    "epochs": 4,
+    "epochs_done": 4.0,
+    "wall_seconds": 30.0,
+}
+SECONDS = {"train_seconds": 20.0, "eval_seconds": 4.0, "generation_seconds": 0.0}
+
+
+@pytest.fixture(autouse=True)
+def _measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody trains here; a short run would take this long."""
+    pace = TrialPace(epoch=2.0, beside=1.0, source="a short run", memory=10**9)
+    monkeypatch.setattr("sweeper.planning.plan.measured_pace", lambda spec, *, console: pace)
+
+
+def files(folder: Path) -> set[Path]:
+    return set(folder.rglob("*"))
+
+
+def plan(result: Result) -> dict[str, Any]:
+    assert result.exit_code == 0, result.output
+    content: dict[str, Any] = json.loads(result.stdout)
+    return content
+
+
+def test_a_sweep_is_planned_and_not_begun(pareto: Callable[..., Result], tmp_path: Path, out: Path) -> None:
+    before = files(tmp_path)
+    given = ("--trials", "6", "--epochs", "4", "--max-concurrent", "1", "--scheduler", "none", "--dry-run")
+    content = plan(pareto(*given, "--json"))
+    assert files(tmp_path) == before
+    assert (content["what"], content["trials"], content["at_once"], content["downloads"]) == ("pareto", 6, 1, [])
+    assert content["settings"]["method"] == "gdiff, ngdiff"
+    assert (content["seconds"], content["memory"]) == (6 * (1 + 4 * 2), 10**9)
+    shown = pareto(*given).stdout
+    assert "as it would run; nothing is begun" in shown
+    for told in (
+        "6\n",
+        "54.0 s; by a short run",
+        "about 1.0 GB a trial (measured)",
+        "it is fine-tuned first",
+        str(out),
+    ):
+        assert told in shown
+    assert files(tmp_path) == before
+
+
+def test_earlier_trials_are_asked_first_and_a_resume_counts_its_own(
+    pareto: Callable[..., Result], tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = ("--trials", "5", "--epochs", "4", "--max-concurrent", "1", "--scheduler", "none")
+    monkeypatch.setattr("sweeper.commands.pareto.run_to_the_end", lambda out, as_json, change=None: None)
+    assert pareto(*given).exit_code == 0
+    Ledger(out).trials.append([DONE | SECONDS])
+    before = files(tmp_path)
+    content = plan(invoke("resume", out, "--dry-run", "--json"))
+    assert (content["trials"], content["asked"], content["seconds"]) == (4, 5, 4 * 30.0)
+    assert content["pace"]["source"] == f"1 trial of {out}"
+    assert plan(invoke("resume", out, "--trials", "7", "--dry-run", "--json"))["seconds"] == 6 * 30.0
+    beside = plan(pareto(*given, "--epochs", "8", "--dry-run", "--json", out=tmp_path / "next"))
+    assert beside["seconds"] == 5 * (6.0 + 8 * 6.0)
+    assert files(tmp_path) == before
+
+
+def test_a_study_and_a_single_run_are_planned(
+    data: Path, unlearn: Callable[..., Result], tmp_path: Path, out: Path
+) -> None:
+    before = files(tmp_path)
+    tofu = ("--model", "tiny-phi", "--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01")
+    study = plan(invoke("lr-study", *tofu, "--method", "ngdiff", "--lr", "1e-4", "--lr", "1e-3", "--dry-run", "--json"))
+    assert (study["what"], study["trials"]) == ("lr-study", 2 * 2 * 2)
+    run = plan(unlearn("--epochs", "3", "--dry-run", "--json"))
+    assert (run["what"], run["trials"], run["seconds"], run["out"]) == ("unlearn", 1, 7.0, str(out))
+    assert "in this process" in unlearn("--dry-run").stdout
+    assert files(tmp_path) == before
+
+
+def test_a_dry_run_finds_the_same_mistakes(pareto: Callable[..., Result]) -> None:
+    result = pareto("--dry-run", "--epochs", "0", "--sampler", "nsag2")
+    assert result.exit_code == 2
+    assert len(result.stderr.splitlines()) == 2
+    assert refused("lr-study", "--from", "nowhere", "--dry-run") == [
+        "--dry-run says what would be run, and --from runs nothing"
+    ]
+
+
+def test_a_model_from_the_hub_is_named_with_its_size(
+    monkeypatch: pytest.MonkeyPatch, data: Path, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("sweeper.commands.hub_check.hub_problems", lambda repositories: [])
+    monkeypatch.setattr("sweeper.planning.downloads._size", lambda kind, name: 2_840_000_000)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    arguments = ("--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01", "--gpus-per-trial", "0")
+    result = invoke("pareto", "--model", "phi-1.5", *arguments, "--dry-run")
+    assert result.exit_code == 0, result.output
+    assert "model microsoft/phi-1_5, 2.8 GB" in result.stdout
+    assert "a sweep of --trials 1 --epochs 1 is enough" in result.stdout
+    assert "not known before the model is there" in result.stdout
+
+
+def test_a_short_run_measures_epochs_and_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rich.console import Console
+
+    from trainables.spec import TrialSpec
+
+    folder = tmp_path / "own"
+    folder.mkdir()
+    for name in ("forget", "retain"):
+        rows = [{"question": f"What is {name} {n}?", "answer": f"It is {n}."} for n in range(4)]
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monkeypatch.setattr("sweeper.progress.prepare_with_progress", real_prepare)
+    spec = TrialSpec(dataset="jsonl", data_dir=str(folder), target_epochs=1, batch_size=2, epochs=50)
+    pace = measured_pace(spec, console=Console(quiet=True))
+    assert pace.epoch > 0
+    assert pace.memory is not None
+    assert pace.memory > 10**8
+    assert {path.name for path in tmp_path.iterdir()} == {"own", "cwd", "cache"}

@@ -1,0 +1,157 @@
+"""A report that follows its tables: who may see it, when it is made anew."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from analysis.errors import AnalysisError
+from sweeper.folder import UsageError
+from sweeper.watch import page_server
+from sweeper.watch.page_server import keep_up, serving, stamp_of
+from tests.sweeper.commands.conftest import refused
+from tests.sweeper.commands.test_report_command import small_sweep
+
+ROOT = Path(__file__).parents[3]
+PAGE = """<html><meta content="default-src 'none'; script-src 'sha256-abc='; base-uri 'none'"><body>all</body></html>"""
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    path = tmp_path / "report.html"
+    path.write_text(PAGE)
+    (tmp_path / "trials.csv").write_text("secret")
+    return path
+
+
+def get(address: str, path: str = "/", host: str | None = None) -> tuple[int, str]:
+    where = address.removeprefix("http://").rstrip("/")
+    connection = http.client.HTTPConnection(where, timeout=20)
+    connection.request("GET", path, headers={"Host": host or where})
+    answer = connection.getresponse()
+    return answer.status, answer.read().decode()
+
+
+def test_the_page_is_served_with_what_reloads_it(page: Path) -> None:
+    with serving(page, port=0) as address:
+        assert address.startswith("http://127.0.0.1:")
+        status, text = get(address)
+        made = get(address, "/made")
+        os.utime(page, ns=(1, 1))
+        assert get(address, "/made") == (200, "1")
+    assert status == 200
+    assert made[0] == 200
+    assert "location.reload()" in text
+    policy = re.search(r'content="([^"]*)"', text)
+    assert policy is not None
+    assert re.fullmatch(
+        r"default-src 'none'; connect-src 'self'; script-src 'sha256-\S+=' 'sha256-abc='; base-uri 'none'", policy[1]
+    )
+    assert page.read_text() == PAGE, "the file itself is what it was"
+
+
+def test_nothing_else_is_served_and_to_nobody_who_was_led_here(page: Path) -> None:
+    with serving(page, port=0) as address:
+        for path in ("/trials.csv", "/../trials.csv", "/checkpoints/"):
+            assert get(address, path)[0] == 404
+        assert get(address, host="evil.example:80")[0] == 403
+        assert get(address, host="localhost:1")[0] == 200
+
+
+def test_a_page_is_made_anew_when_a_table_changes_and_outlives_what_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_server, "LOOKS_EVERY", 0.01)
+    (tmp_path / "trials.csv").write_text("one")
+    made, said = 0, []
+
+    class Enough(Exception):
+        pass
+
+    def make() -> None:
+        nonlocal made
+        made += 1
+        if made == 1:
+            (tmp_path / "trials.csv").write_text("one and a half")
+            raise AnalysisError("half a row")
+        raise Enough
+
+    start = stamp_of([tmp_path])
+    timer = threading.Timer(0.2, lambda: (tmp_path / "history.csv").write_text("two"))
+    timer.start()
+    with pytest.raises(Enough):
+        keep_up([tmp_path], make, made=start, say=said.append)
+    assert said == ["the page is as it was: half a row"]
+    assert made == 2
+
+
+def test_a_table_of_its_own_is_watched_too(tmp_path: Path) -> None:
+    table = tmp_path / "theirs.csv"
+    table.write_text("a")
+    before = stamp_of([table])
+    table.write_text("ab")
+    assert stamp_of([table]) != before
+
+
+def test_watching_what_cannot_be_watched_is_refused(golden: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "metrics.json").write_text("{}")
+    assert refused("report", run, "--watch") == [f"--watch: {run} is a single run, which has figures and no page"]
+    assert refused("report", golden, "--watch", "--json", "--port", "70000") == [
+        "--port must be from 1 to 65535, got 70000",
+        "--watch shows a page and --json prints once: give one of them",
+    ]
+    assert refused("report", golden, "--port", "8000") == ["--port is of the page that --watch shows: give both"]
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_a_port_that_is_taken_is_named(page: Path) -> None:
+    with serving(page, port=0) as address:
+        port = int(address.rstrip("/").rpartition(":")[2])
+        with (
+            pytest.raises(UsageError, match=f"--port {port}: Address already in use; name another"),
+            serving(page, port=port),
+        ):
+            pass
+
+
+def test_the_command_follows_the_tables_until_ctrl_c(tmp_path: Path) -> None:
+    out = small_sweep(tmp_path / "out", 5.0)
+    command = [sys.executable, "-m", "sweeper", "report", str(out), "--watch"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            told = process.stdout.readline()
+            address = re.search(r"http://\S+", told)
+            assert address is not None, told
+            made = get(address[0], "/made")[1]
+            table = (out / "trials.csv").read_text()
+            (out / "trials.csv").write_text(table + table.splitlines()[-1].replace("00000", "00001") + "\n")
+            wait_until(lambda: get(address[0], "/made")[1] != made)
+            assert "00001" in get(address[0])[1]
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) == 130
+            assert process.stderr is not None
+            assert "Traceback" not in process.stderr.read()
+        finally:
+            process.kill()
