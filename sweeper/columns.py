@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from search_spaces.fields import Field
+from trainables import plugins
 from trainables.auto_lr.step import UPDATE_COLUMNS
 from trainables.methods import OPTIONS, option_names
 from trainables.metrics.registry import DEFAULT_SET, LOSS_METRICS, METRICS
@@ -105,7 +106,7 @@ HISTORY_COLUMNS = (
 )
 CANDIDATE_COLUMNS = ("trial_id", "epoch", "step", *sorted(LOSS_METRICS), *DEFAULT_SET, *_FURTHER, "checkpoint")
 """A row per evaluated epoch of every trial; the checkpoint is relative to the sweep's folder."""
-if taken := {*METRICS} & {*_names(_OWN), *PARAMETERS}:
+if (taken := {*METRICS} & {*_names(_OWN), *PARAMETERS}) and not plugins.active():
     raise ValueError(f"a metric has the name of another column: {', '.join(sorted(taken))}; rename the metric")
 OUTCOME_METRICS = tuple(
     name
@@ -149,3 +150,20 @@ def column_dictionary(*, random_guess: float | None = None, unit: str = "token")
         name: {key: value for key, value in found[name].items() if value is not None}
         for name in dict.fromkeys((*TRIAL_COLUMNS, *HISTORY_COLUMNS))
     }
+
+
+def plugin_problems() -> list[str]:
+    """What plug-ins call by the name of a column that there is already."""
+    own = {*_names(_OWN), *FIELDS}
+    found = []
+    for plugin in plugins.active():
+        for part in plugin.parts:
+            options = [item.name for item in getattr(part.entry, "options", ())]
+            named = {"metric": ([part.name], own | {*option_names()})}.get(part.kind, (options, own | {*METRICS}))
+            found += [
+                f"{plugin.place}, line {part.line}: {name} of {part.kind} '{part.name}' is the name of another column; "
+                "rename it"
+                for name in named[0]
+                if name in named[1]
+            ]
+    return found

@@ -23,6 +23,7 @@ from ray import tune
 from ray.tune.result import SHOULD_CHECKPOINT
 
 from search_spaces.durable import Throttle
+from trainables import plugins
 from trainables.candidates import Costs, Goals, candidate_folder, costs_of, dominates, read_front
 from trainables.models.checkpoints import save_model
 from trainables.run.failures import one_line, write_log
@@ -42,6 +43,7 @@ STATE_FILE = "state.pt"
 SAVE_EVERY_SECONDS = 15.0
 
 logger = logging.getLogger(__name__)
+plugins.active()  # what a plug-in defines may be in the objects that this process receives
 _workspaces: dict[tuple[str, str], Workspace] = {}
 
 

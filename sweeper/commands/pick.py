@@ -21,6 +21,7 @@ from sweeper.commands.hand_over import (
     measured_of,
 )
 from sweeper.commands.pick_options import LIMITED, Asked, read_asked
+from sweeper.plugins import take_up
 
 if TYPE_CHECKING:
     from analysis.frontier.neighbours import Neighbour
@@ -76,6 +77,8 @@ def pick(folder: str, as_json: bool, **given: Any) -> None:
     \b
     python -m sweeper pick DIR --where 'verbmem<=0.1' --maximize utility --export model
     """
+    take_up(Path(folder))  # before anything looks at what there is to choose
+
     from sweeper.commands.pareto import command_line
 
     found = chosen(folder, given, command=command_line())

@@ -59,6 +59,7 @@ NOT_DECIDING: dict[str, Any] = {
     "target_path": "elsewhere",
     "retain_path": "elsewhere",
     "data_dir": "elsewhere",
+    "template": "chat",
     "target_epochs": 3,
     "target_lr": 1e-2,
     "target_batch_size": 3,

@@ -37,6 +37,7 @@ class Vision:
         "gradient_checkpointing": "a ResNet does not have it",
         "micro_batch": "batch normalisation has to see the whole batch",
         "max_length": "images are not cut",
+        "template": "they are not asked in words",
         "loss_examples": "losses and accuracies are of one and the same pass",
     }
     lacks: ClassVar[Mapping[Reference, str]] = {
