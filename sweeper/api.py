@@ -189,6 +189,8 @@ def pick(
         Problems: everything that is wrong with the options.
         AnalysisError: nothing is within the limits; the message says what comes nearest.
     """
+    Sweep(out)._take_up()
+
     from sweeper.commands.pick import chosen
     from sweeper.commands.pick import pick as command
 
