@@ -47,7 +47,7 @@ OTHER_VALUES: dict[str, Any] = {
     "lora_rank": 8,
     "dtype": "bf16",
     "gradient_checkpointing": True,
-    "auto_lr_probe_batches": 2,
+    "auto_lr_probe_batches": 3,
     "metrics": ("verbmem",),
     "metrics_every": 3,
     "eval_every": 2,
