@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -16,11 +17,12 @@ from sweeper.cli import main
 from sweeper.commands.config import config_text
 from sweeper.commands.config_file import typed
 from sweeper.commands.examples import EXAMPLES
-from sweeper.commands.from_options import sweep_settings
+from sweeper.commands.from_options import single_spec, sweep_settings
 from sweeper.commands.lr_study import lr_study
 from sweeper.commands.lr_study_settings import lr_study_settings
 from sweeper.commands.pareto import command_line, pareto
 from sweeper.commands.python_options import options_of
+from sweeper.commands.unlearn import unlearn
 from sweeper.folder import begin, read_settings
 from sweeper.settings import SweepSettings
 
@@ -139,6 +141,21 @@ def test_a_file_that_cannot_be_read_is_told(command: str, text: str | None, told
     assert done.exit_code == 2
     assert told in done.output
     assert "unknown method 'nothing'" in done.output
+
+
+def test_one_run_takes_its_options_from_a_file_too() -> None:
+    Path("run.yaml").write_text("method: npo+ngdiff\nlr: 2e-4\noption:\n  beta: 0.2\nepochs: 3\n")
+    with unlearn.make_context("unlearn", ["--config", "run.yaml", "--epochs", "4"]) as context:
+        spec = single_spec(context.params)
+    assert (spec.method, spec.lr, spec.option_values["beta"], spec.epochs) == ("npo+ngdiff", 2e-4, 0.2, 4)
+
+
+def test_the_pages_file_has_no_unknown_key() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "config.md").read_text(encoding="utf-8")
+    Path("page.yaml").write_text(re.findall(r"^```yaml\n(.*?)^```$", page, flags=re.DOTALL | re.MULTILINE)[0])
+    with pareto.make_context("pareto", ["--config", "page.yaml"]) as context:
+        assert context.meta["sweeper.problems"] == []
+        assert (context.params["trials"], context.params["metrics"]) == (64, ("default", "worst_answer"))
 
 
 def test_an_empty_file_says_nothing() -> None:
