@@ -26,7 +26,7 @@ demo: $(STAMP)
 	$(BIN)/python -m sweeper pareto
 
 test: $(STAMP)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
