@@ -120,6 +120,8 @@ class Field:
 
     def problem(self, value: object) -> str | None:
         """A plain sentence saying what is wrong with ``value``, or None."""
+        if value is None and self.optional:
+            return None
         if self.allowed and not (isinstance(value, str) and value in self.allowed):
             return f"unknown {self.name} '{value}': {expected_one_of(str(value), self.allowed)}"
         if not self.fits(value):

@@ -38,11 +38,12 @@ class Sweep:
         Raises:
             Problems: everything that is wrong with the options, the space, the model and the data.
         """
-        from sweeper.commands.from_options import sweep_settings
         from sweeper.commands.pareto import output_folder, pareto
-        from sweeper.folder import begin
 
-        with options_of(pareto, {"out": out, **options}) as (given, command):
+        with options_of(pareto, {"out": out, **options}) as (given, command):  # with plug-ins, which come before
+            from sweeper.commands.from_options import sweep_settings
+            from sweeper.folder import begin
+
             settings = sweep_settings(given, command=command)
         folder = output_folder(given["out"], name=settings.name)
         begin(settings, folder)
@@ -55,6 +56,8 @@ class Sweep:
             SweepError, PlacementError, DataError, TargetError: with a plain sentence.
             KeyboardInterrupt: it was interrupted; everything finished is kept.
         """
+        self._take_up()
+
         from sweeper.folder import discard
         from sweeper.interruption import Interrupted
         from sweeper.placement import PlacementError
@@ -110,6 +113,13 @@ class Sweep:
         """:func:`pick` of this sweep."""
         return pick(self.out, **options)
 
+    def _take_up(self) -> None:
+        from sweeper.plugins import take_up
+        from sweeper.progress import own_console
+
+        for line in take_up(self.out):
+            own_console().print(line, highlight=False, markup=False, soft_wrap=True)
+
     def _read(self) -> Sources:
         from analysis.tables.sources import read_source
 
@@ -128,14 +138,15 @@ def unlearn(*, out: Path | str | None = None, **options: Any) -> dict[str, objec
     Raises:
         Problems: everything that is wrong with the options.
     """
-    from sweeper.commands.checks import GOES_ON
-    from sweeper.commands.from_options import single_spec
     from sweeper.commands.unlearn import unlearn as command
-    from sweeper.progress import own_console
-    from sweeper.single_run import run_once
 
-    with options_of(command, {"out": out, **options}) as (given, line):
+    with options_of(command, {"out": out, **options}) as (given, line):  # with plug-ins, which come before
         import click
+
+        from sweeper.commands.checks import GOES_ON
+        from sweeper.commands.from_options import single_spec
+        from sweeper.progress import own_console
+        from sweeper.single_run import run_once
 
         click.get_current_context().meta[GOES_ON] = True
         spec, points = single_spec(given), given["landscape"] or 0

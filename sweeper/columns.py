@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from search_spaces.fields import Field
+from trainables import plugins
 from trainables.auto_lr.step import UPDATE_COLUMNS
 from trainables.methods import OPTIONS, option_names
 from trainables.metrics.registry import DEFAULT_SET, LOSS_METRICS, METRICS
@@ -47,6 +48,10 @@ _COSTS = (
     _Column("worker", "record", "worker"),
 )
 _REUSED = _Column("reused_from", "record", "taken over from")
+_MEMORY = (
+    _Column("retried_with", "record", "run again after the GPU's memory ran out, with"),
+    _Column("peak_gpu_gb", "cost", "GPU memory at the peak", "GB"),
+)
 _GENERATION = _Column("generation_seconds", "cost", "generation of answers", "s")
 _REPORTED = _Column("reported_at", "record", "report", "s since 1970")
 _PASSED = (_Column("step", "progress", "optimizer steps"), _Column("epoch", "progress", "epochs"))
@@ -77,7 +82,7 @@ _RULES = (
     _PADDING,
     _Column("seconds", "cost", "training and evaluation", "s"),
 )
-_OWN = (*_NAMED, *_ENDED, *_COSTS, _GENERATION, _REUSED, *_PASSED, *_COURSE, *_RULES, _REPORTED)
+_OWN = (*_NAMED, *_ENDED, *_COSTS, _GENERATION, *_MEMORY, _REUSED, *_PASSED, *_COURSE, *_RULES, _REPORTED)
 
 
 def _names(columns: Iterable[_Column]) -> tuple[str, ...]:
@@ -93,7 +98,7 @@ PARAMETERS = tuple(dict.fromkeys((*_LEADING, *FIELDS)))
 METRIC_COLUMNS = (*LOSS_METRICS, *DEFAULT_SET, *_FURTHER)
 TRIAL_COLUMNS = (
     *(*_names(_NAMED), *PARAMETERS, *_names(_ENDED), *LOSS_METRICS, *DEFAULT_SET, *_names(_COSTS)),
-    *(*_FURTHER, _GENERATION.name, _REUSED.name),
+    *(*_FURTHER, _GENERATION.name, _REUSED.name, *_names(_MEMORY)),
 )
 HISTORY_COLUMNS = (
     *("trial_id", *_names(_PASSED), "lr", *_names(_COURSE), *LOSS_METRICS, *DEFAULT_SET, *_names(_RULES), *_FURTHER),
@@ -101,7 +106,7 @@ HISTORY_COLUMNS = (
 )
 CANDIDATE_COLUMNS = ("trial_id", "epoch", "step", *sorted(LOSS_METRICS), *DEFAULT_SET, *_FURTHER, "checkpoint")
 """A row per evaluated epoch of every trial; the checkpoint is relative to the sweep's folder."""
-if taken := {*METRICS} & {*_names(_OWN), *PARAMETERS}:
+if (taken := {*METRICS} & {*_names(_OWN), *PARAMETERS}) and not plugins.active():
     raise ValueError(f"a metric has the name of another column: {', '.join(sorted(taken))}; rename the metric")
 OUTCOME_METRICS = tuple(
     name
@@ -145,3 +150,20 @@ def column_dictionary(*, random_guess: float | None = None, unit: str = "token")
         name: {key: value for key, value in found[name].items() if value is not None}
         for name in dict.fromkeys((*TRIAL_COLUMNS, *HISTORY_COLUMNS))
     }
+
+
+def plugin_problems() -> list[str]:
+    """What plug-ins call by the name of a column that there is already."""
+    own = {*_names(_OWN), *FIELDS}
+    found = []
+    for plugin in plugins.active():
+        for part in plugin.parts:
+            options = [item.name for item in getattr(part.entry, "options", ())]
+            named = {"metric": ([part.name], own | {*option_names()})}.get(part.kind, (options, own | {*METRICS}))
+            found += [
+                f"{plugin.place}, line {part.line}: {name} of {part.kind} '{part.name}' is the name of another column; "
+                "rename it"
+                for name in named[0]
+                if name in named[1]
+            ]
+    return found

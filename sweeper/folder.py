@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 from search_spaces.durable import write_json
 from sweeper.columns import column_dictionary
+from sweeper.plugins import described, keep
 from sweeper.settings import SweepSettings
 from sweeper.version import __version__, commit
 from trainables.modality import dataset_modality
@@ -53,6 +54,7 @@ def begin(settings: SweepSettings, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     (out / "checkpoints").mkdir(exist_ok=True)
     created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    keep(out)
     describe(out, settings, Origin(uuid.uuid4().hex, created))
 
 
@@ -135,6 +137,7 @@ def describe(
         "commit": commit(),
         "versions": {"unlearning-sweeper": __version__}
         | {name: importlib.metadata.version(name) for name in _VERSIONS},
+        "plugins": described(),
         "settings": settings.to_dict(),
         "objectives": [item.to_dict(guess, unit=unit) for item in settings.parsed_objectives]
         if guess is not None

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from trainables.plugins import VARIABLE
+
 RAY_ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AIR_NEW_OUTPUT": "0",
@@ -133,13 +135,19 @@ def _start(address: str | None) -> None:
             address=address or "local",
             log_to_driver=False,
             logging_level=logging.ERROR,
-            **({} if address else {"include_dashboard": False, "configure_logging": True}),
+            **(_handed_on() if address else {"include_dashboard": False, "configure_logging": True}),
         )
     except Exception as error:  # Ray has none of its own for a start that takes too long
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         if address is None:
             raise PlacementError(f"cannot start Ray on this machine: {reason}") from None
         raise PlacementError(f"cannot join a Ray cluster at '{address}': {reason}") from None
+
+
+def _handed_on() -> dict[str, object]:
+    """What nodes that run already learn of this process's environment: which plug-ins to read."""
+    told = os.environ.get(VARIABLE)
+    return {"runtime_env": {"env_vars": {VARIABLE: told}}} if told else {}
 
 
 def slots_here(resources: Resources) -> int:

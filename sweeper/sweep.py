@@ -27,6 +27,7 @@ from sweeper.head_watch import head_watched
 from sweeper.interruption import break_off, forget_tune, interruptible, is_interrupted
 from sweeper.open_session import open_session
 from sweeper.placement import prepare
+from sweeper.plugins import tell_workers
 from sweeper.progress import prepare_with_progress
 from sweeper.scheduling.open_scheduler import columns_compared
 from sweeper.scheduling.schedulers import NONE
@@ -63,6 +64,7 @@ def run(
     settings = read_settings(out)
     in_use = UsageError(f"the sweep in {out} is running in another process; wait for it or stop it")
     settings = replace(settings, **(change or {}))
+    tell_workers(out)
     # Two drivers would run every trial twice.
     with interruptible(), exclusive(out, in_use), desk_of(out) as desk, cluster_of(settings) as cluster:
         check_tables(out)

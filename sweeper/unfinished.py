@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from search_spaces.durable import Throttle, exclusive, remove_leftovers, write_json
 from sweeper.ledger import Ledger
+from trainables.methods import MethodError
 from trainables.run.run import UnlearningRun
 from trainables.spec import TrialSpec
 from trainables.target.training_state import load_state_file, save_state_file
@@ -30,6 +32,7 @@ class RunFile:
     spec: TrialSpec
     landscape_points: int
     command: str
+    plugins: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, out: Path) -> RunFile | None:
@@ -37,7 +40,8 @@ class RunFile:
         try:
             content = json.loads((out / RUN_FILE).read_text(encoding="utf-8"))
             spec = TrialSpec.from_dict(content["spec"])
-            return cls(spec, int(content["landscape_points"]), str(content["command"]))
+            known = tuple(map(str, content.get("plugins", ())))
+            return cls(spec, int(content["landscape_points"]), str(content["command"]), known)
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -50,10 +54,15 @@ def other_run_problem(out: Path, spec: TrialSpec, *, landscape_points: int) -> s
     if (found := RunFile.read(out)) is None:
         return None
     spec = spec if spec.target_key else replace(spec, target_key=found.spec.target_key)
-    if (spec.spec_hash, landscape_points) == (found.spec.spec_hash, found.landscape_points):
-        return None
-    theirs, given = _settings(found.spec, found.landscape_points), _settings(spec, landscape_points)
-    names = ", ".join(name for name in given if given[name] != theirs[name])
+    try:
+        asked = (landscape_points, tuple(spec.plugins))
+        if (spec.spec_hash, *asked) == (found.spec.spec_hash, found.landscape_points, found.plugins):
+            return None
+        theirs = _settings(found.spec, found.landscape_points, found.plugins)
+        given = _settings(spec, *asked)
+        names = ", ".join(name for name in given if given[name] != theirs[name])
+    except MethodError:  # that of a plug-in which is not used here
+        names = "method"
     return (
         f"--out {out}: it holds an unfinished run with another {names}; go on with that by "
         f"'{found.command}', or name another folder"
@@ -86,6 +95,7 @@ class UnfinishedRun:
         if problem := other_run_problem(self.out, run.spec, landscape_points=landscape_points):
             raise OtherRun(problem)
         content = {"spec": run.spec.to_dict(), "landscape_points": landscape_points, "command": command}
+        content["plugins"] = run.spec.plugins
         write_json(self.out / RUN_FILE, content)
         remove_leftovers(self._state)
         (self.out / "landscape.csv").unlink(missing_ok=True)  # written at the end of a run, and then whole
@@ -107,7 +117,8 @@ class UnfinishedRun:
             path.unlink(missing_ok=True)
 
 
-def _settings(spec: TrialSpec, landscape_points: int) -> dict[str, object]:
+def _settings(spec: TrialSpec, landscape_points: int, plugins: Sequence[str]) -> dict[str, object]:
     named = spec.row() | {"landscape": landscape_points, "model or data (its content)": spec.target_key}
+    named["plug-in (its content)"] = plugins
     del named["target_key"]
     return named

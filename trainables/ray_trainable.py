@@ -23,10 +23,13 @@ from ray import tune
 from ray.tune.result import SHOULD_CHECKPOINT
 
 from search_spaces.durable import Throttle
+from trainables import plugins
 from trainables.candidates import Costs, Goals, candidate_folder, costs_of, dominates, read_front
 from trainables.models.checkpoints import save_model
 from trainables.run.failures import one_line, write_log
+from trainables.run.gpu_memory import empty_gpu_cache, keep_to_share, peak_gpu_memory
 from trainables.run.reports import Report, Status
+from trainables.run.thrift import Thrift
 from trainables.scoring.item_log import write_item_log
 from trainables.spec import TrialSpec
 from trainables.target.target import Target
@@ -40,6 +43,7 @@ STATE_FILE = "state.pt"
 SAVE_EVERY_SECONDS = 15.0
 
 logger = logging.getLogger(__name__)
+plugins.active()  # what a plug-in defines may be in the objects that this process receives
 _workspaces: dict[tuple[str, str], Workspace] = {}
 
 
@@ -83,6 +87,7 @@ class UnlearningTrainable(tune.Trainable):
         self._out = Path(out)
         self._goals = goals
         self._device = _device(gpus)
+        keep_to_share(self._device, gpus)
         self._accept(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
@@ -94,16 +99,14 @@ class UnlearningTrainable(tune.Trainable):
         """One report of the run; the last one carries the trial's ``outcome``."""
         result: dict[str, Any] = {}
         try:
-            if self._run is None:
-                self._run = self._start()
-            report = next(self._run)
+            report = self._next_report()
             result["report"] = self._told(report)
             if report.status is None:
                 self._keep_candidate(report)
             else:
                 checkpoint = self._save_model() if report.status is Status.FINISHED else None
-                if self._run.items:
-                    write_item_log(self._out / "items" / f"{self._id}.json", self._run.items)
+                if items := self._run.items if self._run else {}:
+                    write_item_log(self._out / "items" / f"{self._id}.json", items)
                 result["outcome"] = self._outcome(report.outcome() | {"checkpoint": checkpoint})
         except Exception as error:
             # A report made before the failure stays: a full disk must not cost the numbers of the last epoch.
@@ -124,7 +127,7 @@ class UnlearningTrainable(tune.Trainable):
     def load_checkpoint(self, checkpoint: str) -> None:
         """Go on from a saved state at the next :meth:`step`."""
         self._restore_from = checkpoint
-        self._run = None
+        self._run, self._reported = None, 0.0
 
     def _accept(self, config: Mapping[str, Any]) -> None:
         self._spec = TrialSpec.from_dict(config["spec"])
@@ -132,6 +135,7 @@ class UnlearningTrainable(tune.Trainable):
         self._id = str(config["trial_id"])
         self._restore_from = config.get("restore_from")
         self._run = None
+        self._thrift, self._reported = Thrift.of(self._spec), 0.0
         self._accepted = time.time()
         self._first_step: float | None = None
         self._passed: list[Costs] = []
@@ -141,11 +145,37 @@ class UnlearningTrainable(tune.Trainable):
     def _start(self) -> UnlearningRun:
         from trainables.run.run import UnlearningRun
 
-        run = UnlearningRun(self._spec, worker_workspace(self._target, self._device))
+        if self._device == "cuda":
+            empty_gpu_cache()
+        run = UnlearningRun(self._spec, worker_workspace(self._target, self._device), thrift=self._thrift)
         if self._restore_from is not None and (state := read_state(Path(self._restore_from))) is not None:
             run.load_state_dict(state)
         self._first_step = time.time()
         return run
+
+    def _next_report(self) -> Report:
+        """The run's next one; where a GPU's memory does not suffice, of the same run again, done in less.
+
+        What was reported before is run through once more: its numbers are the same to rounding.
+        """
+        import torch
+
+        while True:
+            try:
+                if self._run is None:
+                    self._run = self._start()
+                report = next(self._run)
+            except torch.cuda.OutOfMemoryError:
+                unused = worker_workspace(self._target, self._device).modality.unused_fields
+                thriftier = self._thrift.more(self._spec.batch_size, unused=unused)
+                if thriftier is None:
+                    raise
+                logger.warning("trial %s ran out of GPU memory: once more with %s", self._id, thriftier)
+                self._thrift, self._run = thriftier, None
+                continue
+            if report.epoch > self._reported or report.status is not None:
+                self._reported = report.epoch
+                return report
 
     def _explain(self, error: Exception) -> str:
         """One line for the table; the whole traceback and what the worker printed go to a file the line names."""
@@ -185,7 +215,12 @@ class UnlearningTrainable(tune.Trainable):
 
     def _outcome(self, values: Mapping[str, object]) -> dict[str, object]:
         now = time.time()
-        return {**values, **self._clock(now), "ended_at": now}
+        memory: dict[str, object] = {}
+        if self._thrift != Thrift.of(self._spec):
+            memory["retried_with"] = str(self._thrift)
+        if (peak := peak_gpu_memory(self._device)) is not None:
+            memory["peak_gpu_gb"] = peak
+        return {**values, **memory, **self._clock(now), "ended_at": now}
 
     def _clock(self, now: float) -> dict[str, object]:
         return {

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pkgutil import iter_modules
-from types import MappingProxyType
 from typing import Any
+
+from trainables import plugins
 
 
 def entries(package: str, paths: Iterable[str], attribute: str, *, first: Sequence[str]) -> Mapping[str, Any]:
     """By its ``name``, the ``attribute`` of every module of a package that has one: an entry, or several in a tuple.
 
-    ``first`` names those that are listed first, in this order; the others follow by their names.
+    ``first`` names those that are listed first, in this order; the others follow by their names, then the plug-ins'.
 
     Raises:
         ValueError: two modules have an entry of the same name, or one of ``first`` is not there.
@@ -27,4 +28,32 @@ def entries(package: str, paths: Iterable[str], attribute: str, *, first: Sequen
         raise ValueError(f"{package}: listed and not there: {', '.join(lacking)}")
     place = {name: number for number, name in enumerate(first)}
     found.sort(key=lambda entry: (place.get(entry.name, len(place)), entry.name))
-    return MappingProxyType({entry.name: entry for entry in found})
+    return with_plugins(attribute, found)
+
+
+def with_plugins(attribute: str, own: Iterable[Any]) -> Mapping[str, Any]:
+    """By its ``name`` each of the project's ``own`` entries, and then what plug-ins define under the ``attribute``."""
+    return _Entries(attribute, {entry.name: entry for entry in own})
+
+
+class _Entries(Mapping[str, Any]):
+    """Those of plug-ins are in it from the first look on: their files import the package whose registry this is."""
+
+    def __init__(self, attribute: str, own: Mapping[str, Any]) -> None:
+        self._attribute, self._own = attribute, own
+        self._found: Mapping[str, Any] | None = None
+
+    def _all(self) -> Mapping[str, Any]:
+        if self._found is None:
+            found = plugins.added(self._attribute, self._own)
+            self._found = {**self._own, **{entry.name: entry for entry in found}}
+        return self._found
+
+    def __getitem__(self, name: str) -> Any:
+        return self._all()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())

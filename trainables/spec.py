@@ -36,6 +36,12 @@ def _datasets() -> Collection[str]:
     return DATASETS
 
 
+def _templates() -> Collection[str]:
+    from trainables.templates import TEMPLATES
+
+    return TEMPLATES
+
+
 def _rules() -> Collection[str]:
     from trainables.auto_lr.rules import RULES
 
@@ -60,6 +66,7 @@ class TrialSpec:
 
     ``target_epochs``, ``target_lr``, ``target_batch_size`` and ``target_lora_rank`` (0: all weights) replace what the
     model's own fine-tuning recipe says; ``target_seed`` and ``data_seed`` make another target, and other data.
+    ``template`` is how questions are put, None as the model's registry says; its content is part of ``target_key``.
     ``lora_rank`` None trains all weights.
     ``d_growth`` caps the factor by which a learning-rate-free optimizer's distance grows a step; None is 1.2.
     ``retain_objective`` is what is minimised on the retain set, ``ce`` (L_R) or ``kl`` (to the target); AutoLR's probes
@@ -87,6 +94,14 @@ class TrialSpec:
     )
     forget_class: str | None = setting(
         "data", None, "Images: class to forget, by name or number.", "dog, bed, or digit 3"
+    )
+    template: str | None = setting(
+        "data",
+        None,
+        "How questions are put: a name (see 'list templates'), chat for the tokenizer's chat template, or a FILE.",
+        "Question: ...\\nAnswer: ...",
+        choices=_templates,
+        decides=False,
     )
     limit: int | None = setting(
         "data", None, "Keep at most this many retain examples (authors, tofu: whole authors).", low=1
@@ -127,6 +142,14 @@ class TrialSpec:
     epochs: int = setting("training", 15, "Passes over the forget set.", low=1)
     max_steps: int | None = setting("training", None, "Stop after this many optimizer steps.", low=1)
     batch_size: int = setting("training", 8, "Forget and retain examples per step.", "the model's", low=1)
+    micro_batch: int | None = setting(
+        "training",
+        None,
+        "Examples a forward pass takes: less memory, the same step.",
+        "the batch",
+        low=1,
+        decides=False,
+    )
     eval_batch_size: int = setting("scoring", 32, "Sequences per evaluation batch.", "the model's", low=1)
     max_length: int = setting(
         "data", 512, "Cut sequences after this many tokens.", "512; MUSE 2048", low=8, unit="tokens"
@@ -165,7 +188,7 @@ class TrialSpec:
     auto_lr_every: int = setting("auto_lr", 10, "Steps between AutoLR updates.", low=1)
     auto_lr_start: int = setting("auto_lr", 1, "First step AutoLR updates at.", low=1)
     auto_lr_probe_batches: int = setting(
-        "auto_lr", 4, "Fresh retain batches AutoLR probes on.", low=1, when={**_AUTO, "auto_lr_probe": ("fresh",)}
+        "auto_lr", 2, "Fresh retain batches AutoLR probes on.", low=1, when={**_AUTO, "auto_lr_probe": ("fresh",)}
     )
     auto_lr_log_forget: bool = setting(
         "auto_lr", True, "Log the forget loss at AutoLR's probes, too.", "yes", decides=False
@@ -223,7 +246,31 @@ class TrialSpec:
         }
         content["method"] = self.parsed_method.name
         content["options"] = sorted((name, float(value)) for name, value in self.option_values.items())
+        if own := self.plugins:
+            content["plugins"] = own
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def plugins(self) -> list[str]:
+        """The digests of the plug-ins whose parts the trial is made of; empty where all are the project's own."""
+        from trainables import plugins
+
+        if not plugins.active():
+            return []
+        from trainables.metrics.registry import SETS
+
+        method = self.parsed_method
+        metrics = (name for chosen in self.metrics or ("default",) for name in SETS.get(chosen, (chosen,)))
+        return plugins.digests(
+            [
+                ("weighting", method.weighting.name),
+                ("objective", method.objective.name),
+                *(("metric", name.removesuffix("_distance")) for name in metrics),
+                ("data set", self.dataset),
+                ("model", self.model),
+                ("template", self.template),
+            ]
+        )
 
     def values(self) -> dict[str, object]:
         """Every described field by name."""

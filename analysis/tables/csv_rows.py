@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import NamedTuple
 
 import pandas as pd
@@ -22,6 +22,8 @@ _TEXT = frozenset(
     | {"name", "fallback"}
 )
 """Columns that stay text, also where they look like numbers (a trial "00007") or are empty."""
+_PLACES = ("trial_id", "checkpoint")
+"""Columns that files and folders are found by, below the table's own folder."""
 _TRUTH = {"True": True, "False": False}
 
 
@@ -53,7 +55,8 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> C
 
     Raises:
         AnalysisError: a required column is missing, a header stands twice, a record has more or fewer cells than the
-            header, a quote in the midst of the file is not closed, or the file is not UTF-8 CSV.
+            header or names a place outside the table's folder, a quote in the midst of the file is not closed, or the
+            file is not UTF-8 CSV.
     """
     data = path.read_bytes() if path.is_file() else b""
     whole = whole_lines(data) if growing else data
@@ -79,7 +82,15 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> C
             raise AnalysisError(
                 f"{path}, line {row.line}: {len(row.cells)} cells, expected {len(columns)} as in the header"
             )
+        for name, cell in zip(columns, row.cells, strict=True):
+            if name in _PLACES and _leads_out(cell):
+                outside = f"{name} is '{cell}', which leads out of the table's folder"
+                raise AnalysisError(f"{path}, line {row.line}: {outside}")
     return CsvRows(columns, tuple(records[1:]), torn)
+
+
+def _leads_out(place: str) -> bool:
+    return any(path.is_absolute() or ".." in path.parts for path in (PurePosixPath(place), PureWindowsPath(place)))
 
 
 def _records(path: Path, text: str) -> tuple[list[CsvRow], bool]:

@@ -21,7 +21,9 @@ from trainables.models.registry import MODELS, find_model, is_hub_id, local_mode
 from trainables.objectives.rmu import layer_problem
 from trainables.spec import FIELDS, TrialSpec
 from trainables.spec_checks import method_problems, trial_problems
-from trainables.target.problem import problem_of
+from trainables.target.problem import CHAT_FILE, problem_of
+from trainables.template import CHAT
+from trainables.template import ELSEWHERE as TEMPLATE_ELSEWHERE
 
 GOES_ON = "sweeper.goes_on"
 """Set in the context's meta by a command that goes on with an unfinished run in its --out."""
@@ -112,7 +114,7 @@ def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str,
         if option == "layer" and not found and (depth := _depth(spec)) is not None:
             found += [problem for value in values if (problem := layer_problem(value, depth=depth))]
     # The method itself has been looked at above; gd has no options, always parses and takes any retain objective.
-    found += trial_problems(replace(spec, method="gd", options=()))
+    found += trial_problems(replace(spec, method="gd", options=())) + _chat_problems(spec)
     return list(dict.fromkeys(found + [text for method in known for text in method_problems(spec, method)]))
 
 
@@ -125,6 +127,24 @@ def _depth(spec: TrialSpec) -> int | None:
     except (OSError, ValueError, AttributeError):
         return None
     return depth if isinstance(depth, int) else None
+
+
+def _chat_problems(spec: TrialSpec) -> list[str]:
+    """Why there is no chat template to ask with, as far as that can be seen before the tokenizer is loaded."""
+    if spec.template != CHAT:
+        return []
+    folder = spec.target_path or spec.model_path
+    if folder is None:
+        made = spec.model in MODELS and MODELS[spec.model].hub_id is None and MODELS[spec.model].make is None
+        whose = f"model {spec.model} is made here, and its tokenizer" if made else ""
+    else:
+        try:
+            content = json.loads((Path(folder) / "tokenizer_config.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            content = {}
+        has = (Path(folder) / CHAT_FILE).is_file() or "chat_template" in content
+        whose = "" if has else f"the tokenizer in {folder}"
+    return [f"template chat: {whose} has no chat template; {TEMPLATE_ELSEWHERE}"] if whose else []
 
 
 def precision_problems(spec: TrialSpec, *, gpus: float, others: Sequence[str]) -> list[str]:

@@ -13,6 +13,8 @@ from typing import ParamSpec, TypeVar
 import click
 
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
+CHECKS = "sweeper.checks"
+"""In a context's meta: what is looked at before the command begins, functions that return problems."""
 NOBODY_READS = 141
 """128 + SIGPIPE: what a shell reports of a tool whose reader, ``head`` for one, has gone."""
 
@@ -36,6 +38,12 @@ def refuse(problems: Sequence[str]) -> None:
         raise Problems(problems)
 
 
+def check_first() -> None:
+    """Raise :class:`Problems` for what stands before everything else, such as a plug-in that is broken."""
+    context = click.get_current_context(silent=True)
+    refuse([problem for check in context.meta.get(CHECKS, ()) for problem in check()] if context else [])
+
+
 def exit_with(problems: Sequence[str], code: int) -> None:
     """Print the problems, one a line, and exit."""
     for problem in problems:
@@ -49,6 +57,7 @@ def plain_errors(command: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
+            check_first()
             result = command(*args, **kwargs)
             sys.stdout.flush()  # here, where a closed pipe is still an exception and not a complaint at exit
             return result

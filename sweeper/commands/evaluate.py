@@ -10,6 +10,7 @@ import click
 
 from sweeper.commands import options
 from sweeper.commands.errors import Problems, plain_errors, refuse
+from sweeper.commands.plugin_option import PLUGIN
 from trainables.spec import FIELDS, TrialSpec
 
 _NOT_HERE = ("model_path", "metrics_every", *(name for name in FIELDS if name.startswith("target_")))
@@ -25,6 +26,7 @@ _OF_A_MODEL = tuple(
 @click.option("--retain-eval-log", type=click.Path(), help="Log of the model trained without the forget set.")
 @options.field("model_path", help="Folder of the model to score, or of a PEFT adapter.")
 @options.fields("data", "placement", "scoring", but=_NOT_HERE)
+@PLUGIN
 @click.option("--out", type=click.Path(), help="Write metrics.json and the per-item values, items.json, here.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON on stdout.")
 @plain_errors

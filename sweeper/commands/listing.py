@@ -8,18 +8,20 @@ import textwrap
 import click
 
 from sweeper.commands.errors import plain_errors
+from sweeper.commands.plugin_option import PLUGIN
 
-KINDS = ("methods", "optimizers", "models", "datasets", "metrics")
+KINDS = ("methods", "optimizers", "models", "datasets", "metrics", "templates")
 _WIDTH = 100
 
 
 @click.command(name="list")
 @click.argument("kind", type=click.Choice(KINDS))
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON on stdout.")
+@PLUGIN
 @plain_errors
-def listing(kind: str, as_json: bool) -> None:
-    """Say which methods, optimizers, models, datasets or metrics there are."""
-    rows = dict(zip(KINDS, (_methods, _optimizers, _models, _datasets, _metrics), strict=True))[kind]()
+def listing(kind: str, as_json: bool, plugin: tuple[str, ...]) -> None:
+    """Say which methods, optimizers, models, datasets, metrics or templates there are, also those of plug-ins."""
+    rows = dict(zip(KINDS, (_methods, _optimizers, _models, _datasets, _metrics, _templates), strict=True))[kind]()
     if as_json:
         click.echo(json.dumps(rows))
         return
@@ -63,6 +65,7 @@ def _methods() -> list[dict[str, object]]:
                 "gradient buffers": passes,
                 "backward passes": passes,
                 "citation": method.objective.citation if own else method.weighting.citation,
+                "yours": _yours("objective", method.objective.name) or _yours("weighting", method.weighting.name),
             }
         )
     return rows
@@ -97,6 +100,7 @@ def _models() -> list[dict[str, object]]:
             "learning rate": f"{item.lr:g}, searched from {item.lr_range[0]:g} to {item.lr_range[1]:g}",
             "batch size": item.batch_size,
             "template": item.template.replace("\n", "\\n"),
+            "yours": _yours("model", item.name),
         }
         for item in MODELS.values()
     ]
@@ -118,6 +122,7 @@ def _metrics() -> list[dict[str, object]]:
             "cost": str(metric.cost),
             "formula": metric.formula,
             "citation": metric.citation,
+            "yours": _yours("metric", name.removesuffix("_distance")),
         }
         for name, metric in METRICS.items()
     ]
@@ -137,6 +142,28 @@ def _datasets() -> list[dict[str, object]]:
             if item.files
             else None,
             "citation": item.citation,
+            "yours": _yours("data set", item.name),
         }
         for item in DATASETS.values()
     ]
+
+
+def _templates() -> list[dict[str, object]]:
+    from trainables.templates import TEMPLATES
+
+    return [
+        {
+            "name": item.name,
+            "description": item.description,
+            "text": item.text.replace("\n", "\\n") if item.text != item.name else None,
+            "yours": _yours("template", item.name),
+        }
+        for item in TEMPLATES.values()
+    ]
+
+
+def _yours(kind: str, name: str) -> str | None:
+    """Where a plug-in's part comes from."""
+    from trainables.plugins import owner
+
+    return plugin.place if (plugin := owner(kind, name)) is not None else None

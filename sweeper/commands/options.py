@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from search_spaces.fields import Field, Role
+from sweeper.commands.plugin_option import TemplateName
 from trainables.spec import FIELDS
 
 PROBLEMS = "sweeper.problems"
@@ -153,6 +154,8 @@ def _type(item: Field) -> click.ParamType[Any] | None:
         return Names()
     if item.role == "placement":
         return click.Path()
+    if item.name == "template":
+        return TemplateName()
     return Lenient(item.kind, item.words) if item.kind in (int, float) else None
 
 

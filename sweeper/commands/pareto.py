@@ -19,6 +19,7 @@ from search_spaces.messages import counted, resume_command
 from sweeper.commands import options
 from sweeper.commands.dry_run import dry_run_option, say_plan_of_sweep
 from sweeper.commands.errors import FAILED, INTERRUPTED, plain_errors
+from sweeper.commands.plugin_option import PLUGIN
 from sweeper.commands.scheduler_options import scheduler_options
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 @click.command()
 @options.field("method", help="Method by name (see 'list methods'); repeats.", otherwise="gdiff, ngdiff", multiple=True)
 @options.fields("data", "placement")
+@PLUGIN
 @click.option("--c", type=options.NUMBER, multiple=True, help="gdiff's weight on the retain loss; repeats.")
 @options.field("lr", help="Learning rate; repeats.", otherwise="the model's range", multiple=True)
 @options.field("auto_lr", help="off, on, or both, which makes it a searched choice.", default="off")
@@ -160,6 +162,11 @@ def run_to_the_end(
 
     ``change`` has settings it is to go on with; with ``retry_failed`` failed trials run again.
     """
+    from sweeper.plugins import take_up
+
+    for line in take_up(out):  # before anything looks at what there is to choose
+        click.echo(line, err=True)
+
     from rich.console import Console
 
     from sweeper.commands.lr_study_result import judged_extension

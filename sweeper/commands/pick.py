@@ -14,6 +14,7 @@ import click
 from sweeper.commands import options
 from sweeper.commands.errors import Problems, plain_errors, refuse
 from sweeper.commands.pick_options import LIMITED, Asked, read_asked
+from sweeper.plugins import take_up
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,6 +69,8 @@ def pick(folder: str, as_json: bool, **given: Any) -> None:
     \b
     python -m sweeper pick DIR --where 'verbmem<=0.1' --maximize utility --export model
     """
+    take_up(Path(folder))  # before anything looks at what there is to choose
+
     from sweeper.commands.pareto import command_line
 
     found = chosen(folder, given, command=command_line())

@@ -11,6 +11,7 @@ from sweeper.commands import options
 from sweeper.commands.dry_run import dry_run_option
 from sweeper.commands.errors import plain_errors, refuse
 from sweeper.commands.pareto import run_to_the_end
+from sweeper.plugins import take_up
 
 if TYPE_CHECKING:
     from sweeper.settings import SweepSettings
@@ -36,6 +37,7 @@ def resume(folder: str, as_json: bool, extend: bool, retry: str | None, dry_run:
     if change.get("address") == "none":
         change["address"] = None
     wrong = [f"--retry {retry}: expected failed"] if retry not in (None, "failed") else []
+    take_up(Path(folder))  # what is to be told of them is told below
     refuse(options.given_problems() + wrong + (_problems(Path(folder), change) if change else []))
     if dry_run:
         _say_plan(Path(folder), change, as_json=as_json)

@@ -13,7 +13,7 @@ from search_spaces.constraint import Constraint, ConstraintError, parse_constrai
 from search_spaces.messages import counted, expected_one_of
 from search_spaces.points import Point, PointError, params_of_point, read_points
 from search_spaces.space import Space
-from sweeper.folder import SweepError, read_settings
+from sweeper.folder import SweepError, check_tables, read_settings
 from sweeper.samplers import LEARNING
 from sweeper.scheduling.rungs import rungs
 from sweeper.scheduling.schedulers import NONE
@@ -137,6 +137,7 @@ def _folder_problems(given: Mapping[str, Any], name: str) -> list[str]:
     for folder in folders:
         try:
             earlier = read_settings(Path(folder))
+            check_tables(Path(folder))
         except SweepError as error:
             found.append(f"{flag} {folder}: {error}")
             continue

@@ -12,6 +12,8 @@ import click
 from search_spaces.messages import expected_one_of
 from sweeper.commands import options
 from sweeper.commands.errors import plain_errors, refuse
+from sweeper.commands.plugin_option import PLUGIN
+from sweeper.plugins import take_up
 
 if TYPE_CHECKING:
     from sweeper.simulation.replay import Arm
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 @click.option("--seed", type=options.WHOLE, default=0, show_default=True, help="First seed of the searches.")
 @click.option("--table-seed", type=options.WHOLE, multiple=True, help="Only the table's runs of this seed; repeats.")
 @click.option("--objectives", help="NAME:max|min,...  [default: the sweep's, or forget_loss:max,retain_loss:min]")
+@PLUGIN
 @click.option("--out", type=click.Path(), help="Folder for simulation.json, simulation.csv and the figure.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout.")
 @plain_errors
@@ -45,6 +48,7 @@ def simulate(table: str, out: str | None, as_json: bool, **given: Any) -> None:
     the nearest run of the table that was not had yet, and an epoch costs one unit.
     """
     path = Path(table)
+    take_up(path)
     refuse([*options.given_problems(), *_problems(path, out, given)])
     from sweeper.simulation.read_table import read_tables
     from sweeper.simulation.summary import lines, to_dict

@@ -11,10 +11,12 @@ import click
 
 from sweeper.commands import options
 from sweeper.commands.errors import goes_on_with, plain_errors
+from sweeper.commands.plugin_option import PLUGIN
 
 
 @click.command()
 @options.fields("data", "placement", but=("retain_path",))
+@PLUGIN
 @click.option("--retain-only", is_flag=True, help="The retain model: the same recipe on the retain set alone.")
 @click.option("--out", type=click.Path(), help="Copy the model's folder here.")
 @click.option("--json", "as_json", is_flag=True, help="Print the target's folder and scores as JSON on stdout.")

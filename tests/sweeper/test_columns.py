@@ -16,7 +16,7 @@ weight_lr lr auto_lr seed model_path target_path data_dir forget_split forget_cl
 target_lr target_batch_size target_lora_rank target_seed data_seed
 weight_scale retain_objective auto_lr_smoothing auto_lr_probe
 auto_lr_every auto_lr_start auto_lr_probe_batches auto_lr_log_forget optimizer weight_decay momentum d_growth
-max_grad_norm epochs max_steps batch_size eval_batch_size max_length lora_rank dtype gradient_checkpointing
+max_grad_norm epochs max_steps batch_size micro_batch eval_batch_size max_length lora_rank dtype gradient_checkpointing
 metrics metrics_every retain_path target_key status steps epochs_done forget_loss retain_loss
 forget_loss_capped verbmem knowmem utility truth_ratio forget_truth_ratio forget_accuracy retain_accuracy
 test_accuracy padding train_seconds eval_seconds wall_seconds checkpoint error started_at first_step_at

@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from trainables import objectives, weightings
+from trainables.objectives import MeanOver
 from trainables.registry import entries
 from trainables.testing.objectives import check_objective
 from trainables.testing.weightings import check_weighting
@@ -26,10 +28,14 @@ WEIGHTING = Weighting("toy", "(|g_f|^2, |g_r|^2)/sum", Needs.GRAMIAN, of_gramian
 '''
 
 TOY_OBJECTIVE = """
-from trainables.objectives.base import ForgetObjective
+from trainables.objectives.base import ForgetObjective, MeanOver
 
 OBJECTIVE = ForgetObjective(
-    "toy", "-mean NLL per sequence", "Toy et al. 2025", loss=lambda batch, options: -batch.token_nll.sum(dim=1).mean()
+    "toy",
+    "-mean NLL per sequence",
+    "Toy et al. 2025",
+    loss=lambda batch, options: -batch.token_nll.sum(dim=1).mean(),
+    mean_over=MeanOver.SEQUENCES,
 )
 """
 
@@ -58,6 +64,8 @@ def test_a_new_objective_is_one_file(room: Path) -> None:
     found = entries(objectives.__name__, objectives.__path__, "OBJECTIVE", first=list(objectives.OBJECTIVES))
     assert list(found) == [*objectives.OBJECTIVES, "toy"]
     check_objective(found["toy"])
+    with pytest.raises(AssertionError, match="is it a mean over supervised tokens"):
+        check_objective(replace(found["toy"], mean_over=MeanOver.TOKENS))
 
 
 def test_two_files_of_one_name_and_a_listed_one_that_is_missing_are_refused(room: Path) -> None:

@@ -47,7 +47,7 @@ OTHER_VALUES: dict[str, Any] = {
     "lora_rank": 8,
     "dtype": "bf16",
     "gradient_checkpointing": True,
-    "auto_lr_probe_batches": 2,
+    "auto_lr_probe_batches": 3,
     "metrics": ("verbmem",),
     "metrics_every": 3,
     "eval_every": 2,
@@ -59,6 +59,7 @@ NOT_DECIDING: dict[str, Any] = {
     "target_path": "elsewhere",
     "retain_path": "elsewhere",
     "data_dir": "elsewhere",
+    "template": "chat",
     "target_epochs": 3,
     "target_lr": 1e-2,
     "target_batch_size": 3,
@@ -66,6 +67,7 @@ NOT_DECIDING: dict[str, Any] = {
     "target_seed": 7,
     "data_seed": 7,
     "loss_examples": 9,
+    "micro_batch": 2,
     "auto_lr_log_forget": False,
 }
 

@@ -41,17 +41,22 @@ def bending_distance(first: Fit, probe: Probe) -> float | None:
     """Where ``x^2 H / 2`` is ``BEND``, by probes nearer or farther until it lies within ``_TRUST`` of the last one.
 
     So it is the same from every start: far out the loss is no parabola, and bends less than one fitted at the minimum.
-
-    None where ``_MOST_FITS`` fits did not find it: on a loss that is flat, however noisy, or nowhere finite.
+    Distances that bent more and less enclose it, and no probe leaves them; where ``_MOST_FITS`` fits did not find it,
+    it is the largest that bent less. None where none bent more, as on a loss that is flat, however noisy, or none less.
     """
-    fit = first
+    fit, near, far = first, 0.0, math.inf
     for added in range(_MOST_FITS):
         wanted = _wanted(fit)
         if fit.eta / _TRUST <= wanted <= fit.eta * _TRUST:
             return wanted
+        if wanted > fit.eta:
+            near = max(near, fit.eta)
+        else:
+            far = min(far, fit.eta)
         if added < _MOST_FITS - 1:
-            fit = probe(min(max(wanted, fit.eta / _STRIDE), fit.eta * _STRIDE))
-    return None
+            further = min(max(wanted, fit.eta / _STRIDE), fit.eta * _STRIDE)
+            fit = probe(further if near < further < far else math.sqrt(near * far))
+    return near if 0.0 < near < far < math.inf else None
 
 
 def _wanted(fit: Fit) -> float:

@@ -13,7 +13,7 @@ from trainables.data import DATASETS, ProblemData
 from trainables.modality.language import Language
 from trainables.modality.modality import Modality, ModelEvaluator
 from trainables.modality.vision import Vision
-from trainables.text.tokens import QUESTION_ANSWER
+from trainables.template import QUESTION_ANSWER
 
 MODALITIES: Mapping[str, Modality] = MappingProxyType({item.name: item for item in (Language(), Vision())})
 

@@ -11,8 +11,9 @@ from trainables.data.examples import Example, UnlearningData
 from trainables.models import checkpoints
 from trainables.models.checkpoints import ensure_pad_token, folder_problems, fuse_activations
 from trainables.objectives.base import Reference
+from trainables.template import QUESTION_ANSWER
 from trainables.text import losses
-from trainables.text.tokens import QUESTION_ANSWER, Batch, Tokens, collate, encode_examples, pad_id
+from trainables.text.tokens import Batch, Tokens, collate, encode_examples, pad_id
 
 if TYPE_CHECKING:
     import torch
@@ -28,7 +29,7 @@ MEMORISED_VERBMEM = 0.95
 class Language:
     """See :class:`trainables.modality.modality.Modality`; the processor is the tokenizer.
 
-    ``template`` is how the model is asked, with the places ``{question}`` and ``{answer}``.
+    ``template`` is how the model is asked: see :mod:`trainables.template`.
     """
 
     template: str = QUESTION_ANSWER
@@ -72,6 +73,10 @@ class Language:
 
     def lengths(self, items: Sequence[Tokens]) -> list[int]:
         return list(map(len, items))
+
+    def supervised(self, items: Sequence[Tokens]) -> list[int]:
+        # Nothing comes before the first token, so that nothing predicts it.
+        return [len(item) - max(item.prompt_length, 1) for item in items]
 
     def collate(
         self,

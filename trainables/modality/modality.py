@@ -103,6 +103,9 @@ class Modality(Protocol):
     def lengths(self, items: Any) -> Sequence[int]:
         """The length of each item, by which batches are bucketed."""
 
+    def supervised(self, items: Any) -> Sequence[int]:
+        """How many positions of each item a loss is taken at."""
+
     def collate(self, items: Any, indices: Sequence[int], *, processor: Any, device: torch.device | str) -> Any:
         """The items at ``indices`` as one batch on ``device``."""
 

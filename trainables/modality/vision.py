@@ -35,7 +35,9 @@ class Vision:
         "lora_rank": "all their weights are trained, convolutions too",
         "target_lora_rank": "all their weights are trained, convolutions too",
         "gradient_checkpointing": "a ResNet does not have it",
+        "micro_batch": "batch normalisation has to see the whole batch",
         "max_length": "images are not cut",
+        "template": "they are not asked in words",
         "loss_examples": "losses and accuracies are of one and the same pass",
     }
     lacks: ClassVar[Mapping[Reference, str]] = {
@@ -67,6 +69,9 @@ class Vision:
         return examples
 
     def lengths(self, items: ImageSet) -> list[int]:
+        return [1] * len(items)
+
+    def supervised(self, items: ImageSet) -> list[int]:
         return [1] * len(items)
 
     def collate(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
+from typing import Any
 
-from trainables.text.tokens import QUESTION_ANSWER
+from trainables.registry import with_plugins
+from trainables.template import QUESTION_ANSWER
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +29,9 @@ class TargetRecipe:
 class ModelInfo:
     """One entry of the model registry; ``hub_id`` is None for models made on the spot.
 
-    ``lora_rank`` is what the command line trains with unless told otherwise, None for all weights. ``template`` has the
-    places ``{question}`` and ``{answer}``; the answer ends it. ``modality`` says which data the model takes: language,
-    vision, or None where only its folder can tell.
+    ``lora_rank`` is what the command line trains with unless told otherwise, None for all weights. ``template`` is
+    how it is asked (template.py). ``modality`` says which data the model takes: language, vision, or None where
+    only its folder can tell. ``make(data, seed)`` makes the model and its processor, where a plug-in makes one here.
     """
 
     name: str
@@ -45,6 +46,7 @@ class ModelInfo:
     lora_rank: int | None = None
     template: str = QUESTION_ANSWER
     modality: str | None = "language"
+    make: Callable[[Any, int], tuple[Any, Any]] | None = None
 
 
 # The paper: Adam, lr {1e-5, 2e-5}, batch {16, 32}, 25 epochs for the target; lr {1e-5, 5e-5, 1e-4} for unlearning.
@@ -143,7 +145,7 @@ _ENTRIES = (
     ),
 )
 
-MODELS: Mapping[str, ModelInfo] = MappingProxyType({entry.name: entry for entry in _ENTRIES})
+MODELS: Mapping[str, ModelInfo] = with_plugins("MODELS", _ENTRIES)
 
 
 def is_hub_id(name: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from trainables.objectives.base import ForgetBatch, ForgetObjective, HiddenBatch, Reference
+from trainables.objectives.base import ForgetBatch, ForgetObjective, HiddenBatch, MeanOver, Reference
 from trainables.objectives.retain import RETAIN_OBJECTIVES
 from trainables.registry import entries
 
@@ -25,5 +25,6 @@ __all__ = [
     "ForgetBatch",
     "ForgetObjective",
     "HiddenBatch",
+    "MeanOver",
     "Reference",
 ]

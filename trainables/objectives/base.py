@@ -37,6 +37,14 @@ class Reference(StrEnum):
         return self in (Reference.LOGITS, Reference.HIDDEN)
 
 
+class MeanOver(StrEnum):
+    """What the loss of a batch is a mean over: so a batch's loss is that of its parts, each by its share of these."""
+
+    TOKENS = "supervised tokens"
+    SEQUENCES = "sequences"
+    POSITIONS = "positions that are not padding"
+
+
 @dataclass(frozen=True, slots=True)
 class ForgetBatch:
     """A forget batch after the forward pass.
@@ -91,6 +99,7 @@ class ForgetObjective:
     loss: Callable[[ForgetBatch, Options], Tensor] | None = None
     hidden_loss: Callable[[HiddenBatch, Options], Tensor] | None = None
     reference: Reference = Reference.NONE
+    mean_over: MeanOver = MeanOver.TOKENS
     options: tuple[Field, ...] = ()
     weighting: str = "ga"
 

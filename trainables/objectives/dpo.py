@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from search_spaces.fields import LOG, Field
-from trainables.objectives.base import ForgetBatch, ForgetObjective, Options, Reference
+from trainables.objectives.base import ForgetBatch, ForgetObjective, MeanOver, Options, Reference
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -39,6 +39,7 @@ OBJECTIVE = ForgetObjective(
     citation="Rafailov et al., Direct Preference Optimization, NeurIPS 2023 (arXiv:2305.18290); refusals as in Maini "
     "et al., TOFU, COLM 2024 (arXiv:2401.06121)",
     reference=Reference.PAIR_NLL,
+    mean_over=MeanOver.SEQUENCES,
     options=(
         Field("beta", 0.1, "inverse temperature of the preference", above=0.0, high=100.0).searched(
             0.01, 1.0, LOG, "as npo.beta, the same loss with a preferred answer"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from search_spaces.fields import LOG, Field
-from trainables.objectives.base import ForgetBatch, ForgetObjective, Options, Reference
+from trainables.objectives.base import ForgetBatch, ForgetObjective, MeanOver, Options, Reference
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,6 +33,7 @@ OBJECTIVE = ForgetObjective(
     citation="Zhang et al., Negative Preference Optimization: From Catastrophic Collapse to Effective Unlearning, "
     "COLM 2024 (arXiv:2404.05868)",
     reference=Reference.SEQUENCE_NLL,
+    mean_over=MeanOver.SEQUENCES,
     options=(
         Field("beta", 0.1, "inverse temperature of the preference", above=0.0, high=100.0).searched(
             0.01, 1.0, LOG, "NPO (arXiv:2404.05868): 0.1 throughout; a decade to either side"

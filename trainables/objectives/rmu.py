@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from search_spaces.fields import LOG, Field
-from trainables.objectives.base import ForgetObjective, HiddenBatch, Options, Reference, full_precision
+from trainables.objectives.base import ForgetObjective, HiddenBatch, MeanOver, Options, Reference, full_precision
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -52,6 +52,7 @@ OBJECTIVE = ForgetObjective(
     citation="Li et al., The WMDP Benchmark: Measuring and Reducing Malicious Use With Unlearning, ICML 2024 "
     "(arXiv:2403.03218)",
     reference=Reference.HIDDEN,
+    mean_over=MeanOver.POSITIONS,
     options=(
         Field(
             "scale", 20.0, "s, the length hidden states of forget sequences are pushed to", above=0.0, high=1e4

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from search_spaces.fields import LINEAR, Field
-from trainables.objectives.base import ForgetBatch, ForgetObjective, Options
+from trainables.objectives.base import ForgetBatch, ForgetObjective, MeanOver, Options
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -26,6 +26,7 @@ OBJECTIVE = ForgetObjective(
     loss=simnpo_loss,
     citation="Fan et al., Simplicity Prevails: Rethinking Negative Preference Optimization for LLM Unlearning, 2024 "
     "(arXiv:2410.07163)",
+    mean_over=MeanOver.SEQUENCES,
     options=(
         Field("beta", 4.5, "inverse temperature of the preference", above=0.0, high=1000.0).searched(
             2.5, 5.5, LINEAR, "SimNPO (arXiv:2410.07163): 2.5 and 4.5 for TOFU, 5.5 for WMDP"

@@ -14,15 +14,15 @@ from trainables.run.divergence import finite
 from trainables.weightings import Gramian, Losses, Needs, State, Weighting, Weights
 
 Loss = Callable[[], Tensor]
-"""A forward pass: a scalar to minimise, with its graph."""
+"""A forward pass: a scalar to minimise, or a summand of one, with its graph."""
 
 Columns = dict[str, float]
 
 
 def combined_gradient(
     parameters: Sequence[Parameter],
-    retain_loss: Loss,
-    forget_loss: Loss,
+    retain_loss: Sequence[Loss],
+    forget_loss: Sequence[Loss],
     weighting: Weighting,
     state: State,
     *,
@@ -32,6 +32,8 @@ def combined_gradient(
 ) -> tuple[Columns, State]:
     """Leave ``d = w_r g_r + w_f g_f``, or what the method makes of the two gradients, in ``p.grad``.
 
+    The two losses are given as summands, one of each unless the batch is cut into micro-batches. Of several the graph
+    of one is freed before the next is made, and a weighting by losses has both gradients in memory, too.
     ``unit`` scales the weights to sum to 1. Returned are what was measured, as columns of history.csv, and the
     weighting's new state.
 
@@ -45,25 +47,27 @@ def combined_gradient(
 
     if weighting.needs in (Needs.RETAIN_ONLY, Needs.FORGET_ONLY):
         side, one = ("retain", retain_loss) if weighting.needs is Needs.RETAIN_ONLY else ("forget", forget_loss)
-        (loss := one()).backward()
+        loss = _backward(one)
         # The weights are 1 for this loss and 0 for the other, and so is their share, whatever their scale.
         columns = {f"train_{side}_loss": finite(loss.item(), f"the {side} loss", when), "c_t": float(side == "retain")}
-    elif weighting.needs is Needs.LOSSES:
-        retain, forget = retain_loss(), forget_loss()
+    elif weighting.needs is Needs.LOSSES and len(retain_loss) == len(forget_loss) == 1:
+        retain, forget = retain_loss[0](), forget_loss[0]()
         losses, columns = _finite_losses(retain, forget, when)
         weights, state = weigh(losses, None)
         (weights.retain * retain + weights.forget * forget).backward()
         columns |= _share(weights)
     else:
-        (retain := retain_loss()).backward()
+        retain = _backward(retain_loss)
         g_r = take_gradient(parameters)
-        (forget := forget_loss()).backward()
+        forget = _backward(forget_loss)
         g_f = take_gradient(parameters)
         losses, columns = _finite_losses(retain, forget, when)
-        inner = gramian(g_r, g_f)
-        finite(inner.rr, "the squared norm of the retain gradient", when)
-        finite(inner.ff, "the squared norm of the forget gradient", when)
-        columns |= {"grad_norm_retain": inner.rho, "grad_norm_forget": inner.phi, "grad_cosine": -inner.k}
+        inner = None
+        if weighting.needs is not Needs.LOSSES:
+            inner = gramian(g_r, g_f)
+            finite(inner.rr, "the squared norm of the retain gradient", when)
+            finite(inner.ff, "the squared norm of the forget gradient", when)
+            columns |= {"grad_norm_retain": inner.rho, "grad_norm_forget": inner.phi, "grad_cosine": -inner.k}
         if weighting.combine is None:
             weights, state = weigh(losses, inner)
             combine_(parameters, g_r, g_f, weights)
@@ -74,6 +78,16 @@ def combined_gradient(
                 parameter.grad = part
     length = norm([parameter.grad for parameter in parameters])
     return columns | {"grad_norm": finite(length, "the norm of the step's gradient", when)}, state
+
+
+def _backward(parts: Sequence[Loss]) -> Tensor:
+    """Add the gradients of all summands to ``p.grad``; their sum, without a graph."""
+    total: Tensor | None = None
+    for part in parts:
+        (loss := part()).backward()
+        total = loss.detach() if total is None else total + loss.detach()
+    assert total is not None, "a loss has one summand at least"
+    return total
 
 
 def _finite_losses(retain: Tensor, forget: Tensor, when: str) -> tuple[Losses, Columns]:

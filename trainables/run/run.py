@@ -34,6 +34,7 @@ from trainables.run.reports import Report, Status
 from trainables.run.run_state import load_torch_state, load_weights, torch_state
 from trainables.run.step_losses import StepLosses
 from trainables.run.tally import Tally
+from trainables.run.thrift import Thrift
 from trainables.run.workspace import Workspace
 from trainables.scoring.measured import ItemLog
 from trainables.spec import TrialSpec
@@ -49,13 +50,17 @@ class UnlearningRun:
         items: the per-item values behind the last metrics measured.
     """
 
-    def __init__(self, spec: TrialSpec, workspace: Workspace, *, landscape_points: int = 0) -> None:
+    def __init__(
+        self, spec: TrialSpec, workspace: Workspace, *, landscape_points: int = 0, thrift: Thrift | None = None
+    ) -> None:
         """``landscape_points``: at each AutoLR update, evaluate so many points along the step; ``auto_lr`` has them.
+
+        ``thrift``: how to save memory, in place of what the spec asks for; states of the spec go with any.
 
         Raises:
             ValueError: the method and the retain objective do not go together, or the method not with this model.
         """
-        method = spec.parsed_method
+        method, thrift = spec.parsed_method, thrift or Thrift.of(spec)
         if problem := retain_objective_problem(method, spec.retain_objective):
             raise ValueError(problem)
         torch.manual_seed(spec.seed)
@@ -68,7 +73,7 @@ class UnlearningRun:
         self._tally = Tally()
         self._done = False
 
-        sizes = {"max_length": spec.max_length, "batch_size": spec.eval_batch_size}
+        sizes = {"max_length": spec.max_length, "batch_size": thrift.eval_batch_size}
         self._evaluator = workspace.evaluator(**sizes)
         self._retain_values = workspace.target.retain
         forget, retain = workspace.train_sets(max_length=spec.max_length)
@@ -78,7 +83,7 @@ class UnlearningRun:
         self.model = workspace.model_for(
             lora_rank=spec.lora_rank,
             seed=spec.seed,
-            gradient_checkpointing=spec.gradient_checkpointing,
+            gradient_checkpointing=thrift.gradient_checkpointing,
             with_frozen_target=spec.needs_frozen_target,
         )
         self.parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
@@ -101,6 +106,7 @@ class UnlearningRun:
             refusals=refusals,
             seed=spec.seed,
             bf16=spec.dtype == "bf16",
+            micro_batch=thrift.micro_batch,
         )
         self.auto_lr = AutoLR(
             Schedule(
@@ -149,8 +155,8 @@ class UnlearningRun:
         try:
             with self._tally.timed("train_seconds"):
                 for forget, retain in batches:  # numbers of B forget and of B retain examples
-                    l_r = partial(self.losses.retain, retain)  # () -> scalar to minimise: L_R, KL to the target, ...
-                    l_f = partial(self.losses.forget, forget)  # () -> scalar to minimise: -L_F under ascent, NPO, ...
+                    l_r = self.losses.retain_parts(retain)  # summands of what is minimised: L_R, KL to the target, ...
+                    l_f = self.losses.forget_parts(forget)  # the same: -L_F under ascent, NPO, ...
                     # Their gradients g_r and g_f, the method's weights w_r and w_f of the two, and in every p.grad,
                     # shaped as p, the direction d = w_r g_r + w_f g_f.
                     columns, self._weighting_state = combined_gradient(

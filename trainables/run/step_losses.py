@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from trainables.objectives import ForgetBatch, ForgetObjective, HiddenBatch, Reference
+from trainables.objectives import ForgetBatch, ForgetObjective, HiddenBatch, MeanOver, Reference
 from trainables.objectives.retain import hidden_distance, kl_to_target
 from trainables.objectives.rmu import layer_index
 from trainables.predictions import Predictions, mean_loss
+from trainables.run.combined_gradient import Loss
 from trainables.run.workspace import Workspace
 from trainables.text.hidden import block_output, decoder_blocks, unit_direction
 
@@ -41,8 +44,11 @@ class StepLosses:
         refusals: tuple[Any, Sequence[float]] | None,
         seed: int,
         bf16: bool,
+        micro_batch: int | None,
     ) -> None:
         """``model`` is what the workspace handed out; ``refusals``: items and the target's NLL, for ``PAIR_NLL``.
+
+        ``micro_batch``: so many examples, at most, a forward pass.
 
         Raises:
             ValueError: the model has no such layer as the objective's option names.
@@ -51,7 +57,7 @@ class StepLosses:
         self._forget, self._retain = forget, retain
         self._objective, self._options = objective, options
         self._retain_objective = retain_objective
-        self._bf16 = bf16
+        self._bf16, self._micro_batch = bf16, micro_batch
         self.references: dict[str, list[float]] = {}
         if objective.reference in (Reference.SEQUENCE_NLL, Reference.PAIR_NLL):
             self.references["forget"] = list(workspace.target.reference_nll)
@@ -65,7 +71,40 @@ class StepLosses:
     def retain_loss_is_probe(self) -> bool:
         """Whether the retain loss is to the bit what AutoLR probes, in a model whose two modes compute the same."""
         own = self._objective.reference is Reference.HIDDEN
-        return self._retain_objective == "ce" and not own and not self._bf16
+        return self._retain_objective == "ce" and not own and not self._bf16 and self._micro_batch is None
+
+    def retain_parts(self, indices: Sequence[int]) -> list[Loss]:
+        """Forward passes over the micro-batches of a batch of the retain set, which sum to :meth:`retain` of it."""
+        hidden = self._objective.reference is Reference.HIDDEN
+        return self._parts(self.retain, self._retain, indices, MeanOver.POSITIONS if hidden else MeanOver.TOKENS)
+
+    def forget_parts(self, indices: Sequence[int]) -> list[Loss]:
+        """The same for :meth:`forget`."""
+        return self._parts(self.forget, self._forget, indices, self._objective.mean_over)
+
+    def _parts(
+        self, loss: Callable[[Sequence[int]], Tensor], items: Any, indices: Sequence[int], over: MeanOver
+    ) -> list[Loss]:
+        size = self._micro_batch or len(indices)
+        if size >= len(indices):
+            return [partial(loss, indices)]
+        modality, chosen = self._workspace.modality, [items[index] for index in indices]
+        lengths = modality.lengths(chosen)
+        units = {
+            MeanOver.TOKENS: modality.supervised(chosen),
+            MeanOver.SEQUENCES: [1] * len(chosen),
+            MeanOver.POSITIONS: lengths,
+        }[over]
+        # Of like lengths, for less padding, and of like sizes.
+        order = sorted(range(len(chosen)), key=lambda place: lengths[place])
+        count = -(-len(order) // size)
+        cuts = [len(order) * number // count for number in range(count + 1)]
+        return [
+            _summand(
+                partial(loss, [indices[place] for place in part]), sum(units[place] for place in part) / sum(units)
+            )
+            for part in (order[first:last] for first, last in pairwise(cuts))
+        ]
 
     def retain(self, indices: Sequence[int]) -> Tensor:
         """The retain objective on a batch of the retain set."""
@@ -148,3 +187,7 @@ class StepLosses:
 
     def _autocast(self) -> Any:
         return torch.autocast(torch.device(self._workspace.device).type, dtype=torch.bfloat16, enabled=self._bf16)
+
+
+def _summand(loss: Loss, share: float) -> Loss:
+    return lambda: share * loss()

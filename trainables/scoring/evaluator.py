@@ -15,7 +15,7 @@ from trainables.scoring.item_log import item_log
 from trainables.scoring.measured import Measured, values_of
 from trainables.scoring.model_scores import ModelScores, RetainValues
 from trainables.scoring.text_scorer import TextScorer
-from trainables.text.tokens import QUESTION_ANSWER
+from trainables.template import QUESTION_ANSWER
 
 if TYPE_CHECKING:
     import torch

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from trainables.data.examples import Example
 from trainables.metrics.losses import ItemLosses
+from trainables.template import QUESTION_ANSWER
 from trainables.text.generation import generate_greedy
 from trainables.text.losses import sequence_nll
 from trainables.text.token_scores import TokenScores, token_scores
-from trainables.text.tokens import QUESTION_ANSWER, Tokens, encode, encode_examples, pad_id, prompt_text
+from trainables.text.tokens import Tokens, encode, encode_examples, end_ids, pad_id, prompt_text
 
 if TYPE_CHECKING:
     import torch
@@ -23,7 +24,7 @@ _HOPEFUL = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextScorer:
-    """``template`` has the places ``{question}`` and ``{answer}``; a sequence is cut after ``max_length`` tokens."""
+    """``template`` is how questions are put (template.py); a sequence is cut after ``max_length`` tokens."""
 
     tokenizer: PreTrainedTokenizerBase
     max_length: int
@@ -41,7 +42,12 @@ class TextScorer:
 
     def asked(self, question: str) -> str:
         """The prompt of a question, up to and without the space that begins the answer."""
-        return prompt_text(question, template=self.template)
+        return prompt_text(question, template=self.template, tokenizer=self.tokenizer)
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """The tokens that end an answer."""
+        return end_ids(self.tokenizer, self.template)
 
     def decode(self, sequences: Sequence[Sequence[int]]) -> list[str]:
         """Token ids as texts, without special tokens."""
@@ -59,7 +65,7 @@ class TextScorer:
             model,
             sequences,
             pad_id=pad_id(self.tokenizer),
-            eos_id=int(self.tokenizer.eos_token_id),
+            ends=self.ends,
             batch_size=self.batch_size,
             device=self.device,
         )
@@ -76,6 +82,7 @@ class TextScorer:
         choose the other one.
         """
         begun: list[list[int]] = [[] for _ in sequences]
+        ends = self.ends
         asked = list(range(len(sequences)))
         while asked:
             assert losses.agreed is not None, "the losses are of sequences"
@@ -85,7 +92,7 @@ class TextScorer:
                 start = sequences[at].prompt_length + len(begun[at])
                 begun[at] += sequences[at].ids[start : start + agreed]
                 begun[at] += [instead] if instead >= 0 else []
-                if agreed >= _HOPEFUL and instead not in (-1, self.tokenizer.eos_token_id):
+                if agreed >= _HOPEFUL and instead not in (-1, *ends):
                     hopeful.append(at)
             drafts = [_with_rest(sequences[at], begun[at]) for at in hopeful]
             asked = [at for at, draft in zip(hopeful, drafts, strict=True) if len(draft) > draft.prompt_length]
@@ -112,6 +119,7 @@ class TextScorer:
             device=self.device,
             strip=strip,
             begun=begun,
+            ends=self.ends,
         )
 
 

@@ -34,7 +34,8 @@ def score_checkpoint(
 ) -> Measured:
     """Losses and ``spec.metrics`` of the model in ``spec.target_path`` on the spec's data.
 
-    The template is that of ``spec.model``; the retain model, where a metric needs one, is in ``spec.retain_path``.
+    The template is ``spec.template``, or that of ``spec.model``; the retain model, where a metric needs one, is in
+    ``spec.retain_path``.
 
     Raises:
         DataError, LoadError, TargetError: with a plain sentence; MetricError where a metric cannot be had.
@@ -51,8 +52,8 @@ def score_checkpoint(
         found = evaluator.measure(model, problem.measured(), retain=retain, unchanged=True)
         return asdict(replace(found, metrics={**losses, **found.metrics}))
 
-    asked = (problem.measured(), retain.key if retain else None, problem.max_length, problem.info.template)
-    name = digest(FORMAT, "scores", _content(folder), problem.data, *asked)
+    asked = (problem.measured(), retain.key if retain else None, problem.max_length, problem.template_key)
+    name = digest(FORMAT, "scores", _content(folder), problem.data, *asked, *problem.measured_by(problem.measured()))
     return Measured(**stored(cache / "scores" / f"{name}.json", compute))
 
 

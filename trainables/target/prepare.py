@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainables.device import default_device
+from trainables.metrics.registry import DEFAULT_SET
 from trainables.modality import ModelEvaluator
 from trainables.models.checkpoints import loading
 from trainables.models.registry import TargetRecipe
@@ -52,7 +53,7 @@ def prepare_target(
         name = problem.trained_key
         folder = cache / "targets" / name
         trained(problem, folder, data=problem.data, device=device, on_progress=on_progress)
-    key = digest(FORMAT, name, problem.data, problem.max_length, problem.info.template)
+    key = digest(FORMAT, name, problem.data, problem.max_length, problem.template_key)
 
     @once
     def loaded() -> tuple[PreTrainedModel, Any, ModelEvaluator]:
@@ -75,11 +76,13 @@ def prepare_target(
 
     # Written down, so that a sweep with a known target need not import transformers in its driver.
     shape = stored(cache / "shapes" / f"{name}.json", lambda: {"classes": _classes(problem, folder)})
-    known = stored(cache / "baselines" / f"{key}.json", own_scores)
+    own = problem.measured_by(DEFAULT_SET)
+    known = stored(cache / "baselines" / f"{digest(key, own) if own else key}.json", own_scores)
     baseline = known["baseline"]
     if problem.metrics:
         key = key if retain is None else digest(FORMAT, key, retain.key)
-        baseline |= stored(cache / "baselines" / f"{digest(FORMAT, key, problem.measured())}.json", chosen_metrics)
+        asked = digest(FORMAT, key, problem.measured(), *problem.measured_by(problem.measured()))
+        baseline |= stored(cache / "baselines" / f"{asked}.json", chosen_metrics)
     return Target(
         key=key,
         path=str(folder.resolve()),

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainables.data import ProblemData, load_data
+from trainables.data import DataError, ProblemData, load_data
 from trainables.modality import Modality, ModelEvaluator, modality_of
 from trainables.models.hub_cache import hub_commit
 from trainables.models.registry import ModelInfo, TargetRecipe, find_model
+from trainables.plugins import digests
 from trainables.scoring.choice import metrics_of
-from trainables.spec import TrialSpec
+from trainables.spec import FIELDS, TrialSpec
 from trainables.target.cache import FORMAT, digest, folder_digest
+from trainables.template import CHAT
+from trainables.templates import TEMPLATES
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
+
+CHAT_FILE = "chat_template.jinja"
+"""Where newer model folders have the chat template; in others it is in the tokenizer's configuration."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,22 +67,34 @@ class Problem:
         if self.base_folder is not None:
             return folder_digest(self.base_folder)
         hub_id = self.info.hub_id
-        return f"{hub_id}@{hub_commit(hub_id)}" if hub_id is not None else f"{self.info.name}:{hub_id}"
+        if hub_id is not None:
+            return f"{hub_id}@{hub_commit(hub_id)}"
+        return ":".join([self.info.name, str(hub_id), *digests([("model", self.info.name)])])
 
     @property
     def trained_key(self) -> str:
         """What the fine-tuned target is called in the cache; known before it is trained."""
-        return digest(
-            FORMAT, self.base, self.recipe, self.data.full, self.max_length, self.info.template, *self._seeded
-        )
+        return digest(FORMAT, self.base, self.recipe, self.data.full, self.max_length, self.template_key, *self._seeded)
 
     @property
     def retain_key(self) -> str:
         """The same of the retain model: the full set is what its tokenizer may be made from."""
         sets = (self.data.retain, self.data.full)
         return digest(
-            *(FORMAT, "retain", self.base, self.recipe, *sets, self.max_length, self.info.template), *self._seeded
+            *(FORMAT, "retain", self.base, self.recipe, *sets, self.max_length, self.template_key), *self._seeded
         )
+
+    @property
+    def template_key(self) -> str:
+        """What the template is: of a chat template that its folder has in a file of its own, that file's content."""
+        folder = self.target_path or self.base_folder
+        if self.info.template != CHAT or folder is None or not (folder / CHAT_FILE).is_file():
+            return self.info.template
+        return f"{CHAT}:{digest((folder / CHAT_FILE).read_text(encoding='utf-8'))}"
+
+    def measured_by(self, names: Sequence[str]) -> list[str]:
+        """The digests of plug-ins whose metrics are among ``names``, which caches must not take for others."""
+        return digests(("metric", name.removesuffix("_distance")) for name in names)
 
     @property
     def _seeded(self) -> tuple[int, ...]:
@@ -115,12 +134,15 @@ def problem_of(spec: TrialSpec, *, recipe: TargetRecipe | None = None) -> Proble
     """The spec's problem; its method and learning rate do not matter. ``recipe`` defaults to :func:`target_recipe`.
 
     Raises:
-        DataError: a file is missing or malformed, or the hub cannot be reached.
+        DataError: a file is missing or malformed, the hub cannot be reached, or there is no such template.
     """
     places = (spec.model_path, spec.target_path, spec.retain_path)
     base, target, retain = (None if place is None else Path(place) for place in places)
+    if wrong := FIELDS["template"].problem(spec.template):
+        raise DataError(wrong)
+    info = find_model(spec.model)
     return Problem(
-        info=find_model(spec.model),
+        info=info if spec.template is None else replace(info, template=TEMPLATES[spec.template].text),
         base_folder=base,
         target_path=target,
         retain_path=retain,

@@ -68,7 +68,7 @@ def retain_values(
     else:
         folder = retain_model(problem, cache=cache, device=device, on_progress=on_progress)
         identity = folder.name
-    key = digest(FORMAT, "retain", identity, problem.data, problem.max_length, problem.info.template)
+    key = digest(FORMAT, "retain", identity, problem.data, problem.max_length, problem.template_key)
 
     def compute() -> dict[str, object]:
         place = device or default_device()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from trainables.data import ProblemData
 from trainables.scoring.model_scores import RetainValues
-from trainables.text.tokens import QUESTION_ANSWER
+from trainables.template import QUESTION_ANSWER
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Target:
         vocabulary_size: ``|V|``, the model's number of output classes: tokens, or labels of images.
         baseline: the target's own metrics.
         reference_nll: the target's summed NLL of each forget example, in the order of ``data.forget``.
-        template: how the model is asked, with the places ``{question}`` and ``{answer}``.
+        template: how the model is asked, see :mod:`trainables.template`.
         retain: of the model trained without the forget set, where a chosen metric needs one.
         left_out: of the sets of metrics asked for, those that only a retain model would give.
     """

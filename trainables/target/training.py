@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import tempfile
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -126,5 +127,19 @@ def load_base(problem: Problem) -> tuple[PreTrainedModel, Any]:
                 f"model '{info.name}' is none of the {modality.models}, as {problem.data.name} needs; give one in a "
                 "folder as model_path"
             )
+        if info.make is not None:
+            return _made(problem)
         folder = fetch_model(info.hub_id) if info.hub_id is not None else None
     return modality.load_base(info.name, folder, problem.data, seed=problem.seed)
+
+
+def _made(problem: Problem) -> tuple[PreTrainedModel, Any]:
+    """A model that a plug-in makes, as it is loaded from a folder; weights are drawn from the problem's seed."""
+    import torch
+
+    assert problem.info.make is not None, "it is made by a plug-in"
+    with tempfile.TemporaryDirectory() as made, torch.random.fork_rng(devices=[]):
+        torch.manual_seed(problem.seed)
+        model, processor = problem.info.make(problem.data, problem.seed)
+        write_model(model, processor, Path(made))
+        return problem.modality.load_base(problem.info.name, Path(made), problem.data, seed=problem.seed)

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from search_spaces.fields import defaults
-from trainables.objectives import ForgetBatch, ForgetObjective, HiddenBatch, Reference
+from trainables.objectives import ForgetBatch, ForgetObjective, HiddenBatch, MeanOver, Reference
 from trainables.testing.options import check_options, option_values
 from trainables.weightings import WEIGHTINGS
 
@@ -44,6 +44,7 @@ def check_objective(objective: ForgetObjective, *, detached: bool = False) -> No
     if not detached:
         check_slope(value, drawn)
     check_batch(value, drawn)
+    check_parts(objective, value, drawn)
     check_precision(value, drawn)
 
 
@@ -95,6 +96,20 @@ def check_batch(value: _Value, drawn: Tensor) -> None:
     turned, permuted = _with_gradient(value, drawn[rows], rows=rows)
     assert _close(turned, loss), f"another order of the sequences turns {float(loss):g} into {float(turned):g}"
     assert _close(permuted, gradient[rows]), "another order of the sequences changes the gradients"
+
+
+def check_parts(objective: ForgetObjective, value: _Value, drawn: Tensor) -> None:
+    """A batch's loss is that of its parts, each by its share of what ``mean_over`` names."""
+    supervised = (_LABELS != -100).sum(dim=1)
+    # The suite's hidden states have padding where nothing is supervised.
+    units = torch.ones(len(_LABELS)) if objective.mean_over is MeanOver.SEQUENCES else supervised
+    shares = (units / units.sum()).double().tolist()
+    parts = ([0], [2, 1])
+    summed = sum(sum(shares[row] for row in rows) * value(drawn[rows], rows=rows) for rows in parts)
+    whole = value(drawn)
+    assert torch.allclose(torch.as_tensor(summed), whole, rtol=1e-6), (
+        f"cut into parts the loss {float(whole):g} becomes {float(summed):g}: is it a mean over {objective.mean_over}?"
+    )
 
 
 def check_precision(value: _Value, drawn: Tensor) -> None:

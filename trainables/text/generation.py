@@ -24,17 +24,19 @@ def generate_greedy(
     device: torch.device | str,
     strip: bool = True,
     begun: Sequence[Sequence[int]] | None = None,
+    ends: Sequence[int] = (),
 ) -> list[str]:
     """The greedy continuation of each prompt as text, in order, without special tokens, stripped unless told not to.
 
-    Prompts are left-padded in batches of similar length and generation stops at EOS or after ``max_new_tokens``.
-    ``begun`` are the first tokens of each continuation, where they are known; they count, and with EOS it is whole.
+    Prompts are left-padded in batches of similar length and generation stops at EOS, or at one of ``ends`` where
+    they are given, or after ``max_new_tokens``. ``begun`` are the first tokens of each continuation, where they are
+    known; they count, and with an end token it is whole.
     """
     import torch
 
-    padding, eos = pad_id(tokenizer), tokenizer.eos_token_id
+    padding, stop = pad_id(tokenizer), [*ends] or [tokenizer.eos_token_id]
     said = [list(tokens) for tokens in begun] if begun is not None else [[] for _ in prompts]
-    open_ones = [at for at, known in enumerate(said) if eos not in known and len(known) < max_new_tokens]
+    open_ones = [at for at, known in enumerate(said) if not {*stop} & {*known} and len(known) < max_new_tokens]
     with scoring(model):
         for batch in sorted_batches([len(prompts[at]) + len(said[at]) for at in open_ones], batch_size):
             indices = [open_ones[place] for place in batch]
@@ -54,7 +56,7 @@ def generate_greedy(
                 repetition_penalty=1.0,  # some models ship another one in their generation config
                 use_cache=True,
                 pad_token_id=padding,
-                eos_token_id=eos,
+                eos_token_id=stop if len(stop) > 1 else stop[0],
             )
             for at, tokens in zip(indices, output[:, width:].tolist(), strict=True):
                 said[at] = [*said[at], *tokens][:max_new_tokens]

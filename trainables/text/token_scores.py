@@ -43,11 +43,14 @@ def token_scores(
     sequences: Sequence[Tokens],
     *,
     pad_id: int,
-    eos_id: int,
+    ends: Sequence[int],
     batch_size: int,
     device: torch.device | str,
 ) -> list[TokenScores]:
-    """The scores of each sequence, in order; in eval mode. A sequence of nothing but EOS keeps it."""
+    """The scores of each sequence, in order; in eval mode.
+
+    ``ends`` are the tokens that close a text; a sequence of nothing else keeps it.
+    """
     found: list[TokenScores | None] = [None] * len(sequences)
     with scoring(model):
         for indices in sorted_batches([len(item) for item in sequences], batch_size):
@@ -55,7 +58,7 @@ def token_scores(
             for row, index in enumerate(indices):
                 kept = predicted.supervised[row].nonzero()[:, 0]
                 labels = predicted.labels[row, kept]
-                if len(kept) > 1 and int(labels[-1]) == eos_id:
+                if len(kept) > 1 and int(labels[-1]) in ends:
                     kept, labels = kept[:-1], labels[:-1]
                 found[index] = _of_row(predicted.logits[row, kept], labels)
     return [item for item in found if item is not None]

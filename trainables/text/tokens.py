@@ -1,8 +1,8 @@
 """From questions and answers to token ids, labels and padded batches.
 
-Template for base models: ``Question: {question}\\nAnswer: {answer}`` + EOS. Supervised are the answer's tokens and EOS;
-the space before the answer belongs to its first token. The text is tokenised once as a whole and split by character
-offsets, so neither "Answer:" gets into the loss nor the first answer token out of it.
+Template for base models: ``Question: {question}\\nAnswer: {answer}`` + EOS; others: template.py. Supervised are the
+answer's tokens and its end token; the space before the answer belongs to its first token. The text is tokenised once as
+a whole and split by character offsets, so neither "Answer:" gets into the loss nor the first answer token out of it.
 
 Plain text is tokenised once and cut into windows of token ids, all of them supervised.
 """
@@ -15,14 +15,12 @@ from typing import TYPE_CHECKING
 
 from trainables.data.errors import DataError
 from trainables.data.examples import Example
+from trainables.template import CHAT, QUESTION_ANSWER, around, end_id, is_plain
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
     from transformers import PreTrainedTokenizerBase
-
-QUESTION_ANSWER = "Question: {question}\nAnswer: {answer}"
-"""The template of base models."""
 
 IGNORED = -100
 """The label of tokens that are not supervised."""
@@ -62,10 +60,16 @@ def pad_id(tokenizer: PreTrainedTokenizerBase) -> int:
     return int(tokenizer.pad_token_id)
 
 
-def prompt_text(question: str, *, template: str = QUESTION_ANSWER) -> str:
+def prompt_text(
+    question: str, *, template: str = QUESTION_ANSWER, tokenizer: PreTrainedTokenizerBase | None = None
+) -> str:
     """The prompt up to and without the space that begins the answer."""
-    before = template.partition("{answer}")[0]
-    return before.rstrip(" ").replace("{question}", question)
+    return around(template, question, tokenizer)[0].rstrip(" ")
+
+
+def end_ids(tokenizer: PreTrainedTokenizerBase, template: str = QUESTION_ANSWER) -> tuple[int, ...]:
+    """The tokens generation stops at: the tokenizer's own end, and the template's where that is another."""
+    return tuple(dict.fromkeys((int(tokenizer.eos_token_id), end_id(template, "?", tokenizer))))
 
 
 def encode(
@@ -76,22 +80,27 @@ def encode(
     max_length: int,
     template: str = QUESTION_ANSWER,
 ) -> Tokens:
-    """Token ids of prompt, answer and EOS; a sequence longer than ``max_length`` is cut at its end.
+    """Token ids of prompt, answer and end token; a sequence longer than ``max_length`` is cut at its end.
 
     Raises:
         DataError: the prompt alone fills ``max_length``, so that nothing would be supervised.
+        TemplateError: the template does not go with the tokenizer.
     """
-    prompt = prompt_text(question, template=template)
-    # The answer goes in last: a question may hold braces of its own.
-    before, _, after = template.partition("{answer}")
-    text = f"{before.replace('{question}', question)}{answer}{after}"
-    encoding = tokenizer(text, return_offsets_mapping=True, add_special_tokens=True)
+    before, after = around(template, question, tokenizer)
+    prompt = before.rstrip(" ")
+    text = f"{before}{answer}{after if is_plain(template) else ''}"
+    # A template may begin as the tokenizer begins sequences by itself; chat templates say all there is.
+    begins = template == CHAT or bool(tokenizer.bos_token and text.startswith(tokenizer.bos_token))
+    encoding = tokenizer(text, return_offsets_mapping=True, add_special_tokens=not begins)
     ids = list(encoding["input_ids"])
     # A token belongs to the answer when it ends after the prompt: then " Paris" counts and ":" does not.
     supervised = [end > len(prompt) for _, end in encoding["offset_mapping"]]
     first = supervised.index(True) if True in supervised else len(ids)
-    if not ids or ids[-1] != tokenizer.eos_token_id:
-        ids.append(tokenizer.eos_token_id)
+    end = end_id(template, question, tokenizer)
+    if ids and ids[-1] == tokenizer.eos_token_id != end:  # the tokenizer ends sequences by itself
+        ids.pop()
+    if not ids or ids[-1] != end:
+        ids.append(end)
     if first >= max_length:
         raise DataError(
             f"the prompt of '{question[:60]}' takes {first} tokens, which leaves no room for an answer within "

@@ -66,6 +66,9 @@ def test_a_byte_order_mark_and_windows_line_ends_are_no_part_of_the_cells(tmp_pa
         (b"a,c,d\n1,\xff,3\n", "is not UTF-8 text"),
         ('a,c,d\n"1,2,3\n4,5,6\n7,8,9\n', "line 2: not CSV: a quote is opened and not closed"),
         ("a,c,d\n1,2,3\n4,5,\0\0\n", "line 3: holds zero bytes"),
+        ("a,c,d,checkpoint\n1,2,3,checkpoints/../../x\n", "line 2: checkpoint is .* leads out of the table's folder"),
+        ("a,c,d,checkpoint\n1,2,3,/etc\n", "line 2: checkpoint is '/etc'"),
+        ("a,c,d,trial_id\n1,2,3,..\\..\\x\n", "line 2: trial_id is"),
     ],
 )
 def test_a_malformed_file_is_named_with_place_and_expectation(tmp_path: Path, text: str | bytes, message: str) -> None:

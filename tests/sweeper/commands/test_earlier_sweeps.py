@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from sweeper.columns import TRIAL_COLUMNS
 from sweeper.folder import read_settings
 from sweeper.ledger import Ledger
 from sweeper.placement import PlacementError
@@ -30,6 +31,16 @@ def test_a_warm_start_of_other_objectives_is_refused_with_everything_else(
     problems = problems_of(invoke("pareto", *tofu, "--warm-start", earlier, *asked))
     assert len(problems) == 3
     assert any("that sweep searched forget_loss:max,retain_loss:min" in problem for problem in problems)
+
+
+def test_a_table_from_elsewhere_that_names_places_outside_its_folder_is_refused(
+    earlier: Path, data: Path, tmp_path: Path
+) -> None:
+    row = dict.fromkeys(TRIAL_COLUMNS, "") | {"trial_id": "00000", "checkpoint": "../../secret"}
+    (earlier / "trials.csv").write_text(f"{','.join(row)}\n{','.join(row.values())}\n")
+    tofu = ("--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01", "--out", tmp_path / "new")
+    [problem] = problems_of(invoke("pareto", *tofu, "--reuse", earlier))
+    assert "line 2: checkpoint is '../../secret', which leads out of the table's folder" in problem
 
 
 def test_what_the_search_is_told_is_in_the_settings(

@@ -137,15 +137,15 @@ def test_finished_sweeps_are_judged_together_without_running(golden: Path, tmp_p
 def test_a_primary_question_is_recorded_and_its_name_checked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert planned(monkeypatch, tmp_path / "a", "--primary", "ngdiff").primary == "ngdiff"
     two = ("--auto-lr-smoothing", "paper", "--auto-lr-smoothing", "safe")
-    assert planned(monkeypatch, tmp_path / "b", *two, "--primary", "gdiff/safe/freshx4").primary == "gdiff/safe/freshx4"
+    assert planned(monkeypatch, tmp_path / "b", *two, "--primary", "gdiff/safe/freshx2").primary == "gdiff/safe/freshx2"
     assert refused("lr-study", "--primary", "npo") == [
         "--primary npo: expected one of the methods of this study, gdiff, ngdiff"
     ]
     assert refused("lr-study", *two, "--primary", "gdiff") == [
-        "--primary gdiff: this names 2 questions, and a primary one is one: gdiff/paper/freshx4 or gdiff/safe/freshx4"
+        "--primary gdiff: this names 2 questions, and a primary one is one: gdiff/paper/freshx2 or gdiff/safe/freshx2"
     ]
     assert refused("lr-study", "--primary", "gdiff/paper/same") == [
-        "--primary gdiff/paper/same: this study has no such variant of AutoLR: expected gdiff/safe/freshx4"
+        "--primary gdiff/paper/same: this study has no such variant of AutoLR: expected gdiff/safe/freshx2"
     ]
 
 

@@ -54,6 +54,22 @@ def test_on_a_loss_that_is_no_parabola_far_out_every_start_finds_the_same_distan
         assert bending_distance(probe(start), probe) == pytest.approx(exact, rel=0.1)
 
 
+@given(st.integers(0, 10**6), st.sampled_from([1e-5, 1e-3, 1e-1]))
+def test_on_a_jagged_loss_it_is_found_too_or_what_is_returned_bends_less(seed: int, start: float) -> None:
+    """Bends that scatter by a factor of 4 about a parabola used to throw the search to and fro, to no result."""
+
+    def bend(x: float) -> float:
+        jag = random.Random(f"{seed} {x:.9e}").uniform(-1.0, 1.0)
+        return BEND * (x / 4e-3) ** 2 * 4.0**jag
+
+    def probe(x: float) -> Fit:
+        return fit_parabola(x, 1.0, 1.0 + bend(x), 1.0 + bend(x))
+
+    distance = bending_distance(probe(start), probe)
+    assert distance is not None
+    assert 4e-3 / 4 <= distance <= 4e-3 * 4
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_on_a_flat_loss_noise_moves_no_rate_and_says_why(seed: int) -> None:
     noise = random.Random(seed)

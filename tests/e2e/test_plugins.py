@@ -1,0 +1,42 @@
+"""A sweep over a user's own method: it reaches Ray's workers, and resume goes on with what the sweep began with."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+Cli = Any  # conftest.py has the class
+
+TOY = """from search_spaces.fields import Field
+from trainables.weightings.base import Needs, Weighting, Weights
+
+WEIGHTING = Weighting(
+    name="toy",
+    formula="(1, share)",
+    needs=Needs.LOSSES,
+    weigh=lambda losses, gramian, state, options: (Weights(1.0, options["share"]), state),
+    citation="Toy 2026",
+    options=(Field("share", 0.5, "of the forget loss", low=0.0, high=1.0),),
+)
+"""
+
+
+def test_a_sweep_over_a_method_of_ones_own_and_its_resume(cli: Cli) -> None:
+    sweep = cli.new("plugins")
+    toy = cli.folder / "toy.py"
+    toy.write_text(TOY)
+    asked = ("--plugin", toy, "--method", "toy", "--option", "share=0.25", "--epochs", "1", "--metrics", "retain_loss")
+    cli.run(*cli.pareto(sweep, *asked, "--trials", "1", "--scheduler", "none", "--sampler", "random"))
+    (row,) = sweep.trials
+    assert (row["status"], row["method"], row["share"]) == ("finished", "toy", "0.25")
+    (entry,) = json.loads((sweep.out / "sweep.json").read_text())["plugins"]
+    assert entry["parts"] == ["weighting toy"]
+
+    toy.write_text("raise SystemExit('never read again')\n")
+    done = cli.run("resume", sweep.out, "--trials", "2")
+    assert f"plug-in {toy} has changed since the sweep began" in done.stderr
+    assert [row["status"] for row in sweep.trials] == ["finished"] * 2
+
+    (sweep.out / entry["file"]).write_text(TOY + "# changed\n")
+    refused = cli.run("resume", sweep.out, "--trials", "3", code=2)
+    assert "is not the plug-in that the sweep began with" in refused.stderr

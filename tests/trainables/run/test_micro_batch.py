@@ -1,0 +1,85 @@
+"""``--micro-batch``: the same step from smaller forward passes, for every method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+
+from trainables.methods import method_names
+from trainables.run.combined_gradient import combined_gradient
+from trainables.run.run import UnlearningRun
+from trainables.run.workspace import Workspace
+from trainables.spec import TrialSpec
+from trainables.spec_checks import trial_problems
+
+MakeSpec = Callable[..., TrialSpec]
+PAIRS = ("npo+ngdiff", "dpo+lossnorm", "rmu+pcgrad", "simnpo+gdiff")
+
+
+def first_gradients(spec: TrialSpec, workspace: Workspace) -> tuple[dict[str, float], list[torch.Tensor]]:
+    """The direction of the first step, in float64, and what was measured of it."""
+    run = UnlearningRun(spec, workspace)
+    run.model.double()  # which the fixture takes back: all tests share the model
+    [(forget, retain), *_] = run._batches()
+    columns, _ = combined_gradient(
+        run.parameters,
+        run.losses.retain_parts(retain),
+        run.losses.forget_parts(forget),
+        run._weighting,
+        run._weighting_state,
+        options=run._options,
+        unit=False,
+        when="at step 1",
+    )
+    return columns, [p.grad.clone() for p in run.parameters if p.grad is not None]
+
+
+@pytest.fixture
+def shared(workspace: Workspace) -> Iterator[Workspace]:
+    yield workspace
+    workspace.model_for().float()
+
+
+@pytest.mark.parametrize("method", [*method_names(), *PAIRS])
+def test_every_method_takes_the_same_step(shared: Workspace, make_spec: MakeSpec, method: str) -> None:
+    spec = make_spec(method=method, batch_size=5)
+    (columns, whole), (cut_columns, cut) = (
+        first_gradients(make_spec(method=method, batch_size=5, micro_batch=size), shared) for size in (None, 2)
+    )
+    assert trial_problems(make_spec(method=method, batch_size=5, micro_batch=2)) == []
+    assert len(whole) == len(cut) > 0
+    length = torch.cat([part.flatten() for part in whole]).norm()
+    gap = torch.cat([(one - other).flatten() for one, other in zip(whole, cut, strict=True)]).norm()
+    assert gap <= 1e-6 * length
+    assert cut_columns == pytest.approx({name: columns[name] for name in cut_columns}, rel=1e-6, abs=1e-9)
+    assert spec.spec_hash == make_spec(method=method, batch_size=5, micro_batch=2).spec_hash
+
+
+def test_no_forward_pass_of_a_step_takes_more(workspace: Workspace, make_spec: MakeSpec) -> None:
+    run = UnlearningRun(make_spec(method="ngdiff", batch_size=5, micro_batch=2, max_steps=1), workspace)
+    [(forget, retain)] = run._batches()
+    taken: list[int] = []
+    hook = run.model.register_forward_pre_hook(
+        lambda model, args, given: taken.append(len(given["input_ids"])) if model.training else None, with_kwargs=True
+    )
+    try:
+        report = next(run)
+    finally:
+        hook.remove()
+    assert report.step == 1
+    assert max(taken) == 2
+    assert sum(taken) == len(forget) + len(retain) > 4
+
+
+def test_a_run_ends_as_it_would_without(workspace: Workspace, make_spec: MakeSpec) -> None:
+    changes = {"method": "gdiff", "retain_objective": "kl", "optimizer": "sgd", "lr": 0.1, "batch_size": 6}
+    whole, cut = (list(UnlearningRun(make_spec(**changes, micro_batch=size), workspace))[-1] for size in (None, 4))
+    assert cut.losses == pytest.approx(dict(whole.losses), rel=1e-4)
+    assert cut.training["train_retain_loss"] == pytest.approx(whole.training["train_retain_loss"], rel=1e-4, abs=1e-6)
+
+
+def test_images_are_refused_with_the_reason(make_spec: MakeSpec) -> None:
+    found = trial_problems(make_spec(model="tiny-resnet", dataset="digits", micro_batch=2))
+    assert any("micro_batch" in problem and "batch normalisation" in problem for problem in found), found

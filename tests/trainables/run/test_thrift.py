@@ -1,0 +1,59 @@
+"""What is tried when a GPU's memory does not suffice, and a trial's share of it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from trainables.run.gpu_memory import empty_gpu_cache, keep_to_share, peak_gpu_memory
+from trainables.run.thrift import Thrift
+from trainables.spec import TrialSpec
+
+
+def steps(thrift: Thrift, batch_size: int, **unused: object) -> list[str]:
+    found = []
+    while (next_one := thrift.more(batch_size, **unused)) is not None:  # type: ignore[arg-type]
+        thrift = next_one
+        found.append(str(thrift))
+    return found
+
+
+def test_passes_halve_down_to_one_example_and_then_activations_are_computed_twice() -> None:
+    assert steps(Thrift.of(TrialSpec(batch_size=6, eval_batch_size=32)), 6) == [
+        "micro_batch 3, eval_batch_size 16",
+        "micro_batch 2, eval_batch_size 8",
+        "micro_batch 1, eval_batch_size 4",
+        "micro_batch 1, gradient_checkpointing, eval_batch_size 2",
+    ]
+
+
+def test_it_goes_on_from_what_was_asked_for() -> None:
+    asked = Thrift.of(TrialSpec(micro_batch=2, gradient_checkpointing=True, eval_batch_size=1))
+    assert steps(asked, 8) == ["micro_batch 1, gradient_checkpointing, eval_batch_size 1"]
+    larger_than_the_batch = Thrift.of(TrialSpec(micro_batch=64, eval_batch_size=2))
+    assert steps(larger_than_the_batch, 2)[0] == "micro_batch 1, eval_batch_size 1"
+
+
+def test_what_the_models_cannot_do_is_not_tried() -> None:
+    asked = Thrift.of(TrialSpec(batch_size=8))
+    assert steps(asked, 8, unused={"micro_batch", "gradient_checkpointing"}) == []
+    assert steps(asked, 8, unused={"micro_batch"}) == ["gradient_checkpointing, eval_batch_size 16"]
+
+
+def test_a_share_of_a_gpu_is_enforced_and_a_whole_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    shares: list[float] = []
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", shares.append)
+    for device, gpus in (("cuda", 0.25), ("cuda", 1.0), ("cuda", 2.0), ("cpu", 0.25), ("cpu", 0.0)):
+        keep_to_share(device, gpus)
+    assert shares == [0.25]
+
+
+def test_the_peak_is_counted_from_the_start_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    held, peaks = [3e9], [7e9]
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: held.__setitem__(0, 1e9))
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: peaks.__setitem__(0, held[0]))
+    monkeypatch.setattr(torch.cuda, "max_memory_reserved", lambda: peaks[0])
+    assert peak_gpu_memory("cuda") == 7.0
+    empty_gpu_cache()
+    assert peak_gpu_memory("cuda") == 1.0
+    assert peak_gpu_memory("cpu") is None

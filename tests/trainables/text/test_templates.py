@@ -1,0 +1,165 @@
+"""Whatever the template, the answer and its end token are supervised and nothing else; prompts end before the answer.
+
+The chat templates are those of well-known instruct models, shortened to what a single question needs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from tokenizers import processors
+
+from trainables.data.examples import Example
+from trainables.models.tiny import make_tiny, train_metaspace_tokenizer, train_tokenizer
+from trainables.template import CHAT, QUESTION_ANSWER, Template, TemplateError, end_id, template_problems
+from trainables.testing.templates import check_template
+from trainables.text.generation import generate_greedy
+from trainables.text.tokens import IGNORED, collate, encode, end_ids, pad_id, prompt_text
+
+EXAMPLES = [Example("Where is Lima?", "Lima is in Peru"), Example("Is Oslo in Peru?", "No, in Norway")] * 5
+SPECIAL = ["<|im_start|>", "<|im_end|>", "<start_of_turn>", "<end_of_turn>", "<think>", "</think>"]
+ROUND = "{% for message in messages %}"
+BOS = "{{ bos_token | default('') }}"
+CHAT_TEMPLATES = {
+    "ChatML, a line break behind the end": (
+        ROUND + "<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}",
+        "<|im_end|>",
+        "<|im_start|>user\nWhere is Lima?<|im_end|>\n<|im_start|>assistant\n",
+    ),
+    "Llama 2, spaces around the answer": (
+        ROUND + "{% if message['role'] == 'user' %}" + BOS + "{{ '[INST] ' + message['content'] + ' [/INST]' }}"
+        "{% else %}{{ ' ' + message['content'] + ' ' + eos_token }}{% endif %}{% endfor %}",
+        None,
+        "[INST] Where is Lima? [/INST]",
+    ),
+    "Gemma, trimmed, ended by a turn's end": (
+        "{{ bos_token | default('') }}"
+        + ROUND
+        + "<start_of_turn>{{ 'model' if message['role'] == 'assistant' else 'user' }}\n"
+        "{{ message['content'] | trim }}<end_of_turn>\n{% endfor %}",
+        "<end_of_turn>",
+        "<start_of_turn>user\nWhere is Lima?<end_of_turn>\n<start_of_turn>model\n",
+    ),
+    "Qwen 3, which puts a thought before the answer": (
+        ROUND + "<|im_start|>{{ message['role'] }}\n{% if message['role'] == 'assistant' %}<think>\n\n</think>\n\n"
+        "{% endif %}{{ message['content'] }}<|im_end|>\n{% endfor %}",
+        "<|im_end|>",
+        "<|im_start|>user\nWhere is Lima?<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n",
+    ),
+    "nothing behind the answer": (
+        ROUND + "{{ message['role'] }}: {{ message['content'] }}{{ '' if loop.last else '\n' }}{% endfor %}",
+        None,
+        "user: Where is Lima?\nassistant:",
+    ),
+}
+OWN_TEMPLATES = {
+    "plain": "Q: {question}\nA: {answer}",
+    "Jinja": "### Instruction:\n{{ question }}\n\n### Response:\n{{ answer }}",
+    "Jinja that begins and ends as the tokenizer": "{{ bos_token }}Q: {{ question }}\nA: {{ answer }}{{ eos_token }}",
+    "Jinja with a special token": "<|im_start|>{{ question }}<|im_end|>\n{{ answer }}\n<|im_end|>\n",
+}
+
+
+def byte_level(*, adds_eos: bool = False) -> Any:
+    tokenizer = train_tokenizer(EXAMPLES)
+    tokenizer.add_special_tokens({"additional_special_tokens": SPECIAL})
+    if adds_eos:
+        end = (tokenizer.eos_token, tokenizer.eos_token_id)
+        tokenizer._tokenizer.post_processor = processors.TemplateProcessing(single=f"$A {end[0]}", special_tokens=[end])
+    return tokenizer
+
+
+def llama_like() -> Any:
+    tokenizer = train_metaspace_tokenizer(EXAMPLES)
+    tokenizer.add_special_tokens({"additional_special_tokens": SPECIAL})
+    return tokenizer
+
+
+TOKENIZERS = {"byte level": byte_level, "adds EOS": lambda: byte_level(adds_eos=True), "Llama's, adds BOS": llama_like}
+
+
+@pytest.fixture(scope="module", params=TOKENIZERS, ids=lambda name: name.replace(", ", "-").replace(" ", "-"))
+def tokenizer(request: pytest.FixtureRequest) -> Any:
+    return TOKENIZERS[request.param]()
+
+
+@pytest.mark.parametrize("name", CHAT_TEMPLATES)
+def test_a_chat_template_keeps_the_promises_of_templates(tokenizer: Any, name: str) -> None:
+    tokenizer.chat_template, end, _ = CHAT_TEMPLATES[name]
+    check_template(Template(name=CHAT, text=CHAT, description="its own"), tokenizer)
+    last = tokenizer.eos_token_id if end is None else tokenizer.convert_tokens_to_ids(end)
+    assert encode(tokenizer, "Where is Lima?", "Lima", max_length=200, template=CHAT).ids[-1] == last
+
+
+@pytest.mark.parametrize("name", OWN_TEMPLATES)
+def test_ones_own_template_keeps_them(tokenizer: Any, name: str) -> None:
+    assert template_problems(OWN_TEMPLATES[name]) == []
+    check_template(Template(name="own", text=OWN_TEMPLATES[name], description="own"), tokenizer)
+
+
+@pytest.mark.parametrize("name", CHAT_TEMPLATES)
+def test_a_prompt_is_what_the_chat_template_says_before_the_answer(tokenizer: Any, name: str) -> None:
+    tokenizer.chat_template, _, expected = CHAT_TEMPLATES[name]
+    asked = prompt_text("Where is Lima?", template=CHAT, tokenizer=tokenizer)
+    assert asked.removeprefix(tokenizer.bos_token or "") == expected
+
+
+@pytest.mark.parametrize("name", CHAT_TEMPLATES)
+def test_no_sequence_begins_or_ends_twice(tokenizer: Any, name: str) -> None:
+    tokenizer.chat_template, _, _ = CHAT_TEMPLATES[name]
+    ids = encode(tokenizer, "Where is Lima?", "Lima", max_length=200, template=CHAT).ids
+    if tokenizer.bos_token_id is not None:
+        assert ids.count(tokenizer.bos_token_id) <= 1
+    assert ids.count(tokenizer.eos_token_id) <= 1
+
+
+def test_the_labels_of_a_batch_are_the_answer_and_its_end(tokenizer: Any) -> None:
+    tokenizer.chat_template, end, _ = CHAT_TEMPLATES["ChatML, a line break behind the end"]
+    tokenizer.pad_token = tokenizer.eos_token
+    items = [encode(tokenizer, item.question, item.answer, max_length=200, template=CHAT) for item in EXAMPLES[:2]]
+    batch = collate(items, [0, 1], pad_id=pad_id(tokenizer), device="cpu")
+    for row, example in zip(batch.labels, EXAMPLES, strict=False):
+        said = row[row != IGNORED].tolist()
+        assert tokenizer.decode(said) == f"{example.answer}{end}"
+
+
+def test_greedy_answers_stop_at_the_templates_end_too() -> None:
+    tokenizer = byte_level()
+    tokenizer.chat_template, end, _ = CHAT_TEMPLATES["Gemma, trimmed, ended by a turn's end"]
+    assert end_ids(tokenizer, CHAT) == (tokenizer.eos_token_id, tokenizer.convert_tokens_to_ids(end))
+    assert end_ids(tokenizer) == (tokenizer.eos_token_id,)
+    model = make_tiny("tiny-phi", tokenizer)
+    prompt = encode(tokenizer, "Where is Lima?", "Lima", max_length=200).prompt
+    asked = {"max_new_tokens": 8, "batch_size": 1, "device": torch.device("cpu"), "strip": False}
+    whole = model.generate(torch.tensor([prompt]), max_new_tokens=8, do_sample=False)[0, len(prompt) :].tolist()
+    stop = next(token for token in whole[2:] if token not in whole[:2])
+    (text,) = generate_greedy(model, tokenizer, [prompt], ends=(tokenizer.eos_token_id, stop), **asked)
+    assert text == tokenizer.decode(whole[: whole.index(stop) + 1], skip_special_tokens=True)
+
+
+@pytest.mark.parametrize(
+    ("template", "told"),
+    [
+        ("{{ question }} {{ answer }} and so on", "goes on after the answer with 'and so on'"),
+        ("{{ question }} {{ answer }} {{ answer }}", "says the answer 2 times"),
+        (CHAT, "tokenizer has no chat template"),
+    ],
+)
+def test_a_template_that_does_not_fit_the_tokenizer_is_told(template: str, told: str) -> None:
+    with pytest.raises(TemplateError, match=told):
+        encode(byte_level(), "Where is Lima?", "Lima", max_length=200, template=template)
+
+
+def test_a_chat_template_that_fails_is_told() -> None:
+    tokenizer = byte_level()
+    tokenizer.chat_template = "{{ raise_exception('only one turn') }}"
+    with pytest.raises(TemplateError, match="chat template fails: only one turn"):
+        end_id(CHAT, "?", tokenizer)
+
+
+def test_the_usual_template_is_as_it_was() -> None:
+    assert prompt_text("Where?") == "Question: Where?\nAnswer:"
+    assert QUESTION_ANSWER == "Question: {question}\nAnswer: {answer}"

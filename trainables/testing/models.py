@@ -1,0 +1,67 @@
+"""What every registered model promises, as checks on its record. For a model of one's own, in one's own tests:
+
+check_model(MINE)
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from trainables.data import DATASETS
+from trainables.modality import MODALITIES
+from trainables.models.registry import ModelInfo
+
+
+def check_model(info: ModelInfo) -> None:
+    """All of the checks below; of a model that is made here the model, too.
+
+    Raises:
+        AssertionError: a promise is broken; the message says which.
+    """
+    check_record(info)
+    if info.make is not None:
+        check_made(info)
+
+
+def check_record(info: ModelInfo) -> None:
+    """The record's own fields go together."""
+    assert info.description, "the description is empty"
+    assert info.dataset in DATASETS, f"unknown data set '{info.dataset}': expected one of {', '.join(DATASETS)}"
+    fits = DATASETS[info.dataset].modality
+    assert info.modality in (None, fits), f"data set {info.dataset} is for {fits} models, this is a {info.modality} one"
+    low, high = info.lr_range
+    assert 0 < low <= info.lr <= high, f"the learning rate {info.lr:g} must lie in the range {low:g} to {high:g}"
+    assert min(info.batch_size, info.eval_batch_size, info.recipe.batch_size, info.recipe.epochs) >= 1, (
+        "batch sizes and epochs must be at least 1"
+    )
+    assert info.recipe.lr > 0, f"the recipe's learning rate must be greater than 0, got {info.recipe.lr:g}"
+
+
+def check_made(info: ModelInfo) -> None:
+    """Its seed is all it depends on; saved, it loads; and it says something finite of its data."""
+    import torch
+
+    from trainables.models.checkpoints import write_model
+
+    data: Any = DATASETS[info.dataset].load()
+    modality = MODALITIES[data.modality]
+
+    def made(seed: int) -> tuple[Any, Any]:
+        assert info.make is not None, "check_model has seen to it"
+        with tempfile.TemporaryDirectory() as folder, torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            write_model(*info.make(data, seed), Path(folder))
+            return modality.load_base(info.name, Path(folder), data, seed=seed)
+
+    (model, processor), (again, _), (other, _) = made(0), made(0), made(1)
+
+    def same(one: Any, two: Any) -> bool:
+        return all(map(torch.equal, one.state_dict().values(), two.state_dict().values()))
+
+    assert same(model, again), "made twice with one seed it has other weights"
+    assert not same(model, other), "two seeds give the same weights: draw them from torch's own state"
+    items = modality.encode(processor, data.forget, max_length=128)
+    totals, _ = modality.nll(model, items, processor=processor, batch_size=8, device="cpu")
+    assert all(0 <= total < float("inf") for total in totals), "its loss on the data is not finite"

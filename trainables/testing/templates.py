@@ -1,0 +1,49 @@
+"""What every prompt template promises, as checks on its record. For a template of one's own, in one's own tests:
+
+check_template(MINE, tokenizer)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainables.template import Template, end_id
+from trainables.text.tokens import encode, prompt_text
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+QUESTIONS = ("Where is Lima?", "What is {answer} in {{ braces }}?", "Zwölf?")
+ANSWERS = ("Lima is in Peru", "12", "In {question}, of course.")
+
+
+def check_template(template: Template, tokenizer: PreTrainedTokenizerBase | None = None) -> None:
+    """The answer and one end token are supervised and nothing else; the prompt ends where the answer begins.
+
+    Without a ``tokenizer`` it is a small one that is trained on the spot.
+
+    Raises:
+        AssertionError: a promise is broken; the message says which.
+    """
+    tokenizer = tokenizer if tokenizer is not None else _small()
+    assert template.description, "the description is empty"
+    for question in QUESTIONS:
+        prompts = set()
+        for answer in ANSWERS:
+            tokens = encode(tokenizer, question, answer, max_length=4096, template=template.text)
+            *said, last = tokens.ids[tokens.prompt_length :]
+            found = tokenizer.decode(said, skip_special_tokens=False).strip()
+            assert found == answer, f"of the answer '{answer}' '{found}' is supervised"
+            end = end_id(template.text, question, tokenizer)
+            assert last == end, f"the last token is {last}, the one that ends answers {end}"
+            asked = prompt_text(question, template=template.text, tokenizer=tokenizer)
+            assert question in asked, f"the prompt does not hold the question: '{asked}'"
+            prompts.add(tokens.prompt)
+        assert len(prompts) == 1, "the prompt depends on the answer"
+
+
+def _small() -> PreTrainedTokenizerBase:
+    from trainables.data.examples import Example
+    from trainables.models.tiny import train_tokenizer
+
+    return train_tokenizer(Example(question, answer) for question in QUESTIONS for answer in ANSWERS)
