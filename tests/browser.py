@@ -22,9 +22,14 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 _FLAGS = (
     *("--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
     *("--no-first-run", "--disable-extensions", "--disable-background-networking", "--window-size=1280,900"),
+    # A tab that nobody sees would be given little time, and its timers less.
+    *("--disable-renderer-backgrounding", "--disable-backgrounding-occluded-windows"),
+    "--disable-background-timer-throttling",
 )
-_LAUNCH = "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); os.execv(sys.argv[3], sys.argv[3:])"
-_PATIENCE = 60.0
+_LAUNCH = (
+    "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); os.execv(sys.argv[3], sys.argv[3:])"
+)
+_PATIENCE = 120.0
 
 
 class Browser:
@@ -121,7 +126,9 @@ class Page:
 
     def pdf(self) -> bytes:
         """The page as it is printed on A4."""
-        return base64.b64decode(self.call("Page.printToPDF", preferCSSPageSize=True, paperWidth=8.27, paperHeight=11.69)["data"])
+        return base64.b64decode(
+            self.call("Page.printToPDF", preferCSSPageSize=True, paperWidth=8.27, paperHeight=11.69)["data"]
+        )
 
     def picture(self) -> bytes:
         """What the window shows, as PNG."""
@@ -132,7 +139,9 @@ class Page:
         if kind == "mouseMoved":
             self.ask(f"{element}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
             time.sleep(0.1)
-        box = self.ask(f"(() => {{ const b = {element}.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]; }})()")
+        box = self.ask(
+            f"(({{x, y, width, height}}) => [x + width / 2, y + height / 2])({element}.getBoundingClientRect())"
+        )
         button = {} if kind == "mouseMoved" else {"button": "left", "clickCount": 1}
         self.call("Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1], **button)
 
