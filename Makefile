@@ -5,7 +5,7 @@ STAMP  := $(VENV)/.installed
 
 TORCH_INDEX ?=
 
-.PHONY: env demo test lint clean
+.PHONY: env demo test lint docs clean
 
 env: $(STAMP)
 	@echo "The environment is in $(VENV). Next:"
@@ -33,6 +33,10 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet -f docs/site/mkdocs.yml
+	@echo "The site is in build/site: open build/site/index.html"
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache

@@ -13,8 +13,8 @@ from analysis.study.lr_grid import Unit
 from analysis.study.tuning_curve import PROBE_CHARGE
 from analysis.tables.trial_table import TrialTable, finite_cell
 
-PROBES = "auto_lr_probes"
-"""The column of :func:`with_probes`."""
+PROBES, LOGGED = "auto_lr_probes", "auto_lr_logged"
+"""The columns of :func:`with_probes`."""
 STEP_PASSES = "step_passes"
 """The column of :func:`with_step_passes`."""
 _BATCH = 3
@@ -22,15 +22,18 @@ _BATCH = 3
 
 
 def with_probes(table: TrialTable, updates: pd.DataFrame) -> TrialTable:
-    """The table with a column :data:`PROBES`: how often AutoLR evaluated the retain loss away from theta.
+    """The table with :data:`PROBES`, how often AutoLR evaluated the retain loss away from theta, and :data:`LOGGED`, in
+    how many updates.
 
     ``updates`` are the rows of auto_lr.csv; NaN for a trial without rows in it, or whose log lacks the counts.
     """
     if "probes" not in updates.columns:
         return table
     last = updates.drop_duplicates(["trial_id", "step"], keep="last")
-    counts = pd.to_numeric(last["probes"], errors="coerce").groupby(last["trial_id"]).sum(min_count=1)
-    return replace(table, trials=table.trials.assign(**{PROBES: table.trials["trial_id"].map(counts).astype(float)}))
+    probes = pd.to_numeric(last["probes"], errors="coerce").groupby(last["trial_id"])
+    found = {PROBES: probes.sum(min_count=1), LOGGED: probes.count().where(lambda counts: counts > 0)}
+    columns = {name: table.trials["trial_id"].map(counts).astype(float) for name, counts in found.items()}
+    return replace(table, trials=table.trials.assign(**columns))
 
 
 def with_step_passes(table: TrialTable) -> TrialTable:
@@ -80,7 +83,9 @@ def median_updates(auto: Mapping[float, Mapping[int, Unit]]) -> float | None:
 
 
 def updates_of(row: pd.Series) -> int | None:
-    """The updates of a trial of so many steps: one at ``auto_lr_start``, and one every ``auto_lr_every`` steps."""
+    """The updates of a trial: those logged, else one at ``auto_lr_start`` and one every ``auto_lr_every`` steps."""
+    if (logged := finite_cell(row, LOGGED)) is not None:
+        return int(logged)
     steps, every = finite_cell(row, "steps"), finite_cell(row, "auto_lr_every")
     if not steps or not every:
         return None

@@ -10,6 +10,8 @@ from analysis.study.verdict import BETTER, OPEN, SINGLE, TOO_FEW, UNDECIDED, WOR
 from analysis.words import counted, number
 
 FEW_UPDATES = 5
+SETS_ITS_RATE_ONCE = ("safe",)
+"""Rules that choose the rate at their first update, wherever they start."""
 """Below so many updates of a run, AutoLR's start decides most."""
 _CONDITIONAL = {
     "order": "Seeds vary the order of examples: the verdict is conditional on this one target model and these data",
@@ -139,7 +141,8 @@ def further_in_words(verdict: Verdict) -> str:
 
 def few_updates_in_words(verdict: Verdict) -> str:
     """That AutoLR had hardly a chance to adapt; "" where it had."""
-    if verdict.updates is None or verdict.updates >= FEW_UPDATES:
+    once = verdict.variant.partition("/")[0] in SETS_ITS_RATE_ONCE
+    if verdict.updates is None or verdict.updates >= FEW_UPDATES or once:
         return ""
     return (
         f"AutoLR {verdict.variant} set its rate {counted(round(verdict.updates), 'time')} in a run (median): what it "

@@ -127,6 +127,8 @@ def test_the_edge_and_few_updates_are_said(study: Callable[..., LrStudy], make_s
     assert "best at lr 0.001, at the edge of the rates tried" in found.sensitivity[0].words()
     hardly = replace(found, verdicts=(replace(found.verdicts[0], updates=3.0),))
     assert study_cautions(hardly)[1].startswith("gdiff: AutoLR clip/fresh set its rate 3 times in a run (median)")
+    once = replace(hardly, verdicts=(replace(hardly.verdicts[0], variant="safe/freshx2"),))
+    assert len(study_cautions(once)) == 1  # it sets its rate once in any run
 
 
 def test_the_pages_headline_is_the_studys_answer(make_sweep: MakeSweep, row: MakeRow) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from analysis.study.judging import verdicts_data
 from analysis.study.lr_study import read_study
-from analysis.study.probe_cost import PROBES, STEP_PASSES, probe_runs, with_probes, with_step_passes
+from analysis.study.probe_cost import LOGGED, PROBES, STEP_PASSES, probe_runs, updates_of, with_probes, with_step_passes
 from analysis.study.tuning_curve import PROBE_CHARGE
 from analysis.tables.columns import Columns
 from analysis.tables.trial_table import TrialTable
@@ -50,7 +50,15 @@ def test_the_probes_of_a_trial_are_counted_once_also_after_a_restart(
     updates = pd.DataFrame({"trial_id": ["a", "a", "a"], "step": [1, 11, 11], "probes": [2, 8, 4]})
     counted = with_probes(table, updates)
     assert counted.trials[PROBES].tolist() == pytest.approx([6, float("nan")], nan_ok=True)
+    assert counted.trials[LOGGED].tolist() == pytest.approx([2, float("nan")], nan_ok=True)
     assert with_probes(table, updates.drop(columns="probes")) is table
+
+
+def test_updates_are_those_logged_and_else_those_that_the_steps_have() -> None:
+    asked = {"steps": 21, "auto_lr_every": 5}
+    assert updates_of(pd.Series(asked, dtype=object)) == 5
+    assert updates_of(pd.Series(asked | {LOGGED: 1.0}, dtype=object)) == 1
+    assert updates_of(pd.Series(asked | {LOGGED: float("nan")}, dtype=object)) == 5
 
 
 def test_a_step_reads_the_batches_whose_training_loss_its_method_reports() -> None:

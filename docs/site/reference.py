@@ -1,0 +1,91 @@
+"""The reference of the site: commands, settings, methods, metrics, ... from the one place where each is described.
+
+A hook of mkdocs: README.md becomes the site's first page, and the pages under reference/ are made anew at every build.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+from click.testing import CliRunner
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+from sweeper.cli import main
+from sweeper.columns import CANDIDATE_COLUMNS, HISTORY_COLUMNS, TRIAL_COLUMNS, column_dictionary
+from trainables.spec import FIELDS
+
+ROOT = Path(__file__).parents[2]
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that are in no folder."""
+    for path, text in pages().items():
+        files.append(File.generated(config, path, content=text))
+    return files
+
+
+def pages() -> dict[str, str]:
+    """Every page that is made, by its path below docs/."""
+    listed = {kind: f"reference/{kind}.md" for kind in ("methods", "metrics", "models", "datasets")}
+    return {
+        "index.md": first_page((ROOT / "README.md").read_text(encoding="utf-8")),
+        "reference/commands.md": "\n".join(["# Commands", "", *_commands()]),
+        "reference/settings.md": "\n".join(["# Settings of a trial", "", *_settings()]),
+        "reference/columns.md": "\n".join(["# Columns", "", *_columns()]),
+        **{path: "\n".join([f"# {kind.capitalize()}", "", *_listing(kind)]) for kind, path in listed.items()},
+    }
+
+
+def first_page(readme: str) -> str:
+    """README with its links as docs/ sees them; those to files that are no pages are their names."""
+    inside = re.sub(r"\]\(docs/", "](", readme)
+    return re.sub(r"\[([^]]+)\]\((LICENSE|CONTRIBUTING\.md|CHANGELOG\.md)\)", r"\1", inside)
+
+
+def _commands() -> Iterator[str]:
+    for name, command in main.commands.items():
+        context = click.Context(command, info_name=f"python -m sweeper {name}", max_content_width=100)
+        yield from (f"## {name}", "", "```text", command.get_help(context), "```", "")
+
+
+def _settings() -> Iterator[str]:
+    yield "Each is an option, a name in a space file, a column of `trials.csv`, and a parameter in MLflow."
+    yield ""
+    yield "| setting | option | default | | part of the hash |"
+    yield "|---|---|---|---|---|"
+    for name, field in FIELDS.items():
+        flag = field.flag or f"--{name.replace('_', '-')}"
+        cells = [f"`{name}`", f"`{flag}`", _cell(field.otherwise or field.default), _cell(field.help)]
+        yield f"| {' | '.join(cells)} | {'yes' if field.decides else ''} |"
+
+
+def _listing(kind: str) -> Iterator[str]:
+    for row in json.loads(CliRunner().invoke(main, ["list", kind, "--json"]).stdout):
+        yield from (f"## {row.pop('name')}", "")
+        yield from (f"- **{key}**: {_cell(value)}" for key, value in row.items() if value not in ("", [], None))
+        yield ""
+
+
+def _columns() -> Iterator[str]:
+    meaning: Mapping[str, Mapping[str, Any]] = column_dictionary(random_guess=math.log(2048), unit="token")
+    tables = {"trials.csv": TRIAL_COLUMNS, "history.csv": HISTORY_COLUMNS, "candidates.csv": CANDIDATE_COLUMNS}
+    for table, columns in tables.items():
+        yield from (f"## {table}", "", "| column | what it is | unit | better |", "|---|---|---|---|")
+        for name in columns:
+            found = meaning.get(name, {})
+            cells = (f"`{name}`", *(_cell(found.get(key)) for key in ("label", "unit", "direction")))
+            yield f"| {' | '.join(cells)} |"
+        yield ""
+
+
+def _cell(value: object) -> str:
+    """Text that Markdown takes as it is, in a table too."""
+    text = "" if value is None else str(value)
+    return re.sub(r"([|*_<>\[\]])", r"\\\1", text).replace("\n", " ")

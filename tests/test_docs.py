@@ -1,0 +1,88 @@
+"""The pages: every command on them can be typed, and they become a site without a network."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from sweeper.cli import main
+from sweeper.columns import TRIAL_COLUMNS
+from trainables.methods import method_names
+from trainables.metrics.registry import METRICS
+from trainables.spec import FIELDS
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+COMMAND = re.compile(r"^(?: {4})?python -m sweeper (.+?)(?:\s+#.*)?$")
+
+
+def commands() -> Iterator[tuple[str, list[str]]]:
+    """Each command in a block of a page, continued lines joined, with its place."""
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+        for number, line in enumerate(text.splitlines(), start=1):
+            if found := COMMAND.match(line):
+                words = re.sub(r"\s[>|<&].*$", "", found[1])
+                yield f"{page.name}:{number}", shlex.split(words)
+
+
+@pytest.mark.parametrize(("place", "words"), commands(), ids=lambda value: value if isinstance(value, str) else "")
+def test_a_command_on_a_page_can_be_typed(place: str, words: list[str]) -> None:
+    name, *arguments = words
+    command = main.commands[name]
+    try:
+        command.make_context(f"sweeper {name}", arguments, resilient_parsing=False)
+    except click.ClickException as error:
+        pytest.fail(f"{place}: {' '.join(words)}: {error.format_message()}")
+
+
+def test_there_are_commands_on_the_pages() -> None:
+    places = [place for place, _ in commands()]
+    assert len(places) > 60
+    assert {"README.md", "start.md", "howto.md", "data.md"} <= {place.partition(":")[0] for place in places}
+
+
+def test_the_licence_of_every_dependency_is_listed() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed = {re.split(r"[\[><=~ ]", item)[0] for item in project["dependencies"]}
+    listed = set(
+        re.findall(r"^\| ([a-z0-9-]+) \| \w", (ROOT / "docs/licences.md").read_text(encoding="utf-8"), re.MULTILINE)
+    )
+    assert listed - {"package"} == needed
+
+
+def test_the_site_is_built_without_a_network_and_has_every_part(tmp_path: Path) -> None:
+    pytest.importorskip("material", reason="mkdocs-material is a development dependency")
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", ROOT / "docs/site/mkdocs.yml", "-d", tmp_path],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "NO_MKDOCS_2_WARNING": "1", "https_proxy": "http://127.0.0.1:9"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, built.stdout + built.stderr
+    parts = {
+        "commands": main.commands,
+        "settings": FIELDS,
+        "methods": method_names(),
+        "metrics": METRICS,
+        "columns": TRIAL_COLUMNS,
+    }
+    for page, names in parts.items():
+        text = (tmp_path / "reference" / f"{page}.html").read_text(encoding="utf-8")
+        assert [name for name in names if name not in text] == [], page
+    for page in tmp_path.rglob("*.html"):
+        loaded = re.findall(r'<(?:link|img)[^>]+(?:href|src)="(https?:[^"]+)"', page.read_text(encoding="utf-8"))
+        assert not [address for address in loaded if not address.startswith("https://arxiv.org")], page
+    home = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "images/pareto.png" in home
+    assert (tmp_path / "images" / "pareto.png").is_file()
