@@ -154,7 +154,9 @@ def browsing() -> Iterator[Browser]:
     answers, their_answers = os.pipe()
     # Above what they become in the browser, so that neither takes the other's place.
     given = [fcntl.fcntl(number, fcntl.F_DUPFD, 10) for number in (theirs, their_answers)]
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+    memory = Path("/dev/shm")  # a profile is synced to disk again and again
+    place = memory if os.access(memory, os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as profile:
         process = subprocess.Popen(
             [sys.executable, "-c", _LAUNCH, *map(str, given), CHROMIUM, *_FLAGS, f"--user-data-dir={profile}"],
             pass_fds=given,

@@ -164,10 +164,8 @@ def test_the_parts_of_the_page_are_linked_at_its_top(page: Page) -> None:
 
 def test_nothing_is_loaded_and_no_script_fails(browser: Browser, folder: Path) -> None:
     page = browser.open("about:blank")
-    page.call(
-        "Page.addScriptToEvaluateOnNewDocument",
-        source=LISTENING,
-    )
+    page.call("Page.enable")
+    page.call("Page.addScriptToEvaluateOnNewDocument", source=LISTENING)
     page.go(file_address(folder / "report.html"))
     page.click(link_to("00001"))
     assert page.ask("wrong") == []
@@ -200,7 +198,7 @@ def test_a_served_page_reloads_when_it_is_made_anew_and_keeps_what_was_opened(
 def printed(page: Page) -> Any:
     """The page as it is laid out on A4 paper of these margins."""
     page.call("Emulation.setEmulatedMedia", media="print")
-    page.call("Emulation.setDeviceMetricsOverride", width=703, height=1016, deviceScaleFactor=1, mobile=False)
+    page.call("Emulation.setDeviceMetricsOverride", width=718, height=1016, deviceScaleFactor=1, mobile=False)
     return page.ask("document.documentElement.scrollWidth")
 
 
@@ -208,7 +206,7 @@ def test_the_page_prints(page: Page) -> None:
     page.click("#trial-1 td:nth-child(2)")
     pages = len(re.findall(rb"/Type\s*/Page\b", page.pdf()))
     assert 3 <= pages <= 14
-    assert printed(page) <= 703, "what is wider than the paper shrinks all of it"
+    assert printed(page) <= 718, "what is wider than the paper shrinks all of it"
     for unseen in ("nav", ".controls", "#tip", "button.copy"):
         assert page.texts(unseen) == []
     assert len(page.texts(DETAIL)) == 1, "what was opened is printed"
