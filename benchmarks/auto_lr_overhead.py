@@ -4,7 +4,7 @@
 
 Prints seconds per step of each and the ratios. Every 10 steps of two forward and two backward passes (a backward
 counted as two forwards: 60) the paper's rule adds two forward passes, 3.3%; ``search``, whose three losses are of
-four fresh batches each, 12 and more where it probes again; the default 20 to 52 at the first update and none later, so
+four fresh batches each, 12 and more where it probes again; the default 10 to 26 at the first update and none later, so
 that its share falls with the steps. Logging L_F at the probes adds two forward passes to any update.
 """
 

@@ -178,6 +178,9 @@ def pick(
     copy_to: Path | str | None = None,
     export: Path | str | None = None,
     merge: bool = False,
+    register: str | None = None,
+    alias: str | None = None,
+    tracking_uri: str | None = None,
     **limits: float,
 ) -> dict[str, Any]:
     """Which checkpoint of a sweep to take, whether it is good, and why: what ``pick --json`` prints.
@@ -186,10 +189,13 @@ def pick(
         Problems: everything that is wrong with the options.
         AnalysisError: nothing is within the limits; the message says what comes nearest.
     """
+    Sweep(out)._take_up()
+
     from sweeper.commands.pick import chosen
     from sweeper.commands.pick import pick as command
 
     wanted = {"where": where, "maximize": maximize, "minimize": minimize, "constraint": constraint}
     handed_over = {"copy_to": copy_to, "export": export, "merge": merge}
+    handed_over |= {"register": register, "alias": alias, "tracking_uri": tracking_uri}
     with options_of(command, {"folder": out, "rule": rule, **wanted, **handed_over, **limits}) as (given, line):
         return chosen(given.pop("folder"), given, command=line).content

@@ -7,8 +7,10 @@ import click
 from search_spaces.phases import seconds_by_phase
 from sweeper.commands.cache import cache
 from sweeper.commands.compare import compare
+from sweeper.commands.config import config
 from sweeper.commands.doctor import doctor
 from sweeper.commands.evaluate import evaluate
+from sweeper.commands.examples import epilog
 from sweeper.commands.listing import listing
 from sweeper.commands.lr_study import lr_study
 from sweeper.commands.pareto import pareto
@@ -58,6 +60,7 @@ for command in (
     compare,
     pick,
     simulate,
+    config,
     unlearn,
     target,
     evaluate,
@@ -67,4 +70,5 @@ for command in (
     ui,
 ):
     command.params.append(PROFILE)
+    command.epilog = epilog(str(command.name))
     main.add_command(command)

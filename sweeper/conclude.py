@@ -19,6 +19,7 @@ from sweeper.interruption import Interrupted, is_interrupted
 from sweeper.session import SweepSession, remove_run_states
 from sweeper.settings import SweepSettings
 from sweeper.stopping import End
+from sweeper.tracking.runs import NOTE
 from sweeper.tracking.uri import shown_uri
 from trainables.run.failures import is_no_result
 
@@ -88,6 +89,8 @@ def conclude(settings: SweepSettings, out: Path, session: SweepSession, console:
         artifacts=[out / name for name in _KEPT if (out / name).exists()],
         tags=_answer_tags(front.get("answer")),
         front=_by_trial(front.get("front", ())),
+        recommended=_recommended(front.get("answer")),
+        picture="pareto.png" if (out / "pareto.png").exists() else None,
     )
     waiting = console.status("sending what is left to MLflow") if console.is_terminal else nullcontext()
     with waiting, phase("MLflow, what was not sent yet"):
@@ -131,13 +134,17 @@ def _by_trial(front: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
     return found
 
 
+def _recommended(answer: Mapping[str, Any] | None) -> str | None:
+    """The trial to take, if the answer is one."""
+    return answer["trial_id"] if answer and answer["recommended"] else None
+
+
 def _answer_tags(answer: Mapping[str, Any] | None) -> dict[str, object]:
     """What MLflow's parent run says of the sweep, as the report does."""
     if not answer:
         return {}
     told = " ".join(filter(None, (answer["headline"], answer["advice"], *answer["judged"])))
-    recommended = answer["trial_id"] if answer["recommended"] else "none"
-    outcome = {"outcome": answer["outcome"], "recommended_trial": recommended}
+    outcome = {"outcome": answer["outcome"], "recommended_trial": _recommended(answer) or "none"}
     if answer["recommended"] and answer["epoch"] is not None:
         outcome["recommended_epoch"] = f"{answer['epoch']:g}"
-    return {"answer": answer["headline"], **outcome, "mlflow.note.content": told}
+    return {"answer": answer["headline"], **outcome, NOTE: told}

@@ -19,8 +19,11 @@ from sweeper.session import SweepSession, run_state_folders
 from sweeper.settings import SweepSettings
 from sweeper.stopping import Stopping, parse_until
 from sweeper.tracking import Tracker
+from sweeper.tracking.logged import LoggedData
+from sweeper.tracking.runs import SHOWN
 from sweeper.tracking.uri import sqlite_path
 from sweeper.watch.course import Course
+from trainables.data import DATASETS
 from trainables.metrics.registry import primary_metrics
 from trainables.run.failures import is_no_result
 from trainables.run.reports import Status
@@ -69,7 +72,7 @@ def open_session(
         ledger=ledger,
         storage=storage,
         study=study,
-        tracker=_tracker(settings, ledger, sweep_id),
+        tracker=_tracker(settings, ledger, sweep_id, targets),
         display=Display(
             console,
             trials=settings.trials,
@@ -87,7 +90,8 @@ def open_session(
     return session, {trial_id: folder for trial_id, (folder, _) in restore.items()}
 
 
-def _tracker(settings: SweepSettings, ledger: Ledger, sweep_id: str) -> Tracker:
+def _tracker(settings: SweepSettings, ledger: Ledger, sweep_id: str, targets: Mapping[int, Target]) -> Tracker:
+    shown = (*primary_metrics(next(iter(targets.values())).data.modality), "forget_loss", "retain_loss")
     return Tracker(
         ledger=ledger,
         sweep_id=sweep_id,
@@ -95,9 +99,34 @@ def _tracker(settings: SweepSettings, ledger: Ledger, sweep_id: str) -> Tracker:
         experiment=settings.experiment,
         sweep_name=settings.name,
         parent_params={"trials": settings.trials, "sampler": settings.sampler, **settings.params},
-        parent_tags={"sweep": settings.name, "out": str(ledger.out.resolve()), "objectives": settings.objectives},
+        parent_tags={
+            "sweep": settings.name,
+            "out": str(ledger.out.resolve()),
+            "objectives": settings.objectives,
+            SHOWN: ",".join(shown),
+        },
         artifact_root=(sqlite_path(settings.tracking_uri) or Path.cwd() / "mlflow.db").parent / "mlartifacts",
+        data=_logged_data(settings, targets),
     )
+
+
+def _logged_data(settings: SweepSettings, targets: Mapping[int, Target]) -> dict[str, LoggedData]:
+    """What trials are trained on, by the seed of the data."""
+    base = settings.base
+    hub_id = DATASETS[base.dataset].hub_id
+    source: dict[str, object]
+    if base.data_dir is not None:
+        source_type, source = "local", {"uri": Path(base.data_dir).as_uri()}
+    elif hub_id is not None:
+        source_type, source = "hf", {"path": hub_id}
+    else:
+        source_type, source = "code", {"tags": {"data set": base.dataset}}
+    found = {}
+    for seed, target in targets.items():
+        sizes = {name: len(getattr(target.data, name)) for name in ("forget", "retain", "forget_eval", "retain_eval")}
+        data = LoggedData(target.data.name, target.data.content_hash, source_type, source, sizes)
+        found[str(settings.base_of(seed).data_seed)] = data
+    return found
 
 
 def _restorable(storage: Path, again: list[Proposal]) -> dict[str, tuple[str, int]]:

@@ -9,10 +9,11 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sweeper.nodes import Node, ask_nodes, differences, unseen, versions
 from trainables.plugins import VARIABLE
 
 RAY_ENVIRONMENT = {
@@ -33,8 +34,8 @@ RAY_ENVIRONMENT = {
 
 
 _KNOCK = "import sys; from ray._raylet import GcsClient; GcsClient(address=sys.argv[1])"
-_ANSWERS, _NOTICED = 30.0, 60.0
-"""Seconds a node has to answer, and until Ray should have noticed that one has died."""
+_NOTICED = 60.0
+"""Seconds until Ray should have noticed that a node has died."""
 
 
 class PlacementError(RuntimeError):
@@ -199,7 +200,7 @@ def require_shared(shared: tuple[Path, ...]) -> None:
 
     deadline = time.monotonic() + _NOTICED
     while len(nodes := [node for node in ray.nodes() if node["Alive"]]) > 1:
-        missing = _unseen([str(path) for path in shared], nodes)
+        missing = ask_nodes(unseen, [str(path) for path in shared], nodes=nodes)
         silent = [name for name, paths in missing.items() if paths is None]
         if not silent:
             break
@@ -217,26 +218,15 @@ def require_shared(shared: tuple[Path, ...]) -> None:
                 f"node {name} does not see {', '.join(paths)}: put --out and the cache (XDG_CACHE_HOME) on storage all "
                 "nodes share"
             )
+    _require_alike(nodes)
 
 
-def _unseen(paths: list[str], nodes: list[dict[str, object]]) -> dict[str, list[str] | None]:
-    """Which of the folders each node, by its name, does not see; None of one that does not answer."""
-    import ray
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-    def find_unseen(paths: list[str]) -> list[str]:
-        return [path for path in paths if not os.path.isdir(path)]
-
-    unseen = ray.remote(num_cpus=0, max_retries=0)(find_unseen)
-    asked = {}
-    for node in nodes:
-        strategy = NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
-        name = f"{node['NodeManagerHostname']} ({str(node['NodeID'])[:8]})"
-        asked[name] = unseen.options(scheduling_strategy=strategy).remote(paths)
-    found: dict[str, list[str] | None] = {}
-    for name, answer in asked.items():
-        try:
-            found[name] = ray.get(answer, timeout=_ANSWERS)
-        except ray.exceptions.RayError:  # among them that the time is over
-            found[name] = None
-    return found
+def _require_alike(nodes: Sequence[Node]) -> None:
+    """Weights, states and code travel between driver and nodes: they must be read there as they were written here."""
+    here = versions()
+    for name, there in ask_nodes(versions, nodes=nodes).items():
+        if there is not None and (found := differences(here, there)):
+            raise PlacementError(
+                f"node {name} differs from this one: {', '.join(found)}; install the same versions on all nodes "
+                "(constraints.txt), and see 'sweeper doctor --address'"
+            )

@@ -6,20 +6,32 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from sweeper.commands.errors import FAILED, plain_errors
+from sweeper.commands.doctor_cluster import as_values, faults_of, in_words, look_at_nodes
+from sweeper.commands.errors import FAILED, Problems, plain_errors
+from sweeper.nodes import Facts
 
 _PACKAGES = ("torch", "ray", "transformers", "peft", "datasets", "optuna", "mlflow", "moocore", "rouge-score")
 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON on stdout.")
+@click.option("--address", help="Look at each node of the Ray cluster at this address, too ('auto' for a running one).")
+@click.option(
+    "--shared",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="With --address: a folder that all nodes must see, read and write; repeats.  [default: the cache]",
+)
 @plain_errors
-def doctor(as_json: bool) -> None:
-    """Check versions, CPUs, GPUs, disk, cache and hub; exit code 1 if something needed is missing."""
+def doctor(as_json: bool, address: str | None, shared: tuple[Path, ...]) -> None:
+    """Check versions, CPUs, GPUs, disk, cache, hub, and a cluster's nodes; exit code 1 if something is wrong."""
+    if shared and address is None:
+        raise Problems(["--shared is for the nodes of a cluster: give its --address"])
     versions = {"python": sys.version.split()[0]} | {name: _version(name) for name in _PACKAGES}
     missing = [name for name, version in versions.items() if version is None]
     import torch
@@ -30,18 +42,36 @@ def doctor(as_json: bool) -> None:
     gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     free = shutil.disk_usage(Path.cwd()).free
     reachable = not hub_problems([("model", "microsoft/phi-1_5")])
+    nodes = _nodes(address, [path.resolve() for path in shared] or [cache_folder()]) if address else {}
+    faults = faults_of(nodes)
     if as_json:
         machine = {"cpus": os.cpu_count(), "gpus": gpus, "disk_free_bytes": free, "cache": str(cache_folder())}
-        click.echo(json.dumps({"versions": versions, "missing": missing, **machine, "hub_reachable": reachable}))
+        cluster = {"nodes": as_values(nodes), "faults": faults} if address else {}
+        state = {"versions": versions, "missing": missing, **machine, "hub_reachable": reachable, **cluster}
+        click.echo(json.dumps(state))
     else:
         lines = {name: version or "missing" for name, version in versions.items()}
         lines |= {"cpus": str(os.cpu_count()), "gpus": ", ".join(gpus) or "none; trials run on CPU"}
         lines |= {"disk here": f"{free / 1e9:.0f} GB free", "cache": str(cache_folder())}
         lines["hub"] = "reachable" if reachable else "cannot be reached; tiny-phi and local folders work"
         click.echo("\n".join(f"{name:<13} {value}" for name, value in lines.items()))
+        for line in in_words(nodes):
+            click.echo(f"{'node':<13} {line}")
     if missing:
         click.echo(f"missing: {', '.join(missing)}; run 'make env'", err=True)
+    for fault in faults:
+        click.echo(f"node {fault}", err=True)
+    if missing or faults:
         sys.exit(FAILED)
+
+
+def _nodes(address: str, folders: Sequence[Path]) -> dict[str, Facts | None]:
+    from sweeper.placement import PlacementError
+
+    try:
+        return look_at_nodes(address, folders)
+    except (PlacementError, OSError) as error:
+        raise Problems([str(error)]) from None
 
 
 def _version(package: str) -> str | None:

@@ -33,10 +33,6 @@ _OF_A_MODEL = tuple(
 def evaluate(**given: Any) -> None:
     """Score a model folder on a data set, or aggregate a published evaluation log.
 
-    \b
-    python -m sweeper evaluate --model-path DIR --dataset tofu --metrics tofu --retain-model RETAIN_DIR
-    python -m sweeper evaluate --eval-log FILE --retain-eval-log RETAIN_FILE
-
     Of a log: model utility, forget quality (against the log of a retain model), and probability, ROUGE-L recall and
     truth ratio per set. --model names the registered model whose prompt template a folder was trained with.
     """

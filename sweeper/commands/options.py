@@ -11,10 +11,9 @@ from typing import Any
 import click
 
 from search_spaces.fields import Field, Role
+from sweeper.commands.config_file import PROBLEMS
 from sweeper.commands.plugin_option import TemplateName
 from trainables.spec import FIELDS
-
-PROBLEMS = "sweeper.problems"
 
 Decorator = Callable[[Any], Any]
 

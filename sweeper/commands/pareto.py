@@ -17,6 +17,7 @@ import click
 
 from search_spaces.messages import counted, resume_command
 from sweeper.commands import options
+from sweeper.commands.config_file import CONFIG, typed
 from sweeper.commands.dry_run import dry_run_option, say_plan_of_sweep
 from sweeper.commands.errors import FAILED, INTERRUPTED, plain_errors
 from sweeper.commands.plugin_option import PLUGIN
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 @click.command()
 @options.field("method", help="Method by name (see 'list methods'); repeats.", otherwise="gdiff, ngdiff", multiple=True)
 @options.fields("data", "placement")
+@CONFIG
 @PLUGIN
 @click.option("--c", type=options.NUMBER, multiple=True, help="gdiff's weight on the retain loss; repeats.")
 @options.field("lr", help="Learning rate; repeats.", otherwise="the model's range", multiple=True)
@@ -120,7 +122,7 @@ def command_line() -> str:
 
     from sweeper.tracking.uri import shown_uri
 
-    return shlex.join(["python", "-m", "sweeper", *map(shown_uri, sys.argv[1:])])
+    return shlex.join(["python", "-m", "sweeper", *map(shown_uri, typed())])
 
 
 def output_folder(given: str | None, *, name: str) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,12 +12,18 @@ import click
 
 from sweeper.commands import options
 from sweeper.commands.errors import Problems, plain_errors, refuse
+from sweeper.commands.hand_over import (
+    HandedOver,
+    Model,
+    hand_over,
+    hand_over_problems,
+    is_handed_over,
+    measured_of,
+)
 from sweeper.commands.pick_options import LIMITED, Asked, read_asked
 from sweeper.plugins import take_up
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from analysis.frontier.neighbours import Neighbour
     from analysis.frontier.pick import Pick
     from analysis.page.choice import ChoiceJudged
@@ -51,6 +56,9 @@ def _limit_options(command: Any) -> Any:
     "--export", type=click.Path(), help="Write it to this new folder with a model card, to load without this project."
 )
 @click.option("--merge", is_flag=True, help="With --export: merge a LoRA adapter into the full weights.")
+@click.option("--register", metavar="NAME", help="Make it a version of this model in MLflow's model registry.")
+@click.option("--alias", help="With --register: the alias this version gets.")
+@click.option("--tracking-uri", help="With --register: MLflow's address.  [default: the sweep's]")
 @click.option("--json", "as_json", is_flag=True, help="Print the choice as JSON on stdout.")
 @plain_errors
 def pick(folder: str, as_json: bool, **given: Any) -> None:
@@ -105,7 +113,7 @@ def chosen(folder: str, given: Mapping[str, Any], *, command: str) -> Chosen:
 
     out, problems = Path(folder), options.given_problems()
     asked = read_asked(given, out, problems)
-    refuse([*problems, *_hand_over_problems(given)])
+    refuse([*problems, *hand_over_problems(given, out)])
     sweep = SweepFile.read(out)
     table = TrialTable.read(out, sweep=sweep.name)
     found, judgement = choose(table, sweep, rule=asked.rule, limits=asked.limits, best=asked.best)
@@ -114,48 +122,19 @@ def chosen(folder: str, given: Mapping[str, Any], *, command: str) -> Chosen:
     there = checkpoint is not None and checkpoint.is_dir()
     name = model_name(found.row, with_epoch=table.every_epoch)
     missing = f"the checkpoint of {name} is not there: {checkpoint or 'none was saved'}"
-    done: list[str] = []
-    if any(given[name] for name in _HANDED_OVER):
+    done = HandedOver()
+    if is_handed_over(given):
         if checkpoint is None or not there:
             raise Problems([missing])
-        if given["copy_to"] is not None:
-            shutil.copytree(checkpoint, given["copy_to"])
-        if given["export"] is not None:
-            done += _exported(checkpoint, given, found, judgement, table, sweep, command)
+        model = Model(name, checkpoint, out, found, judgement, table, sweep)
+        done = hand_over(model, given, command=command)
         checkpoint = Path(given["copy_to"] or checkpoint)
     where = str(checkpoint) if there else None
     content = _content(found, judgement, table, asked=asked, near=near, checkpoint=where)
+    content |= done.content
     gone = "" if there or checkpoint is None else " (not there any more)"
     last = f"checkpoint: {checkpoint or 'none was saved'}{gone}"
-    return Chosen(content, (*_in_words(found, judgement, table, sweep, near), last, *done), missing)
-
-
-_HANDED_OVER = ("copy_to", "export")
-"""The options that need the checkpoint."""
-
-
-def _hand_over_problems(given: Mapping[str, Any]) -> Iterator[str]:
-    for name in ("copy_to", "export"):
-        if given[name] is not None and Path(given[name]).exists():
-            yield f"--{name.replace('_', '-')} {given[name]}: this exists already; name a new folder"
-    if given["merge"] and given["export"] is None:
-        yield "--merge goes with --export DIR: the merged model is written there"
-
-
-def _exported(
-    checkpoint: Path,
-    given: Mapping[str, Any],
-    found: Pick,
-    judgement: ChoiceJudged,
-    table: TrialTable,
-    sweep: SweepFile,
-    command: str,
-) -> Iterator[str]:
-    from sweeper.export.card import Card
-    from sweeper.export.export import export
-
-    card = Card(Path(given["export"]).name, found.row, table, sweep, judged=judgement.lines, picked=command)
-    return export(checkpoint, Path(given["export"]), card, merge=given["merge"])
+    return Chosen(content, (*_in_words(found, judgement, table, sweep, near), last, *done.lines), missing)
 
 
 def _content(
@@ -178,7 +157,7 @@ def _content(
         "reason": found.reason,
         "judgement": asdict(judgement),
         "settings": {name: row[name] for name in table.spec_columns},
-        "metrics": _measured(row, table),
+        "metrics": measured_of(row, table),
         "checkpoint": checkpoint,
         "eligible": found.eligible,
         "neighbours": [asdict(item) for item in near],
@@ -197,19 +176,9 @@ def _in_words(
     yield f"why: {found.reason}"
     for line in judgement.lines:
         yield f"judgement: {line}"
-    metrics = _measured(found.row, table)
+    metrics = measured_of(found.row, table)
     width = max(map(len, metrics), default=0)
     for column, value in metrics.items():
         unlearned = f"   (No-unlearn {number(sweep.baseline[column])})" if column in sweep.baseline else ""
         yield f"  {column:<{width}}  {number(value)}{unlearned}"
     yield from (item.words for item in near)
-
-
-def _measured(row: pd.Series, table: TrialTable) -> dict[str, float]:
-    """What was measured of a model, and its cost, but for times."""
-    return {
-        column: float(row[column])
-        for column in map(str, row.index)
-        if table.columns[column].role in ("progress", "loss", "metric", "cost") and not column.endswith("_seconds")
-        if column not in ("epoch", "step") and not isinstance(row[column], str) and row[column] == row[column]
-    }

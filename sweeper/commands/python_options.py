@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from search_spaces.messages import did_you_mean
+from sweeper.commands.config_file import typed
 from sweeper.commands.errors import Problems, check_first
 
 _NOT_HERE = ("as_json", "help", "dry_run")
@@ -35,7 +36,7 @@ def options_of(command: click.Command, given: Mapping[str, object]) -> Iterator[
         raise Problems([error.format_message()]) from None
     with context:
         check_first()
-        yield context.params, shlex.join(["python", "-m", "sweeper", command.name, *arguments])
+        yield context.params, shlex.join(["python", "-m", "sweeper", command.name, *typed(arguments)])
 
 
 def _arguments(command: click.Command, given: Mapping[str, object]) -> list[str]:

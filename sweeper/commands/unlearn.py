@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from sweeper.commands import options
+from sweeper.commands.config_file import CONFIG
 from sweeper.commands.dry_run import dry_run_option, say_plan_of_run
 from sweeper.commands.errors import FAILED, Problems, exit_with, goes_on_with, plain_errors
 from sweeper.commands.plugin_option import PLUGIN
@@ -18,6 +19,7 @@ from sweeper.commands.plugin_option import PLUGIN
 @click.command()
 @options.field("method", multiple=True)
 @options.fields("data", "placement")
+@CONFIG
 @PLUGIN
 @click.option("--c", type=options.NUMBER, multiple=True, help="gdiff's weight on the retain loss.")
 @options.field("lr", multiple=True)

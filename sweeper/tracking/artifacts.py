@@ -24,7 +24,7 @@ def keep_artifact(client: Any, run_id: str, source: Path, *, under: str) -> None
     folder = local_folder(client.get_run(run_id).info.artifact_uri)
     if folder is not None:
         if source.is_dir():
-            shutil.copytree(source, folder / under, copy_function=_link, dirs_exist_ok=True)
+            shutil.copytree(source, folder / under, copy_function=link, dirs_exist_ok=True)
         else:
             with staged(folder / under / source.name) as staging:
                 shutil.copy2(source, staging)
@@ -42,7 +42,8 @@ def local_folder(artifact_uri: str) -> Path | None:
     return Path(artifact_uri) if parts.scheme == "" else None
 
 
-def _link(source: str, target: str) -> None:
+def link(source: str, target: str) -> None:
+    """Put the file ``source`` at ``target``, too: linked where that can be, copied where not."""
     path = Path(target)
     if not (path.exists() and path.samefile(source)):
         with staged(path) as staging:

@@ -8,8 +8,6 @@ ignores a point that it has.
 
 from __future__ import annotations
 
-import logging
-import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,12 +17,24 @@ from typing import ParamSpec
 
 from sweeper.columns import HISTORY_METRICS, OUTCOME_METRICS
 from sweeper.ledger import Ledger, Mark
-from sweeper.tracking.runs import MLFLOW_STATUS, SWEEP, NewRun, finite_metrics, fit_tags, milliseconds, trial_run
+from sweeper.tracking.logged import LoggedData
+from sweeper.tracking.notices import Notices
+from sweeper.tracking.runs import (
+    MLFLOW_STATUS,
+    NOTE,
+    SWEEP,
+    NewRun,
+    finite_metrics,
+    fit_tags,
+    milliseconds,
+    trial_run,
+)
 from sweeper.tracking.store import (
     CHECKPOINTS,
     DELIVERED,
     EPOCHS,
     PARETO,
+    RECOMMENDED,
     RefusedError,
     Store,
     StoredRun,
@@ -38,34 +48,15 @@ _PER_REQUEST = max(1, 1000 // len(HISTORY_METRICS))  # reports; MLflow takes 1,0
 _ATTEMPTS = 3  # on a run that fails while the store answers; then it is set aside
 
 _P = ParamSpec("_P")
-_INTERVAL = 60.0  # seconds between two warnings of one kind
-_logger = logging.getLogger("sweeper.tracking")
-
-
-class Notices:
-    """Logs at most one warning a minute of each kind: a server that is down for a night must not fill the log."""
-
-    def __init__(self) -> None:
-        self._last: dict[str, float] = {}
-
-    def warn(self, kind: str, message: str) -> None:
-        """Log ``message`` unless a warning of this ``kind`` was logged within the last minute."""
-        now = time.monotonic()
-        if now - self._last.get(kind, -_INTERVAL) >= _INTERVAL:
-            self._last[kind] = now
-            _logger.warning("%s", message)
-
-    def over(self, kind: str, message: str) -> None:
-        """Say that what was warned about has ended; silent when nobody was warned."""
-        if self._last.pop(kind, None) is not None:
-            _logger.info("%s", message)
 
 
 @dataclass(frozen=True, slots=True)
 class SweepEnd:
     """How the sweep ended; files and folders of ``artifacts`` are kept with its run, ``tags`` set on it.
 
-    ``front`` has, of each trial on the frontier, its epochs there with the places of their checkpoints.
+    ``front`` has, of each trial on the frontier, its epochs there with the places of their checkpoints;
+    ``recommended`` is the trial to take, if there is one. ``picture`` is the name of the artifact that is shown below
+    the description.
     """
 
     status: str
@@ -73,6 +64,8 @@ class SweepEnd:
     artifacts: Sequence[Path]
     tags: Mapping[str, object] = field(default_factory=dict)
     front: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    recommended: str | None = None
+    picture: str | None = None
     at: int = field(default_factory=lambda: milliseconds(None))
 
 
@@ -81,6 +74,7 @@ class Delivery:
     """The runs of one sweep in one experiment.
 
     ``hurry`` says whether something more urgent than artifacts has come up, ``stopped`` that no time is left.
+    ``data`` is what trials are trained on, by the seed of the data.
     ``asked`` is whether MLflow could be asked what it has, ``refusal`` why it took something not, in a few words.
     """
 
@@ -91,6 +85,7 @@ class Delivery:
     notices: Notices
     hurry: Callable[[], bool]
     stopped: Callable[[], bool]
+    data: Mapping[str, LoggedData] = field(default_factory=dict)
     asked: bool = False
     refusal: str = ""
     sweep_end: SweepEnd | None = None
@@ -117,7 +112,7 @@ class Delivery:
 
     def trial_started(self, trial_id: str, row: Mapping[str, object]) -> None:
         """A trial begins, or goes on; told by the sweep's own thread."""
-        self._started.put((trial_id, trial_run(trial_id, row, sweep_name=self.sweep.name)))
+        self._started.put((trial_id, self._trial_run(trial_id, row)))
 
     def follow(self) -> None:
         """Send what MLflow lacks. Raises what the store raises where it cannot be used; the next call goes on."""
@@ -128,9 +123,10 @@ class Delivery:
             self._attempt(trial_id, self._end, trial_id)
         if (end := self.sweep_end) is not None:
             metrics = finite_metrics(end.metrics, end.metrics)
-            self._attempt(SWEEP, self._end_run, SWEEP, end.status, metrics, at=end.at, tags=end.tags)
+            self._attempt(SWEEP, self._end_run, SWEEP, end.status, metrics, at=end.at, tags=self._described(end))
             for trial_id in self._runs.keys() - {SWEEP}:
-                self._attempt(trial_id, self._tag, trial_id, end.front.get(trial_id, {}))
+                answer = trial_id == end.recommended
+                self._attempt(trial_id, self._tag, trial_id, end.front.get(trial_id, {}), answer)
         for trial_id in list(self._to_keep):
             if self.hurry():
                 return
@@ -168,7 +164,10 @@ class Delivery:
             if trial_id not in self._done:
                 self._ended[trial_id] = row
                 if trial_id not in self._begun:
-                    self._will_begin(trial_id, trial_run(trial_id, row, sweep_name=self.sweep.name))
+                    self._will_begin(trial_id, self._trial_run(trial_id, row))
+
+    def _trial_run(self, trial_id: str, row: Mapping[str, object]) -> NewRun:
+        return trial_run(trial_id, row, sweep_name=self.sweep.name, data=self.data)
 
     def _will_begin(self, trial_id: str, run: NewRun) -> None:
         self._to_begin[trial_id] = run
@@ -194,6 +193,8 @@ class Delivery:
                 tags["mlflow.parentRunId"] = self._runs[SWEEP].id
             self._runs[trial_id] = self.store.create_run(name=run.name, tags=tags, at=run.at)
         self.store.begin(self._runs[trial_id].id, params=run.params, tags=run.tags)
+        if run.data is not None:
+            self.store.use_data(self._runs[trial_id].id, run.data)
         self._begun.add(trial_id)
         del self._to_begin[trial_id]
 
@@ -253,19 +254,32 @@ class Delivery:
         if items.is_file():
             self.store.keep(run.id, items, under="")
         if row["checkpoint"]:
-            self.store.keep(run.id, self.ledger.out / row["checkpoint"], under="checkpoint")
+            checkpoint = self.ledger.out / row["checkpoint"]
+            self.store.keep(run.id, checkpoint, under="checkpoint")
+            data = self._trial_run(trial_id, row).data
+            self.store.keep_model(run.id, checkpoint, names=OUTCOME_METRICS, data=data)
         self.store.set_tags(run.id, {DELIVERED: row["ended_at"]})
         self._done.add(trial_id)
         del self._to_keep[trial_id]
 
-    def _tag(self, trial_id: str, epochs: Mapping[str, str]) -> None:
-        """Say whether the trial is on the frontier; a trial that never was has no tag."""
+    def _described(self, end: SweepEnd) -> dict[str, object]:
+        """The tags of the parent run, the picture in its description."""
+        if end.picture is None or SWEEP not in self._runs:
+            return dict(end.tags)
+        image = f"![{end.picture}](get-artifact?path={end.picture}&run_uuid={self._runs[SWEEP].id})"
+        return {**end.tags, NOTE: "\n\n".join(filter(None, (str(end.tags.get(NOTE, "")), image)))}
+
+    def _tag(self, trial_id: str, epochs: Mapping[str, str], answer: bool) -> None:
+        """Say whether the trial is on the frontier and whether it is the answer; one that never was has no tag."""
         run, told = self._runs[trial_id], ", ".join(epochs) or None
         if told != run.front:
             checkpoints = ", ".join(place for place in epochs.values() if place) or "none"
             tags = {PARETO: "true" if epochs else "false", EPOCHS: told or "none", CHECKPOINTS: checkpoints}
             self.store.set_tags(run.id, fit_tags(tags))
             run.front = told
+        if answer != run.recommended:
+            self.store.set_tags(run.id, {RECOMMENDED: "true" if answer else "false"})
+            run.recommended = answer
 
     def _keep_sweeps(self, end: SweepEnd) -> None:
         for path in end.artifacts:

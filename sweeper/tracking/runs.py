@@ -7,12 +7,22 @@ import re
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from sweeper.columns import PARAMETERS
+from sweeper.tracking.logged import LoggedData
 from trainables.run.reports import Status
 
 SWEEP = "sweep"
 """The trial id of the parent run."""
+
+NOTE = "mlflow.note.content"
+"""The tag that MLflow's UI shows as the description of a run, read as Markdown."""
+
+SHOWN = "shown"
+"""The tag of a parent run that says which metrics of its trials are looked at first."""
+
+NO_DATA: Mapping[str, LoggedData] = MappingProxyType({})
 
 MLFLOW_STATUS = {
     Status.FINISHED: "FINISHED",
@@ -30,22 +40,26 @@ _NOT_IN_NAMES = re.compile(r"[^\w.\- ]")
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """A run as it begins; ``at`` in milliseconds since 1970."""
+    """A run as it begins; ``at`` in milliseconds since 1970, ``data`` what it is trained on."""
 
     name: str
     params: dict[str, str]
     tags: dict[str, str]
     at: int
+    data: LoggedData | None = None
 
 
-def trial_run(trial_id: str, row: Mapping[str, object], *, sweep_name: str) -> NewRun:
-    """The run of a trial, of its spec's row as it begins or of its row in trials.csv."""
+def trial_run(
+    trial_id: str, row: Mapping[str, object], *, sweep_name: str, data: Mapping[str, LoggedData] = NO_DATA
+) -> NewRun:
+    """The run of a trial, of its spec's row as it begins or of its row in trials.csv; ``data`` by its seed."""
     tags = {name: row.get(name) for name in ("spec_hash", "method", "auto_lr")}
     return NewRun(
         run_name(trial_id, row),
         fit_params({name: row.get(name) for name in PARAMETERS}),
         fit_tags({**tags, "sweep": sweep_name, "status": "running"}),
         milliseconds(row.get("started_at") or row.get("ended_at")),
+        data.get(str(row.get("data_seed") or 0)),
     )
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from sweeper.tracking.artifacts import keep_artifact
 from sweeper.tracking.database import make_database
+from sweeper.tracking.logged import LoggedData, log_data, log_model
 from sweeper.tracking.uri import is_database, sqlite_path, tracking_problem, without_passwords
 
 _PER_BATCH = 100  # params in one request
@@ -25,6 +26,12 @@ DELIVERED = "delivered"
 
 PARETO, EPOCHS, CHECKPOINTS = "pareto", "pareto_epochs", "pareto_checkpoints"
 """The tags of a trial's run that say whether it is on the frontier, with which epochs, and where their models are."""
+
+RECOMMENDED = "recommended"
+"""The tag of the run whose trial is the answer of the sweep."""
+
+_KIND = {"mlflow.experimentKind": "custom_model_development"}
+"""What MLflow's UI calls model training: it shows runs and metrics, not traces and judges."""
 
 _TIMEOUT = "MLFLOW_HTTP_REQUEST_TIMEOUT"
 _UPLOAD_TIMEOUT = "600"  # seconds: a server may store gigabytes elsewhere before it answers
@@ -46,7 +53,7 @@ class StoredRun:
     """A run and what the store has of it: last values and last step of its metrics (None: it has not been asked).
 
     ``delivered`` is the end of the trial that the store has whole, as the ledger's column ``ended_at`` tells it,
-    ``front`` the epochs that it has tagged to be on the frontier.
+    ``front`` the epochs that it has tagged to be on the frontier, ``recommended`` whether it is tagged as the answer.
     """
 
     id: str
@@ -55,6 +62,7 @@ class StoredRun:
     metrics: dict[str, float]
     step: int | None
     front: str | None = None
+    recommended: bool = False
 
 
 class UnavailableError(Exception):
@@ -74,6 +82,12 @@ def prepare_environment() -> None:
         if name not in os.environ:
             os.environ[name] = value
             _set_here.add(name)
+
+
+def quiet_mlflow() -> None:
+    """What goes wrong is said once, by who asks MLflow; its own lines would tear the live display."""
+    for name, level in _LOG_LEVELS.items():
+        logging.getLogger(name).setLevel(level)
 
 
 class Store:
@@ -98,16 +112,14 @@ class Store:
             raise UnavailableError(problem)
         from mlflow import MlflowClient
 
-        # What goes wrong is said once, by the tracker; MLflow's own lines would tear the live display.
-        for name, level in _LOG_LEVELS.items():
-            logging.getLogger(name).setLevel(level)
+        quiet_mlflow()
         if path := sqlite_path(self._uri):
             make_database(path, workshop=self._workshop)
         client = MlflowClient(tracking_uri=self._uri)
         if (experiment := client.get_experiment_by_name(self._experiment)) is None:
             location = self._artifact_root.absolute().as_uri() if is_database(self._uri) else None
             try:
-                client.create_experiment(self._experiment, artifact_location=location)
+                client.create_experiment(self._experiment, artifact_location=location, tags=_KIND)
             except Exception as error:  # another sweep was faster
                 if getattr(error, "error_code", None) != "RESOURCE_ALREADY_EXISTS":
                     raise
@@ -117,6 +129,8 @@ class Store:
                 f"experiment '{self._experiment}' is deleted there: restore it with `mlflow experiments restore "
                 f"--experiment-id {experiment.experiment_id}` or name another experiment"
             )
+        for name in _KIND.keys() - experiment.tags.keys():
+            client.set_experiment_tag(experiment.experiment_id, name, _KIND[name])
         self._client, self._experiment_id = client, experiment.experiment_id
 
     def answers(self) -> bool:
@@ -142,7 +156,9 @@ class Store:
                 if active or trial_id not in found:
                     delivered = run.data.tags.get(DELIVERED)
                     front = run.data.tags.get(EPOCHS) if run.data.tags.get(PARETO) == "true" else None
-                    found[trial_id] = StoredRun(run.info.run_id, active, delivered, dict(run.data.metrics), None, front)
+                    answer = run.data.tags.get(RECOMMENDED) == "true"
+                    metrics = dict(run.data.metrics)
+                    found[trial_id] = StoredRun(run.info.run_id, active, delivered, metrics, None, front, answer)
         return found
 
     def last_step(self, run_id: str, metrics: Iterable[str]) -> int:
@@ -195,6 +211,14 @@ class Store:
         from mlflow.entities import RunTag
 
         self._client.log_batch(run_id, tags=[RunTag(name, value) for name, value in tags.items()])
+
+    def use_data(self, run_id: str, data: LoggedData) -> None:
+        """See :func:`sweeper.tracking.logged.log_data`."""
+        log_data(self._client, run_id, data)
+
+    def keep_model(self, run_id: str, source: Path, **given: Any) -> None:
+        """See :func:`sweeper.tracking.logged.log_model`."""
+        log_model(self._client, run_id, source, **given)
 
     def keep(self, run_id: str, source: Path, *, under: str) -> None:
         """See :func:`sweeper.tracking.artifacts.keep_artifact`."""

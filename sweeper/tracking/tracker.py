@@ -10,8 +10,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 from sweeper.ledger import Ledger
-from sweeper.tracking.delivery import Delivery, Notices, SweepEnd
-from sweeper.tracking.runs import NewRun, fit_params, fit_tags, milliseconds
+from sweeper.tracking.delivery import Delivery, SweepEnd
+from sweeper.tracking.logged import LoggedData
+from sweeper.tracking.notices import Notices
+from sweeper.tracking.runs import NO_DATA, NewRun, fit_params, fit_tags, milliseconds
 from sweeper.tracking.store import Store, UnavailableError, plain_reason, prepare_environment
 from sweeper.tracking.uri import absolute_uri, shown_uri
 
@@ -40,7 +42,8 @@ class Tracker:
     trial that goes on from a saved state reports again is not sent again.
 
     ``uri`` is MLflow's tracking URI; the path of a SQLite file is resolved now. ``artifact_root`` is where artifacts
-    of an experiment lie that this tracker creates in a database; a server decides that by itself.
+    of an experiment lie that this tracker creates in a database; a server decides that by itself. ``data`` is what
+    trials are trained on, by the seed of the data; the first of them is the sweep's.
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class Tracker:
         parent_params: Mapping[str, object],
         parent_tags: Mapping[str, str],
         artifact_root: Path,
+        data: Mapping[str, LoggedData] = NO_DATA,
     ) -> None:
         prepare_environment()
         uri = absolute_uri(uri)
@@ -75,7 +79,14 @@ class Tracker:
                 workshop=ledger.out.absolute() / ".new-mlflow-database",
             ),
             sweep_id=sweep_id,
-            sweep=NewRun(sweep_name, fit_params(parent_params), fit_tags(tags), milliseconds(None)),
+            sweep=NewRun(
+                sweep_name,
+                fit_params(parent_params),
+                fit_tags(tags),
+                milliseconds(None),
+                next(iter(data.values()), None),
+            ),
+            data=data,
             notices=self._notices,
             hurry=lambda: self._news.is_set() and not self._closing.is_set(),
             stopped=self._abandoned.is_set,
@@ -101,13 +112,18 @@ class Tracker:
         artifacts: Sequence[Path] = (),
         tags: Mapping[str, object] = MappingProxyType({}),
         front: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+        recommended: str | None = None,
+        picture: str | None = None,
     ) -> None:
         """The sweep is over (finished, interrupted or failed); files and folders are kept with the parent run.
 
-        ``front``: by trial id its epochs on the frontier, each with the place of its checkpoint.
+        ``front``: by trial id its epochs on the frontier, each with the place of its checkpoint; ``recommended``: the
+        trial to take; ``picture``: the artifact that is shown in the description.
         """
         kept = [path.absolute() for path in artifacts]
-        self._delivery.sweep_end = SweepEnd(status, dict(metrics), kept, dict(tags), dict(front))
+        self._delivery.sweep_end = SweepEnd(
+            status, dict(metrics), kept, dict(tags), dict(front), recommended=recommended, picture=picture
+        )
         self._news.set()
 
     def close(self, timeout: float = 30.0) -> TrackingSummary:

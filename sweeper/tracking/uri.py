@@ -114,6 +114,17 @@ def sqlite_path(uri: str) -> Path | None:
     return Path(name)
 
 
+def missing_database(uri: str) -> str | None:
+    """A plain sentence where ``uri`` names a SQLite file that is not there, which MLflow would make anew; else None."""
+    path = sqlite_path(uri)
+    if path is None or path.exists():
+        return None
+    return (
+        f"there is no tracking database {path.absolute()}: go to the folder the sweep was started in, or name its "
+        "database with --tracking-uri sqlite:////FOLDER/mlflow.db (the last line of a sweep says where it is)"
+    )
+
+
 def _sqlite_problem(uri: str) -> str | None:
     path = sqlite_path(uri)
     if path is None:

@@ -125,6 +125,12 @@ def test_a_sweep_joins_a_running_cluster_and_shares_its_gpu(cli: Cli, with_token
         assert "2 GPUs" in on_two_gpus
         assert "does not see /nowhere/at/all" in unseen
 
+        doctor = dataclasses.replace(cli, environment=environment)
+        seen = json.loads(doctor.run("doctor", "--address", address, "--shared", cli.folder, "--json").stdout)
+        assert (len(seen["nodes"]), seen["faults"]) == (2, [])
+        assert all(list(node["free_gb"]) == [str(cli.folder)] for node in seen["nodes"].values())
+        assert not list(cli.folder.glob(".doctor-*"))
+
         sweep = cli.new("joined")
         arguments = ("--trials", "2", "--epochs", "1", "--gpus-per-trial", "0.25", "--address", address, "--json")
         done = dataclasses.replace(cli, environment=environment).run(*cli.pareto(sweep, *arguments))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import ray
 
+from sweeper.nodes import versions
 from sweeper.placement import RAY_ENVIRONMENT, PlacementError, Resources, ray_cluster, require_shared
 
 Node = dict[str, object]
@@ -169,7 +170,11 @@ def several(stub: Callable[..., StubRay], monkeypatch: pytest.MonkeyPatch) -> It
     answers: Answers = []
     stub(node(), node())
     monkeypatch.setattr("sweeper.placement.require_shared", real)
-    monkeypatch.setattr("sweeper.placement._unseen", lambda paths, nodes: answers.pop(0))
+    alike = {"a": versions(), "b": versions()}
+    monkeypatch.setattr(
+        "sweeper.placement.ask_nodes",
+        lambda question, *paths, nodes: alike if question is versions else answers.pop(0),
+    )
     monkeypatch.setattr("sweeper.placement.time.sleep", lambda seconds: None)
     return answers
 
@@ -186,6 +191,15 @@ def test_a_node_that_stays_silent_is_named(several: Answers, monkeypatch: pytest
     monkeypatch.setattr("sweeper.placement._NOTICED", -1.0)
     several += [{"a": [], "b": None}]
     with pytest.raises(PlacementError, match="node b is listed by the cluster and does not answer"):
+        require_shared((Path("/shared"),))
+
+
+def test_a_node_with_other_versions_is_named(several: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = {"a": versions(), "b": versions() | {"torch": "1.0", "peft": None}}
+    monkeypatch.setattr(
+        "sweeper.placement.ask_nodes", lambda question, *paths, nodes: other if question is versions else {"a": []}
+    )
+    with pytest.raises(PlacementError, match=r"node b differs from this one: torch 1\.0 in place of \d.*, no peft; "):
         require_shared((Path("/shared"),))
 
 

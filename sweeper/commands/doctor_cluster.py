@@ -1,0 +1,74 @@
+"""``doctor --address``: are the nodes of a cluster alike, do they answer, and do they share the folders?"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from sweeper.nodes import Facts, differences, facts_of_nodes, versions
+from sweeper.placement import PlacementError, Resources, address_problem, prepare, ray_cluster
+
+
+def look_at_nodes(address: str, folders: Sequence[Path]) -> dict[str, Facts | None]:
+    """What each node of the cluster says; None of one that does not answer.
+
+    A file is put into each of the folders, which the nodes read, and beside which they write.
+
+    Raises:
+        PlacementError: the cluster cannot be joined.
+        OSError: a folder cannot be written to from here.
+    """
+    if problem := address_problem(address):
+        raise PlacementError(problem)
+    prepare(address)
+    import ray
+
+    mark = f".doctor-{uuid.uuid4().hex[:12]}"
+    written = []
+    try:
+        for folder in folders:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / mark).write_text("written by sweeper doctor\n", encoding="utf-8")
+            written.append(folder / mark)
+        with ray_cluster(address, resources=Resources(cpus=0, gpus=0)):
+            alive = [node for node in ray.nodes() if node["Alive"]]
+            return facts_of_nodes(alive, folders, mark=mark)
+    finally:
+        for path in written:
+            path.unlink(missing_ok=True)
+
+
+def faults_of(nodes: Mapping[str, Facts | None]) -> list[str]:
+    """What is wrong with which node, a sentence each; beside this machine's versions."""
+    here, found = versions(), []
+    for name, facts in nodes.items():
+        if facts is None:
+            found.append(f"{name} does not answer")
+            continue
+        found += [f"{name} has {difference}" for difference in differences(here, facts.versions)]
+        found += [f"{name} does not see {path}: share it under this path" for path in facts.unseen]
+        found += [f"{name} cannot read and write in {path}: {reason}" for path, reason in facts.refused.items()]
+    return found
+
+
+def in_words(nodes: Mapping[str, Facts | None]) -> list[str]:
+    """A line a node: ``gpu7 (1f2e3d4c)  32 CPUs, 2 x H100, 210 GB of memory free; /shared: 812 GB free``."""
+    lines = []
+    for name, facts in nodes.items():
+        if facts is None:
+            lines.append(f"{name}  does not answer")
+            continue
+        gpus = {gpu: facts.gpus.count(gpu) for gpu in facts.gpus}
+        parts = [f"{facts.cpus} CPUs", ", ".join(f"{count} x {gpu}" for gpu, count in gpus.items()) or "no GPU"]
+        parts += [] if facts.memory_gb is None else [f"{facts.memory_gb:.0f} GB of memory free"]
+        disks = "; ".join(f"{path}: {free:.0f} GB free" for path, free in facts.free_gb.items())
+        lines.append("; ".join(filter(None, (f"{name}  {', '.join(parts)}", disks))))
+    return lines
+
+
+def as_values(nodes: Mapping[str, Facts | None]) -> dict[str, Any]:
+    """For ``--json``."""
+    return {name: None if facts is None else asdict(facts) for name, facts in nodes.items()}

@@ -1,0 +1,152 @@
+"""What the nodes of a cluster are, and whether they are alike: asked by a task on each of them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+ANSWERS = 30.0
+"""Seconds a node has to answer."""
+
+PACKAGES = ("torch", "transformers", "peft", "ray", "unlearning-sweeper")
+"""What the driver and the nodes must have in the same version: weights, states and code travel between them."""
+
+T = TypeVar("T")
+Node = Mapping[str, Any]
+"""As ``ray.nodes()`` has it."""
+Versions = Mapping[str, str | None]
+"""By package; None for one that is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a process sees of its machine.
+
+    Attributes:
+        versions: of Python and of :data:`PACKAGES`.
+        cpus, gpus: processors, and the names of the GPUs that torch sees.
+        memory_gb: free memory, 1e9 bytes; None where the system does not say.
+        unseen: which of the folders asked for are not there.
+        refused: folders that cannot be written to, or do not hold what the driver wrote, each with the reason.
+        free_gb: of each folder that is there, free disk, 1e9 bytes.
+    """
+
+    versions: Versions
+    cpus: int
+    gpus: Sequence[str]
+    memory_gb: float | None
+    unseen: Sequence[str]
+    refused: Mapping[str, str]
+    free_gb: Mapping[str, float]
+
+
+def versions() -> dict[str, str | None]:
+    """Of Python and of :data:`PACKAGES`, of the machine it runs on."""
+    import importlib.metadata
+    import platform
+
+    found: dict[str, str | None] = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            found[package] = None
+    return found
+
+
+def facts(paths: Sequence[str] = (), mark: str | None = None) -> dict[str, Any]:
+    """The fields of :class:`Facts`, of the machine it runs on; nothing of this project is imported.
+
+    With ``mark``, the name of a file that the driver has put into each folder, it is read, and one beside it written.
+    """
+    import platform
+    import shutil
+
+    def refusal(path: str) -> str | None:
+        own = os.path.join(path, f"{mark}-{platform.node()}-{os.getpid()}")
+        try:
+            with open(os.path.join(path, str(mark)), encoding="utf-8") as file:
+                file.read()
+            with open(own, "w", encoding="utf-8") as file:
+                file.write("x")
+            os.unlink(own)
+        except OSError as error:
+            return str(error.strerror or error)
+        return None
+
+    try:
+        memory = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9
+    except (ValueError, OSError, AttributeError):
+        memory = None
+    try:
+        import torch
+
+        gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    except ImportError:
+        gpus = []
+    missing = unseen(paths)
+    seen = [path for path in paths if path not in missing]
+    refused = {path: reason for path in seen if mark and (reason := refusal(path))}
+    return {
+        "versions": versions(),
+        "cpus": os.cpu_count() or 1,
+        "gpus": gpus,
+        "memory_gb": memory,
+        "unseen": missing,
+        "refused": refused,
+        "free_gb": {path: shutil.disk_usage(path).free / 1e9 for path in seen},
+    }
+
+
+def ask_nodes(question: Callable[..., T], *arguments: object, nodes: Sequence[Node]) -> dict[str, T | None]:
+    """The answer of each node, by its name; None of one that does not answer within :data:`ANSWERS` seconds.
+
+    ``question`` is a function of this module, sent by value: a node is to answer whatever project it has, if any.
+    """
+    import ray
+    from ray import cloudpickle
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    asked = {}
+    here = sys.modules[__name__]
+    cloudpickle.register_pickle_by_value(here)
+    try:
+        remote = ray.remote(num_cpus=0, max_retries=0)(question)
+        for node in nodes:
+            strategy = NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
+            name = f"{node['NodeManagerHostname']} ({str(node['NodeID'])[:8]})"
+            asked[name] = remote.options(scheduling_strategy=strategy).remote(*arguments)
+    finally:
+        cloudpickle.unregister_pickle_by_value(here)
+    found: dict[str, T | None] = {}
+    for name, answer in asked.items():
+        try:
+            found[name] = ray.get(answer, timeout=ANSWERS)
+        except ray.exceptions.RayError:  # among them that the time is over
+            found[name] = None
+    return found
+
+
+def facts_of_nodes(nodes: Sequence[Node], paths: Sequence[Path], *, mark: str | None = None) -> dict[str, Facts | None]:
+    """:class:`Facts` of each node, by its name; None of one that does not answer."""
+    answers = ask_nodes(facts, [str(path) for path in paths], mark, nodes=nodes)
+    return {name: None if answer is None else Facts(**answer) for name, answer in answers.items()}
+
+
+def unseen(paths: Sequence[str]) -> list[str]:
+    """Which of the folders are not there, on the machine it runs on."""
+    return [path for path in paths if not os.path.isdir(path)]
+
+
+def differences(here: Versions, there: Versions) -> list[str]:
+    """In what another machine differs: ``torch 2.4.0 in place of 2.13.0``, ``no peft``."""
+    found = []
+    for package, expected in here.items():
+        version = there.get(package)
+        if version != expected:
+            found.append(f"no {package}" if version is None else f"{package} {version} in place of {expected}")
+    return found

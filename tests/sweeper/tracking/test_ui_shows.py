@@ -1,0 +1,145 @@
+"""``ui`` in a browser: the newest sweep's trials, sorted; the front; a trial; its checkpoint, which loads."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+
+from tests.chromium import Page, chromium_page, needs_chromium
+from tests.sweeper.tracking.conftest import Sweep
+from trainables.data import load_data
+from trainables.models.checkpoints import save_model
+from trainables.models.tiny import make_tiny, tokenizer_for
+
+ROOT = Path(__file__).parents[3]
+VERBMEM = {"00000": 0.9, "00001": 0.1, "00002": 0.4}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A running ``ui``: the lines it printed, its server, and the sweep it shows."""
+
+    lines: list[str]
+    server: str
+    sweep: Sweep
+
+
+@pytest.fixture(scope="module")
+def shown(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
+    folder = tmp_path_factory.mktemp("shown")
+    shutil.copy(database, folder / "mlflow.db")
+    uri = f"sqlite:///{folder}/mlflow.db"
+    sweeps = [Sweep(folder / name, uri, "choosing", MlflowClient(tracking_uri=uri)) for name in ("old", "new")]
+    for sweep in sweeps:
+        session = sweep.open(sweep_name=f"the {sweep.folder.name} one")
+        tokenizer = tokenizer_for("tiny-phi", load_data("authors", limit=20).full)
+        save_model(make_tiny("tiny-phi", tokenizer), tokenizer, sweep.folder / "checkpoints" / "00001")
+        for trial_id, verbmem in VERBMEM.items():
+            session.start(trial_id)
+            scores = {"utility": 0.8 * verbmem, "forget_loss": 1 / verbmem, "retain_loss": 0.5}
+            place = "checkpoints/00001" if trial_id == "00001" else ""
+            session.end(trial_id, verbmem=verbmem, checkpoint=place, **scores)
+        front = {"00001": {"3": "checkpoints/00001"}, "00002": {"3": ""}}
+        session.tracker.sweep_ended(status="finished", metrics={}, front=front, recommended="00001")
+        assert session.close().pending == 0
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "sweeper", "ui", "--tracking-uri", uri, "--port", str(port)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            lines = [process.stdout.readline() for _ in range(4)]
+            yield Shown(lines, f"http://127.0.0.1:{port}", sweeps[1])
+        finally:
+            process.terminate()
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Iterator[Page]:
+    with chromium_page(tmp_path / "profile") as found:
+        yield found
+
+
+def test_the_address_of_the_newest_sweeps_trials_is_printed(shown: Shown) -> None:
+    address = shown.lines[0].strip()
+    assert address.startswith(f"{shown.server}/#/experiments/")
+    assert shown.lines[1].strip() == "the trials of the new one, lowest verbmem first; add to the search box:"
+    assert "tags.pareto = 'true'" in shown.lines[2]
+    experiment = shown.sweep.client.get_experiment_by_name("choosing")
+    key = re.fullmatch(r".*workflowType=machine_learning&viewStateShareKey=(\w+)", address)
+    assert key is not None
+    state = json.loads(experiment.tags[f"mlflow.sharedViewState.{key[1]}"])
+    assert state["searchFilter"] == f"tags.sweep_id = '{shown.sweep.sweep_id}' and tags.trial_id != 'sweep'"
+    assert (state["orderByKey"], state["orderByAsc"]) == ("metrics.`verbmem`", True)
+    assert state["selectedColumns"][:4] == [
+        f"metrics.`{name}`" for name in ("verbmem", "utility", "forget_loss", "retain_loss")
+    ]
+
+
+@needs_chromium
+def test_one_chooses_a_checkpoint_in_the_browser(shown: Shown, page: Page, tmp_path: Path) -> None:
+    page.open(shown.lines[0].strip())
+    page.shows("3 matching runs")
+    page.shows("retain_loss")
+    for name in ("verbmem", "utility", "forget_loss"):
+        page.shows(name)
+    assert trials_on(page) == sorted(VERBMEM, key=VERBMEM.__getitem__)
+    page.screenshot(tmp_path / "trials.png")
+
+    page.type_into("input[placeholder*=metrics]", " and tags.pareto = 'true'")
+    page.shows("2 matching runs")
+    assert trials_on(page) == ["00001", "00002"]
+    page.type_into("input[placeholder*=metrics]", " and tags.recommended = 'true'")
+    page.shows("1 matching run")
+    assert trials_on(page) == ["00001"]
+
+    run_id = shown.sweep.trial("00001").info.run_id
+    page.value(f"document.querySelector('a[href*=\"{run_id}\"]').click()")
+    page.shows("Parent run")
+    page.shows("recommended")
+    page.screenshot(tmp_path / "trial.png")
+    page.value("[...document.querySelectorAll('a, button, [role=tab]')].find(e => e.innerText == 'Artifacts').click()")
+    page.shows("checkpoint")
+    checkpoint = downloaded(shown.server, run_id, tmp_path / "got")
+
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    assert AutoModelForCausalLM.from_pretrained(checkpoint).config.model_type == "phi"
+    assert len(AutoTokenizer.from_pretrained(checkpoint)) > 100
+    assert (tmp_path / "trials.png").stat().st_size > 10_000
+
+
+def trials_on(page: Page) -> list[str]:
+    """The trials in the table, from the top."""
+    links = page.value(
+        "[...document.querySelectorAll('a[href*=\"/runs/\"]')].map(a => [a.getBoundingClientRect().top, a.innerText])"
+    )
+    return [name.split()[0] for _, name in sorted(links) if re.match(r"\d{5} ", name)]
+
+
+def downloaded(server: str, run_id: str, folder: Path) -> Path:
+    """The files of the checkpoint by the addresses that the UI's download button uses."""
+    folder.mkdir()
+    query = f"run_id={run_id}&path=checkpoint"
+    with urllib.request.urlopen(f"{server}/ajax-api/2.0/mlflow/artifacts/list?{query}") as answer:
+        files = [item["path"] for item in json.loads(answer.read())["files"]]
+    for path in files:
+        with urllib.request.urlopen(f"{server}/get-artifact?path={path}&run_uuid={run_id}") as answer:
+            (folder / Path(path).name).write_bytes(answer.read())
+    return folder
