@@ -80,7 +80,7 @@ class Page:
         """All that can be read on the page."""
         return str(self.value("document.body ? document.body.innerText : ''"))
 
-    def wait(self, expression: str, *, patience: float = 60.0) -> Any:
+    def wait(self, expression: str, *, patience: float = 180.0) -> Any:
         """The value of an expression as soon as it is true."""
         deadline = time.monotonic() + patience
         while not (found := self.value(expression)):
