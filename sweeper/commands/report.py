@@ -25,10 +25,6 @@ def report(sources: tuple[str, ...], out: str | None, watch: bool, port: int | N
     A source is a sweep's folder, the folder of a single run, or a CSV with the columns method and the two objectives
     (forget_loss and retain_loss, or verbmem and utility; optional name, lr, c, seed, model, dataset). Several are one
     report, in --out. A run's folder alone gets the figures of the run. The folder of another sweep is never written to.
-
-    \b
-    python -m sweeper report runs/SWEEP
-    python -m sweeper report runs/SWEEP --watch
     """
     paths = [Path(source) for source in sources]
     refuse(_watch_problems(paths, watch=watch, port=port, as_json=as_json))

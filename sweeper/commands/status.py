@@ -15,12 +15,7 @@ from sweeper.commands.errors import plain_errors
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON on stdout.")
 @plain_errors
 def status(folder: str, as_json: bool) -> None:
-    """Say how the sweep in FOLDER stands, while it runs or afterwards; reads files and changes nothing.
-
-    \b
-    python -m sweeper status runs/SWEEP
-    watch python -m sweeper status runs/SWEEP
-    """
+    """Say how the sweep in FOLDER stands, while it runs or afterwards; reads files and changes nothing."""
     from sweeper.watch.standing import standing_of, words
 
     standing = standing_of(Path(folder))

@@ -27,10 +27,6 @@ def stop(folder: str, trial: str | None, as_json: bool) -> None:
 
     Returns when that has happened; Ctrl-C ends the waiting, not the request. A stopped trial has status 'stopped' and
     the values of its last epoch; a stopped sweep goes on with 'resume'.
-
-    \b
-    python -m sweeper stop runs/SWEEP 00007
-    python -m sweeper stop runs/SWEEP
     """
     from sweeper.watch.requests import Request, ask
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -39,7 +40,8 @@ def stamp_of(sources: Sequence[Path]) -> tuple[object, ...]:
 
 def served(page: str) -> str:
     """The page with the script that reloads it, and a policy that lets this one run and ask this server."""
-    page = page.replace("script-src '", f"connect-src 'self'; script-src 'sha256-{_DIGEST}' '", 1)
+    allowed = f"connect-src 'self'; script-src 'sha256-{_DIGEST}' "
+    page = re.sub(r"script-src (?='|&#39;)", allowed, page, count=1)
     return page.replace("</body>", f"<script>{_SCRIPT}</script>\n</body>", 1)
 
 

@@ -191,6 +191,9 @@
     tip.replaceChildren(make("strong", {}, `trial ${row.dataset.trial}, ${row.dataset.status}`), make("br"),
       row.dataset.summary, make("br"), values.join(", "));
     tip.hidden = false;
+    place(link);
+  }
+  function place(link) {
     const at = link.getBoundingClientRect(), own = tip.getBoundingClientRect();
     const left = Math.min(Math.max(8, at.right + 10), innerWidth - own.width - 8);
     const top = at.bottom + 8 + own.height < innerHeight ? at.bottom + 8 : at.top - own.height - 8;
@@ -205,7 +208,11 @@
     for (const kind of ["mouseleave", "blur"]) link.addEventListener(kind, () => { tip.hidden = true; });
   }
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") tip.hidden = true; });
-  document.addEventListener("scroll", () => { tip.hidden = true; }, { passive: true });
+  /* The focus of the keyboard scrolls its point into view: what is said of it goes along. */
+  document.addEventListener("scroll", () => {
+    const link = document.activeElement.closest("figure a:focus-visible");
+    if (link && !tip.hidden) place(link); else tip.hidden = true;
+  }, { passive: true });
   const nav = document.querySelector("nav");
   for (const part of document.querySelectorAll("main > section[id]")) {
     nav.append(make("a", { href: `#${part.id}` }, part.querySelector("h2").textContent));

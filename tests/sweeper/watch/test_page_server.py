@@ -23,7 +23,8 @@ from tests.sweeper.commands.conftest import refused
 from tests.sweeper.commands.test_report_command import small_sweep
 
 ROOT = Path(__file__).parents[3]
-PAGE = """<html><meta content="default-src 'none'; script-src 'sha256-abc='; base-uri 'none'"><body>all</body></html>"""
+POLICY = "default-src 'none'; script-src &#39;sha256-abc=&#39;; base-uri 'none'"
+PAGE = f"""<html><meta content="{POLICY}"><body>all</body></html>"""
 
 
 @pytest.fixture
@@ -55,7 +56,8 @@ def test_the_page_is_served_with_what_reloads_it(page: Path) -> None:
     policy = re.search(r'content="([^"]*)"', text)
     assert policy is not None
     assert re.fullmatch(
-        r"default-src 'none'; connect-src 'self'; script-src 'sha256-\S+=' 'sha256-abc='; base-uri 'none'", policy[1]
+        r"default-src 'none'; connect-src 'self'; script-src 'sha256-\S+=' &#39;sha256-abc=&#39;; base-uri 'none'",
+        policy[1],
     )
     assert page.read_text() == PAGE, "the file itself is what it was"
 

@@ -1,0 +1,217 @@
+"""What a person does with report.html in a browser: point, click, sort, filter, follow a link, print."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.page.report import write_report
+from sweeper.watch.page_server import serving
+from tests.browser import CHROMIUM, Browser, Page, browsing, file_address
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+
+MakeSweep = Callable[..., Path]
+MakeRow = Callable[..., dict[str, object]]
+ROWS = "#trials tr.line"
+DETAIL = "#trials tr.detail"
+LISTENING = """
+window.wrong = [];
+addEventListener("error", (event) => wrong.push(event.message));
+addEventListener("securitypolicyviolation", (event) => wrong.push(event.blockedURI));
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(make_sweep_once: MakeSweep, trial: MakeRow, report: MakeRow) -> Path:
+    """Three trials on the frontier, one that is dominated, one that diverged."""
+    rows = [
+        trial("00000", 7.0, 0.9, verbmem=0.05, utility=0.7),
+        trial("00001", 3.0, 0.2, method="gdiff", c=0.5, verbmem=0.4, utility=0.9),
+        trial("00002", 2.0, 0.5, method="gdiff", c=0.9, verbmem=0.5, utility=0.8),
+        trial("00003", None, None, status="diverged", error="the retain loss became nan at step 12", checkpoint=""),
+        trial("00004", 10.0, 3.0, lr=1e-3, verbmem=0.01, utility=0.1),
+    ]
+    reports = [report(f"0000{i}", step, step / 10, 0.1) for i in range(3) for step in (10, 20, 30)]
+    out = make_sweep_once(rows, reports)
+    write_report(out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with browsing() as found:
+        yield found
+
+
+@pytest.fixture
+def page(browser: Browser, folder: Path) -> Page:
+    return browser.open(file_address(folder / "report.html"))
+
+
+def ids(page: Page) -> list[str]:
+    """The trials that are shown, in their order."""
+    return page.texts(f"{ROWS} td:first-child")
+
+
+def link_to(trial_id: str) -> str:
+    return f"#frontier figure .wide a[href='#trial-{int(trial_id)}']"
+
+
+def test_pointing_at_a_trial_of_the_figure_says_what_it_is(page: Page) -> None:
+    assert page.texts("#tip") == []
+    page.point(link_to("00001"))
+    (told,) = page.texts("#tip")
+    assert told.startswith("trial 00001, finished")
+    for value in ("gdiff", "retain loss 0.2", "forget loss 3", "verbmem 0.4"):
+        assert value in told
+    page.press("Escape")
+    assert page.texts("#tip") == []
+    page.point(link_to("00000"))
+    assert page.texts("#tip")[0].startswith("trial 00000")
+    page.point("h1")
+    assert page.texts("#tip") == []
+
+
+def test_the_keyboard_is_told_the_same_as_the_mouse(page: Page) -> None:
+    assert page.ask(f"document.querySelector({link_to('00001')!r}).getAttribute('aria-label')").startswith(
+        "trial 00001: "
+    )
+    page.ask(f"document.querySelector({link_to('00001')!r}).focus()")
+    page.ask("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")  # it may have scrolled
+    assert page.texts("#tip")[0].startswith("trial 00001")
+
+
+def test_a_click_on_a_point_opens_its_trial_in_view(page: Page) -> None:
+    assert page.texts(DETAIL) == []
+    page.click(link_to("00001"))
+    (detail,) = page.texts(DETAIL)
+    assert "checkpoints/00001" in detail
+    assert page.texts("tr.line.open td:first-child") == ["00001"]
+    assert page.ask(
+        "((b) => b.top >= 0 && b.bottom <= innerHeight)(document.querySelector('tr.open').getBoundingClientRect())"
+    )
+    assert page.ask(f"document.querySelectorAll('{DETAIL} svg polyline').length") > 0
+
+
+def test_a_row_opens_and_closes_by_a_click_and_by_its_button(page: Page) -> None:
+    page.click("#trial-3 td:nth-child(2)")
+    (detail,) = page.texts(DETAIL)
+    assert "the retain loss became nan at step 12" in detail
+    assert "No course was recorded" in detail
+    assert page.ask("document.querySelector('#trial-3 button').getAttribute('aria-expanded')") == "true"
+    page.click("#trial-3 button")
+    assert page.texts(DETAIL) == []
+    assert page.ask("document.querySelector('#trial-3 button').getAttribute('aria-expanded')") == "false"
+
+
+def test_a_column_sorts_by_value_both_ways_with_empty_cells_last(page: Page) -> None:
+    names = page.texts("#trials th")
+    column = next(i for i, name in enumerate(names, start=1) if name == "forget loss")
+    header = f"#trials th:nth-child({column})"
+    page.click(f"{header} button")
+    assert page.ask(f"document.querySelector('{header}').getAttribute('aria-sort')") == "ascending"
+    assert ids(page) == ["00002", "00001", "00000", "00004", "00003"]  # 10 is more than 2
+    page.click(f"{header} button")
+    assert page.ask(f"document.querySelector('{header}').getAttribute('aria-sort')") == "descending"
+    assert ids(page) == ["00004", "00000", "00001", "00002", "00003"]
+    page.click("#trials th:first-child button")
+    assert ids(page) == ["00000", "00001", "00002", "00003", "00004"]
+    assert page.ask("document.querySelectorAll('#trials th[aria-sort]').length") == 1
+
+
+def test_filters_narrow_the_table_and_say_how_many_are_shown(page: Page) -> None:
+    assert page.texts("#count") == ["5 of 5 shown"]
+    page.click("#search")
+    page.type("gdiff")
+    assert ids(page) == ["00001", "00002"], "gdiff is not ngdiff"
+    page.type(" 0.9")
+    assert page.texts("#count") == ["2 of 5 shown"]  # a utility of 0.9, and a c
+    page.click("#front-only")
+    assert ids(page) == ["00001"]
+    page.ask("Object.assign(document.getElementById('search'), {value: ''}).dispatchEvent(new Event('input'))")
+    page.click("#front-only")
+    page.ask("Object.assign(document.getElementById('status'), {value: 'diverged'}).dispatchEvent(new Event('input'))")
+    assert ids(page) == ["00003"]
+
+
+def test_a_point_of_a_trial_that_is_filtered_away_brings_it_back(page: Page) -> None:
+    page.click("#search")
+    page.type("ngdiff")
+    assert "00001" not in ids(page)
+    page.click(link_to("00001"))
+    assert page.texts("#count") == ["5 of 5 shown"]
+    assert page.texts("tr.line.open td:first-child") == ["00001"]
+
+
+def test_a_link_to_a_trial_opens_it(browser: Browser, folder: Path) -> None:
+    page = browser.open(f"{file_address(folder / 'report.html')}#trial-2")
+    assert page.texts("tr.line.open td:first-child") == ["00002"]
+    assert len(page.texts(DETAIL)) == 1
+
+
+def test_the_parts_of_the_page_are_linked_at_its_top(page: Page) -> None:
+    headings = page.texts("main > section[id] > h2")
+    assert page.texts("nav a") == headings
+    assert len(headings) > 3
+    page.click("nav a[href='#rerun']")
+    assert page.ask("document.getElementById('rerun').getBoundingClientRect().top < innerHeight")
+
+
+def test_nothing_is_loaded_and_no_script_fails(browser: Browser, folder: Path) -> None:
+    page = browser.open("about:blank")
+    page.call("Page.enable")
+    page.call("Page.addScriptToEvaluateOnNewDocument", source=LISTENING)
+    page.go(file_address(folder / "report.html"))
+    page.click(link_to("00001"))
+    assert page.ask("wrong") == []
+    assert page.ask("performance.getEntriesByType('resource').length") == 0
+
+
+def test_a_served_page_reloads_when_it_is_made_anew_and_keeps_what_was_opened(
+    browser: Browser, folder: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "report.html"
+    copy.write_text((folder / "report.html").read_text(encoding="utf-8"), encoding="utf-8")
+    with serving(copy, port=0) as address:
+        page = browser.open(address)
+        page.click("#search")
+        page.type("gdiff")
+        page.click("#trial-2 td:nth-child(2)")
+        page.ask("(async () => { await fetch('/made'); window.before = true; })()")
+        page.wait_for(
+            "performance.getEntriesByType('resource').filter((item) => item.name.endsWith('/made')).length > 1"
+        )
+        text = copy.read_text(encoding="utf-8")
+        copy.write_text(text.replace("<h1", "<h1 data-new='yes'", 1), encoding="utf-8")
+        page.wait_for("document.readyState === 'complete' && document.querySelector('h1[data-new]') !== null")
+        assert page.ask("window.before") is None
+        assert ids(page) == ["00001", "00002"]
+        assert page.texts("tr.line.open td:first-child") == ["00002"]
+        page.go("about:blank")
+
+
+def printed(page: Page) -> Any:
+    """The page as it is laid out on A4 paper of these margins."""
+    page.call("Emulation.setEmulatedMedia", media="print")
+    page.call("Emulation.setDeviceMetricsOverride", width=718, height=1016, deviceScaleFactor=1, mobile=False)
+    return page.ask("document.documentElement.scrollWidth")
+
+
+def test_the_page_prints(page: Page) -> None:
+    page.click("#trial-1 td:nth-child(2)")
+    pages = len(re.findall(rb"/Type\s*/Page\b", page.pdf()))
+    assert 3 <= pages <= 14
+    assert printed(page) <= 718, "what is wider than the paper shrinks all of it"
+    for unseen in ("nav", ".controls", "#tip", "button.copy"):
+        assert page.texts(unseen) == []
+    assert len(page.texts(DETAIL)) == 1, "what was opened is printed"
+    assert ids(page) == ["00000", "00001", "00002", "00003", "00004"]
+    tallest = page.ask(
+        "Math.max(...[...document.querySelectorAll('figure svg')].map((svg) => svg.getBoundingClientRect().height))"
+    )
+    assert tallest < 800, "a figure fits on a page with its heading"

@@ -1,0 +1,40 @@
+"""The commands in docs/running.md are those there are, and do what the page says."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from sweeper.planning.pace import TrialPace
+from tests.sweeper.commands.conftest import invoke
+
+PAGE = Path(__file__).parents[3] / "docs" / "running.md"
+COMMANDS = re.findall(r"^    python -m sweeper (.*?)(?:  +#.*)?$", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+ELSEWHERE = {
+    "report runs/SWEEP --watch": "tests/sweeper/watch/test_page_server.py",
+    "resume runs/SWEEP": "tests/e2e/test_stop.py",
+    "resume runs/SWEEP --trials 64 --dry-run": "tests/sweeper/commands/test_dry_run.py",
+}
+"""What does not end, or trains, and where it is tested."""
+
+
+def test_the_page_has_them() -> None:
+    assert {command.split()[0] for command in COMMANDS} == {"pareto", "status", "stop", "report", "resume"}
+    assert set(ELSEWHERE) < set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", sorted(set(COMMANDS) - ELSEWHERE.keys()))
+def test_a_command_of_the_page_runs(command: str, golden: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pace = TrialPace(epoch=2.0, beside=1.0, source="a short run", memory=10**9)
+    monkeypatch.setattr("sweeper.planning.plan.measured_pace", lambda spec, *, console: pace)
+    monkeypatch.setattr("analysis.page.report.write_report", lambda out, sources: None)
+    result = invoke(*shlex.split(command.replace("runs/SWEEP", str(golden))))
+    if command.startswith("stop"):  # nobody is at this sweep
+        assert result.exit_code == 2
+        assert "is not running" in result.stderr or "has ended already" in result.stderr
+    else:
+        assert result.exit_code == 0, result.output
+        assert result.stdout
