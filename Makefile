@@ -26,7 +26,8 @@ demo: $(STAMP)
 	$(BIN)/python -m sweeper pareto
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore=tests/e2e
+	$(BIN)/python -m pytest tests/e2e
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

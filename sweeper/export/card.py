@@ -73,11 +73,10 @@ def _front_matter(card: Card) -> str:
     import yaml
 
     spec = card.spec
-    language = dataset_modality(spec.dataset).name == "language"
     hub_ids = find_model(spec.model).hub_id, DATASETS[spec.dataset].hub_id if spec.dataset in DATASETS else None
     content: dict[str, Any] = {
         "library_name": "peft" if card.kind == ADAPTER else "transformers",
-        "pipeline_tag": "text-generation" if language else "image-classification",
+        "pipeline_tag": dataset_modality(spec.dataset).task,
         "license": card.licence.name if card.licence.name else "other" if card.licence.files else "unknown",
         # Of an adapter the base is the fine-tuned target, which is on no hub.
         "base_model": hub_ids[0] if card.kind != ADAPTER else None,
@@ -101,7 +100,7 @@ def _what(card: Card) -> str:
 
 
 def _use(card: Card) -> str:
-    if dataset_modality(card.spec.dataset).name != "language":
+    if dataset_modality(card.spec.dataset).task == "image-classification":
         return (
             "```python\nfrom transformers import AutoImageProcessor, AutoModelForImageClassification\n\n"
             'model = AutoModelForImageClassification.from_pretrained("DIR")\n'

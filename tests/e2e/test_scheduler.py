@@ -94,7 +94,8 @@ def test_paused_trials_outlive_a_kill_9_and_go_on_from_their_states(cli: Cli, al
         states = {path.parent.name: read_state(path) for path in sweep.out.glob("ray/*/*/checkpoint_*")}
         return {name: state["step"] for name, state in states.items() if state is not None and name in sweep.running()}
 
-    cli.wait_until(lambda: bool(saved()) and bool(sweep.ended() | sweep.running() - saved().keys()), process)
+    # Two states: where one trial ends or saves just now, the other's is there.
+    cli.wait_until(lambda: len(saved()) > 1 and bool(sweep.ended() | sweep.running() - saved().keys()), process)
     process.kill()
     process.communicate()
     assert cli.end_processes(patience=60) == {}, "Ray outlives its killed driver"

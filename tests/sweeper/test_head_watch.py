@@ -20,6 +20,7 @@ def head(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
     """A socket in place of Ray's head, which takes connections until it is closed."""
     for name, seconds in (("_EVERY", 0.02), ("_SILENCE", 0.2), ("_RESTART", 30.0), ("_PATIENCE", 0.1)):
         monkeypatch.setattr(head_watch, name, seconds)
+    monkeypatch.setattr(head_watch, "is_interrupted", lambda: False)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
         monkeypatch.setattr(ray, "get_runtime_context", lambda: SimpleNamespace(gcs_address=address))

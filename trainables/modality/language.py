@@ -35,6 +35,7 @@ class Language:
     template: str = QUESTION_ANSWER
     name: ClassVar[str] = "language"
     models: ClassVar[str] = "language models"
+    task: ClassVar[str] = "text-generation"
     unit: ClassVar[str] = "token"
     offline_model: ClassVar[str] = "tiny-phi"
     offline_dataset: ClassVar[str] = "authors"

@@ -59,6 +59,7 @@ class Modality(Protocol):
     Attributes:
         name: what data sets, models and data call it.
         models: its models in words, in the plural: language models.
+        task: what they do, in the words of model cards and transformers' pipelines.
         unit: what a loss is a mean over.
         offline_model, offline_dataset: the pair that needs no network.
         unused_fields: the fields of a trial that mean nothing here, each with the reason.
@@ -67,6 +68,7 @@ class Modality(Protocol):
 
     name: ClassVar[str]
     models: ClassVar[str]
+    task: ClassVar[str]
     unit: ClassVar[str]
     offline_model: ClassVar[str]
     offline_dataset: ClassVar[str]

@@ -28,6 +28,7 @@ class Vision:
 
     name: ClassVar[str] = "vision"
     models: ClassVar[str] = "image classifiers"
+    task: ClassVar[str] = "image-classification"
     unit: ClassVar[str] = "image"
     offline_model: ClassVar[str] = "tiny-resnet"
     offline_dataset: ClassVar[str] = "digits"

@@ -109,7 +109,8 @@ def test_one_chooses_a_checkpoint_in_the_browser(shown: Shown, page: Page, tmp_p
     page.shows("1 matching run")
     assert trials_on(page) == ["00001"]
 
-    run_id = shown.sweep.trial("00001").info.run_id
+    tags = {"trial_id": "00001", "sweep_id": shown.sweep.sweep_id}  # the other sweep has such a trial, too
+    (run_id,) = (run.info.run_id for run in shown.sweep.runs() if tags.items() <= run.data.tags.items())
     page.value(f"document.querySelector('a[href*=\"{run_id}\"]').click()")
     page.shows("Parent run")
     page.shows("recommended")
