@@ -100,6 +100,10 @@ class Page:
             assert time.monotonic() < deadline, f"never true: {expression}"
             time.sleep(0.05)
 
+    def shows(self, text: str) -> None:
+        """Until the text can be read on the page."""
+        self.wait_for(f"(document.body ? document.body.innerText : '').includes({json.dumps(text)})")
+
     def texts(self, selector: str) -> list[str]:
         """The text of what is seen of these elements."""
         shown = f"[...document.querySelectorAll({json.dumps(selector)})].filter((node) => node.getClientRects().length)"
@@ -119,10 +123,16 @@ class Page:
         """Type into what has the focus."""
         self.call("Input.insertText", text=text)
 
-    def press(self, key: str) -> None:
-        """Press a key that has a name, such as Escape."""
+    def type_into(self, selector: str, text: str) -> None:
+        """Add the text to an input, and press Enter."""
+        self.wait_for(f"document.querySelector({json.dumps(selector)})?.focus() || 'there'")
+        self.type(text)
+        self.press("Enter", code="Enter", windowsVirtualKeyCode=13, text="\r")
+
+    def press(self, key: str, **further: Any) -> None:
+        """Press a key that has a name, such as Escape; ``further`` is what the protocol says of it besides."""
         for kind in ("keyDown", "keyUp"):
-            self.call("Input.dispatchKeyEvent", type=kind, key=key)
+            self.call("Input.dispatchKeyEvent", type=kind, key=key, **further)
 
     def pdf(self) -> bytes:
         """The page as it is printed on A4."""

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from tests.chromium import Page, chromium_page, needs_chromium
+from tests.browser import CHROMIUM, Page, browsing
 from tests.sweeper.tracking.conftest import Sweep
 from trainables.data import load_data
 from trainables.models.checkpoints import save_model
@@ -71,8 +71,10 @@ def shown(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 @pytest.fixture
-def page(tmp_path: Path) -> Iterator[Page]:
-    with chromium_page(tmp_path / "profile") as found:
+def page() -> Iterator[Page]:
+    with browsing() as browser:
+        found = browser.open("about:blank")
+        found.call("Emulation.setDeviceMetricsOverride", width=1500, height=900, deviceScaleFactor=1, mobile=False)
         yield found
 
 
@@ -92,15 +94,15 @@ def test_the_address_of_the_newest_sweeps_trials_is_printed(shown: Shown) -> Non
     ]
 
 
-@needs_chromium
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
 def test_one_chooses_a_checkpoint_in_the_browser(shown: Shown, page: Page, tmp_path: Path) -> None:
-    page.open(shown.lines[0].strip())
+    page.go(shown.lines[0].strip())
     page.shows("3 matching runs")
     page.shows("retain_loss")
     for name in ("verbmem", "utility", "forget_loss"):
         page.shows(name)
     assert trials_on(page) == sorted(VERBMEM, key=VERBMEM.__getitem__)
-    page.screenshot(tmp_path / "trials.png")
+    (tmp_path / "trials.png").write_bytes(page.picture())
 
     page.type_into("input[placeholder*=metrics]", " and tags.pareto = 'true'")
     page.shows("2 matching runs")
@@ -111,11 +113,11 @@ def test_one_chooses_a_checkpoint_in_the_browser(shown: Shown, page: Page, tmp_p
 
     tags = {"trial_id": "00001", "sweep_id": shown.sweep.sweep_id}  # the other sweep has such a trial, too
     (run_id,) = (run.info.run_id for run in shown.sweep.runs() if tags.items() <= run.data.tags.items())
-    page.value(f"document.querySelector('a[href*=\"{run_id}\"]').click()")
+    page.ask(f"document.querySelector('a[href*=\"{run_id}\"]').click()")
     page.shows("Parent run")
     page.shows("recommended")
-    page.screenshot(tmp_path / "trial.png")
-    page.value("[...document.querySelectorAll('a, button, [role=tab]')].find(e => e.innerText == 'Artifacts').click()")
+    (tmp_path / "trial.png").write_bytes(page.picture())
+    page.ask("[...document.querySelectorAll('a, button, [role=tab]')].find(e => e.innerText == 'Artifacts').click()")
     page.shows("checkpoint")
     checkpoint = downloaded(shown.server, run_id, tmp_path / "got")
 
@@ -128,7 +130,7 @@ def test_one_chooses_a_checkpoint_in_the_browser(shown: Shown, page: Page, tmp_p
 
 def trials_on(page: Page) -> list[str]:
     """The trials in the table, from the top."""
-    links = page.value(
+    links = page.ask(
         "[...document.querySelectorAll('a[href*=\"/runs/\"]')].map(a => [a.getBoundingClientRect().top, a.innerText])"
     )
     return [name.split()[0] for _, name in sorted(links) if re.match(r"\d{5} ", name)]
