@@ -6,7 +6,7 @@ import json
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from rich.console import Console
 from search_spaces.builtin import default_space
 from search_spaces.constraint import Constraint
 from search_spaces.space import Space
+from sweeper import interruption
 from sweeper.display import Display
 from sweeper.journal import open_journal
 from sweeper.ledger import Ledger
@@ -30,6 +31,15 @@ from sweeper.settings import SweepSettings
 from sweeper.trade_off import DEFAULT_OBJECTIVES, axes, parse_objectives
 from trainables.methods import options_by_method
 from trainables.spec import TrialSpec
+
+
+@pytest.fixture(autouse=True)
+def _not_interrupted() -> Iterator[None]:
+    """A sweep that one test interrupts is over with it; in one process the next test would find it interrupted."""
+    yield
+    interruption._interrupted.clear()
+    interruption._broken_off.clear()
+
 
 METHODS = options_by_method(("gdiff", "ngdiff"))
 SPACE = default_space(methods=METHODS)
