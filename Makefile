@@ -37,7 +37,7 @@ lint: $(STAMP)
 
 docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet -f docs/site/mkdocs.yml
-	@echo "The site is in build/site: open build/site/index.html"
+	@echo "The site is in build/site: open build/site/index.html, or with its search: python -m http.server -d build/site"
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache

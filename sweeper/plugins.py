@@ -62,7 +62,9 @@ def take_up(out: Path) -> list[str]:
             told += _of_package(item["name"], item["digest"])
             continue
         path, original = out / item["file"], Path(item["path"])
-        if not path.is_file() or _digest(path) != item["digest"]:
+        if path != out / FOLDER / Path(item["file"]).name:
+            problems.append(f"{out / 'sweep.json'}: plug-in {item['file']} is not in the sweep's own {FOLDER}/")
+        elif not path.is_file() or _digest(path) != item["digest"]:
             problems.append(
                 f"{path}: this is not the plug-in that the sweep began with, so that new trials could not be compared "
                 "with the old ones; put it back, or begin a new sweep"

@@ -81,7 +81,9 @@ def test_the_site_is_built_without_a_network_and_has_every_part(tmp_path: Path) 
         text = (tmp_path / "reference" / f"{page}.html").read_text(encoding="utf-8")
         assert [name for name in names if name not in text] == [], page
     for page in tmp_path.rglob("*.html"):
-        loaded = re.findall(r'<(?:link|img)[^>]+(?:href|src)="(https?:[^"]+)"', page.read_text(encoding="utf-8"))
+        loaded = re.findall(
+            r'<(?:link|img|script|iframe)[^>]+(?:href|src)="(https?:[^"]+)"', page.read_text(encoding="utf-8")
+        )
         assert not [address for address in loaded if not address.startswith("https://arxiv.org")], page
     home = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "images/pareto.png" in home

@@ -17,6 +17,8 @@ from trainables.data import DATASETS
 from trainables.modality import dataset_modality
 from trainables.models.registry import find_model
 from trainables.spec import FIELDS, TrialSpec
+from trainables.template import CHAT
+from trainables.templates import TEMPLATES
 
 WHOLE, ADAPTER, MERGED = "whole model", "LoRA adapter", "merged model"
 """What a folder holds."""
@@ -116,8 +118,16 @@ def _use(card: Card) -> str:
     return (
         f"{needs}```python\nfrom transformers import AutoModelForCausalLM, AutoTokenizer\n\n"
         'model = AutoModelForCausalLM.from_pretrained("DIR")\ntokenizer = AutoTokenizer.from_pretrained("DIR")\n```\n\n'
-        f"It was asked in this form: `{find_model(card.spec.model).template!r}`.\n"
+        f"It was asked in this form: {_asked(card.spec)}.\n"
     )
+
+
+def _asked(spec: TrialSpec) -> str:
+    if spec.template is None:
+        return f"`{find_model(spec.model).template!r}`"
+    if spec.template == CHAT:
+        return "the tokenizer's chat template, the question as the user's turn"
+    return f"`{TEMPLATES[spec.template].text!r}`"
 
 
 def _scores(card: Card) -> str:

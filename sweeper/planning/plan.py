@@ -29,8 +29,8 @@ from trainables.target.problem import problem_of
 SMALL = 20_000_000
 """Parameters of a model of which one epoch is run where no earlier sweep says how long it takes."""
 _FLOAT = 4
-_GRADIENTS = 3
-"""Of the forget loss, of the retain loss, and what a weighting makes of them."""
+_GRADIENTS = 2
+"""At most: of the forget and of the retain loss; what a weighting makes of them takes the place of one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

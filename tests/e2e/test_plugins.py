@@ -5,20 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from tests.toy_plugin import TOY
+
 Cli = Any  # conftest.py has the class
-
-TOY = """from search_spaces.fields import Field
-from trainables.weightings.base import Needs, Weighting, Weights
-
-WEIGHTING = Weighting(
-    name="toy",
-    formula="(1, share)",
-    needs=Needs.LOSSES,
-    weigh=lambda losses, gramian, state, options: (Weights(1.0, options["share"]), state),
-    citation="Toy 2026",
-    options=(Field("share", 0.5, "of the forget loss", low=0.0, high=1.0),),
-)
-"""
 
 
 def test_a_sweep_over_a_method_of_ones_own_and_its_resume(cli: Cli) -> None:

@@ -14,21 +14,10 @@ from pathlib import Path
 import pytest
 
 from sweeper.plugins import described, keep, take_up
+from tests.toy_plugin import TOY
 from trainables import plugins
 
 ROOT = Path(__file__).parents[2]
-TOY = """from search_spaces.fields import Field
-from trainables.weightings.base import Needs, Weighting, Weights
-
-WEIGHTING = Weighting(
-    name="toy",
-    formula="(1, share)",
-    needs=Needs.LOSSES,
-    weigh=lambda losses, gramian, state, options: (Weights(1.0, options["share"]), state),
-    citation="Toy 2026",
-    options=(Field("share", 0.5, "of the forget loss", low=0.0, high=1.0),),
-)
-"""
 
 
 @pytest.fixture
@@ -175,3 +164,13 @@ def test_a_folder_of_before_there_were_plugins_has_none(tmp_path: Path) -> None:
     assert take_up(tmp_path) == []
     (tmp_path / "sweep.json").write_text("{}")
     assert take_up(tmp_path) == []
+
+
+@pytest.mark.parametrize("place", ["../toy.py", "plugins/../../toy.py", "/etc/toy.py"])
+def test_a_folder_from_elsewhere_cannot_name_a_plugin_outside_it(tmp_path: Path, toy: Path, place: str) -> None:
+    digest = plugins.digest_of(toy.read_text())
+    named = {"name": "toy.py", "path": str(toy), "file": place, "digest": digest, "parts": []}
+    (tmp_path / "sweep" / "plugins").mkdir(parents=True)
+    (tmp_path / "sweep" / "sweep.json").write_text(json.dumps({"plugins": [named]}))
+    with pytest.raises(plugins.PluginError, match="is not in the sweep's own plugins/"):
+        take_up(tmp_path / "sweep")
