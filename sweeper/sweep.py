@@ -244,7 +244,8 @@ def _tuner(
             callbacks=[SessionCallback(session)],
             stop=AskedToEnd(session),
             failure_config=FailureConfig(max_failures=WORKER_RESTARTS),
-            checkpoint_config=CheckpointConfig(num_to_keep=1),
+            # Left to itself Tune also saves the whole state of every trial that has just ended.
+            checkpoint_config=CheckpointConfig(num_to_keep=1, checkpoint_at_end=False),
             verbose=0,
         ),
     )

@@ -14,6 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# On a busy machine one slow example is not a failure.
+settings.register_profile("no-deadline", deadline=None)
+settings.load_profile("no-deadline")
 
 GOLDEN = Path(__file__).parent / "data" / "golden_sweep"
 """The tables of a real sweep."""

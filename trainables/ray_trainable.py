@@ -253,5 +253,9 @@ def _device(gpus: float) -> str:
 
 
 def read_state(folder: Path) -> dict[str, Any] | None:
-    """The run state saved in a checkpoint folder; None where there is no whole one that can be read."""
-    return load_state_file(folder / STATE_FILE)
+    """The run state saved in a checkpoint folder; None where there is no whole one that can be read and gone on from.
+
+    Where the run had ended its last report is lost with the worker, so that it runs again.
+    """
+    state = load_state_file(folder / STATE_FILE)
+    return None if state is None or state["done"] else state

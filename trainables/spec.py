@@ -188,7 +188,12 @@ class TrialSpec:
     auto_lr_every: int = setting("auto_lr", 10, "Steps between AutoLR updates.", low=1)
     auto_lr_start: int = setting("auto_lr", 1, "First step AutoLR updates at.", low=1)
     auto_lr_probe_batches: int = setting(
-        "auto_lr", 2, "Fresh retain batches AutoLR probes on.", low=1, when={**_AUTO, "auto_lr_probe": ("fresh",)}
+        "auto_lr",
+        2,
+        "Fresh retain batches AutoLR probes on.",
+        "2, or as many as have 8 rows",
+        low=1,
+        when={**_AUTO, "auto_lr_probe": ("fresh",)},
     )
     auto_lr_log_forget: bool = setting(
         "auto_lr", True, "Log the forget loss at AutoLR's probes, too.", "yes", decides=False

@@ -14,6 +14,7 @@ import click
 from search_spaces.messages import did_you_mean, expected_one_of, resume_command
 from sweeper.commands.errors import refuse
 from sweeper.commands.options import asked, given_problems
+from trainables.auto_lr.rules import enough_probe_batches
 from trainables.data import DATASETS, DataError
 from trainables.methods import OPTIONS, MethodError, parse_method
 from trainables.modality import Modality, dataset_modality
@@ -74,7 +75,10 @@ def base_spec(given: Mapping[str, Any], problems: list[str]) -> TrialSpec:
     # "none" and 0 switch off the adapter a model is trained through by default.
     if values.get("lora_rank") == 0:
         values["lora_rank"] = None
-    return replace(spec, **(own | values))
+    spec = replace(spec, **(own | values))
+    if "auto_lr_probe_batches" not in values and FIELDS["batch_size"].fits(spec.batch_size):
+        spec = replace(spec, auto_lr_probe_batches=enough_probe_batches(spec.batch_size))
+    return spec
 
 
 def checked_spec(given: Mapping[str, Any], problems: list[str], **change: Any) -> TrialSpec:

@@ -50,6 +50,8 @@ def lr_study_settings(given: Mapping[str, Any], *, command: str) -> SweepSetting
         settings = sweep_settings({**given, **shared, "method": methods, "c": c, "lr": rates}, command=command)
     except Problems as error:
         raise Problems([*own, *error.problems]) from None
+    if not given["auto_lr_probe_batches"]:
+        arms["auto_lr_probe_batches"] = [settings.base.auto_lr_probe_batches]
     own += _seeds_problems(given["seeds_vary"], settings.base)
     own += _primary_problems(given["primary"], methods, arms)
     if own or (unread := given_problems()):

@@ -9,16 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
 from analysis.study.lr_grid import LrGrid, lr_grid
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
 from sweeper.columns import column_dictionary
-
-# On a busy machine one slow example is not a failure.
-settings.register_profile("no-deadline", deadline=None)
-settings.load_profile("no-deadline")
 
 Row = Mapping[str, object]
 MakeSweep = Callable[..., Path]

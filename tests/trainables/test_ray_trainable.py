@@ -269,6 +269,20 @@ def test_a_damaged_state_starts_the_trial_anew(
     assert _numbers(_steps(restored)) == _expected(spec, workspace)
 
 
+def test_the_state_of_a_run_that_had_ended_starts_the_trial_anew(
+    make_worker: MakeWorker, make_spec: Any, workspace: Workspace, tmp_path: Path
+) -> None:
+    """Whoever interrupts a sweep may do so between a trial's end and its row, and its last report is lost."""
+    spec = make_spec(method="ngdiff")
+    worker = make_worker(_config(spec))
+    _steps(worker)
+    worker.save_checkpoint(str(tmp_path))
+    assert (tmp_path / STATE_FILE).is_file()
+    assert read_state(tmp_path) is None
+    restored = make_worker(_config(spec, restore_from=str(tmp_path)))
+    assert _numbers(_steps(restored)) == _expected(spec, workspace)
+
+
 def test_a_trial_that_has_not_begun_saves_nothing_and_begins_when_restored(
     make_worker: MakeWorker, make_spec: Any, workspace: Workspace, tmp_path: Path
 ) -> None:

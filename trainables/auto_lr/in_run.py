@@ -159,10 +159,11 @@ class AutoLR:
         for group in self._optimizer.param_groups:
             group["lr"] *= share
 
-    def look(self, step: int, retain_loss: float, *, last: bool) -> bool:
-        """See the retain loss after an epoch, the ``last`` or not; returns whether the last good weights were put back.
+    def look(self, step: int, retain_loss: float, *, last: bool, look_again: Callable[[], float]) -> bool:
+        """See the retain loss after an epoch, the ``last`` or not; returns whether the weights were drawn back.
 
-        Beyond the tolerance on the way it is waited for: at rates that work it rises before it falls.
+        Beyond the tolerance on the way it is waited for: at rates that work it rises before it falls. At the end they
+        are drawn back towards the last good ones as far as it takes, and ``look_again`` is what it is then.
         """
         guard, net = self.schedule.rule.guard, self._net
         if guard is None or not net.begun:
@@ -172,7 +173,8 @@ class AutoLR:
             return False
         self.counts["harmful"] += 1
         if last:
-            self.counts["rolled_back"] += net.go_back(step)
+            home = self._target_loss + guard.home
+            self.counts["rolled_back"] += net.draw_back(step, lambda: look_again() <= home)
         return last
 
     def take_back(self, step: int) -> bool:

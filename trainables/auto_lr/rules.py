@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -41,3 +42,11 @@ PROBES: Mapping[str, str] = MappingProxyType(
     }
 )
 """What is probed, by name."""
+
+PROBE_ROWS = 8
+"""On fewer the curvature is a matter of chance."""
+
+
+def enough_probe_batches(batch_size: float) -> int:
+    """How many fresh batches are probed where nobody says: two, and as many as have ``PROBE_ROWS`` rows."""
+    return max(2, math.ceil(PROBE_ROWS / max(1.0, batch_size)))

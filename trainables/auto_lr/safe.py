@@ -2,7 +2,8 @@
 
     rate    x0 / 5, where x0 is how far along the first update the curvature alone costs 0.2 nats, x0^2 H / 2 = 0.2
     anneal  linearly to 0 over the last 30% of the run, so that a retain loss that dipped comes back
-    net     the last weights whose retain loss was within 0.35 nats of the target's are handed out where it does not
+    net     where it ends over 0.35 nats above the target's, the weights are drawn back towards the last ones that
+            were not, until theirs is within 0.1
 
 ``H`` comes from both sides of theta, so it says the same wherever the step leads, also for a method that only forgets;
 and a distance at which the loss bends by 0.2 nats is far above float32 rounding, from wherever the search starts.
@@ -24,6 +25,9 @@ SHARE = 0.2
 
 TOLERANCE = 0.35
 """Nats by which the retain loss may end above the target's."""
+
+HOME = 0.1
+"""Nats above the target's to which weights are drawn back that ended beyond ``TOLERANCE``."""
 
 ANNEALED = 0.3
 """Over this last part of the run the rate falls to 0."""
@@ -78,10 +82,10 @@ def _propose(memory: Memory, fit: Fit, probe: Probe) -> tuple[Proposal, Memory]:
 
 SAFE = Rule(
     name="safe",
-    formula=f"{SHARE:g} x0, x0^2 H / 2 = {BEND:g}; annealed; undone where L_R ends {TOLERANCE:g} above the target's",
+    formula=f"{SHARE:g} x0, x0^2 H / 2 = {BEND:g}; annealed; drawn back from {TOLERANCE:g} above the target's L_R",
     citation="this project",
     propose=_propose,
     init=lambda: {"settled": 0},
     probes_further=True,
-    guard=Guard(tolerance=TOLERANCE, annealed=ANNEALED, cut=CUT),
+    guard=Guard(tolerance=TOLERANCE, home=HOME, annealed=ANNEALED, cut=CUT),
 )

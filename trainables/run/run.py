@@ -31,7 +31,7 @@ from trainables.optimizers import make_optimizer
 from trainables.run.combined_gradient import combined_gradient
 from trainables.run.divergence import Diverged, check_distance, distance_columns, finite
 from trainables.run.reports import Report, Status
-from trainables.run.run_state import load_torch_state, load_weights, torch_state
+from trainables.run.run_state import load_torch_state, load_weights, torch_state, weights_between
 from trainables.run.step_losses import StepLosses
 from trainables.run.tally import Tally
 from trainables.run.thrift import Thrift
@@ -126,6 +126,7 @@ class UnlearningRun:
             net=SafetyNet(
                 save=partial(torch_state, self.model, self.optimizer),
                 restore=partial(load_weights, model=self.model, optimizer=self.optimizer),
+                between=weights_between,
             ),
             target_loss=lambda: workspace.target.baseline.get("retain_loss") or self._evaluate()["retain_loss"],
             training_loss_is_probe=self.losses.retain_loss_is_probe and workspace.train_mode_is_eval_mode,
@@ -190,7 +191,7 @@ class UnlearningRun:
                 return self._report(training, status=Status.DIVERGED, error=str(error))
             training, self._losses, evaluated = _means(measured), self._evaluate(), True
         self.epoch, self._done = epoch, self._is_last(epoch)
-        if evaluated and self.auto_lr.look(self.step, self._losses["retain_loss"], last=self._done):
+        if evaluated and self._looked():
             self._losses = self._evaluate()
         final = self._measure() if self._is_measured(epoch) else {}
         if not evaluated:
@@ -217,6 +218,17 @@ class UnlearningRun:
         with self._tally.timed("eval_seconds"):
             losses = self._evaluator.losses(self.model)
         return {name: finite(value, name, f"after step {self.step}") for name, value in losses.items()}
+
+    def _looked(self) -> bool:
+        """AutoLR sees the retain loss of the last evaluation; returns whether the weights are others since."""
+
+        def look_again() -> float:
+            try:
+                return self._evaluate()["retain_loss"]
+            except Diverged:
+                return math.inf
+
+        return self.auto_lr.look(self.step, self._losses["retain_loss"], last=self._done, look_again=look_again)
 
     def _batches(self) -> list[tuple[Sequence[int], Sequence[int]]]:
         """The batches of the next epoch: one pass over the forget set, beside endless ones over the retain set."""

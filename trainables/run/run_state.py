@@ -41,6 +41,18 @@ def load_weights(state: Mapping[str, Any], model: torch.nn.Module, optimizer: Op
     optimizer.load_state_dict(_host_copies(state["optimizer"]))  # it would keep the tensors it is given
 
 
+def weights_between(state: Mapping[str, Any], other: Mapping[str, Any], share: float) -> dict[str, Any]:
+    """``state`` with its weights moved by ``share`` of the way to ``other``'s; buffers that count stay."""
+    moved = {
+        name: [
+            torch.lerp(here, there, share) if here.is_floating_point() else here
+            for here, there in zip(state[name], other[name], strict=True)
+        ]
+        for name in ("parameters", "buffers")
+    }
+    return {**state, **moved}
+
+
 def _host_copies(values: Any) -> Any:
     """The nested lists and dictionaries with every tensor copied to host memory."""
     if isinstance(values, torch.Tensor):

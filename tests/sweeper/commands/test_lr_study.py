@@ -149,6 +149,14 @@ def test_a_primary_question_is_recorded_and_its_name_checked(monkeypatch: pytest
     ]
 
 
+def test_small_batches_are_probed_on_more_of_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """So many that they have eight rows, unless somebody says how many."""
+    few = planned(monkeypatch, tmp_path / "few", "--batch-size", "2", "--primary", "ngdiff/safe/freshx4")
+    assert {point["auto_lr_probe_batches"] for point in few.space.grid() if point["auto_lr"] == "on"} == {4}
+    said = planned(monkeypatch, tmp_path / "said", "--batch-size", "2", "--auto-lr-probe-batches", "1")
+    assert {point["auto_lr_probe_batches"] for point in said.space.grid() if point["auto_lr"] == "on"} == {1}
+
+
 def test_no_question_is_primary_of_results_that_are_there(golden: Path) -> None:
     problems = refused("lr-study", "--from", golden, "--primary", "gdiff", "--extend")
     assert problems[0].startswith("--primary gdiff: a primary question is named before there are results")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from trainables.auto_lr.guard import SafetyNet
 from trainables.auto_lr.parabola import Fit, fit_parabola
-from trainables.auto_lr.rules import RULES
+from trainables.auto_lr.rules import RULES, enough_probe_batches
 from trainables.auto_lr.safe import ANNEALED, BEND, SHARE, bending_distance
 
 SAFE = RULES["safe"]
@@ -97,9 +97,18 @@ def test_the_rate_falls_at_the_end_and_not_before(steps: int) -> None:
     assert shares[-1] == pytest.approx(min(1.0, 1.0 / (ANNEALED * steps)))
 
 
+def net_of(state: dict[str, float]) -> SafetyNet:
+    """Of a model with one weight."""
+    return SafetyNet(
+        save=lambda: dict(state),
+        restore=state.update,
+        between=lambda a, b, share: {"x": a["x"] + share * (b["x"] - a["x"])},
+    )
+
+
 def test_the_net_goes_back_to_the_last_state_that_was_kept() -> None:
     state = {"x": 1.0}
-    net = SafetyNet(save=lambda: dict(state), restore=state.update)
+    net = net_of(state)
     assert not net.begun
     net.keep(0)
     state["x"] = 1.5
@@ -107,3 +116,19 @@ def test_the_net_goes_back_to_the_last_state_that_was_kept() -> None:
     state["x"] = 9.0
     assert (net.go_back(25), state["x"]) == (15, 1.5)
     assert net.go_back(40) == 15, "steps undone already are not counted again"
+
+
+@pytest.mark.parametrize(("most", "found"), [(4.2, 4.0), (8.7, 8.5), (1.2, 1.0), (0.0, 1.0), (math.inf, 8.5)])
+def test_weights_are_drawn_back_as_far_as_it_takes(most: float, found: float) -> None:
+    """The farthest of the sixteenths of the line from 1 to 9 that is good; where none is, its good end."""
+    state = {"x": 1.0}
+    net = net_of(state)
+    net.keep(3)
+    state["x"] = 9.0
+    assert net.draw_back(20, lambda: state["x"] <= most) == 17
+    assert state["x"] == found
+
+
+@pytest.mark.parametrize(("batch_size", "batches"), [(1, 8), (2, 4), (3, 3), (4, 2), (8, 2), (32, 2)])
+def test_at_least_two_batches_and_eight_rows_are_probed(batch_size: int, batches: int) -> None:
+    assert enough_probe_batches(batch_size) == batches

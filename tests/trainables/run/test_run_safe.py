@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from trainables.auto_lr.safe import CUT, TOLERANCE
+from trainables.auto_lr.safe import CUT, HOME, TOLERANCE
 from trainables.run.reports import Status
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
@@ -29,14 +29,25 @@ def equal(found: list[Any], expected: list[Any]) -> bool:
     return all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
 
 
-def test_a_run_that_would_be_ruined_hands_out_the_last_good_weights(workspace: Workspace, make_spec: MakeSpec) -> None:
+def test_a_run_that_would_be_ruined_is_drawn_back_as_far_as_it_takes(workspace: Workspace, make_spec: MakeSpec) -> None:
     fixed = list(UnlearningRun(make_spec(method="ga", lr=1e-2, epochs=6), workspace))[-1]
     target = UnlearningRun(make_spec(), workspace)._evaluate()
     last = list(UnlearningRun(make_spec(method="ga", lr=1e-2, epochs=6, **RUIN), workspace))[-1]
     assert fixed.losses["retain_loss"] > target["retain_loss"] + 1.0
     assert last.losses["retain_loss"] <= target["retain_loss"] + TOLERANCE
+    assert target["forget_loss"] < last.losses["forget_loss"] < fixed.losses["forget_loss"]
     assert last.training["auto_lr_rolled_back"] > 0
     assert last.training["auto_lr_harmful"] > 0
+
+
+def test_from_a_target_that_is_good_it_is_drawn_back_to_within_a_tenth(
+    workspace: Workspace, make_spec: MakeSpec
+) -> None:
+    """With one look, at the end: the last good weights are the target's, and those handed out are beyond them."""
+    target = UnlearningRun(make_spec(), workspace)._evaluate()
+    last = list(UnlearningRun(make_spec(method="ga", lr=1e-2, epochs=6, eval_every=6, **RUIN), workspace))[-1]
+    assert target["retain_loss"] < last.losses["retain_loss"] <= target["retain_loss"] + HOME
+    assert last.losses["forget_loss"] > target["forget_loss"]
 
 
 def test_what_is_reported_is_the_model_that_is_handed_out(workspace: Workspace, make_spec: MakeSpec) -> None:
