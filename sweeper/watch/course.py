@@ -17,15 +17,16 @@ from trainables.run.reports import Status
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Seconds that trials held their workers, each with these resources."""
+    """Seconds that trials held their workers, each with these resources; ``gpu_seconds`` where GPU shares differed."""
 
     seconds: float
     resources: Resources
+    gpu_seconds: float | None = None
 
     @property
     def gpu_hours(self) -> float:
         """Of a GPU shared by four a quarter each."""
-        return self.seconds * self.resources.gpus / 3600
+        return (self.seconds * self.resources.gpus if self.gpu_seconds is None else self.gpu_seconds) / 3600
 
     @property
     def cpu_hours(self) -> float:
@@ -56,6 +57,7 @@ class Course:
     _points: list[Point] = field(default_factory=list)
     _front: list[Costs] = field(default_factory=list)
     _seconds: float = 0.0
+    _gpu_seconds: float = 0.0
 
     def take_up(self, trials: Iterable[Mapping[str, object]], epochs: Iterable[Mapping[str, object]]) -> None:
         """Begin with the rows of trials.csv and of candidates.csv."""
@@ -73,6 +75,8 @@ class Course:
         """A trial is over; one that was taken over from elsewhere has cost nothing here."""
         if not row.get("reused_from") and math.isfinite(seconds := number(row.get("wall_seconds"))):
             self._seconds += seconds
+            share = number(row.get("gpu_share"))
+            self._gpu_seconds += seconds * (share if math.isfinite(share) else self.resources.gpus)
         if not self.every_epoch and row.get("status") == Status.FINISHED:
             self._add(row)
 
@@ -83,7 +87,8 @@ class Course:
     def spent(self, running_since: Iterable[float] = ()) -> Spent:
         """By the trials that have ended, and by those on a worker since these times."""
         now = time.time()
-        return Spent(self._seconds + sum(max(0.0, now - since) for since in running_since), self.resources)
+        running = sum(max(0.0, now - since) for since in running_since)
+        return Spent(self._seconds + running, self.resources, self._gpu_seconds + running * self.resources.gpus)
 
     def plot(self, *, width: int = 48, height: int = 8) -> list[str]:
         """The front so far as text; [] without one, or where it has not two axes."""
