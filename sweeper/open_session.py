@@ -25,6 +25,7 @@ from sweeper.tracking.logged import LoggedData
 from sweeper.tracking.runs import SHOWN
 from sweeper.tracking.uri import sqlite_path
 from sweeper.watch.course import Course
+from sweeper.watch.exported import Exported
 from trainables.data import DATASETS
 from trainables.metrics.registry import primary_metrics
 from trainables.run.failures import is_no_result
@@ -89,6 +90,7 @@ def open_session(
         stopping=stopping,
         pace=pace,
         known=known_trials(reused),
+        exported=Exported(out.resolve().name),
         shares=_shares(settings, rows.values()) if settings.shares_gpus else None,
     )
     return session, {trial_id: folder for trial_id, (folder, _) in restore.items()}

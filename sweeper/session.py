@@ -28,6 +28,7 @@ from sweeper.scheduling.schedulers import Scheduler
 from sweeper.search import Proposal, SweepStudy
 from sweeper.stopping import End, Stopping
 from sweeper.tracking import Tracker
+from sweeper.watch.exported import Exported
 from trainables.run.failures import NO_DISK, NO_SPACE, WORKER_DIED, infrastructure, is_no_result, one_line, write_log
 from trainables.run.reports import Status
 from trainables.spec import TrialSpec
@@ -43,6 +44,7 @@ class SweepSession:
     ``front`` keeps the checkpoints of the epochs on the front; None where only a trial's last epoch counts. ``known``
     are trials of earlier sweeps by content hash: they are taken over, not run. ``pace`` estimates what is left.
     ``shares`` says which share of a GPU a trial takes, where they are measured; None where all take the same.
+    ``exported`` tells Ray how the sweep stands.
     ``end`` is what ended the sweep though trials are left, ``broken`` that the infrastructure did: it is no plan.
     ``scheduler`` ends trials early or lets them wait; None where each runs to its end. The trials ``to_end`` were asked
     to by a user: each ends with the epoch that it is in.
@@ -60,6 +62,7 @@ class SweepSession:
     known: Mapping[str, Known] = field(default_factory=dict)
     pace: Pace | None = None
     shares: GpuShares | None = None
+    exported: Exported | None = None
     end: End | None = field(default=None, init=False)
     broken: End | None = field(default=None, init=False)
     to_end: set[str] = field(default_factory=set, init=False)

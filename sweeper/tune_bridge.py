@@ -164,6 +164,8 @@ class SessionCallback(Callback):
         """The controller went round once."""
         self._guard(self._session.end_kept_back)
         self._guard(self._session.display.refresh)
+        if self._session.exported is not None:
+            self._guard(self._session.exported.tell, self._session.display)
 
     @staticmethod
     def _guard(action: Callable[_P, None], *args: _P.args, **given: _P.kwargs) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -12,7 +13,11 @@ from sweeper.attained import number
 from sweeper.placement import Resources
 from sweeper.watch.text_plot import Point, text_plot
 from trainables.candidates import Costs, Goals, costs_of, dominates
+from trainables.run.failures import is_no_result
 from trainables.run.reports import Status
+
+TRIAL, INFRASTRUCTURE = "trial", "infrastructure"
+"""Whose failure a failed trial is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +49,8 @@ class Course:
     """Hears of every epoch and of every trial that ends; points are drawn where there are two ``goals``.
 
     ``names`` are what a person calls these objectives. With ``every_epoch`` each evaluated one is a point, else the end
-    of a finished trial.
+    of a finished trial. ``epochs`` is how many were trained by the trials that have ended, of which ``ended_as`` and
+    ``failures`` count the statuses and the causes.
     """
 
     goals: Goals = ()
@@ -52,6 +58,10 @@ class Course:
     every_epoch: bool = True
     resources: Resources = field(default_factory=lambda: Resources(cpus=1.0, gpus=0.0))
     hypervolume: float | None = None
+    front_epochs: int = 0
+    epochs: float = 0.0
+    ended_as: Counter[str] = field(default_factory=Counter)
+    failures: Counter[str] = field(default_factory=Counter)
     warning: str = ""
     warned_at: float | None = None
     _points: list[Point] = field(default_factory=list)
@@ -73,6 +83,11 @@ class Course:
 
     def ended(self, row: Mapping[str, object]) -> None:
         """A trial is over; one that was taken over from elsewhere has cost nothing here."""
+        self.ended_as[str(row.get("status"))] += 1
+        if row.get("status") == Status.FAILED:
+            self.failures[INFRASTRUCTURE if is_no_result("failed", row.get("error")) else TRIAL] += 1
+        if not row.get("reused_from") and math.isfinite(done := number(row.get("epochs_done"))):
+            self.epochs += done
         if not row.get("reused_from") and math.isfinite(seconds := number(row.get("wall_seconds"))):
             self._seconds += seconds
             share = number(row.get("gpu_share"))
