@@ -91,6 +91,7 @@ class UnlearningTrainable(tune.Trainable):
         self._goals = goals
         self._gpus = float(config.get("gpus", gpus))  # of equal ones only a worker takes another trial
         self._device = _device(self._gpus)
+        self._gpu_gb: float | None = None
         gpu_memory.keep_to_share(self._device, self._gpus)
         self._accept(config)
 
@@ -151,6 +152,7 @@ class UnlearningTrainable(tune.Trainable):
 
         if self._device == "cuda":
             gpu_memory.empty_gpu_cache()
+        self._gpu_gb = gpu_memory.gpu_size(self._device)  # not later: a GPU that failed answers no question
         run = UnlearningRun(self._spec, worker_workspace(self._target, self._device), thrift=self._thrift)
         if self._restore_from is not None and (state := read_state(Path(self._restore_from))) is not None:
             run.load_state_dict(state)
@@ -227,7 +229,7 @@ class UnlearningTrainable(tune.Trainable):
         if self._thrift != Thrift.of(self._spec):
             known["retried_with"] = str(self._thrift)
         if self._gpus > 0:
-            known |= {"gpu_share": self._gpus, "gpu_gb": gpu_memory.gpu_size(self._device)}
+            known |= {"gpu_share": self._gpus, "gpu_gb": self._gpu_gb}
         if (peak := gpu_memory.peak_gpu_memory(self._device)) is not None:
             known["peak_gpu_gb"] = peak
         return known
