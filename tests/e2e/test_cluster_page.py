@@ -1,4 +1,7 @@
-"""docs/cluster.md does what it says: its terminals are typed here, on a cluster of two nodes on this machine."""
+"""docs/cluster.md does what it says: its terminals are typed here, on a cluster of two nodes on this machine.
+
+The nodes have what the project needs and not the project, which the sweep brings.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+
+from sweeper.shipping import PACKAGES
 
 Cli = Any  # conftest.py has the class
 
@@ -58,6 +63,14 @@ def terminal(typed: str, environment: dict[str, str], folder: Path) -> Iterator[
         process.wait(timeout=120)
 
 
+def without_project(environment: dict[str, str], folder: Path) -> dict[str, str]:
+    """The environment of a node whose Python cannot import this project: what it has of it is broken."""
+    for package in PACKAGES:
+        (folder / "node" / package).mkdir(parents=True, exist_ok=True)
+        (folder / "node" / package / "__init__.py").write_text(f"raise ImportError('{package} is not on this node')\n")
+    return {**environment, "PYTHONPATH": str(folder / "node")}
+
+
 def test_the_walk_through_of_two_nodes_runs(cli: Cli, tmp_path: Path) -> None:
     head, node, driver = terminals()
     with socket.socket() as free:
@@ -71,10 +84,14 @@ def test_the_walk_through_of_two_nodes_runs(cli: Cli, tmp_path: Path) -> None:
             typed = typed.replace(there, instead)
         return typed
 
-    environment = {**cli.environment, "RAY_USAGE_STATS_ENABLED": "0", "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    environment = {
+        **cli.environment,
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    }
     with ExitStack() as nodes:
         for typed in (head, node):
-            nodes.enter_context(terminal(in_this_test(typed), environment, tmp_path))
+            nodes.enter_context(terminal(in_this_test(typed), without_project(environment, tmp_path), tmp_path))
         done = subprocess.run(
             ["bash", "-ec", in_this_test(driver)],
             env=environment,
