@@ -15,8 +15,11 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from sweeper.shipping import PACKAGES
 
@@ -63,6 +66,12 @@ def terminal(typed: str, environment: dict[str, str], folder: Path) -> Iterator[
         process.wait(timeout=120)
 
 
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
 def without_project(environment: dict[str, str], folder: Path) -> dict[str, str]:
     """The environment of a node whose Python cannot import this project: what it has of it is broken."""
     for package in PACKAGES:
@@ -73,9 +82,7 @@ def without_project(environment: dict[str, str], folder: Path) -> dict[str, str]
 
 def test_the_walk_through_of_two_nodes_runs(cli: Cli, tmp_path: Path) -> None:
     head, node, driver = terminals()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     problem = " ".join(cli.problem) + f" --tracking-uri {cli.tracking_uri} --json"
     here = {"6379": str(port), "/shared": str(tmp_path), "sweeper pareto": f"sweeper pareto {problem}"}
 
@@ -106,3 +113,19 @@ def test_the_walk_through_of_two_nodes_runs(cli: Cli, tmp_path: Path) -> None:
     assert '"status": {"finished": 4}' in done.stdout
     assert "state" in done.stdout.rpartition("}")[2]
     assert (tmp_path / "first" / "report.html").is_file()
+
+
+@pytest.mark.skipif(find_spec("aiohttp_cors") is None, reason="needs ray[default], whose dashboard takes jobs")
+def test_a_submitted_job_runs_a_sweep_on_its_cluster(cli: Cli, tmp_path: Path) -> None:
+    port, dashboard = free_port(), free_port()
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**cli.environment, "RAY_USAGE_STATS_ENABLED": "0", "PATH": path, "RAY_AUTH_MODE": "disabled"}
+    head = f"ray start --head --port={port} --dashboard-port={dashboard} --num-cpus=2 --block"
+    with terminal(head, environment, tmp_path):
+        sweep = cli.pareto(cli.new("submitted"), "--trials", "2", "--epochs", "1", "--address", "auto")
+        words = ["ray", "job", "submit", "--address", f"http://127.0.0.1:{dashboard}", "--", "python", "-m", "sweeper"]
+        done = subprocess.run(
+            [*words, *map(str, sweep)], env=environment, capture_output=True, text=True, timeout=500, check=False
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert cli.new("submitted").ended() == {"00000", "00001"}
