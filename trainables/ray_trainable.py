@@ -270,4 +270,4 @@ def read_state(folder: Path) -> dict[str, Any] | None:
     Where the run had ended its last report is lost with the worker, so that it runs again.
     """
     state = load_state_file(folder / STATE_FILE)
-    return None if state is None or state["done"] else state
+    return None if state is None or state.get("done") else state

@@ -188,7 +188,7 @@ def test_after_faults_in_any_order_it_ends_as_if_there_had_been_none(cli: Cli, r
         if (sweep.out / "sweep.json").is_file():
             words = ("resume", sweep.out, "--json")
             results = {row["trial_id"] for row in sweep.trials if row["status"] in ("finished", "diverged")}
-            now = {name: line for name, line in rows_by_id(sweep).items() if name in results}
+            now = {name: line for name, line in rows_by_id(sweep).items() if name in results} if results else {}
             assert {name: now.get(name) for name in kept} == kept, "a finished trial is lost or was run twice"
             kept = now
             for damage in chance.sample(list(STILL), chance.randint(0, 2)):
