@@ -57,7 +57,11 @@ def address_problem(address: str | None) -> str | None:
     if address is None or address == "auto":
         return None
     if "://" in address:
-        return f"--address {address}: expected HOST:PORT or 'auto'; a sweep joins a cluster from one of its own nodes"
+        inside = "'ray job submit --address http://HOST:8265 -- python -m sweeper ... --address auto' runs it there"
+        return (
+            f"--address {address}: expected HOST:PORT or 'auto'; a sweep joins a cluster from one of its own machines, "
+            f"not through Ray Client: {inside} (docs/cluster.md)"
+        )
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
         return f"--address {address}: expected HOST:PORT or 'auto'"

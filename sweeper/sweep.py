@@ -159,7 +159,7 @@ def _tune(
     slots = cluster.slots(sharing=(out.resolve(), *(Path(target.path) for target in targets.values())))
     if session.shares is not None:
         slots = _share_gpus(session.shares, settings, console)
-    at_once = min(settings.max_concurrent or slots, slots)
+    at_once = trials_at_once(settings, slots)
     _say_what_is_left(session, settings, at_once, console)
     waiting = left if settings.scheduler != NONE and settings.stopping == "pause" else 0
     running = max(min(at_once, left), waiting)
@@ -195,6 +195,15 @@ def _tune(
             session.exported.tell(session.display, anyway=True)
         with phase("metrics of the frontier's epochs"):
             measure_front(session, settings, next(iter(targets.values())))
+
+
+def trials_at_once(settings: SweepSettings, slots: int) -> int:
+    """How many trials are handed out where ``slots`` fit now: to a cluster, which may grow, as many as were asked for.
+
+    What does not fit waits there, one trial at a time, which is what an autoscaler goes by.
+    """
+    asked = settings.max_concurrent or slots
+    return min(asked, slots) if settings.address is None else asked
 
 
 def _tuner(

@@ -83,7 +83,11 @@ if TYPE_CHECKING:
 @click.option(
     "--cpus-per-trial", type=options.NUMBER, default=1.0, show_default=True, help="CPU threads a trial takes."
 )
-@click.option("--max-concurrent", type=options.WHOLE, help="At most this many trials at once.")
+@click.option(
+    "--max-concurrent",
+    type=options.WHOLE,
+    help="At most this many trials at once; with --address also more than fit now, for nodes that join later.",
+)
 @click.option("--address", help="Join the Ray cluster at this address ('auto' for a running one).")
 @click.option("--storage", type=click.Path(), help="Folder for Ray's own state.  [default: OUT/ray]")
 @click.option("--out", type=click.Path(), help="Output folder.  [default: runs/NAME-TIME]")
