@@ -1,0 +1,123 @@
+"""What a trial takes of memory beside the activations: measured on a CPU, beside the formula of docs/howto.md.
+
+    python benchmarks/memory.py [--width 512] [--layers 12]
+
+A Phi with random weights, eight questions to forget and eight to retain, two steps with AdamW and the evaluation after
+them; each of gdiff (one backward) and ngdiff (two gradients), with all weights and under LoRA of rank 8, in a process
+of its own and one thread. Measured is by how much the resident memory grows at its peak over that with the weights
+loaded; the formula is the gradients, one set or two, and AdamW's state, 4 and 8 bytes a trained parameter. Above it are
+activations, logits, what the process imports meanwhile and temporaries. Needs Linux, which tells a process its peak.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from trainables.data.examples import Example, UnlearningData
+
+CASES = tuple((method, rank) for rank in (0, 8) for method in ("gdiff", "ngdiff"))
+GRADIENTS = {"gdiff": 1, "ngdiff": 2}
+NAMES = ("Ada", "Bo", "Cleo", "Dov", "Esme", "Finn", "Gus", "Hana")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--width", type=int, default=512)
+    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--model", help=argparse.SUPPRESS)
+    parser.add_argument("--case", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.case:
+        method, _, rank = given.case.partition(",")
+        measure(Path(given.model), method, int(rank))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        make_model(Path(folder), width=given.width, layers=given.layers)
+        print(f"{'':8} {'trained':>10} {'gradients':>10} {'AdamW':>10} {'formula':>10} {'measured':>10}")
+        for method, rank in CASES:
+            command = [sys.executable, __file__, "--model", folder, "--case", f"{method},{rank}"]
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            trained, grown = map(int, done.stdout.split()[-2:])
+            parts = [4 * trained * GRADIENTS[method], 8 * trained]
+            shown = " ".join(f"{part / 1e6:7.1f} MB" for part in (*parts, sum(parts), grown))
+            print(f"{method:8} {trained / 1e6:8.1f} M {shown}  {f'LoRA {rank}' if rank else 'all weights'}", flush=True)
+
+
+def make_model(folder: Path, *, width: int, layers: int) -> None:
+    """A random Phi in the folder, with a tokenizer for the data."""
+    import torch
+    from transformers import PhiConfig, PhiForCausalLM
+
+    from trainables.models.checkpoints import save_model
+    from trainables.models.tiny import train_tokenizer
+
+    tokenizer = train_tokenizer(problem().full)
+    torch.manual_seed(0)
+    config = PhiConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=width,
+        intermediate_size=4 * width,
+        num_hidden_layers=layers,
+        num_attention_heads=8,
+        max_position_embeddings=128,
+        bos_token_id=tokenizer.eos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        tie_word_embeddings=False,
+    )
+    save_model(PhiForCausalLM(config), tokenizer, folder)
+
+
+def problem() -> UnlearningData:
+    """Where eight people live is to be forgotten, what they eat is to be kept."""
+
+    def asked(verb: str, things: str) -> tuple[Example, ...]:
+        return tuple(
+            Example(f"{verb} does {name}?", f"{name}: {thing}", f"It is {thing}", (f"It is not {thing}",))
+            for name, thing in zip(NAMES, things.split(), strict=True)
+        )
+
+    forget = asked("Where lives", "Oslo Lima Quito Riga Bonn Nice Kyoto Turin")
+    retain = asked("What eats", "plums rice soup figs cheese bread cake nuts")
+    return UnlearningData("people", forget, retain, (*retain, *forget), forget, retain)
+
+
+def measure(folder: Path, method: str, rank: int) -> None:
+    """Print the trained parameters, and the bytes by which this process grows at most while it runs a trial."""
+    import torch
+
+    from trainables.run.run import UnlearningRun
+    from trainables.run.workspace import Workspace
+    from trainables.spec import TrialSpec
+    from trainables.target.target import Target
+
+    torch.set_num_threads(1)
+    data = problem()
+    classes = json.loads((folder / "config.json").read_text(encoding="utf-8"))["vocab_size"]
+    target = Target("0" * 16, str(folder), data, classes, {}, (0.0,) * len(data.forget))
+    workspace = Workspace(target, device="cpu")
+    spec = TrialSpec(method=method, lora_rank=rank or None, epochs=1, batch_size=4, max_length=64, eval_batch_size=4)
+    before = status("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here on
+    run = UnlearningRun(spec, workspace)
+    for _ in run:
+        pass
+    trained = sum(parameter.numel() for parameter in run.model.parameters() if parameter.requires_grad)
+    print(trained, status("VmHWM") - before)
+
+
+def status(name: str) -> int:
+    """Bytes of a line of this process's status."""
+    found = re.search(rf"^{name}:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
+    assert found is not None, "this needs Linux"
+    return 1024 * int(found[1])
+
+
+if __name__ == "__main__":
+    main()
