@@ -90,7 +90,7 @@ if TYPE_CHECKING:
 )
 @click.option("--address", help="Join the Ray cluster at this address ('auto' for a running one).")
 @click.option(
-    "--no-ship", is_flag=True, help="With --address: the nodes have this project; else it is sent to them (under 1 MB)."
+    "--no-ship", is_flag=True, help="With --address: the nodes have this project; else it is sent to them (1.6 MB)."
 )
 @click.option("--storage", type=click.Path(), help="Folder for Ray's own state.  [default: OUT/ray]")
 @click.option("--out", type=click.Path(), help="Output folder.  [default: runs/NAME-TIME]")
