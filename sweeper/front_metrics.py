@@ -67,10 +67,11 @@ def measure_front(session: SweepSession, settings: SweepSettings, target: Target
     out = session.ledger.out
     if is_interrupted() or not (left := unmeasured(out, most=settings.front_metrics)):
         return
-    resources = {"num_cpus": settings.cpus_per_trial, "num_gpus": settings.gpus_per_trial}
+    gpus = settings.resources.gpus if session.shares is None else session.shares.widest
+    resources = {"num_cpus": settings.cpus_per_trial, "num_gpus": gpus}
     score = ray.remote(max_retries=1, **resources)(measure_checkpoint)
     given, given_spec = ray.put(target), ray.put(settings.base)
-    places = {"cpus": settings.cpus_per_trial, "gpus": settings.gpus_per_trial}
+    places = {"cpus": settings.cpus_per_trial, "gpus": gpus}
     waiting = {score.remote(given, given_spec, (out / item.checkpoint).resolve(), **places): item for item in left}
     while waiting:
         session.display.note(f"measuring {len(waiting)} of {len(left)} epochs on the frontier")

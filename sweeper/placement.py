@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sweeper.nodes import PROJECT, Node, ask_nodes, differences, unseen, versions
+from sweeper.nodes import PROJECT, Node, ask_nodes, differences, gpu_memory, unseen, versions
 from sweeper.shipping import is_shipped, runtime_env
 from trainables.plugins import VARIABLE
 
@@ -167,8 +167,34 @@ def slots_here(resources: Resources) -> int:
     Raises:
         PlacementError: none does.
     """
-    gpus = len(list(Path("/dev").glob("nvidia[0-9]*")))
-    return _slots([{"Resources": {"CPU": os.cpu_count() or 1, "GPU": gpus}}], resources)
+    return _slots([{"Resources": {"CPU": os.cpu_count() or 1, "GPU": gpus_here()}}], resources)
+
+
+def gpus_here() -> int:
+    """How many GPUs this machine has, without torch."""
+    return len(list(Path("/dev").glob("nvidia[0-9]*")))
+
+
+@dataclass(frozen=True, slots=True)
+class Gpus:
+    """Of the nodes: how many trials of the least share fit, how many GPUs there are, GB of the smallest's memory."""
+
+    slots: int
+    count: float
+    gb: float | None
+
+
+def gpus_to_share(least: Resources) -> Gpus:
+    """What the Ray that is up has, for trials that take a share of a GPU, of which this is the ``least``."""
+    import ray
+
+    nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("GPU", 0)]
+    sizes = [gb for found in ask_nodes(gpu_memory, nodes=nodes).values() for gb in found or ()]
+    return Gpus(
+        slots=_slots(nodes, least),
+        count=sum(float(node["Resources"]["GPU"]) for node in nodes),
+        gb=min(sizes, default=None),
+    )
 
 
 def _times(part: float, whole: float) -> int:

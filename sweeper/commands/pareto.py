@@ -77,8 +77,8 @@ if TYPE_CHECKING:
 @options.METHOD_OPTION
 @click.option(
     "--gpus-per-trial",
-    type=options.NUMBER,
-    help="GPUs a trial takes; 0.25 puts four on one.  [default: 0, or 1 where there is one]",
+    type=options.GPUS,
+    help="Of a GPU; 0.25 puts four trials on one, auto as many as fit.  [default: 0, or 1 where there is one]",
 )
 @click.option(
     "--cpus-per-trial", type=options.NUMBER, default=1.0, show_default=True, help="CPU threads a trial takes."
