@@ -43,7 +43,7 @@ class Cluster:
             if problem := address_problem(settings.address):
                 raise PlacementError(problem)
             with held_back():
-                ray = ray_cluster(settings.address, resources=settings.resources)
+                ray = ray_cluster(settings.address, resources=settings.resources, ship=settings.ship)
                 self._slots = self._stack.enter_context(ray)
         require_shared(sharing)
         return self._slots

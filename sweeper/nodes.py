@@ -12,8 +12,12 @@ from typing import Any, TypeVar
 ANSWERS = 30.0
 """Seconds a node has to answer."""
 
-PACKAGES = ("torch", "transformers", "peft", "ray", "unlearning-sweeper")
-"""What the driver and the nodes must have in the same version: weights, states and code travel between them."""
+PROJECT = "unlearning-sweeper"
+PACKAGES = ("torch", "transformers", "peft", "ray", PROJECT)
+"""What the driver and the nodes must have in the same version: weights, states and code travel between them.
+
+The project itself only where a sweep does not bring it, see :mod:`sweeper.shipping`.
+"""
 
 T = TypeVar("T")
 Node = Mapping[str, Any]

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sweeper.nodes import Node, ask_nodes, differences, gpu_memory, unseen, versions
+from sweeper.nodes import PROJECT, Node, ask_nodes, differences, gpu_memory, unseen, versions
+from sweeper.shipping import is_shipped, runtime_env
 from trainables.plugins import VARIABLE
 
 RAY_ENVIRONMENT = {
@@ -112,8 +113,12 @@ def _is_open_to(address: str, **environment: str) -> bool:
 
 
 @contextlib.contextmanager
-def ray_cluster(address: str | None, *, resources: Resources, shared: tuple[Path, ...] = ()) -> Iterator[int]:
+def ray_cluster(
+    address: str | None, *, resources: Resources, shared: tuple[Path, ...] = (), ship: bool = False
+) -> Iterator[int]:
     """Join the cluster at ``address``, or start Ray here; yields how many trials fit at once.
+
+    With ``ship`` the nodes of a cluster get this project from here.
 
     Raises:
         PlacementError: no cluster answers, no node has what a trial asks for, or a node does not see a shared folder.
@@ -122,7 +127,7 @@ def ray_cluster(address: str | None, *, resources: Resources, shared: tuple[Path
     import ray
 
     try:
-        _start(address)
+        _start(address, ship=ship)
         # Ray reports a dead worker on stdout, which belongs to what the user asked to have printed.
         with contextlib.redirect_stdout(sys.stderr):
             slots = _slots([node for node in ray.nodes() if node["Alive"]], resources)
@@ -132,7 +137,7 @@ def ray_cluster(address: str | None, *, resources: Resources, shared: tuple[Path
         ray.shutdown()
 
 
-def _start(address: str | None) -> None:
+def _start(address: str | None, *, ship: bool) -> None:
     import ray
 
     try:
@@ -140,7 +145,7 @@ def _start(address: str | None) -> None:
             address=address or "local",
             log_to_driver=False,
             logging_level=logging.ERROR,
-            **(_handed_on() if address else {"include_dashboard": False, "configure_logging": True}),
+            **(_handed_on(ship) if address else {"include_dashboard": False, "configure_logging": True}),
         )
     except Exception as error:  # Ray has none of its own for a start that takes too long
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -149,10 +154,11 @@ def _start(address: str | None) -> None:
         raise PlacementError(f"cannot join a Ray cluster at '{address}': {reason}") from None
 
 
-def _handed_on() -> dict[str, object]:
-    """What nodes that run already learn of this process's environment: which plug-ins to read."""
+def _handed_on(ship: bool) -> dict[str, object]:
+    """What nodes that run already get from this process: which plug-ins to read, and its project."""
     told = os.environ.get(VARIABLE)
-    return {"runtime_env": {"env_vars": {VARIABLE: told}}} if told else {}
+    environment = runtime_env(ship=ship, variables={VARIABLE: told} if told else {})
+    return {"runtime_env": environment} if environment else {}
 
 
 def slots_here(resources: Resources) -> int:
@@ -254,6 +260,8 @@ def require_shared(shared: tuple[Path, ...]) -> None:
 def _require_alike(nodes: Sequence[Node]) -> None:
     """Weights, states and code travel between driver and nodes: they must be read there as they were written here."""
     here = versions()
+    if is_shipped():
+        del here[PROJECT]
     for name, there in ask_nodes(versions, nodes=nodes).items():
         if there is not None and (found := differences(here, there)):
             raise PlacementError(

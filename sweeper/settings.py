@@ -42,6 +42,7 @@ class SweepSettings:
     ``constraints`` are thresholds as :func:`search_spaces.constraint.parse_constraint` reads them, ``until`` is what
     :func:`sweeper.stopping.parse_until` reads; ``enqueue`` has the points that are tried first, by plain names;
     ``warm_start`` and ``reuse`` are folders of earlier sweeps.
+    ``ship``: whether the nodes of a cluster get this project from the driver.
     ``base`` has the fields that do not vary; ``space`` proposes the rest, by name: ``method``, ``lr``, ``auto_lr``,
     any method option, and any other field of a trial's spec.
     """
@@ -58,6 +59,7 @@ class SweepSettings:
     gpus_per_trial: float | str = 0.0
     max_concurrent: int | None = None
     address: str | None = None
+    ship: bool = True
     storage: str | None = None
     tracking_uri: str = "sqlite:///mlflow.db"
     experiment: str = "unlearning"

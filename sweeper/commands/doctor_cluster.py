@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sweeper.nodes import Facts, differences, facts_of_nodes, versions
+from sweeper.nodes import PROJECT, Facts, differences, facts_of_nodes, versions
 from sweeper.placement import PlacementError, Resources, address_problem, prepare, ray_cluster
 
 
@@ -42,8 +42,9 @@ def look_at_nodes(address: str, folders: Sequence[Path]) -> dict[str, Facts | No
 
 
 def faults_of(nodes: Mapping[str, Facts | None]) -> list[str]:
-    """What is wrong with which node, a sentence each; beside this machine's versions."""
+    """What is wrong with which node, a sentence each; versions are those of all that a sweep does not bring along."""
     here, found = versions(), []
+    del here[PROJECT]
     for name, facts in nodes.items():
         if facts is None:
             found.append(f"{name} does not answer")

@@ -137,6 +137,7 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
             auto_lr="on" if given["auto_lr"] == "on" else "off",
         ),
         space=space,
+        ship=not given.get("no_ship"),
         trials=trials or search.trials or DEFAULT_TRIALS[scheduling["scheduler"] == NONE],
         objectives=given["objectives"] or DEFAULT_OBJECTIVES,
         gpus_per_trial=gpus,

@@ -89,6 +89,9 @@ if TYPE_CHECKING:
     help="At most this many trials at once; with --address also more than fit now, for nodes that join later.",
 )
 @click.option("--address", help="Join the Ray cluster at this address ('auto' for a running one).")
+@click.option(
+    "--no-ship", is_flag=True, help="With --address: the nodes have this project; else it is sent to them (1.6 MB)."
+)
 @click.option("--storage", type=click.Path(), help="Folder for Ray's own state.  [default: OUT/ray]")
 @click.option("--out", type=click.Path(), help="Output folder.  [default: runs/NAME-TIME]")
 @click.option(

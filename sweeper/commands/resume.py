@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 @click.option("--epoch-budget", type=options.WHOLE, help="Epochs trained in all from now on.")
 @click.option("--until", metavar="plateau[:N:X]|none", help="When to end from now on, as in pareto.")
 @click.option("--address", metavar="ADDRESS|none", help="The Ray cluster to go on with; none for this machine alone.")
+@click.option("--no-ship", is_flag=True, help="The nodes have this project: it is not sent to them any more.")
 @click.option("--extend", is_flag=True, help="Of an lr-study: run rates beyond the edge of its grid, too.")
 @click.option(
     "--retry", metavar="failed", help="Run failed trials again; those a disk, memory or a node ended do so anyway."
@@ -30,10 +31,13 @@ if TYPE_CHECKING:
 @dry_run_option
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on stdout.")
 @plain_errors
-def resume(folder: str, as_json: bool, extend: bool, retry: str | None, dry_run: bool, **given: Any) -> None:
+def resume(
+    folder: str, as_json: bool, extend: bool, no_ship: bool, retry: str | None, dry_run: bool, **given: Any
+) -> None:
     """Go on with the sweep in FOLDER: finished trials are kept, running ones continue."""
     change = {name: value for name, value in given.items() if value is not None}
     change |= {"extend": True} if extend else {}
+    change |= {"ship": False} if no_ship else {}
     if change.get("address") == "none":
         change["address"] = None
     wrong = [f"--retry {retry}: expected failed"] if retry not in (None, "failed") else []

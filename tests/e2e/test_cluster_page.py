@@ -1,4 +1,7 @@
-"""docs/cluster.md does what it says: its terminals are typed here, on a cluster of two nodes on this machine."""
+"""docs/cluster.md does what it says: its terminals are typed here, on a cluster of two nodes on this machine.
+
+The nodes have what the project needs and not the project, which the sweep brings.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from sweeper.shipping import PACKAGES
 
 Cli = Any  # conftest.py has the class
 
@@ -67,6 +72,14 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
+def without_project(environment: dict[str, str], folder: Path) -> dict[str, str]:
+    """The environment of a node whose Python cannot import this project: what it has of it is broken."""
+    for package in PACKAGES:
+        (folder / "node" / package).mkdir(parents=True, exist_ok=True)
+        (folder / "node" / package / "__init__.py").write_text(f"raise ImportError('{package} is not on this node')\n")
+    return {**environment, "PYTHONPATH": str(folder / "node")}
+
+
 def test_the_walk_through_of_two_nodes_runs(cli: Cli, tmp_path: Path) -> None:
     head, node, driver = terminals()
     port = free_port()
@@ -85,7 +98,7 @@ def test_the_walk_through_of_two_nodes_runs(cli: Cli, tmp_path: Path) -> None:
     }
     with ExitStack() as nodes:
         for typed in (head, node):
-            nodes.enter_context(terminal(in_this_test(typed), environment, tmp_path))
+            nodes.enter_context(terminal(in_this_test(typed), without_project(environment, tmp_path), tmp_path))
         done = subprocess.run(
             ["bash", "-ec", in_this_test(driver)],
             env=environment,
@@ -99,6 +112,7 @@ def test_the_walk_through_of_two_nodes_runs(cli: Cli, tmp_path: Path) -> None:
     assert len(re.findall(r"^node  .* 2? ?CPUs", done.stdout, flags=re.MULTILINE)) == 2
     assert '"status": {"finished": 4}' in done.stdout
     assert re.search(r"^finished.*: .*/first$", done.stdout, flags=re.MULTILINE)
+    assert "file package" not in done.stderr
     assert (tmp_path / "first" / "report.html").is_file()
 
 

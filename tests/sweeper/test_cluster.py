@@ -20,7 +20,7 @@ def course(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     happened: list[str] = []
 
     @contextmanager
-    def stand_in(address: str | None, *, resources: object) -> Iterator[int]:
+    def stand_in(address: str | None, *, resources: object, ship: bool) -> Iterator[int]:
         happened.append("started")
         yield 3
         happened.append("main" if threading.current_thread() is threading.main_thread() else "beside")
