@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import zlib
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -23,8 +24,13 @@ def write_checksums(folder: Path) -> None:
     Raises:
         OSError: the disk refuses.
     """
-    names = sorted(path.name for path in folder.iterdir() if path.is_file() and path.name != CHECKSUMS)
-    write_whole(folder / CHECKSUMS, "".join(f"{_checksum(folder / name)}  {name}\n" for name in names))
+    names = sorted(path.name for path in folder.iterdir() if path.is_file())
+    write_whole(folder / CHECKSUMS, as_list(folder, names))
+
+
+def as_list(folder: Path, names: Iterable[str]) -> str:
+    """The list of the files of these names; its own is left out."""
+    return "".join(f"{_checksum(folder / name)}  {name}\n" for name in names if name != CHECKSUMS)
 
 
 def require_undamaged(folder: Path) -> None:
@@ -33,21 +39,43 @@ def require_undamaged(folder: Path) -> None:
     Raises:
         TargetError: names the files that differ, and says what to do.
     """
-    try:
-        lines = (folder / CHECKSUMS).read_text(encoding="utf-8").splitlines()
-        known = {name: checksum for checksum, name in (line.split("  ", 1) for line in lines)}
-    except FileNotFoundError:
+    if not (folder / CHECKSUMS).is_file():
         with contextlib.suppress(OSError):  # a cache that others keep
             write_checksums(folder)
         return
-    except ValueError:
-        known = {CHECKSUMS: ""}
-    differing = sorted(name for name, checksum in known.items() if _checksum(folder / name) != checksum)
-    if differing:
+    if differing := damaged(folder):
         raise TargetError(
             f"the cached model {folder} is damaged: {', '.join(differing)} "
             f"{'are' if len(differing) > 1 else 'is'} not as written; delete that folder, and the model is made again"
         )
+
+
+def listed(folder: Path) -> dict[str, str]:
+    """The checksums of a folder by file; of a list that cannot be read only itself, without one.
+
+    Raises:
+        OSError: there is no list.
+    """
+    return parsed((folder / CHECKSUMS).read_bytes())
+
+
+def parsed(content: bytes) -> dict[str, str]:
+    """The same of the list's content."""
+    try:
+        lines = content.decode().splitlines()
+        return {name: checksum for checksum, name in (line.split("  ", 1) for line in lines)}
+    except ValueError:
+        return {CHECKSUMS: ""}
+
+
+def damaged(folder: Path, known: Mapping[str, str] | None = None) -> list[str]:
+    """The files of a folder that differ from its checksums, or from those ``known`` from elsewhere; [] if none does.
+
+    Raises:
+        OSError: there is no list.
+    """
+    known = listed(folder) if known is None else known
+    return sorted(name for name, checksum in known.items() if _checksum(folder / name) != checksum)
 
 
 def _checksum(path: Path) -> str:
