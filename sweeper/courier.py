@@ -53,6 +53,7 @@ class Courier:
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="courier")
         self._refusal: str | None = None
+        self._outcome: str | None = None
 
     @property
     def models(self) -> frozenset[str]:
@@ -127,9 +128,11 @@ class Courier:
                 future.cancel()
             self._orders.clear()
         with contextlib.suppress(RuntimeError):  # closed before
-            wait([self._pool.submit(self._carry, what, "") for what in ("mirror", "leave")], timeout)
+            done, _ = wait([self._pool.submit(self._carry, "mirror", "")], timeout)
+            self._outcome = self._refusal if done else f"it did not answer within {timeout:.0f} s"
+            wait([self._pool.submit(self._carry, "leave", "")], timeout if done else 0.0)
         self._pool.shutdown(wait=False, cancel_futures=True)
-        return self._refusal
+        return self._outcome
 
     # What the thread does -------------------------------------------------------------------------------------------
 

@@ -30,8 +30,8 @@ class S3Server:
         """The address of a folder: ``bucket/sweeps``."""
         return f"s3://{place}?endpoint_override={self.endpoint}&scheme=http"
 
-    def keys(self) -> list[str]:
-        """The keys of everything in the bucket."""
+    def everything(self) -> list[str]:
+        """The keys of everything in the bucket, in order."""
         found = self._client().get_paginator("list_objects_v2").paginate(Bucket=BUCKET)
         return [item["Key"] for page in found for item in page.get("Contents", ()) if not item["Key"].endswith("/")]
 
