@@ -133,7 +133,7 @@ def _of_the_storage(out: Path, settings: SweepSettings, missing: Sequence[str], 
     some = ", ".join(missing[:5]) + (" ..." if missing[5:] else "")
     what = f"{some} could not be fetched" if missing else "it does not have the last rows of the tables"
     return (
-        f"the storage {settings.bucket.uri if settings.bucket else ''}: {refusal or 'it refuses'}; {what}. "
+        f"the storage of the sweep, {refusal or (settings.bucket and settings.bucket.uri)}: {what}. "
         f"Nothing that finished is lost; when the storage answers, go on with:\n  {resume_command(out)}"
     )
 

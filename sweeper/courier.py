@@ -28,6 +28,8 @@ _TABLES = ("history.csv", "auto_lr.csv", "candidates.csv", "optuna.log", "trials
 """In the order in which they are mirrored: what a row of trials.csv builds on is there before it."""
 _DRIVER = "driver.json"
 """In the storage while a driver is at the sweep: on which machine it is, and when it last wrote."""
+_PATIENCE = 2
+"""After so many files that do not come no other is asked for."""
 _PAUSE = 30.0
 """Seconds between two mirrors while no trial ends."""
 
@@ -114,19 +116,24 @@ class Courier:
         """Delete the saved states of a trial that is over."""
         self._order("forget", trial_id)
 
-    def settle(self, timeout: float | None = None) -> list[str]:
-        """Wait, so long at most, until all that was ordered is done; returns what has not come."""
-        for key in [*self._awaited]:
-            self._order("get", key)
-        wait([self._pool.submit(lambda: None)], timeout)  # one after the other
+    def settle(self) -> list[str]:
+        """Wait until all that was ordered is done, what failed before tried once more; returns what has not come.
+
+        A storage that does not answer is not asked for each of many files.
+        """
+        self._cancel("get")
+        wait([self._pool.submit(lambda: None)])  # what was ordered before it is done
+        failures = 0
+        for key in sorted(self._awaited):
+            wait([self._pool.submit(self._carry, "get", key)])
+            failures = failures + 1 if key in self._awaited else 0
+            if failures == _PATIENCE:
+                break
         return sorted(self._awaited)
 
     def close(self, timeout: float = 60.0) -> str | None:
         """Mirror the folder as it is now, and end; returns why that failed. A second call does nothing."""
-        with self._lock:
-            for future in self._orders.values():
-                future.cancel()
-            self._orders.clear()
+        self._cancel()
         with contextlib.suppress(RuntimeError):  # closed before
             done, _ = wait([self._pool.submit(self._carry, "mirror", "")], timeout)
             self._outcome = self._refusal if done else f"it did not answer within {timeout:.0f} s"
@@ -136,9 +143,15 @@ class Courier:
 
     # What the thread does -------------------------------------------------------------------------------------------
 
+    def _cancel(self, what: str | None = None) -> None:
+        """Forget the orders that wait, or those of a kind."""
+        with self._lock:
+            for order in [order for order in self._orders if what in (None, order[0])]:
+                self._orders.pop(order).cancel()
+
     def _order(self, what: str, key: str = "") -> None:
         """Do this once more, after what is being done; an order that waits already stands for this one."""
-        with self._lock:
+        with self._lock, contextlib.suppress(RuntimeError):  # the sweep has been concluded
             if (what, key) not in self._orders:
                 self._orders[what, key] = self._pool.submit(self._carry, what, key)
 
@@ -157,7 +170,7 @@ class Courier:
             self._refusal = None
         except (StorageError, OSError) as error:
             if self._refusal is None:
-                logger.warning("the storage %s: %s; it is tried again", self.storage.uri, error)
+                logger.warning("%s; it is tried again", error)
             self._refusal = str(error)
 
     def _mirror(self, _: str) -> None:

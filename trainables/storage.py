@@ -230,7 +230,7 @@ def storage_problem(uri: str) -> str | None:
         found = storage.read(probe)
         storage.delete(probe)
     except StorageError as error:
-        return f"--storage {uri}: {error}"
+        return f"--storage {error}"
     return None if found == content else f"--storage {uri}: what is written to it is not what is read from it"
 
 
@@ -278,4 +278,5 @@ def _told(uri: str) -> Iterator[None]:
         text = (str(error).strip() or type(error).__name__).splitlines()[0]
         if (start := text.find("AWS Error")) >= 0:
             text = text[start:]
-        raise StorageError(re.sub(r" \(Request ID: [^)]*\)", "", text)[:300]) from error
+        text = re.sub(r" \(Request ID: [^)]*\)", "", text)
+        raise StorageError(f"{uri.partition('?')[0]}: {text}"[:300]) from error

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from search_spaces.durable import write_whole
-from trainables.target.finetune import TargetError
 
 CHECKSUMS = "checksums.crc32"
 """A line per file, its checksum and its name. No ``.json``, which would be part of the folder's content hash."""
@@ -44,6 +43,8 @@ def require_undamaged(folder: Path) -> None:
             write_checksums(folder)
         return
     if differing := damaged(folder):
+        from trainables.target.finetune import TargetError  # which knows torch; who only counts does not
+
         raise TargetError(
             f"the cached model {folder} is damaged: {', '.join(differing)} "
             f"{'are' if len(differing) > 1 else 'is'} not as written; delete that folder, and the model is made again"
