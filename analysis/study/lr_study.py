@@ -21,18 +21,23 @@ from analysis.study.sensitivity import Sensitivity, rate_sensitivity
 from analysis.study.verdict import Opponent, Verdict, seeds_for
 from analysis.study.verdict_words import words
 from analysis.tables.sources import Sources, read_source
+from analysis.tables.trade_off import Objective
 from search_spaces.durable import write_json, write_whole
 
 
 @dataclass(frozen=True, slots=True)
 class LrStudy:
-    """Sensitivity of every method, AutoLR's verdicts and the arms' fronts; ``notes`` say what was left out."""
+    """Sensitivity of every method, AutoLR's verdicts and the arms' fronts; ``notes`` say what was left out.
+
+    ``afterwards`` says which objectives it is judged by where these were chosen when the results were there.
+    """
 
     grid: LrGrid
     sensitivity: tuple[Sensitivity, ...]
     verdicts: tuple[Verdict, ...]
     fronts: tuple[ArmFronts, ...]
     notes: tuple[str, ...]
+    afterwards: str = ""
 
     @property
     def compared(self) -> tuple[Sensitivity, ...]:
@@ -52,12 +57,15 @@ class LrStudy:
             "verdicts": [_of_verdict(item, self.grid.setting_columns) for item in self.verdicts],
             "fronts": [_of_fronts(item) for item in self.fronts],
             "notes": list(self.notes),
+            "afterwards": self.afterwards,
         }
         return cast("dict[str, object]", plain(content))
 
 
-def read_study(folders: Sequence[Path]) -> LrStudy:
+def read_study(folders: Sequence[Path], objectives: Sequence[Objective] = ()) -> LrStudy:
     """The study in one or several sweep folders, their seeds, methods and models put together.
+
+    ``objectives`` are judged by in place of those that the sweeps had.
 
     Raises:
         AnalysisError: a folder holds no sweep or no objectives yet, or their objectives differ.
@@ -66,7 +74,19 @@ def read_study(folders: Sequence[Path]) -> LrStudy:
     for folder, part in zip(folders, parts, strict=True):
         if not part.sweep.objectives:
             raise AnalysisError(f"{folder} has no objectives yet: its target is still being made")
-    return study_of(parts)
+    searched = {_directed(part.sweep.objectives) for part in parts}
+    if not objectives or searched == {_directed(objectives)}:
+        return study_of(parts)
+    study = study_of([replace(part, sweep=replace(part.sweep, objectives=tuple(objectives))) for part in parts])
+    return replace(
+        study,
+        afterwards=f"Judged by {_directed(objectives)}, chosen when the results were there; the trials were run for "
+        f"{' and '.join(sorted(searched))}. What is chosen afterwards describes; it tests nothing.",
+    )
+
+
+def _directed(objectives: Sequence[Objective]) -> str:
+    return ", ".join(f"{item.name} ({item.direction})" for item in objectives)
 
 
 def study_in(sources: Sources) -> LrStudy | None:

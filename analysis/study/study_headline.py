@@ -36,7 +36,7 @@ def study_headline(study: LrStudy) -> str:
 
 
 def study_cautions(study: LrStudy) -> tuple[str, ...]:
-    """What weakens the headline, in sentences: a best rate at the edge of the grid, an AutoLR that hardly adapted."""
+    """What weakens the headline: objectives chosen afterwards, a best rate at the edge of the grid, few updates."""
     edges = [verdict for verdict in study.verdicts if verdict.opponents[0].edge]
     few = [verdict for verdict in study.verdicts if few_updates_in_words(verdict)]
     found = [
@@ -44,6 +44,7 @@ def study_cautions(study: LrStudy) -> tuple[str, ...]:
         for verdict in edges
         if verdict.opponents[0].edge
     ]
+    found = [*filter(None, [study.afterwards]), *found]
     return tuple(dict.fromkeys([*found, *(f"{_subject(study, item)}: {few_updates_in_words(item)}." for item in few)]))
 
 

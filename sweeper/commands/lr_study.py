@@ -18,6 +18,9 @@ _NOT_HERE = (
     *("candidates", "enqueue", "warm_start", "epoch_budget", "until"),
 )
 """A study visits a whole grid, and compares trials of equal budgets."""
+_OF_FINISHED = ("folders", "out", "objectives", "as_json", "profile", "primary", "dry_run", "extend")
+"""What ``--from`` reads, or refuses in words of its own."""
+_TYPED = click.core.ParameterSource.COMMANDLINE
 
 
 @click.command("lr-study")
@@ -70,7 +73,11 @@ def lr_study(**given: Any) -> None:
         from sweeper.commands.lr_study_result import judge, print_study
 
         refuse(_of_finished(given))
-        study = judge([*map(Path, given["folders"])], target=Path(given["out"]) if given["out"] else None)
+        study = judge(
+            [*map(Path, given["folders"])],
+            target=Path(given["out"]) if given["out"] else None,
+            objectives=given["objectives"],
+        )
         if given["as_json"]:
             click.echo(json.dumps(study.to_dict()))
         else:
@@ -97,7 +104,24 @@ def _of_finished(given: dict[str, Any]) -> list[str]:
         problems.append("--dry-run says what would be run, and --from runs nothing")
     if given["extend"]:
         problems.append("--extend runs trials, and --from runs nothing: extend the study itself, by resume --extend")
-    return problems
+    if given["objectives"]:
+        from sweeper.trade_off import ObjectiveError, parse_objectives
+
+        try:
+            parse_objectives(given["objectives"])
+        except ObjectiveError as error:
+            problems.append(str(error))
+    return problems + [f"{flag} is about trials, and --from runs none" for flag in _said_in_vain()]
+
+
+def _said_in_vain() -> list[str]:
+    """The options of the command line that mean nothing to studies that have their results."""
+    context = click.get_current_context()
+    return [
+        option.opts[0]
+        for option in context.command.params
+        if option.name not in _OF_FINISHED and context.get_parameter_source(str(option.name)) is _TYPED
+    ]
 
 
 _OWN = {parameter.name for parameter in lr_study.params}

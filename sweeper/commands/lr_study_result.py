@@ -14,16 +14,31 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from analysis.study.lr_study import LrStudy
+    from analysis.tables.trade_off import Objective as Axis
     from analysis.words import DataTable
 
 
-def judge(folders: Sequence[Path], *, target: Path | None = None) -> LrStudy:
-    """Judge finished sweeps together; writes lr_study.json, into the first folder if no ``target`` is named."""
+def judge(folders: Sequence[Path], *, target: Path | None = None, objectives: str | None = None) -> LrStudy:
+    """Judge finished sweeps together; writes lr_study.json, into the first folder if no ``target`` is named.
+
+    ``objectives``, as ``--objectives`` has them, are judged by in place of the sweeps' own.
+    """
     from analysis.study.lr_study import read_study, write_study
 
-    study = read_study(folders)
+    study = read_study(folders, _axes(folders[0], objectives) if objectives else ())
     write_study(target or folders[0] / "lr_study.json", study)
     return study
+
+
+def _axes(folder: Path, objectives: str) -> tuple[Axis, ...]:
+    from analysis.tables.sweep_file import SweepFile
+    from sweeper.trade_off import axes, parse_objectives
+    from trainables.modality import dataset_modality
+
+    sweep = SweepFile.read(folder)
+    base = sweep.settings.get("base") or {}
+    unit = dataset_modality(str(base.get("dataset"))).unit
+    return axes(parse_objectives(objectives), sweep.random_guess_loss or 0.0, unit=unit)
 
 
 def judged_extension(out: Path) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from search_spaces.durable import staged, write_whole
-from sweeper.commands.errors import Problems
 from sweeper.export.card import ADAPTER, MERGED, WHOLE, Card, card_text
 from sweeper.export.licence import licence_of
 from trainables.models.adapters import ADAPTER_CONFIG, merge_adapter
@@ -18,18 +17,24 @@ from trainables.models.registry import find_model
 from trainables.spec import TrialSpec
 
 
+class ExportError(Exception):
+    """Why a checkpoint cannot be exported as asked, in a plain sentence."""
+
+    exit_code = 2
+
+
 def export(checkpoint: Path, folder: Path, card: Card, *, merge: bool) -> Iterator[str]:
     """Write ``folder``, whole or not at all; yields what to tell of it. What the checkpoint is, the card gets here.
 
     Raises:
-        Problems: the adapter's base is not there.
+        ExportError: the adapter's base is not there.
         LoadError: the adapter or its base cannot be loaded.
     """
     base = _base(checkpoint)
     kind = WHOLE if base is None else MERGED if merge else ADAPTER
     if kind == MERGED and Path(str(base)).is_absolute() and not Path(str(base)).is_dir():
-        raise Problems(
-            [f"--merge: the adapter's base model {base} is not there; make it again with the target command"]
+        raise ExportError(
+            f"--merge: the adapter's base model {base} is not there; make it again with the target command"
         )
     licence = licence_of(_base_folder(card.spec))
     card = replace(card, kind=kind, base=base, licence=licence)

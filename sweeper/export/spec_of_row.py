@@ -7,11 +7,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from analysis.words import known
+from trainables import plugins
 from trainables.methods import option_names
 from trainables.modality import dataset_modality
 from trainables.spec import FIELDS, TrialSpec
 
-_ALWAYS = ("method", "model", "dataset", "lr", "seed", "batch_size", "eval_batch_size", "max_length", "lora_rank")
+_ALWAYS = (
+    *("method", "model", "dataset", "lr", "seed", "batch_size", "eval_batch_size", "max_length", "lora_rank"),
+    "auto_lr_probe_batches",
+)
 """Fields whose defaults depend on others."""
 
 
@@ -37,8 +41,9 @@ def spec_of_row(row: Mapping[str, Any]) -> TrialSpec:
 
 
 def unlearn_command(spec: TrialSpec, *, out: str = "DIR") -> str:
-    """What to type to run it alone: the same model, bit for bit, on one CPU."""
-    return shlex.join(["python", "-m", "sweeper", "unlearn", *_flags(spec), "--out", out])
+    """What to type to run it alone: the same model, bit for bit, on one CPU. The plug-ins in use are named with it."""
+    files = [word for plugin in plugins.active() if not plugin.installed for word in ("--plugin", plugin.place)]
+    return shlex.join(["python", "-m", "sweeper", "unlearn", *files, *_flags(spec), "--out", out])
 
 
 def _flags(spec: TrialSpec) -> Iterator[str]:

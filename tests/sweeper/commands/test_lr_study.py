@@ -131,6 +131,28 @@ def test_finished_sweeps_are_judged_together_without_running(golden: Path, tmp_p
     assert refused("lr-study", "--from", tmp_path) == [f"{tmp_path} holds no sweep: there is no sweep.json in it"]
 
 
+def test_a_finished_study_is_judged_by_other_objectives_and_says_so(golden: Path) -> None:
+    words = ("lr-study", "--from", golden, "--json")
+    same = json.loads(invoke(*words, "--objectives", "forget_loss:max,retain_loss:min").stdout)
+    assert same == json.loads(invoke(*words).stdout)
+    assert same["afterwards"] is None
+    other = json.loads(invoke(*words, "--objectives", "verbmem:min,utility:max").stdout)
+    assert other["afterwards"].startswith(
+        "Judged by verbmem (min), utility (max), chosen when the results were there; the trials were run for "
+        "forget_loss (max), retain_loss (min)."
+    )
+    assert other["sensitivity"] != same["sensitivity"]
+    assert other["afterwards"] in " ".join(
+        invoke("lr-study", "--from", golden, "--objectives", "verbmem:min,utility:max").stdout.split()
+    )
+
+
+def test_what_is_said_of_trials_is_not_said_in_vain_of_results(golden: Path) -> None:
+    assert refused("lr-study", "--from", golden, "--lr", "1e-3", "--objectives", "nothing:min,utility:max")[1:] == [
+        "--lr is about trials, and --from runs none"
+    ]
+
+
 # A primary question, and the edge of the grid -----------------------------------------------------------------------
 
 

@@ -13,10 +13,12 @@ from click.testing import CliRunner, Result
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from sweeper.cli import main
+from sweeper.export.card import _asked
 from trainables.data import load_data
 from trainables.models.adapters import add_adapter
 from trainables.models.checkpoints import save_model
 from trainables.models.tiny import make_tiny, tokenizer_for
+from trainables.spec import TrialSpec
 
 TAKEN = "00034"
 """What ``pick`` takes of the golden sweep."""
@@ -84,6 +86,17 @@ def test_a_whole_model_is_copied_with_a_card(golden: Path, models: Path, tmp_pat
     assert "The licence of the base model is unknown" in card
     assert row.split(",")[1] in card  # the content hash
     assert "torch 2.13.0" in card
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        (None, r"`'Question: {question}\nAnswer: {answer}'`"),
+        ("chat", "the tokenizer's chat template, the question as the user's turn"),
+    ],
+)
+def test_the_card_says_how_the_model_was_asked(template: str | None, said: str) -> None:
+    assert _asked(TrialSpec(template=template)) == said
 
 
 def test_an_adapter_loads_beside_its_base_and_merged_without_it(golden: Path, models: Path, tmp_path: Path) -> None:

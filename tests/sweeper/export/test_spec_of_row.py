@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import shlex
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,14 @@ from sweeper.columns import TRIAL_COLUMNS
 from sweeper.commands.from_options import single_spec
 from sweeper.commands.unlearn import unlearn
 from sweeper.export.spec_of_row import spec_of_row, unlearn_command
+from trainables import plugins
 from trainables.spec import TrialSpec
 
 SPECS = (
     TrialSpec(target_key="7e5a", options=(("c", 0.1 + 0.2),)),
     TrialSpec(method="npo+ngdiff", options=(("beta", 0.5),), lr=1.23456789e-5, epochs=3, seed=2, limit=40),
     TrialSpec(method="ngdiff", auto_lr="on", auto_lr_log_forget=False, auto_lr_probe_batches=2, lora_rank=4),
+    TrialSpec(method="ngdiff", auto_lr="on", auto_lr_probe_batches=2, batch_size=2),
     TrialSpec(method="ngdiff", optimizer="sgd", momentum=0.9, gradient_checkpointing=True, max_steps=7),
     TrialSpec(method="ngdiff", metrics=("verbmem", "utility"), metrics_every=2, max_grad_norm=1.0, target_epochs=2),
     TrialSpec(model="tiny-resnet", dataset="digits", method="ngdiff", forget_class="3", batch_size=16),
@@ -47,3 +50,11 @@ def test_a_row_gives_its_spec_back_and_the_command_the_same_run(rows: list[dict[
     assert replace(again, target_key=spec.target_key).spec_hash == spec.spec_hash
     ours = (spec.target_epochs, spec.auto_lr_log_forget, spec.metrics)
     assert (again.target_epochs, again.auto_lr_log_forget, again.metrics) == ours  # not in the hash, some of them
+
+
+def test_the_command_names_the_plug_ins_that_the_run_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = plugins.Plugin(name="toy.py", place="/home/me/my toy.py", source="", digest="d", parts=())
+    installed = replace(mine, name="theirs", place="a package", installed=True)
+    monkeypatch.setattr(plugins, "_active", [mine, installed])
+    words = shlex.split(unlearn_command(SPECS[0]))
+    assert [after for word, after in pairwise(words) if word == "--plugin"] == ["/home/me/my toy.py"]

@@ -1,0 +1,100 @@
+"""The runs of the study in docs/results.md as tables: by seed, and what each arm did on all of them.
+
+    python benchmarks/real_model_table.py S101 S102 ... --csv docs/data/real_model_study.csv   # collect, then show
+    python benchmarks/real_model_table.py                                                      # show what is collected
+
+A run succeeds where verbmem is below 0.1 and utility at least 70% of No-unlearn's, which is 1 here; it is ruined where
+utility is below that, whatever it forgot.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import statistics
+from collections import defaultdict
+from pathlib import Path
+
+ROWS = Path("docs/data/real_model_study.csv")
+LEFT_OUT = {
+    *("checkpoint", "worker", "model_path", "data_dir", "target_path", "reused_from"),
+    *("started_at", "first_step_at", "ended_at"),
+}
+"""Columns about the machine it was run on."""
+
+Row = dict[str, str]
+Arm = tuple[str, str, float]
+"""Method, ``off`` or ``on``, learning rate."""
+
+
+def collect(sweeps: list[Path], to: Path) -> None:
+    """All rows of the sweeps in one table, without empty columns."""
+    rows: list[Row] = []
+    for sweep in sweeps:
+        with (sweep / "trials.csv").open(newline="") as file:
+            rows += csv.DictReader(file)
+    columns = [name for name in rows[0] if name not in LEFT_OUT and any(row.get(name) for row in rows)]
+    with to.open("w", newline="") as file:
+        writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def arm_of(row: Row) -> Arm:
+    return row["method"], row["auto_lr"], float(row["lr"])
+
+
+def name_of(arm: Arm) -> str:
+    return f"{arm[0]} | {'AutoLR from ' if arm[1] == 'on' else ''}{arm[2]:g}"
+
+
+def scores(row: Row) -> tuple[float, float]:
+    """verbmem and utility; of a run that diverged nothing is left."""
+    return float(row["verbmem"] or 0.0), float(row["utility"] or 0.0)
+
+
+def by_seed(rows: list[Row]) -> None:
+    """Verbmem / utility, a column per seed."""
+    seeds = sorted({int(row["seed"]) for row in rows})
+    cells: defaultdict[Arm, dict[int, str]] = defaultdict(dict)
+    for row in rows:
+        cells[arm_of(row)][int(row["seed"])] = "{:.2f} / {:.2f}".format(*scores(row))
+    print(f"| method | rate | {' | '.join(map(str, seeds))} |\n|---|---|{'---|' * len(seeds)}")
+    for arm in sorted(cells):
+        print(f"| {name_of(arm)} | {' | '.join(cells[arm].get(seed, '') for seed in seeds)} |")
+
+
+def by_arm(rows: list[Row], seeds: set[int]) -> None:
+    """What an arm did on these seeds, the worst run as the worst run."""
+    runs: defaultdict[Arm, list[tuple[float, float]]] = defaultdict(list)
+    for row in rows:
+        if int(row["seed"]) in seeds:
+            runs[arm_of(row)].append(scores(row))
+    print("| method | rate | succeeded | ruined | utility: mean | worst | verbmem: mean | worst |")
+    print("|---|---|---|---|---|---|---|---|")
+    for arm in sorted(runs):
+        verbmem, utility = ([run[at] for run in runs[arm]] for at in (0, 1))
+        met = sum(v < 0.1 and u >= 0.7 for v, u in runs[arm])
+        lost = sum(u < 0.7 for u in utility)
+        values = (statistics.fmean(utility), min(utility), statistics.fmean(verbmem), max(verbmem))
+        shown = [f"{met} of {len(utility)}", str(lost), *(f"{value:.2f}" for value in values)]
+        print(f"| {name_of(arm)} | {' | '.join(shown)} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sweeps", nargs="*", type=Path, help="Folders of lr-study.")
+    parser.add_argument("--csv", type=Path, default=ROWS)
+    parser.add_argument("--fresh", nargs="+", type=int, default=[103, 104, 105, 106, 107, 108])
+    given = parser.parse_args()
+    if given.sweeps:
+        collect(given.sweeps, given.csv)
+    with given.csv.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    by_seed(rows)
+    print()
+    by_arm(rows, set(given.fresh))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,206 @@
+"""Faults in any order: whatever befalls a sweep, one after the other, it ends as if nothing had happened.
+
+A seed is a story: the sweep is begun, something ends it or happens to it at a moment that the seed chooses, files may
+be damaged while it lies still, and it is resumed, until it is finished. Which seeds are run says ``FAULT_SEEDS``:
+
+    FAULT_SEEDS=0:1000 python -m pytest tests/e2e/test_any_order.py
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from tests.e2e.test_interruption import assert_equals, assert_whole_in_mlflow, rows_by_id, worker_processes
+
+Cli = Any  # conftest.py has the classes
+Reference = Any
+SweepFolder = Any
+
+FIRST, LAST = (int(word) for word in os.environ.get("FAULT_SEEDS", "0:4").split(":"))
+MOST_FAULTS = 3
+DRIVER_CODES = {0, 1, 130, -signal.SIGKILL}
+
+
+# What happens to a sweep that is running ------------------------------------------------------------------------------
+
+
+def interrupt(cli: Cli, process: subprocess.Popen[str]) -> None:
+    process.send_signal(signal.SIGINT)
+
+
+def terminate(cli: Cli, process: subprocess.Popen[str]) -> None:
+    process.send_signal(signal.SIGTERM)
+
+
+def terminate_group(cli: Cli, process: subprocess.Popen[str]) -> None:
+    os.killpg(process.pid, signal.SIGTERM)
+
+
+def hang_up(cli: Cli, process: subprocess.Popen[str]) -> None:
+    process.send_signal(signal.SIGHUP)
+
+
+def kill_driver(cli: Cli, process: subprocess.Popen[str]) -> None:
+    process.kill()
+
+
+def kill_head(cli: Cli, process: subprocess.Popen[str]) -> None:
+    kill_first(number for number, command in cli.processes().items() if "gcs_server" in command)
+
+
+def kill_worker(cli: Cli, process: subprocess.Popen[str]) -> None:
+    """The sweep goes on."""
+    kill_first(worker_processes(cli))
+
+
+def kill_first(numbers: Any) -> None:
+    for number in list(numbers)[:1]:
+        os.kill(number, signal.SIGKILL)
+
+
+AMID: Mapping[str, Callable[[Cli, subprocess.Popen[str]], None]] = MappingProxyType(
+    {
+        "Ctrl-C": interrupt,
+        "SIGTERM": terminate,
+        "SIGTERM to the group": terminate_group,
+        "SIGHUP": hang_up,
+        "kill -9 of the driver": kill_driver,
+        "kill -9 of Ray's head": kill_head,
+        "kill -9 of a worker": kill_worker,
+    }
+)
+
+
+# What happens to the files of one that lies still ---------------------------------------------------------------------
+
+
+def torn(name: str) -> Callable[[Path, random.Random], None]:
+    """A write that a power cut left in the middle."""
+
+    def tear(out: Path, chance: random.Random) -> None:
+        if (out / name).is_file():
+            with (out / name).open("a") as file:
+                file.write("00005,half a li")
+
+    return tear
+
+
+def lost(name: str) -> Callable[[Path, random.Random], None]:
+    def lose(out: Path, chance: random.Random) -> None:
+        (out / name).unlink(missing_ok=True)
+
+    return lose
+
+
+def state_damaged(out: Path, chance: random.Random) -> None:
+    """Zeroed bytes in the saved state of an unfinished trial."""
+    for path in sorted(out.glob("ray/*/*/checkpoint_*/state.pt"))[:1]:
+        size = path.stat().st_size
+        with path.open("r+b") as file:
+            file.seek(size // 3)
+            file.write(bytes(size // 3))
+
+
+def states_lost(out: Path, chance: random.Random) -> None:
+    for path in out.glob("ray/*/*/checkpoint_*/state.pt"):
+        path.unlink()
+
+
+STILL: Mapping[str, Callable[[Path, random.Random], None]] = MappingProxyType(
+    {
+        **{f"{name} torn": torn(name) for name in ("trials.csv", "history.csv", "candidates.csv", "optuna.log")},
+        **{f"{name} lost": lost(name) for name in ("optuna.log", "pareto.json", "report.html", "status.json")},
+        "a state damaged": state_damaged,
+        "states lost": states_lost,
+    }
+)
+
+
+# The story ------------------------------------------------------------------------------------------------------------
+
+
+def moment(sweep: SweepFolder, chance: random.Random) -> Callable[[], bool]:
+    """When the fault comes: at the start, after so many reports, or after so many rows more."""
+    rows, reports = len(sweep.trials), len(sweep.history)
+    wanted_reports, wanted_rows = reports + chance.randint(1, 60), rows + chance.randint(1, 4)
+    return chance.choice(
+        [
+            lambda: (sweep.out / ".lock").exists(),
+            lambda: len(sweep.history) >= wanted_reports,
+            lambda: len(sweep.trials) >= wanted_rows,
+        ]
+    )
+
+
+def run_until(
+    cli: Cli, sweep: SweepFolder, words: tuple[str | Path, ...], fault: str | None, chance: random.Random
+) -> int:
+    """Begin or resume it in a session of its own; the fault comes at its moment. Returns the exit code."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sweeper", *map(str, words)],
+        cwd=cli.folder,
+        env=cli.environment,
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    if fault is not None:
+        come, deadline = moment(sweep, chance), time.monotonic() + 300
+        while process.poll() is None and not come() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        if process.poll() is None:
+            AMID[fault](cli, process)
+    _, stderr = process.communicate(timeout=600)
+    code = process.returncode
+    assert code in DRIVER_CODES, f"exit code {code}\n{stderr}"
+    if code != -signal.SIGKILL:
+        assert "Traceback" not in stderr, stderr
+    assert cli.end_processes(patience=90) == {}
+    return code
+
+
+@pytest.mark.parametrize("seed", range(FIRST, LAST))
+def test_after_faults_in_any_order_it_ends_as_if_there_had_been_none(cli: Cli, reference: Reference, seed: int) -> None:
+    chance = random.Random(seed)
+    sweep = cli.new(f"story-{seed}")
+    words = cli.pareto(sweep, *cli.grid)
+    story: list[str] = []
+    print(f"FAULT_SEEDS={seed}:{seed + 1}")  # pytest shows it where the test fails
+    kept: dict[str, str] = {}
+    for _ in range(chance.randint(1, MOST_FAULTS)):
+        fault = chance.choice(list(AMID))
+        code = run_until(cli, sweep, words, fault, chance)
+        story.append(f"{fault}: {code}, {len(sweep.trials)} rows")
+        print(story[-1])
+        if (sweep.out / "sweep.json").is_file():
+            words = ("resume", sweep.out, "--json")
+            results = {row["trial_id"] for row in sweep.trials if row["status"] in ("finished", "diverged")}
+            now = {name: line for name, line in rows_by_id(sweep).items() if name in results}
+            assert {name: now.get(name) for name in kept} == kept, "a finished trial is lost or was run twice"
+            kept = now
+            for damage in chance.sample(list(STILL), chance.randint(0, 2)):
+                STILL[damage](sweep.out, chance)
+                story.append(damage)
+                print(damage)
+
+    code = run_until(cli, sweep, words, None, chance)
+
+    assert code == 0
+    assert {name: rows_by_id(sweep)[name] for name in kept} == kept, "a finished trial is lost or was run twice"
+    assert_equals(sweep, reference)
+    assert_whole_in_mlflow(cli, sweep)
+    assert json.loads((sweep.out / "pareto.json").read_text())["front"]
+    assert not list(sweep.out.glob("ray/*/*/checkpoint_*")), "states of trials that are over stay behind"
