@@ -30,8 +30,10 @@ _DRIVER = "driver.json"
 """In the storage while a driver is at the sweep: on which machine it is, and when it last wrote."""
 _PATIENCE = 2
 """After so many files that do not come no other is asked for."""
-_PAUSE = 30.0
-"""Seconds between two mirrors while no trial ends."""
+_PAUSE = 10.0
+"""Seconds between two mirrors while no trial ends: less than between two states of a trial."""
+_SILENCE = 30.0
+"""Seconds after a refusal in which nothing is deleted: what is left is found again at the next start."""
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +57,9 @@ class Courier:
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="courier")
         self._refusal: str | None = None
+        self._refused_at = 0.0
         self._outcome: str | None = None
+        self._forgotten: set[str] = set()
 
     @property
     def models(self) -> frozenset[str]:
@@ -114,7 +118,8 @@ class Courier:
 
     def forget(self, trial_id: str) -> None:
         """Delete the saved states of a trial that is over."""
-        self._order("forget", trial_id)
+        if trial_id not in self._forgotten:
+            self._order("forget", trial_id)
 
     def settle(self) -> list[str]:
         """Wait until all that was ordered is done, what failed before tried once more; returns what has not come.
@@ -158,6 +163,9 @@ class Courier:
     def _carry(self, what: str, key: str) -> None:
         with self._lock:
             self._orders.pop((what, key), None)
+        silent = self._refusal is not None and time.monotonic() - self._refused_at < _SILENCE
+        if silent and (what in ("delete", "forget") or key == FRONT_FILE):
+            return
         try:
             {
                 "mirror": self._mirror,
@@ -171,7 +179,7 @@ class Courier:
         except (StorageError, OSError) as error:
             if self._refusal is None:
                 logger.warning("%s; it is tried again", error)
-            self._refusal = str(error)
+            self._refusal, self._refused_at = str(error), time.monotonic()
 
     def _mirror(self, _: str) -> None:
         with self._throttle.saving():
@@ -215,6 +223,7 @@ class Courier:
     def _forget(self, trial_id: str) -> None:
         for key in run_state_keys(self.storage, trial_id):
             self.storage.delete(key)
+        self._forgotten.add(trial_id)
 
     def _items(self, trial_id: str) -> list[str]:
         return [f"items/{trial_id}.json"]

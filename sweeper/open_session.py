@@ -57,7 +57,7 @@ def open_session(
         console.print(f"failed trials that run again: {', '.join(sorted(failed))}", highlight=False, soft_wrap=True)
     again = study.take_up(rows, by_trial(ledger.candidates.read()))
     storage, courier = settings.ray_storage(out), None if settings.bucket is None else Courier(out, settings.bucket)
-    restore = _restorable(storage, again) if courier is None else _restorable_from(courier.storage, again)
+    restore = _restorable(storage, again) if courier is None else _restorable_from(courier.storage, again, ledger)
     ledger.mend({trial_id: step for trial_id, (_, step) in restore.items()}, again=failed)
     if courier is not None:
         for row in rows.values():  # before the tracker looks for what they left
@@ -158,17 +158,20 @@ def _restorable(storage: Path, again: list[Proposal]) -> dict[str, tuple[str, in
     return found
 
 
-def _restorable_from(storage: Storage, again: list[Proposal]) -> dict[str, tuple[str, int]]:
-    """The same of a storage, where the folders are keys."""
+def _restorable_from(storage: Storage, again: list[Proposal], ledger: Ledger) -> dict[str, tuple[str, int]]:
+    """The same of a storage, where the folders are keys.
+
+    Tables that were mirrored before a state was saved lack what was reported in between: that state is of no use.
+    """
     from trainables.ray_trainable import STATE_FILE, read_state
 
-    found = {}
+    found, known = {}, {row["trial_id"]: int(row["step"]) for row in ledger.history.read()}
     for proposal in again:
         for key in run_state_keys(storage, proposal.trial_id):
             with tempfile.TemporaryDirectory(prefix="sweeper-") as scratch:
                 storage.get(f"{key}/{STATE_FILE}", Path(scratch) / STATE_FILE)
                 state = read_state(Path(scratch))
-            if state is not None:
+            if state is not None and int(state["step"]) <= known.get(proposal.trial_id, -1):
                 found[proposal.trial_id] = (key, int(state["step"]))
                 break
     return found
