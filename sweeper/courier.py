@@ -12,7 +12,7 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
@@ -163,18 +163,19 @@ class Courier:
     def _carry(self, what: str, key: str) -> None:
         with self._lock:
             self._orders.pop((what, key), None)
+        actions: dict[str, Callable[[str], None]] = {
+            "mirror": self._mirror,
+            "get": self._get,
+            "put": self._put,
+            "delete": self.storage.delete,
+            "forget": self._forget,
+            "leave": lambda _: self.storage.delete(_DRIVER),
+        }
         silent = self._refusal is not None and time.monotonic() - self._refused_at < _SILENCE
         if silent and (what in ("delete", "forget") or key == FRONT_FILE):
             return
         try:
-            {
-                "mirror": self._mirror,
-                "get": self._get,
-                "put": self._put,
-                "delete": self.storage.delete,
-                "forget": self._forget,
-                "leave": lambda key: self.storage.delete(_DRIVER),
-            }[what](key)
+            actions[what](key)
             self._refusal = None
         except (StorageError, OSError) as error:
             if self._refusal is None:
@@ -210,7 +211,8 @@ class Courier:
 
     def _get(self, key: str) -> None:
         if not (self.out / key).exists() and not self.storage.get(key, self.out / key):
-            logger.warning("the storage has no %s", key)
+            if key in self._models:  # of a trial without items there are none
+                logger.warning("the storage has no %s", key)
             self._models.discard(key)
         self._awaited.pop(key, None)
 

@@ -96,8 +96,9 @@ class OneAfterTheOther:
 
 
 def measure(out: Path) -> None:
-    session = SimpleNamespace(ledger=Ledger(out), display=SimpleNamespace(note=lambda text: None, refresh=lambda: None))
-    settings = SimpleNamespace(front_metrics=8, cpus_per_trial=1.0, gpus_per_trial=0.0, base=None)
+    display = SimpleNamespace(note=lambda text: None, refresh=lambda: None)
+    session = SimpleNamespace(ledger=Ledger(out), display=display, bring_models=lambda: [])
+    settings = SimpleNamespace(front_metrics=8, cpus_per_trial=1.0, gpus_per_trial=0.0, base=None, bucket=None)
     measure_front(session, settings, target=None)  # type: ignore[arg-type]
 
 
