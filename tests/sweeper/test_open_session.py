@@ -17,7 +17,7 @@ def save_state(storage: Path, where: str, *, step: int, age: float, torn: bool =
 
     folder = storage / where
     folder.mkdir(parents=True)
-    torch.save({"step": step, "parameters": [torch.zeros(100)]}, folder / "state.pt")
+    torch.save({"step": step, "done": False, "parameters": [torch.zeros(100)]}, folder / "state.pt")
     if torn:
         content = (folder / "state.pt").read_bytes()
         (folder / "state.pt").write_bytes(content[: len(content) // 2])
