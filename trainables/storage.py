@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from search_spaces.checksums import CHECKSUMS, as_list, damaged, listed
 from search_spaces.durable import remove_whole, staged, write_whole
-from trainables.target.checksums import CHECKSUMS, as_list, damaged, listed
 
 _SECRET = re.compile(r"key|secret|token|passw|pwd|sig|credential", re.IGNORECASE)
 _KINDS = "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, abfs://CONTAINER@ACCOUNT.dfs.core.windows.net/PREFIX"

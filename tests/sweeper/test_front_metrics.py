@@ -97,7 +97,7 @@ class OneAfterTheOther:
 
 def measure(out: Path) -> None:
     display = SimpleNamespace(note=lambda text: None, refresh=lambda: None)
-    session = SimpleNamespace(ledger=Ledger(out), display=display, bring_models=lambda: [])
+    session = SimpleNamespace(ledger=Ledger(out), display=display, bring_models=list)
     settings = SimpleNamespace(front_metrics=8, cpus_per_trial=1.0, gpus_per_trial=0.0, base=None, bucket=None)
     measure_front(session, settings, target=None)  # type: ignore[arg-type]
 

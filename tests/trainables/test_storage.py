@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from search_spaces.checksums import CHECKSUMS
 from tests.s3_server import BUCKET, CREDENTIALS, S3Server, s3_server
 from trainables.run.failures import NO_STORAGE, infrastructure, one_line
 from trainables.storage import Storage, StorageError, address_problem, is_address, storage_problem
-from trainables.target.checksums import CHECKSUMS
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from search_spaces.checksums import CHECKSUMS, damaged, parsed
 from search_spaces.durable import in_turn
 from trainables.storage import Storage, StorageError
 from trainables.target.cache import cache_folder
-from trainables.target.checksums import CHECKSUMS, damaged, parsed
 from trainables.target.target import Target
 
 FOLDER = "targets"

@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
+from search_spaces.checksums import write_checksums
 from trainables.storage import Storage, StorageError
 from trainables.target import shared
-from trainables.target.checksums import write_checksums
 from trainables.target.shared import fetch_target, place_of, share_target
 from trainables.target.target import Target
 
