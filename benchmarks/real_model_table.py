@@ -85,7 +85,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sweeps", nargs="*", type=Path, help="Folders of lr-study.")
     parser.add_argument("--csv", type=Path, default=ROWS)
-    parser.add_argument("--fresh", nargs="+", type=int, default=[103, 104, 105, 106, 107, 108])
+    parser.add_argument("--fresh", nargs="+", type=int, default=[103, 104, 105, 106, 107])
     given = parser.parse_args()
     if given.sweeps:
         collect(given.sweeps, given.csv)

@@ -51,6 +51,8 @@ _REUSED = _Column("reused_from", "record", "taken over from")
 _MEMORY = (
     _Column("retried_with", "record", "run again after the GPU's memory ran out, with"),
     _Column("peak_gpu_gb", "cost", "GPU memory at the peak", "GB"),
+    _Column("gpu_share", "record", "share of a GPU"),
+    _Column("gpu_gb", "record", "memory of the GPU", "GB"),
 )
 _GENERATION = _Column("generation_seconds", "cost", "generation of answers", "s")
 _REPORTED = _Column("reported_at", "record", "report", "s since 1970")

@@ -34,6 +34,7 @@ class Display:
         self._scores = tuple(scores)
         self.course = course or Course()
         self.doing = "trials"
+        self.asked = trials
         self._running: dict[str, dict[str, Any]] = {}
         self._ended: list[dict[str, Any]] = []
         self._paused: set[str] = set()
@@ -64,6 +65,7 @@ class Display:
 
     def front(self, epochs: int) -> None:
         """So many epochs are on the frontier."""
+        self.course.front_epochs = epochs
         self._progress.update(self._task, front=f"{counted(epochs, 'epoch')} on the frontier")
 
     def attained(self, hypervolume: float) -> None:

@@ -70,10 +70,11 @@ def measure_front(session: SweepSession, settings: SweepSettings, target: Target
     session.bring_models()
     if not (left := unmeasured(out, most=settings.front_metrics)):
         return
-    resources = {"num_cpus": settings.cpus_per_trial, "num_gpus": settings.gpus_per_trial}
+    gpus = settings.resources.gpus if session.shares is None else session.shares.widest
+    resources = {"num_cpus": settings.cpus_per_trial, "num_gpus": gpus}
     score = ray.remote(max_retries=1, **resources)(measure_checkpoint)
     given, given_spec = ray.put(target), ray.put(settings.base)
-    places = {"cpus": settings.cpus_per_trial, "gpus": settings.gpus_per_trial, "storage": settings.bucket}
+    places = {"cpus": settings.cpus_per_trial, "gpus": gpus, "storage": settings.bucket}
 
     def place(checkpoint: str) -> Path:
         return Path(checkpoint) if settings.bucket else (out / checkpoint).resolve()

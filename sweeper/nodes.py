@@ -102,6 +102,18 @@ def facts(paths: Sequence[str] = (), mark: str | None = None) -> dict[str, Any]:
     }
 
 
+def gpu_memory() -> list[float]:
+    """GB (1e9 bytes) of each GPU of the machine it runs on, by its driver; [] where that does not say."""
+    import subprocess
+
+    asked = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
+    try:
+        said = subprocess.run(asked, capture_output=True, text=True, timeout=20, check=True).stdout
+        return [float(line) * 2**20 / 1e9 for line in said.split()]
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return []
+
+
 def ask_nodes(question: Callable[..., T], *arguments: object, nodes: Sequence[Node]) -> dict[str, T | None]:
     """The answer of each node, by its name; None of one that does not answer within :data:`ANSWERS` seconds.
 

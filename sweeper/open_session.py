@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from rich.console import Console
@@ -13,6 +13,8 @@ from sweeper.courier import Courier, run_state_keys
 from sweeper.display import Display
 from sweeper.earlier import by_trial, known_trials
 from sweeper.estimate import Pace
+from sweeper.export.spec_of_row import spec_of_row
+from sweeper.gpu_share import GpuShares
 from sweeper.ledger import Ledger
 from sweeper.open_study import open_study
 from sweeper.scheduling.open_scheduler import open_scheduler
@@ -25,6 +27,7 @@ from sweeper.tracking.logged import LoggedData
 from sweeper.tracking.runs import SHOWN
 from sweeper.tracking.uri import sqlite_path
 from sweeper.watch.course import Course
+from sweeper.watch.exported import Exported
 from trainables.data import DATASETS
 from trainables.metrics.registry import primary_metrics
 from trainables.run.failures import is_no_result
@@ -74,6 +77,7 @@ def open_session(
         resources=settings.resources,
     )
     course.take_up(rows.values(), ledger.candidates.read())
+    reused = [Path(folder) for folder in settings.reuse if (Path(folder) / "trials.csv").is_file()]
     session = SweepSession(
         ledger=ledger,
         storage=storage,
@@ -92,9 +96,20 @@ def open_session(
         scheduler=open_scheduler(settings, target, ledger.history.read()),
         stopping=stopping,
         pace=pace,
-        known=known_trials([Path(folder) for folder in settings.reuse if (Path(folder) / "trials.csv").is_file()]),
+        known=known_trials(reused),
+        exported=Exported(out.resolve().name),
+        shares=_shares(settings, rows.values()) if settings.shares_gpus else None,
     )
     return session, {trial_id: folder for trial_id, (folder, _) in restore.items()}
+
+
+def _shares(settings: SweepSettings, rows: Iterable[Mapping[str, object]]) -> GpuShares:
+    """With the peaks that this sweep and earlier ones have measured."""
+    shares = GpuShares()
+    for folder in dict.fromkeys((*settings.warm_start, *settings.reuse)):
+        shares.take_up(Ledger(Path(folder)).trials.read(), spec_of_row)
+    shares.take_up(rows, spec_of_row)
+    return shares
 
 
 def _tracker(

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sweeper.nodes import Node, ask_nodes, differences, unseen, versions
+from sweeper.nodes import Node, ask_nodes, differences, gpu_memory, unseen, versions
 from trainables.plugins import VARIABLE
 
 RAY_ENVIRONMENT = {
@@ -57,7 +57,11 @@ def address_problem(address: str | None) -> str | None:
     if address is None or address == "auto":
         return None
     if "://" in address:
-        return f"--address {address}: expected HOST:PORT or 'auto'; a sweep joins a cluster from one of its own nodes"
+        inside = "'ray job submit --address http://HOST:8265 -- python -m sweeper ... --address auto' runs it there"
+        return (
+            f"--address {address}: expected HOST:PORT or 'auto'; a sweep joins a cluster from one of its own machines, "
+            f"not through Ray Client: {inside} (docs/cluster.md)"
+        )
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
         return f"--address {address}: expected HOST:PORT or 'auto'"
@@ -157,8 +161,34 @@ def slots_here(resources: Resources) -> int:
     Raises:
         PlacementError: none does.
     """
-    gpus = len(list(Path("/dev").glob("nvidia[0-9]*")))
-    return _slots([{"Resources": {"CPU": os.cpu_count() or 1, "GPU": gpus}}], resources)
+    return _slots([{"Resources": {"CPU": os.cpu_count() or 1, "GPU": gpus_here()}}], resources)
+
+
+def gpus_here() -> int:
+    """How many GPUs this machine has, without torch."""
+    return len(list(Path("/dev").glob("nvidia[0-9]*")))
+
+
+@dataclass(frozen=True, slots=True)
+class Gpus:
+    """Of the nodes: how many trials of the least share fit, how many GPUs there are, GB of the smallest's memory."""
+
+    slots: int
+    count: float
+    gb: float | None
+
+
+def gpus_to_share(least: Resources) -> Gpus:
+    """What the Ray that is up has, for trials that take a share of a GPU, of which this is the ``least``."""
+    import ray
+
+    nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("GPU", 0)]
+    sizes = [gb for found in ask_nodes(gpu_memory, nodes=nodes).values() for gb in found or ()]
+    return Gpus(
+        slots=_slots(nodes, least),
+        count=sum(float(node["Resources"]["GPU"]) for node in nodes),
+        gb=min(sizes, default=None),
+    )
 
 
 def _times(part: float, whole: float) -> int:

@@ -12,7 +12,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,13 @@ from sweeper.courier import Courier
 from sweeper.display import Display
 from sweeper.earlier import Known
 from sweeper.estimate import Pace
+from sweeper.gpu_share import GpuShares
 from sweeper.ledger import Ledger, Row
 from sweeper.scheduling.schedulers import Scheduler
 from sweeper.search import Proposal, SweepStudy
 from sweeper.stopping import End, Stopping
 from sweeper.tracking import Tracker
+from sweeper.watch.exported import Exported
 from trainables.candidates import candidate_folder
 from trainables.run.failures import (
     NO_DISK,
@@ -55,6 +57,8 @@ class SweepSession:
 
     ``front`` keeps the checkpoints of the epochs on the front; None where only a trial's last epoch counts. ``known``
     are trials of earlier sweeps by content hash: they are taken over, not run. ``pace`` estimates what is left.
+    ``shares`` says which share of a GPU a trial takes, where they are measured; None where all take the same.
+    ``exported`` tells Ray how the sweep stands.
     ``end`` is what ended the sweep though trials are left, ``broken`` that the infrastructure did: it is no plan.
     ``scheduler`` ends trials early or lets them wait; None where each runs to its end. The trials ``to_end`` were asked
     to by a user: each ends with the epoch that it is in. ``courier`` carries the files where workers do not see the
@@ -73,6 +77,8 @@ class SweepSession:
     known: Mapping[str, Known] = field(default_factory=dict)
     pace: Pace | None = None
     courier: Courier | None = None
+    shares: GpuShares | None = None
+    exported: Exported | None = None
     end: End | None = field(default=None, init=False)
     broken: End | None = field(default=None, init=False)
     to_end: set[str] = field(default_factory=set, init=False)
@@ -130,6 +136,10 @@ class SweepSession:
         promoted = self.scheduler.next_promotion([*self._waiting])
         return None if promoted is None else self._waiting.pop(promoted)
 
+    def put_back(self, following: tuple[Proposal, TrialSpec]) -> None:
+        """It cannot begin yet, and is the next trial again."""
+        self._ready = following
+
     def has_next(self) -> bool:
         """Whether there is a trial to run; those that are taken over before it are done when this returns."""
         self._ready = self.next_trial()
@@ -180,11 +190,15 @@ class SweepSession:
 
     def paused(self, trial_id: str) -> None:
         """The scheduler lets the trial wait, its state on disk."""
+        if self.shares is not None:
+            self.shares.paused(trial_id)
         self.display.paused(trial_id)
 
     def started(self, trial_id: str) -> None:
         """A worker has taken the trial."""
         spec = self._specs[trial_id]
+        if self.shares is not None:
+            self.shares.started(trial_id)
         row = {"spec_hash": spec.spec_hash, **spec.row()}
         self.tracker.trial_started(trial_id, row)
         self.display.started(trial_id, row)
@@ -224,6 +238,7 @@ class SweepSession:
         row: Row = {"trial_id": trial_id, "spec_hash": spec.spec_hash, **spec.row(), "ended_at": time.time(), **outcome}
         self._last_report.pop(trial_id, None)
         self.to_end.discard(trial_id)
+        self._measured(trial_id, spec, row)
         self.ledger.add_trial(row)
         if self.courier is not None:
             self.courier.expect(row)  # before MLflow's tracker finds the row
@@ -261,13 +276,26 @@ class SweepSession:
             self.courier.fetch(sorted(self.front.folders & self.courier.models))
         return self.courier.settle()
 
+    def _measured(self, trial_id: str, spec: TrialSpec, row: Row) -> None:
+        """Later trials like this one take the share of a GPU that it has shown to need."""
+        if self.shares is None:
+            return
+        try:
+            self.shares.ended(trial_id, spec, row)
+            course = self.display.course
+            course.resources = replace(course.resources, gpus=self.shares.widest)
+            if self.pace is not None:
+                self.pace.at_once = self.shares.at_once
+        except Exception:
+            logger.exception("the shares of the GPUs stay as they are after an error in their measuring")
+
     def stopped(self, trial_id: str) -> None:
         """The scheduler ended the trial: its row has the values of its last report, and names no checkpoint.
 
         Those of its epochs that are on the front are in candidates.csv.
         """
         report = self._last_report.get(trial_id) or self._report_on_disk(trial_id)
-        told = (*OUTCOME_METRICS, "started_at", "first_step_at", "worker")
+        told = (*OUTCOME_METRICS, "started_at", "first_step_at", "worker", "retried_with", "gpu_share", "gpu_gb")
         values = {name: report[name] for name in told if name in report}
         passed = {"steps": report.get("step"), "epochs_done": report.get("epoch")}
         self.ended(trial_id, {**values, **passed, "status": str(Status.STOPPED), "checkpoint": None, "error": None})

@@ -13,7 +13,8 @@ from search_spaces.constraint import Constraint, parse_constraint
 from search_spaces.space import Space
 from search_spaces.values import Value
 from sweeper.candidates import ALL, LAST
-from sweeper.placement import Resources
+from sweeper.gpu_share import AUTO
+from sweeper.placement import Resources, gpus_here
 from sweeper.tracking.uri import shown_uri
 from sweeper.trade_off import DEFAULT_OBJECTIVES, Objective, parse_objectives
 from trainables.candidates import Goals
@@ -35,6 +36,7 @@ class SweepSettings:
 
     Of a learning-rate study, ``primary`` names its one question that is not corrected for the others, and ``extension``
     has the points that ``extend`` has added to its grid.
+    ``gpus_per_trial`` is at most 1, or "auto": see :mod:`sweeper.gpu_share`.
     ``candidates``: whether every epoch of a trial may be on the frontier ("all"), or its last ("last").
     ``scheduler`` ends trials early (``stopping`` "stop") or lets them wait ("pause"); ``grace`` and ``reduction`` are
     its rungs, see :func:`sweeper.scheduling.rungs.rungs`.
@@ -56,7 +58,7 @@ class SweepSettings:
     seed: int = 0
     objectives: str = DEFAULT_OBJECTIVES
     cpus_per_trial: float = 1.0
-    gpus_per_trial: float = 0.0
+    gpus_per_trial: float | str = 0.0
     max_concurrent: int | None = None
     address: str | None = None
     storage: str | None = None
@@ -85,8 +87,16 @@ class SweepSettings:
 
     @property
     def resources(self) -> Resources:
-        """What one trial takes."""
-        return Resources(cpus=self.cpus_per_trial, gpus=self.gpus_per_trial)
+        """What one trial takes; where shares are measured, the first of its class."""
+        gpus = self.gpus_per_trial
+        if gpus == AUTO:
+            gpus = 1.0 if self.address or gpus_here() else 0.0
+        return Resources(cpus=self.cpus_per_trial, gpus=float(gpus))
+
+    @property
+    def shares_gpus(self) -> bool:
+        """Whether a trial's share of a GPU is measured: on this machine only where there is one."""
+        return self.gpus_per_trial == AUTO and self.resources.gpus > 0
 
     @property
     def parsed_objectives(self) -> tuple[Objective, ...]:

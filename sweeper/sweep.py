@@ -24,10 +24,11 @@ from sweeper.courier import RUN_STATES, attempts
 from sweeper.disk import check_disk, disk_of
 from sweeper.folder import SweepError, UsageError, check_tables, describe, read_origin, read_settings
 from sweeper.front_metrics import measure_front, unmeasured
+from sweeper.gpu_share import MOST, GpuShares, part
 from sweeper.head_watch import head_watched
 from sweeper.interruption import break_off, forget_tune, interruptible, is_interrupted
 from sweeper.open_session import open_session
-from sweeper.placement import prepare
+from sweeper.placement import Resources, gpus_to_share, prepare
 from sweeper.plugins import tell_workers
 from sweeper.progress import prepare_with_progress
 from sweeper.scheduling.open_scheduler import columns_compared
@@ -166,10 +167,13 @@ def _tune(
 ) -> None:
     """Hand the trials that are left to Ray Tune and wait."""
     slots = cluster.slots(sharing=settings.shared(out.resolve(), *(Path(item.path) for item in targets.values())))
-    at_once = min(settings.max_concurrent or slots, slots)
+    if session.shares is not None:
+        slots = _share_gpus(session.shares, settings, console)
+    at_once = trials_at_once(settings, slots)
     _say_what_is_left(session, settings, at_once, console)
     waiting = left if settings.scheduler != NONE and settings.stopping == "pause" else 0
-    disk = disk_of(settings.base, Path(next(iter(targets.values())).path), models=left, running=max(at_once, waiting))
+    running = max(min(at_once, left), waiting)
+    disk = disk_of(settings.base, Path(next(iter(targets.values())).path), models=left, running=running)
     console.print(check_disk(disk, out), highlight=False, markup=False, soft_wrap=True)
     tuner = _tuner(settings, out, targets, session, left=left, at_once=at_once, restore=restore)
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
@@ -197,8 +201,19 @@ def _tune(
             return
         if not is_interrupted():
             session.stop_waiting()
+        if session.exported is not None:
+            session.exported.tell(session.display, anyway=True)
         with phase("metrics of the frontier's epochs"):
             measure_front(session, settings, next(iter(targets.values())))
+
+
+def trials_at_once(settings: SweepSettings, slots: int) -> int:
+    """How many trials are handed out where ``slots`` fit now: to a cluster, which may grow, as many as were asked for.
+
+    What does not fit waits there, one trial at a time, which is what an autoscaler goes by.
+    """
+    asked = settings.max_concurrent or slots
+    return min(asked, slots) if settings.address is None else asked
 
 
 def _tuner(
@@ -224,7 +239,7 @@ def _tuner(
         targets={item.key: item for item in targets.values()},
         out=str(out.resolve()),
         cpus=settings.cpus_per_trial,
-        gpus=settings.gpus_per_trial,
+        gpus=settings.resources.gpus,
         goals=settings.goals,
         storage=settings.bucket,
     )
@@ -233,7 +248,7 @@ def _tuner(
         deadline = time.monotonic() + settings.time_budget_seconds
     where, attempt = _run_states(settings, out)
     return tune.Tuner(
-        tune.with_resources(trainable, {"cpu": settings.cpus_per_trial, "gpu": settings.gpus_per_trial}),
+        tune.with_resources(trainable, _resources(settings)),
         tune_config=TuneConfig(
             **what_runs_when(
                 session,
@@ -271,10 +286,33 @@ def _run_states(settings: SweepSettings, out: Path) -> tuple[dict[str, Any], int
     return {"storage_path": str(storage)}, 1 + sum(1 for path in storage.glob("attempt-*") if path.is_dir())
 
 
+def _resources(settings: SweepSettings) -> Any:
+    """What Tune gives a trial: the same to all, or the share of a GPU that its config has."""
+    from ray import tune
+
+    cpus, gpus = settings.cpus_per_trial, settings.resources.gpus
+    if not settings.shares_gpus:
+        return {"cpu": cpus, "gpu": gpus}
+    return lambda config: tune.PlacementGroupFactory([{"CPU": cpus, "GPU": config["gpus"]}])
+
+
+def _share_gpus(shares: GpuShares, settings: SweepSettings, console: Console) -> int:
+    """Tell who divides the GPUs what there is to divide; returns how many trials run at once at most."""
+    found = gpus_to_share(Resources(cpus=settings.cpus_per_trial, gpus=part(MOST)))
+    shares.gpus, shares.gpu_gb, shares.most = (
+        found.count,
+        found.gb,
+        min(settings.max_concurrent or found.slots, found.slots),
+    )
+    shares.say = lambda line: console.print(line, highlight=False, markup=False, soft_wrap=True)
+    shares.begin()
+    return found.slots
+
+
 def _say_what_is_left(session: SweepSession, settings: SweepSettings, at_once: int, console: Console) -> None:
     """Where some trials have ended already."""
     pace = session.pace
     if pace is not None:
-        pace.at_once = at_once
+        pace.at_once = at_once if session.shares is None else session.shares.at_once
         if pace.done:
             console.print(f"{pace.done} of {counted(settings.trials, 'trial')} done; left: {pace.estimate().words()}")

@@ -90,10 +90,20 @@ class SessionSearcher(Searcher):
         gate = self._gate
         if gate is not None and not gate.has_room():
             return None
+        shares = self._session.shares
+        if shares is not None and not shares.has_room():
+            return None
         if (following := self._session.next_trial()) is None:
             return Searcher.FINISHED if gate is None or gate.running == 0 else None
         trial_id, spec = following[0].trial_id, following[1]
-        return {"trial_id": trial_id, "spec": spec.to_dict(), "restore_from": self._restore.get(trial_id)}
+        config = {"trial_id": trial_id, "spec": spec.to_dict(), "restore_from": self._restore.get(trial_id)}
+        if shares is None:
+            return config
+        if not shares.has_room(gpus := shares.share_of(spec)):
+            self._session.put_back(following)
+            return None
+        shares.take(trial_id, gpus)
+        return config | {"gpus": gpus}
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """Nothing: the callback hears of the end together with its result and tells the study."""
@@ -154,6 +164,8 @@ class SessionCallback(Callback):
         """The controller went round once."""
         self._guard(self._session.end_kept_back)
         self._guard(self._session.display.refresh)
+        if self._session.exported is not None:
+            self._guard(self._session.exported.tell, self._session.display)
 
     @staticmethod
     def _guard(action: Callable[_P, None], *args: _P.args, **given: _P.kwargs) -> None:

@@ -29,8 +29,8 @@ from search_spaces.durable import Throttle, remove_whole
 from trainables import plugins
 from trainables.candidates import FRONT_FILE, Costs, Goals, candidate_folder, costs_of, dominates, read_front
 from trainables.models.checkpoints import save_model
+from trainables.run import gpu_memory
 from trainables.run.failures import one_line, write_log
-from trainables.run.gpu_memory import empty_gpu_cache, keep_to_share, peak_gpu_memory
 from trainables.run.reports import Report, Status
 from trainables.run.thrift import Thrift
 from trainables.scoring.item_log import write_item_log
@@ -67,7 +67,10 @@ def worker_workspace(target: Target, device: str) -> Workspace:
 
 
 class UnlearningTrainable(tune.Trainable):
-    """One trial. ``config``: ``spec`` (a mapping), ``trial_id``, ``restore_from`` (a state's folder) or None."""
+    """One trial. ``config``: ``spec`` (a mapping), ``trial_id``, ``restore_from`` (a state's folder) or None.
+
+    ``gpus``, where it is in the config, is what this one takes in place of what all do.
+    """
 
     _run: UnlearningRun | None
     _restore_from: str | None
@@ -98,8 +101,10 @@ class UnlearningTrainable(tune.Trainable):
         self._scratch = None if storage is None else tempfile.TemporaryDirectory(prefix="sweeper-")
         self._out = Path(out if self._scratch is None else self._scratch.name)
         self._goals = goals
-        self._device = _device(gpus)
-        keep_to_share(self._device, gpus)
+        self._gpus = float(config.get("gpus", gpus))  # of equal ones only a worker takes another trial
+        self._device = _device(self._gpus)
+        self._gpu_gb: float | None = None
+        gpu_memory.keep_to_share(self._device, self._gpus)
         self._accept(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
@@ -174,7 +179,8 @@ class UnlearningTrainable(tune.Trainable):
         from trainables.run.run import UnlearningRun
 
         if self._device == "cuda":
-            empty_gpu_cache()
+            gpu_memory.empty_gpu_cache()
+        self._gpu_gb = gpu_memory.gpu_size(self._device)  # not later: a GPU that failed answers no question
         self._target = target_at_hand(self._target, self._elsewhere)
         self._fetch_state()
         run = UnlearningRun(self._spec, worker_workspace(self._target, self._device), thrift=self._thrift)
@@ -252,7 +258,7 @@ class UnlearningTrainable(tune.Trainable):
         seconds = {name: getattr(report, name) for name in ("train_seconds", "eval_seconds", "generation_seconds")}
         stale = {} if report.evaluated else {"evaluated": False}
         updates = {"auto_lr": list(report.auto_lr)} if report.auto_lr else {}
-        return {**report.row(), **seconds, **self._clock(time.time()), **stale, **updates}
+        return {**report.row(), **seconds, **self._clock(time.time()), **self._memory(), **stale, **updates}
 
     def _keep_candidate(self, report: Report) -> dict[str, bool]:
         """Save the model unless its epoch is known to be dominated; a disk that refuses does not end the trial.
@@ -277,12 +283,18 @@ class UnlearningTrainable(tune.Trainable):
 
     def _outcome(self, values: Mapping[str, object]) -> dict[str, object]:
         now = time.time()
-        memory: dict[str, object] = {}
+        return {**values, **self._memory(), **self._clock(now), "ended_at": now}
+
+    def _memory(self) -> dict[str, object]:
+        """What is known of the GPU's memory so far."""
+        known: dict[str, object] = {}
         if self._thrift != Thrift.of(self._spec):
-            memory["retried_with"] = str(self._thrift)
-        if (peak := peak_gpu_memory(self._device)) is not None:
-            memory["peak_gpu_gb"] = peak
-        return {**values, **memory, **self._clock(now), "ended_at": now}
+            known["retried_with"] = str(self._thrift)
+        if self._gpus > 0:
+            known |= {"gpu_share": self._gpus, "gpu_gb": self._gpu_gb}
+        if (peak := gpu_memory.peak_gpu_memory(self._device)) is not None:
+            known["peak_gpu_gb"] = peak
+        return known
 
     def _clock(self, now: float) -> dict[str, object]:
         return {

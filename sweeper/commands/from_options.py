@@ -25,7 +25,8 @@ from sweeper.commands.options import given_problems, read_method_options
 from sweeper.commands.scheduler_options import scheduler_settings
 from sweeper.commands.search_options import search_options
 from sweeper.commands.spaces import file_space, grid_trials, is_space_file, named_space
-from sweeper.placement import address_problem
+from sweeper.gpu_share import AUTO
+from sweeper.placement import address_problem, gpus_here
 from sweeper.samplers import SAMPLERS
 from sweeper.scheduling.schedulers import NONE
 from sweeper.settings import FRONT_METRICS, SweepSettings
@@ -85,7 +86,7 @@ def single_spec(given: Mapping[str, Any]) -> TrialSpec:
     methods = tuple(dict.fromkeys(given["method"])) or (FIELDS["method"].default,)
     problems += spec_problems(spec, methods, options)
     problems += source_problems(spec, ask_hub=not problems)
-    problems += precision_problems(spec, gpus=_gpus({"gpus_per_trial": None, "address": None}), others=problems)
+    problems += precision_problems(spec, gpus=gpus_here(), others=problems)
     refuse(problems)
     method = methods[0]
     chosen = parse_method(method).resolve({name: values[0] for name, values in options.items()})
@@ -123,7 +124,9 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
         trials = grid_trials(space, trials, given["seeds"], problems)
     problems += (search := search_options(given, base=base, space=space, trials=trials, scheduling=scheduling)).problems
     elsewhere = given["address"] is not None  # the nodes of a cluster may have other CPUs
-    problems += precision_problems(base, gpus=1.0 if elsewhere else _gpus(given), others=problems)
+    gpus = _gpus(given)
+    here = gpus_here() if gpus == AUTO else gpus
+    problems += precision_problems(base, gpus=1.0 if elsewhere else float(here), others=problems)
     if not problems and is_address(given["storage"]):  # it is the slowest to answer
         problems += filter(None, [storage_problem(given["storage"])])
     if problems or space is None:
@@ -139,7 +142,7 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
         space=space,
         trials=trials or search.trials or DEFAULT_TRIALS[scheduling["scheduler"] == NONE],
         objectives=given["objectives"] or DEFAULT_OBJECTIVES,
-        gpus_per_trial=_gpus(given),
+        gpus_per_trial=gpus,
         storage=_storage(given["storage"]),
         tracking_uri=absolute_uri(uri),
         time_budget_seconds=given["time_budget"],
@@ -212,9 +215,16 @@ def _number_problems(given: Mapping[str, Any]) -> list[str]:
         found.append(f"cpus-per-trial must be greater than 0, got {cpus:g}")
     elif not given["address"] and (cpus or 1) > (present := os.cpu_count() or 1):
         found.append(fits.format(cpus, "CPU", present, "CPU", "cpu"))
-    if gpus is not None and not (0 <= gpus < math.inf and (gpus <= 1 or gpus == int(gpus))):
-        found.append(f"gpus-per-trial must be a fraction of one GPU or a whole number of GPUs, got {gpus:g}")
-    elif gpus and not given["address"] and gpus > (present := len(list(Path("/dev").glob("nvidia[0-9]*")))):
+    if gpus in (None, AUTO):
+        pass
+    elif 1 < gpus < math.inf:
+        found.append(
+            f"gpus-per-trial must be a number from 0 to 1, or auto, got {gpus:g}: a trial uses one GPU, as both "
+            "gradients meet in one process; --lora-rank, --micro-batch and --gradient-checkpointing need less memory"
+        )
+    elif not 0 <= gpus <= 1:
+        found.append(f"gpus-per-trial must be a number from 0 to 1, or auto, got {gpus:g}")
+    elif gpus and not given["address"] and gpus > (present := gpus_here()):
         found.append(fits.format(gpus, "GPU", present, "GPU", "gpu"))
     if seconds is not None and not seconds > 0:
         found.append(f"time-budget must be greater than 0 seconds, got {seconds:g}")
@@ -229,10 +239,10 @@ def _storage(given: str | None) -> str | None:
     return str(Path(given).resolve()) if given and not is_address(given) else given or None
 
 
-def _gpus(given: Mapping[str, Any]) -> float:
+def _gpus(given: Mapping[str, Any]) -> float | str:
     """What was asked for; else 1 on a machine that has a GPU, so that a default sweep uses it."""
-    if given["gpus_per_trial"] is not None:
-        return float(given["gpus_per_trial"])
+    if (asked := given["gpus_per_trial"]) is not None:
+        return asked if asked == AUTO else float(asked)
     if given["address"]:
         return 0.0
-    return 1.0 if Path("/dev/nvidia0").exists() else 0.0
+    return 1.0 if gpus_here() else 0.0

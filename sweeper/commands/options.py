@@ -15,6 +15,7 @@ from sweeper.commands.config_file import PROBLEMS
 from sweeper.commands.plugin_option import TemplateName
 from trainables.spec import FIELDS
 
+AUTO = "auto"
 Decorator = Callable[[Any], Any]
 
 
@@ -35,6 +36,18 @@ class Lenient(click.ParamType[Any]):
             return None
 
 
+class GpusPerTrial(Lenient):
+    """A number, or ``auto``."""
+
+    def __init__(self) -> None:
+        super().__init__(float)
+        self.name = "number or auto"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number or the word, or None and a problem in ``ctx.meta``."""
+        return value if value == AUTO else super().convert(value, param, ctx)
+
+
 class OneName(click.ParamType[Any]):
     """A name of an option that repeats; several in one value are noted and read as missing."""
 
@@ -49,6 +62,7 @@ class OneName(click.ParamType[Any]):
 
 
 NUMBER = Lenient(float)
+GPUS = GpusPerTrial()
 WHOLE = Lenient(int)
 METHOD_OPTION = click.option("--option", multiple=True, metavar="NAME=VALUE", help="A method's own option; repeats.")
 OWN = ("method", "lr", "auto_lr", "seed")

@@ -77,13 +77,17 @@ if TYPE_CHECKING:
 @options.METHOD_OPTION
 @click.option(
     "--gpus-per-trial",
-    type=options.NUMBER,
-    help="GPUs a trial takes; 0.25 puts four on one.  [default: 0, or 1 where there is one]",
+    type=options.GPUS,
+    help="Of a GPU; 0.25 puts four trials on one, auto as many as fit.  [default: 0, or 1 where there is one]",
 )
 @click.option(
     "--cpus-per-trial", type=options.NUMBER, default=1.0, show_default=True, help="CPU threads a trial takes."
 )
-@click.option("--max-concurrent", type=options.WHOLE, help="At most this many trials at once.")
+@click.option(
+    "--max-concurrent",
+    type=options.WHOLE,
+    help="At most this many trials at once; with --address also more than fit now, for nodes that join later.",
+)
 @click.option("--address", help="Join the Ray cluster at this address ('auto' for a running one).")
 @click.option(
     "--storage",

@@ -43,7 +43,9 @@ class TrialPace:
         return self.beside + epochs * self.epoch
 
 
-def earlier_pace(spec: TrialSpec, folders: Iterable[Path], *, scheduler: str = "none", gpus: float) -> TrialPace | None:
+def earlier_pace(
+    spec: TrialSpec, folders: Iterable[Path], *, scheduler: str = "none", gpus: float | str
+) -> TrialPace | None:
     """The medians over the trials of the first of the ``folders`` that holds a sweep like this one; None where none."""
     for folder in folders:
         settings = _settings(folder, spec, gpus=gpus)
@@ -107,7 +109,7 @@ def _peak(device: str) -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def _settings(folder: Path, spec: TrialSpec, *, gpus: float) -> Mapping[str, object] | None:
+def _settings(folder: Path, spec: TrialSpec, *, gpus: float | str) -> Mapping[str, object] | None:
     """The settings of the sweep in ``folder`` where its trials are like ``spec``; None where they are not."""
     try:
         settings: dict[str, object] = json.loads((folder / "sweep.json").read_text(encoding="utf-8"))["settings"]

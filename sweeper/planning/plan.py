@@ -37,8 +37,9 @@ _GRADIENTS = 2
 class Plan:
     """``trials`` are left to run, ``at_once`` side by side. ``settings`` are those of all trials, and what is searched.
 
-    What is not known before the target or an earlier sweep is there is None: ``seconds`` in all (``at_most`` without
-    what a scheduler saves), ``memory`` bytes of a trial, ``disk``.
+    With ``shares_gpus`` that is before a share has been measured. What is not known before the target or an earlier
+    sweep is there is None: ``seconds`` in all (``at_most`` without what a scheduler saves), ``memory`` bytes of a
+    trial, ``disk``.
     """
 
     what: str
@@ -48,6 +49,7 @@ class Plan:
     asked: int
     at_once: int
     resources: Resources
+    shares_gpus: bool = False
     place: str
     downloads: tuple[Download, ...]
     target: str
@@ -74,6 +76,7 @@ def plan_of_sweep(
         DataError, TargetError: there is no target, with a plain sentence.
     """
     resources, left = settings.resources, max(0, settings.trials - ended)
+    gpus = settings.gpus_per_trial if settings.shares_gpus else resources.gpus
     if settings.address is None:
         slots, place = slots_here(resources), f"on this machine ({counted(os.cpu_count() or 1, 'CPU')})"
     else:
@@ -82,7 +85,7 @@ def plan_of_sweep(
             pass
     at_once = max(1, min(settings.max_concurrent or slots, slots, left or 1))
     pace_of_scheduler = None if settings.scheduler == NONE else settings.scheduler
-    base = _needs(settings.base, earlier=earlier, scheduler=settings.scheduler, gpus=resources.gpus, console=console)
+    base = _needs(settings.base, earlier=earlier, scheduler=settings.scheduler, gpus=gpus, console=console)
     epochs = float(settings.base.epochs)
     if settings.epoch_budget is not None and left:
         epochs = min(epochs, settings.epoch_budget / left)
@@ -101,6 +104,7 @@ def plan_of_sweep(
         asked=settings.trials,
         at_once=at_once,
         resources=resources,
+        shares_gpus=settings.shares_gpus,
         place=place,
         downloads=base.downloads,
         target=base.target,
@@ -156,7 +160,7 @@ class _Needs:
         return None if self.folder is None else disk_of(self.spec, self.folder, models=models, running=running)
 
 
-def _needs(spec: TrialSpec, *, earlier: Sequence[Path], scheduler: str, gpus: float, console: Console) -> _Needs:
+def _needs(spec: TrialSpec, *, earlier: Sequence[Path], scheduler: str, gpus: float | str, console: Console) -> _Needs:
     missing = downloads(spec)
     trained = None if missing or spec.target_path else cache_folder() / "targets" / problem_of(spec).trained_key
     has_target = spec.target_path is not None or (trained is not None and trained.is_dir())
@@ -209,7 +213,8 @@ def words(plan: Plan) -> list[str]:
     lines = {
         "trials": f"{plan.trials}{of}",
         "placement": f"{plan.at_once} at once {plan.place}; a trial takes {counted(cpus, 'CPU')}"
-        + (f" and {counted(gpus, 'GPU')}" if gpus else ""),
+        + (" and a share of a GPU, auto: first trial of each class measures" if plan.shares_gpus else "")
+        + (f" and {counted(gpus, 'GPU')}" if gpus and not plan.shares_gpus else ""),
         "downloads": "; ".join(item.words() for item in plan.downloads) or "none",
         "target": plan.target,
         "time": _time(plan),

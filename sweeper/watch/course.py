@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -12,20 +13,25 @@ from sweeper.attained import number
 from sweeper.placement import Resources
 from sweeper.watch.text_plot import Point, text_plot
 from trainables.candidates import Costs, Goals, costs_of, dominates
+from trainables.run.failures import is_no_result
 from trainables.run.reports import Status
+
+TRIAL, INFRASTRUCTURE = "trial", "infrastructure"
+"""Whose failure a failed trial is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Seconds that trials held their workers, each with these resources."""
+    """Seconds that trials held their workers, each with these resources; ``gpu_seconds`` where GPU shares differed."""
 
     seconds: float
     resources: Resources
+    gpu_seconds: float | None = None
 
     @property
     def gpu_hours(self) -> float:
         """Of a GPU shared by four a quarter each."""
-        return self.seconds * self.resources.gpus / 3600
+        return (self.seconds * self.resources.gpus if self.gpu_seconds is None else self.gpu_seconds) / 3600
 
     @property
     def cpu_hours(self) -> float:
@@ -43,7 +49,8 @@ class Course:
     """Hears of every epoch and of every trial that ends; points are drawn where there are two ``goals``.
 
     ``names`` are what a person calls these objectives. With ``every_epoch`` each evaluated one is a point, else the end
-    of a finished trial.
+    of a finished trial. ``epochs`` is how many were trained by the trials that have ended, of which ``ended_as`` and
+    ``failures`` count the statuses and the causes.
     """
 
     goals: Goals = ()
@@ -51,11 +58,16 @@ class Course:
     every_epoch: bool = True
     resources: Resources = field(default_factory=lambda: Resources(cpus=1.0, gpus=0.0))
     hypervolume: float | None = None
+    front_epochs: int = 0
+    epochs: float = 0.0
+    ended_as: Counter[str] = field(default_factory=Counter)
+    failures: Counter[str] = field(default_factory=Counter)
     warning: str = ""
     warned_at: float | None = None
     _points: list[Point] = field(default_factory=list)
     _front: list[Costs] = field(default_factory=list)
     _seconds: float = 0.0
+    _gpu_seconds: float = 0.0
 
     def take_up(self, trials: Iterable[Mapping[str, object]], epochs: Iterable[Mapping[str, object]]) -> None:
         """Begin with the rows of trials.csv and of candidates.csv."""
@@ -71,8 +83,15 @@ class Course:
 
     def ended(self, row: Mapping[str, object]) -> None:
         """A trial is over; one that was taken over from elsewhere has cost nothing here."""
+        self.ended_as[str(row.get("status"))] += 1
+        if row.get("status") == Status.FAILED:
+            self.failures[INFRASTRUCTURE if is_no_result("failed", row.get("error")) else TRIAL] += 1
+        if not row.get("reused_from") and math.isfinite(done := number(row.get("epochs_done"))):
+            self.epochs += done
         if not row.get("reused_from") and math.isfinite(seconds := number(row.get("wall_seconds"))):
             self._seconds += seconds
+            share = number(row.get("gpu_share"))
+            self._gpu_seconds += seconds * (share if math.isfinite(share) else self.resources.gpus)
         if not self.every_epoch and row.get("status") == Status.FINISHED:
             self._add(row)
 
@@ -83,7 +102,8 @@ class Course:
     def spent(self, running_since: Iterable[float] = ()) -> Spent:
         """By the trials that have ended, and by those on a worker since these times."""
         now = time.time()
-        return Spent(self._seconds + sum(max(0.0, now - since) for since in running_since), self.resources)
+        running = sum(max(0.0, now - since) for since in running_since)
+        return Spent(self._seconds + running, self.resources, self._gpu_seconds + running * self.resources.gpus)
 
     def plot(self, *, width: int = 48, height: int = 8) -> list[str]:
         """The front so far as text; [] without one, or where it has not two axes."""

@@ -14,6 +14,7 @@ from analysis.tables.trial_table import STATUSES, finite_cell, numbers
 from analysis.words import duration, number
 from search_spaces.durable import is_held
 from search_spaces.messages import counted, resume_command
+from sweeper.gpu_share import AUTO
 from sweeper.placement import Resources
 from sweeper.watch.course import Course, Spent
 from sweeper.watch.published import FINISHED, INTERRUPTED, RUNNING, Published
@@ -140,10 +141,17 @@ def _spent(source: Sources, live: Published | None) -> Spent:
     own = trials[trials["reused_from"].map(str).isin(("", "nan"))] if "reused_from" in trials else trials
     now = time.time()
     running = sum(max(0.0, now - float(item["since"])) for item in live.running) if live else 0.0
-    resources = Resources(
-        cpus=float(settings.get("cpus_per_trial") or 1), gpus=float(settings.get("gpus_per_trial") or 0)
+    cpus, gpus = float(settings.get("cpus_per_trial") or 1), settings.get("gpus_per_trial") or 0
+    seconds = numbers(own, "wall_seconds").fillna(0.0)
+    if gpus != AUTO:
+        return Spent(float(seconds.sum()) + running, Resources(cpus=cpus, gpus=float(gpus)))
+    shares = numbers(own, "gpu_share").fillna(0.0) if "gpu_share" in own else seconds * 0.0
+    last = float(shares.iloc[-1]) if len(shares) else 0.0
+    return Spent(
+        float(seconds.sum()) + running,
+        Resources(cpus=cpus, gpus=last),
+        float((seconds * shares).sum()) + running * last,
     )
-    return Spent(float(numbers(own, "wall_seconds").sum()) + running, resources)
 
 
 def _plot(source: Sources, front: Frontier) -> list[str]:

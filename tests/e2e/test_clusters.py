@@ -26,6 +26,15 @@ print(cluster.address, flush=True)
 sys.stdin.read()
 cluster.shutdown()
 """
+MEASURING = """
+from trainables.run import gpu_memory
+from trainables.weightings.base import Needs, Weighting, Weights
+gpu_memory.peak_gpu_memory = lambda device: 10.0
+gpu_memory.gpu_size = lambda device: 80.0
+def weigh(losses, gramian, state, options):
+    return Weights(0.5, 0.5), state
+WEIGHTING = Weighting(name="half", formula="(1/2, 1/2)", needs=Needs.LOSSES, weigh=weigh, citation="none")
+"""
 JOIN = """
 import sys
 from pathlib import Path
@@ -115,8 +124,10 @@ def join(address: str, environment: dict[str, str], *gpus: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_a_sweep_joins_a_running_cluster_and_shares_its_gpu(cli: Cli, with_token: dict[str, str]) -> None:
-    """The GPU is one in name only, so trials run on CPUs; who gets how much of it is up to Ray."""
+def test_a_sweep_joins_a_running_cluster_and_shares_its_gpu(
+    cli: Cli, with_token: dict[str, str], tmp_path: Path
+) -> None:
+    """The GPU is one in name only, so trials run on CPUs, and a plug-in says what they took of its memory."""
     environment = {**with_token, "RAY_AUTH_MODE": "token"}
     with running_cluster(environment) as address:
         on_cpus, on_the_gpu, on_two_gpus, unseen = join(address, environment, "0", "0.25", "2")
@@ -132,9 +143,16 @@ def test_a_sweep_joins_a_running_cluster_and_shares_its_gpu(cli: Cli, with_token
         assert not list(cli.folder.glob(".doctor-*"))
 
         sweep = cli.new("joined")
-        arguments = ("--trials", "2", "--epochs", "1", "--gpus-per-trial", "0.25", "--address", address, "--json")
+        measuring = tmp_path / "measuring.py"
+        measuring.write_text(MEASURING)
+        given = ("--trials", "4", "--method", "half", "--epochs", "1", "--plugin", measuring)
+        arguments = (*given, "--gpus-per-trial", "auto", "--address", address, "--json")
         done = dataclasses.replace(cli, environment=environment).run(*cli.pareto(sweep, *arguments))
-        assert json.loads(done.stdout)["status"] == {"finished": 2}
+        assert json.loads(done.stdout)["status"] == {"finished": 4}
+        assert [row["gpu_share"] for row in sweep.trials] == ["1.0", *["0.1666"] * 3]
+        first, *later = [(float(row["started_at"]), float(row["ended_at"])) for row in sweep.trials]
+        assert all(begin > first[1] for begin, _ in later), "the first one had the GPU for itself"
+        assert "10.00 GB at the peak, of 80.0 GB; each takes 1/6 of a GPU" in done.stderr
 
 
 def test_a_token_the_cluster_does_not_ask_for_does_not_cost_the_workers(with_token: dict[str, str]) -> None:

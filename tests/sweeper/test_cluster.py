@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
 from sweeper.cluster import cluster_of
+from sweeper.sweep import trials_at_once
 from tests.sweeper.test_sweep import SETTINGS
 
 
@@ -48,3 +50,14 @@ def test_one_that_was_never_asked_for_is_not_left(course: list[str]) -> None:
     with cluster_of(SETTINGS) as cluster:
         cluster.leave()
     assert course == []
+
+
+@pytest.mark.parametrize(
+    ("address", "asked", "found"),
+    [(None, None, 3), (None, 8, 3), (None, 2, 2), ("auto", None, 3), ("auto", 8, 8), ("auto", 2, 2)],
+)
+def test_a_cluster_is_asked_for_more_trials_than_fit_now_for_nodes_that_join_later(
+    address: str | None, asked: int | None, found: int
+) -> None:
+    settings = replace(SETTINGS, address=address, max_concurrent=asked)
+    assert trials_at_once(settings, slots=3) == found

@@ -13,6 +13,7 @@ from ray.exceptions import RayError
 from sweeper.columns import column_dictionary
 from sweeper.front_metrics import Unmeasured, measure_front, unmeasured
 from sweeper.ledger import Ledger
+from sweeper.placement import Resources
 from trainables.ray_trainable import measure_checkpoint
 
 GUESS = 8.0
@@ -97,8 +98,9 @@ class OneAfterTheOther:
 
 def measure(out: Path) -> None:
     display = SimpleNamespace(note=lambda text: None, refresh=lambda: None)
-    session = SimpleNamespace(ledger=Ledger(out), display=display, bring_models=list)
-    settings = SimpleNamespace(front_metrics=8, cpus_per_trial=1.0, gpus_per_trial=0.0, base=None, bucket=None)
+    session = SimpleNamespace(ledger=Ledger(out), display=display, shares=None, bring_models=list)
+    resources = Resources(cpus=1.0, gpus=0.0)
+    settings = SimpleNamespace(front_metrics=8, cpus_per_trial=1.0, resources=resources, base=None, bucket=None)
     measure_front(session, settings, target=None)  # type: ignore[arg-type]
 
 

@@ -11,7 +11,14 @@ import pytest
 import ray
 
 from sweeper.nodes import versions
-from sweeper.placement import RAY_ENVIRONMENT, PlacementError, Resources, ray_cluster, require_shared
+from sweeper.placement import (
+    RAY_ENVIRONMENT,
+    PlacementError,
+    Resources,
+    address_problem,
+    ray_cluster,
+    require_shared,
+)
 
 Node = dict[str, object]
 Answers = list[dict[str, list[str] | None]]
@@ -207,3 +214,13 @@ def test_a_node_that_does_not_see_a_folder_is_named(several: Answers) -> None:
     several += [{"a": [], "b": ["/shared"]}]
     with pytest.raises(PlacementError, match="node b does not see /shared"):
         require_shared((Path("/shared"),))
+
+
+@pytest.mark.parametrize("address", ["ray://10.0.0.1:10001", "http://10.0.0.1:8265"])
+def test_ray_client_is_refused_in_a_sentence_that_says_what_to_do(address: str) -> None:
+    said = address_problem(address)
+    assert said is not None
+    assert said.startswith(f"--address {address}: ")
+    assert "not through Ray Client" in said
+    assert "ray job submit --address http://HOST:8265 -- python -m sweeper ... --address auto" in said
+    assert "\n" not in said

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,9 +13,10 @@ from typing import Any
 import pytest
 from ray.tune.search import Searcher
 
+from sweeper.gpu_share import GpuShares
 from sweeper.session import SweepSession
 from sweeper.tune_bridge import SessionCallback, SessionSearcher
-from tests.sweeper.conftest import OUTCOME, RecordingTracker
+from tests.sweeper.conftest import OUTCOME, RecordingTracker, run_trial
 from trainables.spec import TrialSpec
 
 
@@ -30,6 +32,39 @@ def test_the_searcher_hands_out_every_trial_once_and_then_ends_the_search(sessio
     assert [config["restore_from"] for config in configs] == [None, "/states/1", None]
     assert all(TrialSpec.from_dict(config["spec"]).target_key == "key" for config in configs)
     assert searcher.suggest("tune-3") == Searcher.FINISHED
+
+
+def test_where_shares_are_measured_the_first_trial_runs_alone_and_later_ones_are_packed(session: SweepSession) -> None:
+    made, session.shares = session.make_spec, GpuShares(gpus=1.0, gpu_gb=80.0, most=8)
+    session.make_spec = lambda config: replace(made(config), method="ngdiff", options=())  # all of one class
+    searcher, callback = SessionSearcher(session, restore_folders={}), SessionCallback(session)
+    first = searcher.suggest("tune-0")
+    assert (first["trial_id"], first["gpus"]) == ("00000", 1.0)
+    assert searcher.suggest("tune-1") is None
+    assert session.study.asked == 1, "nobody is asked what is next before it can begin"
+    measured = {"peak_gpu_gb": 30.0, "gpu_share": 1.0, "gpu_gb": 80.0}
+    callback.on_trial_complete(1, [], tune_trial("00000", last_result={"outcome": OUTCOME | measured}))
+    later = [searcher.suggest(f"tune-{number}") for number in (1, 2)]
+    assert [(item["trial_id"], item["gpus"]) for item in later] == [("00001", 0.5), ("00002", 0.5)]
+    assert searcher.suggest("tune-3") is None
+    assert session.ledger.trials.read()[0]["gpu_share"] == "1.0"
+
+
+def test_a_trial_for_which_there_is_no_room_is_the_next_one_again(session: SweepSession) -> None:
+    session.shares = GpuShares(gpus=1.0, gpu_gb=80.0, most=8)
+    session.shares.take("another", 0.5)
+    searcher = SessionSearcher(session, restore_folders={})
+    assert [searcher.suggest("tune-0"), searcher.suggest("tune-1")] == [None, None], "it needs a whole GPU"
+    assert session.study.asked == 1
+    session.shares.ended("another", TrialSpec(), {})
+    assert searcher.suggest("tune-2")["trial_id"] == "00000"
+
+
+def test_an_error_in_the_shares_costs_no_row(session: SweepSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    session.shares = GpuShares()
+    monkeypatch.setattr(session.shares, "ended", lambda *given: 1 / 0)
+    run_trial(session)
+    assert len(session.ledger.trials.read()) == 1
 
 
 def test_after_the_deadline_no_trial_is_handed_out(session: SweepSession) -> None:

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from trainables.ray_trainable import UnlearningTrainable
+from trainables.run import gpu_memory
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.target.target import Target
@@ -80,6 +81,21 @@ def test_where_nothing_helps_the_trial_fails_with_the_reason_and_the_worker_live
     assert result["outcome"]["status"] == "failed"
     assert "out of memory" in result["outcome"]["error"]
     assert result["outcome"]["retried_with"] == "micro_batch 1, gradient_checkpointing, eval_batch_size 4"
+
+
+def test_what_it_held_of_which_gpu_and_its_peak_are_known_after_every_epoch(
+    target: Target, make_spec: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So also of a trial that a scheduler stops; the GPU is none, and what it tells is made up."""
+    monkeypatch.setattr(gpu_memory, "peak_gpu_memory", lambda device: 10.0)
+    monkeypatch.setattr(gpu_memory, "gpu_size", lambda device: 80.0)
+    made = UnlearningTrainable.__new__(UnlearningTrainable)
+    config = {"spec": make_spec().to_dict(), "trial_id": "t1", "restore_from": None, "gpus": 0.25}
+    made.setup(config, target=target, out=str(tmp_path / "out"), cpus=1.0, gpus=1.0)
+    results = results_of(made)
+    known = {"peak_gpu_gb": 10.0, "gpu_share": 0.25, "gpu_gb": 80.0}
+    for told in (*(result["report"] for result in results), results[-1]["outcome"]):
+        assert {name: told[name] for name in known} == known
 
 
 def test_a_trial_that_fits_says_nothing_of_it(worker: Any, make_spec: Any) -> None:

@@ -22,6 +22,13 @@ def empty_gpu_cache() -> None:
     torch.cuda.reset_peak_memory_stats()
 
 
+def gpu_size(device: str) -> float | None:
+    """GB (1e9 bytes) of memory the GPU has; None without one."""
+    import torch
+
+    return torch.cuda.mem_get_info()[1] / 1e9 if device == "cuda" else None
+
+
 def peak_gpu_memory(device: str) -> float | None:
     """GB (1e9 bytes) of GPU memory held at the peak since :func:`empty_gpu_cache`; None without a GPU."""
     import torch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -107,6 +108,23 @@ def test_options_of_a_run_are_those_of_every_trial(accepted: Callable[..., list[
         "auto_lr_every": 3,
     }.items():
         assert values(specs, name) == {value}, name
+
+
+@pytest.mark.parametrize(("address", "gpus", "shared"), [(None, 0, False), (None, 2, True), ("auto", 0, True)])
+def test_auto_is_kept_and_is_a_whole_gpu_at_first_where_there_may_be_one(
+    accepted: Callable[..., list[TrialSpec]],
+    out: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    address: str | None,
+    gpus: int,
+    shared: bool,
+) -> None:
+    for module in ("placement", "settings", "commands.from_options"):
+        monkeypatch.setattr(f"sweeper.{module}.gpus_here", lambda: gpus)
+    accepted("--trials", "2", "--gpus-per-trial", "auto", *(("--address", address) if address else ()))
+    assert json.loads((out / "sweep.json").read_text())["settings"]["gpus_per_trial"] == "auto"
+    settings = read_settings(out)
+    assert (settings.resources.gpus, settings.shares_gpus) == (float(shared), shared)
 
 
 def test_options_of_a_sweep_are_in_its_settings(

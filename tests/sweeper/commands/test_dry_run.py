@@ -44,6 +44,18 @@ def plan(result: Result) -> dict[str, Any]:
     return content
 
 
+def test_where_shares_of_gpus_are_measured_the_plan_says_so(
+    pareto: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = ("--trials", "6", "--gpus-per-trial", "auto", "--dry-run")
+    assert "GPU" not in pareto(*given).stdout, "on a machine without one"
+    for module in ("placement", "settings", "commands.from_options"):
+        monkeypatch.setattr(f"sweeper.{module}.gpus_here", lambda: 1)
+    assert "1 at once" in (shown := pareto(*given).stdout)
+    assert "takes 1 CPU and a share of a GPU, auto: first trial of each class measures" in shown
+    assert plan(pareto(*given, "--json"))["shares_gpus"] is True
+
+
 def test_a_sweep_is_planned_and_not_begun(pareto: Callable[..., Result], tmp_path: Path, out: Path) -> None:
     before = files(tmp_path)
     given = ("--trials", "6", "--epochs", "4", "--max-concurrent", "1", "--scheduler", "none", "--dry-run")

@@ -102,6 +102,8 @@ WRONG_SWEEP: dict[str, tuple[list[str], list[str]]] = {
     "CPUs NaN": (["--cpus-per-trial", "nan"], ["cpus-per-trial must be greater than 0, got nan"]),
     "negative GPUs": (["--gpus-per-trial", "-1"], ["gpus-per-trial must be", "got -1"]),
     "one GPU and a half": (["--gpus-per-trial", "1.5"], ["gpus-per-trial must be", "got 1.5"]),
+    "two GPUs": (["--gpus-per-trial", "2"], ["gpus-per-trial must be", "got 2: a trial uses one GPU"]),
+    "GPUs in words": (["--gpus-per-trial", "all"], ["gpus-per-trial must be a number or auto, got 'all'"]),
     "GPUs NaN": (["--gpus-per-trial", "nan"], ["gpus-per-trial must be", "got nan"]),
     "GPUs infinite": (["--gpus-per-trial", "inf"], ["gpus-per-trial must be", "got inf"]),
     "more CPUs than there are": (["--cpus-per-trial", "9999"], ["9999 CPUs", f"{os.cpu_count()} CPUs", "lower --cpus"]),

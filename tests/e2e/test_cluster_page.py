@@ -1,0 +1,118 @@
+"""docs/cluster.md does what it says: its terminals are typed here, on a cluster of two nodes on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Cli = Any  # conftest.py has the class
+
+PAGE = Path(__file__).parents[2] / "docs" / "cluster.md"
+
+
+def terminals() -> list[str]:
+    """What is typed in each terminal of the walk-through."""
+    page = PAGE.read_text(encoding="utf-8")
+    section = page.partition("## Two nodes on one machine\n")[2].partition("\n## ")[0]
+    blocks = re.findall(r"^\n((?: {4}.+\n)+)", section, flags=re.MULTILINE)
+    return [re.sub(r"^ {4}", "", block, flags=re.MULTILINE) for block in blocks]
+
+
+@contextmanager
+def terminal(typed: str, environment: dict[str, str], folder: Path) -> Iterator[None]:
+    """A node that has been started in the background, as in a terminal of its own; Ctrl-C ends it.
+
+    On a busy machine Ray gives up after half a minute, and is started again as a person would.
+    """
+    log = folder / f"node{len(list(folder.glob('node*.log')))}.log"
+    for _ in range(6):
+        with log.open("w") as output:
+            process = subprocess.Popen(
+                ["bash", "-ec", typed],
+                env=environment,
+                stdout=output,
+                stderr=output,
+                cwd=folder,
+                start_new_session=True,
+            )
+        while process.poll() is None and "Ray runtime started" not in log.read_text():
+            time.sleep(0.2)
+        if process.poll() is None:
+            break
+    assert process.poll() is None, log.read_text()
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGINT)
+        process.wait(timeout=120)
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def test_the_walk_through_of_two_nodes_runs(cli: Cli, tmp_path: Path) -> None:
+    head, node, driver = terminals()
+    port = free_port()
+    problem = " ".join(cli.problem) + f" --tracking-uri {cli.tracking_uri} --json"
+    here = {"6379": str(port), "/shared": str(tmp_path), "sweeper pareto": f"sweeper pareto {problem}"}
+
+    def in_this_test(typed: str) -> str:
+        for there, instead in here.items():
+            typed = typed.replace(there, instead)
+        return typed
+
+    environment = {
+        **cli.environment,
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    }
+    with ExitStack() as nodes:
+        for typed in (head, node):
+            nodes.enter_context(terminal(in_this_test(typed), environment, tmp_path))
+        done = subprocess.run(
+            ["bash", "-ec", in_this_test(driver)],
+            env=environment,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=500,
+            check=False,
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(re.findall(r"^node  .* 2? ?CPUs", done.stdout, flags=re.MULTILINE)) == 2
+    assert '"status": {"finished": 4}' in done.stdout
+    assert re.search(r"^finished.*: .*/first$", done.stdout, flags=re.MULTILINE)
+    assert (tmp_path / "first" / "report.html").is_file()
+
+
+@pytest.mark.skipif(find_spec("aiohttp_cors") is None, reason="needs ray[default], whose dashboard takes jobs")
+def test_a_submitted_job_runs_a_sweep_on_its_cluster(cli: Cli, tmp_path: Path) -> None:
+    port, dashboard = free_port(), free_port()
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**cli.environment, "RAY_USAGE_STATS_ENABLED": "0", "PATH": path, "RAY_AUTH_MODE": "disabled"}
+    head = f"ray start --head --port={port} --dashboard-port={dashboard} --num-cpus=2 --block"
+    with terminal(head, environment, tmp_path):
+        sweep = cli.pareto(cli.new("submitted"), "--trials", "2", "--epochs", "1", "--address", "auto")
+        words = ["ray", "job", "submit", "--address", f"http://127.0.0.1:{dashboard}", "--", "python", "-m", "sweeper"]
+        done = subprocess.run(
+            [*words, *map(str, sweep)], env=environment, capture_output=True, text=True, timeout=500, check=False
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert cli.new("submitted").ended() == {"00000", "00001"}

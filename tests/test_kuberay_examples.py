@@ -1,0 +1,146 @@
+"""docs/examples/kuberay-*.yaml: what must hold of them offline; and whole, where KubeRay's own schemas are at hand.
+
+git clone https://github.com/ray-project/kuberay
+SWEEPER_KUBERAY_CRDS=kuberay/helm-chart/kuberay-operator/crds python -m pytest tests/test_kuberay_examples.py
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sweeper.cli import main
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = ROOT / "docs" / "examples"
+MANIFESTS = ["kuberay-job.yaml", "kuberay-cluster.yaml"]
+CRDS = "SWEEPER_KUBERAY_CRDS"
+
+
+def manifest(name: str) -> dict[str, Any]:
+    return yaml.safe_load((EXAMPLES / name).read_text(encoding="utf-8"))
+
+
+def cluster_of(name: str) -> dict[str, Any]:
+    spec = manifest(name)["spec"]
+    return spec.get("rayClusterSpec", spec)
+
+
+def pods_of(name: str) -> list[dict[str, Any]]:
+    """The head's pod and those of the workers."""
+    cluster = cluster_of(name)
+    groups = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
+    return [group["template"]["spec"] for group in groups]
+
+
+def commands_of(name: str) -> list[dict[str, Any]]:
+    """The commands of this project that a file names, parsed: their names, and the values of their options."""
+    text = (EXAMPLES / name).read_text(encoding="utf-8")
+    comments = " ".join(line.lstrip("# ") for line in text.splitlines() if line.startswith("#"))
+    typed = manifest(name)["spec"].get("entrypoint") or comments
+    found = []
+    for words in re.findall(r"python -m sweeper ((?:(?! \|\| | Change:).)+)", typed):
+        command, *arguments = shlex.split(words)
+        found.append(main.commands[command].make_context(command, arguments).params | {"command": command})
+    return found
+
+
+def test_a_job_and_a_cluster() -> None:
+    kinds = [(manifest(name)["apiVersion"], manifest(name)["kind"]) for name in MANIFESTS]
+    assert kinds == [("ray.io/v1", "RayJob"), ("ray.io/v1", "RayCluster")]
+    assert cluster_of(MANIFESTS[0]) == cluster_of(MANIFESTS[1])
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_what_it_runs_can_be_typed_and_joins_the_cluster(name: str) -> None:
+    found = commands_of(name)
+    assert [item["command"] for item in found] == (["resume", "pareto"] if "job" in name else ["pareto"])
+    assert {item["address"] for item in found} == {"auto"}
+
+
+def test_a_job_that_is_tried_again_goes_on_with_the_same_sweep() -> None:
+    entrypoint = manifest(MANIFESTS[0])["spec"]["entrypoint"]
+    again, first = commands_of(MANIFESTS[0])
+    assert again["folder"] == first["out"]
+    assert entrypoint.startswith(f"test -f {first['out']}/sweep.json && exec ")
+    assert manifest(MANIFESTS[0])["spec"]["backoffLimit"] > 0
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_what_must_be_shared_is_mounted_in_head_and_workers_from_one_claim(name: str) -> None:
+    shared = [item.get("out") or item["folder"] for item in commands_of(name)]
+    for pod in pods_of(name):
+        (container,) = pod["containers"]
+        (claim,) = {item["persistentVolumeClaim"]["claimName"]: item["name"] for item in pod["volumes"]}.items()
+        assert claim == ("sweeper", "shared")
+        (mount,) = [item["mountPath"] for item in container["volumeMounts"] if item["name"] == "shared"]
+        environment = {item["name"]: item["value"] for item in container["env"]}
+        for path in (*shared, environment["XDG_CACHE_HOME"]):
+            assert Path(path).is_relative_to(mount)
+        assert environment["MLFLOW_TRACKING_URI"].startswith("http")
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_workers_come_with_the_trials_that_are_asked_for(name: str) -> None:
+    cluster = cluster_of(name)
+    assert cluster["enableInTreeAutoscaling"] is True
+    assert cluster["headGroupSpec"]["rayStartParams"] == {"num-cpus": "0"}
+    (group,) = cluster["workerGroupSpecs"]
+    assert 1 <= group["minReplicas"] <= group["replicas"] <= group["maxReplicas"]
+    (pod,) = pods_of(name)[1:]
+    gpus = int(pod["containers"][0]["resources"]["limits"]["nvidia.com/gpu"])
+    asked = commands_of(name)[-1]
+    assert asked["max_concurrent"] == int(group["maxReplicas"] * gpus / asked["gpus_per_trial"])
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_who_reaches_the_cluster_needs_a_token_and_the_image_is_yours_to_name(name: str) -> None:
+    cluster = cluster_of(name)
+    assert cluster["authOptions"] == {"mode": "token"}
+    assert {pod["containers"][0]["image"] for pod in pods_of(name)} == {"REGISTRY/sweeper:TAG"}
+    pinned = re.search(r"^ray==(.+)$", (ROOT / "constraints.txt").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert pinned is not None
+    assert cluster["rayVersion"] == pinned[1]
+
+
+def closed(schema: Any) -> Any:
+    """The schema, in which fields it does not name are refused."""
+    if isinstance(schema, list):
+        return [closed(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {key: closed(value) for key, value in schema.items()}
+    if found.pop("x-kubernetes-int-or-string", None):
+        found.pop("anyOf", None)
+        found["type"] = ["integer", "string"]
+    if isinstance(found.get("properties"), dict) and not found.get("x-kubernetes-preserve-unknown-fields"):
+        found.setdefault("additionalProperties", False)
+    return found
+
+
+def problems_of(document: dict[str, Any], definition: dict[str, Any]) -> Iterator[str]:
+    """In what a manifest does not fit the definition of its kind."""
+    jsonschema = pytest.importorskip("jsonschema", reason="needs the package jsonschema")
+    versions = {f"ray.io/{item['name']}": item for item in definition["spec"]["versions"]}
+    schema = closed(versions[document["apiVersion"]]["schema"]["openAPIV3Schema"])
+    schema["properties"]["metadata"] = {"type": "object", "required": ["name"]}
+    for error in jsonschema.Draft202012Validator(schema).iter_errors(document):
+        yield f"{error.json_path}: {error.message}"
+
+
+@pytest.mark.skipif(CRDS not in os.environ, reason=f"{CRDS} names no folder with KubeRay's definitions (ray.io_*.yaml)")
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_it_fits_kuberays_own_schema(name: str) -> None:
+    document = manifest(name)
+    path = Path(os.environ[CRDS]) / f"ray.io_{document['kind'].lower()}s.yaml"
+    definition = yaml.load(path.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    assert [*problems_of(document, definition)] == []
+    document["spec"]["nonsense"] = 1
+    assert len([*problems_of(document, definition)]) == 1
