@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from search_spaces.durable import is_leftover, remove_whole
+from sweeper.courier import Courier
 from trainables.candidates import Costs, Goals, candidate_folder, costs_of, dominates, write_front
 
 ALL, LAST = "all", "last"
@@ -22,10 +23,14 @@ logger = logging.getLogger(__name__)
 
 
 class FrontKeeper:
-    """Which candidates are on the front: of equals all, as each is a model of its own."""
+    """Which candidates are on the front: of equals all, as each is a model of its own.
 
-    def __init__(self, out: Path, goals: Goals) -> None:
+    With a ``courier`` the models, and the file the workers read, are in its storage, too.
+    """
+
+    def __init__(self, out: Path, goals: Goals, *, courier: Courier | None = None) -> None:
         self._out = out
+        self._courier = courier
         self._goals = goals
         self._front: dict[tuple[str, float], Costs] = {}
 
@@ -56,10 +61,16 @@ class FrontKeeper:
         for gone in {candidate, *before} - self._front.keys():
             self._remove(self._out / candidate_folder(*gone))
 
+    @property
+    def folders(self) -> frozenset[str]:
+        """Where the models of those on the front are, as far as they were kept, relative to the sweep's folder."""
+        return frozenset(candidate_folder(*candidate) for candidate in self._front)
+
     def checkpoint(self, trial_id: str, epoch: float) -> str:
         """The folder of an epoch's model, relative to the sweep's; "" where there is none."""
         folder = candidate_folder(trial_id, epoch)
-        return folder if (self._out / folder).is_dir() else ""
+        is_there = (self._out / folder).is_dir() or (self._courier is not None and self._courier.has(folder))
+        return folder if is_there else ""
 
     def remove_others(self) -> None:
         """Remove the epochs' folders that are not on the front, and what killed processes left; not beside workers."""
@@ -70,6 +81,10 @@ class FrontKeeper:
         for path in (self._out / "checkpoints").glob(".*-epoch-*"):
             if is_leftover(path):
                 self._remove(path)
+        if self._courier is not None:
+            for folder in self._courier.models - self.folders:
+                if "-epoch-" in folder:
+                    self._courier.remove(folder)
 
     def _place(self, candidate: tuple[str, float], row: Mapping[str, object]) -> None:
         costs = costs_of(row, self._goals)
@@ -84,7 +99,11 @@ class FrontKeeper:
             write_front(self._out, self._front.values())
         except OSError as error:  # the workers then save more than they need to
             logger.warning("cannot write to %s: %s", self._out, error)
+        if self._courier is not None:
+            self._courier.publish_front()
 
     def _remove(self, path: Path) -> None:
+        if self._courier is not None:
+            self._courier.remove(f"checkpoints/{path.name}")
         with contextlib.suppress(OSError):  # it is found again at the end, or at the next start
             remove_whole(path)

@@ -16,7 +16,7 @@ from search_spaces.messages import resume_command
 from search_spaces.phases import phase
 from sweeper.folder import SweepError
 from sweeper.interruption import Interrupted, is_interrupted
-from sweeper.session import SweepSession, remove_run_states
+from sweeper.session import SweepSession
 from sweeper.settings import SweepSettings
 from sweeper.stopping import End
 from sweeper.tracking.runs import NOTE
@@ -72,7 +72,8 @@ def conclude(settings: SweepSettings, out: Path, session: SweepSession, console:
     interrupted = is_interrupted() or not complete
     over = [row for row in rows if not is_no_result(row["status"], row["error"])]
     for row in over:  # a driver killed as a trial ended left the trial's saved states behind
-        remove_run_states(session.storage, row["trial_id"])
+        session.forget_states(row["trial_id"])
+    missing = [] if interrupted else session.bring_models()
     refused: OSError | None = None
     if rows or not interrupted:
         try:
@@ -95,10 +96,13 @@ def conclude(settings: SweepSettings, out: Path, session: SweepSession, console:
     waiting = console.status("sending what is left to MLflow") if console.is_terminal else nullcontext()
     with waiting, phase("MLflow, what was not sent yet"):
         delivered = session.tracker.close(timeout=60.0)
+    unmirrored = session.courier.close() if session.courier is not None else None
     if refused is not None or session.ledger.unwritten:
         raise SweepError(_of_the_disk(out, refused, session.ledger.unwritten))
     if interrupted:
         raise Interrupted
+    if missing or unmirrored:
+        raise SweepError(_of_the_storage(out, settings, missing, unmirrored))
     return Summary(
         out=str(out),
         trials=len(rows),
@@ -122,6 +126,15 @@ def _of_the_disk(out: Path, refused: OSError | None, unwritten: int) -> str:
     return (
         f"{out}: {why}: the sweep cannot go on and has no report{lost}. What is in its tables is kept; make space, "
         f"then go on with:\n  {resume_command(out)}"
+    )
+
+
+def _of_the_storage(out: Path, settings: SweepSettings, missing: Sequence[str], refusal: str | None) -> str:
+    some = ", ".join(missing[:5]) + (" ..." if missing[5:] else "")
+    what = f"{some} could not be fetched" if missing else "it does not have the last rows of the tables"
+    return (
+        f"the storage of the sweep, {refusal or (settings.bucket and settings.bucket.uri)}: {what}. "
+        f"Nothing that finished is lost; when the storage answers, go on with:\n  {resume_command(out)}"
     )
 
 

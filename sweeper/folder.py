@@ -9,7 +9,7 @@ import math
 import shutil
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -19,6 +19,7 @@ from sweeper.plugins import described, keep
 from sweeper.settings import SweepSettings
 from sweeper.version import __version__, commit
 from trainables.modality import dataset_modality
+from trainables.storage import is_address
 from trainables.target.target import Target
 
 FORMAT = 2
@@ -54,8 +55,11 @@ def begin(settings: SweepSettings, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     (out / "checkpoints").mkdir(exist_ok=True)
     created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    origin = Origin(uuid.uuid4().hex, created)
+    if is_address(settings.storage):
+        settings = replace(settings, stored_as=f"{out.resolve().name}-{origin.sweep_id[:8]}")
     keep(out)
-    describe(out, settings, Origin(uuid.uuid4().hex, created))
+    describe(out, settings, origin)
 
 
 def discard(out: Path) -> None:

@@ -65,14 +65,21 @@ def measure_front(session: SweepSession, settings: SweepSettings, target: Target
     from trainables.ray_trainable import measure_checkpoint
 
     out = session.ledger.out
-    if is_interrupted() or not (left := unmeasured(out, most=settings.front_metrics)):
+    if is_interrupted():
+        return
+    session.bring_models()
+    if not (left := unmeasured(out, most=settings.front_metrics)):
         return
     gpus = settings.resources.gpus if session.shares is None else session.shares.widest
     resources = {"num_cpus": settings.cpus_per_trial, "num_gpus": gpus}
     score = ray.remote(max_retries=1, **resources)(measure_checkpoint)
     given, given_spec = ray.put(target), ray.put(settings.base)
-    places = {"cpus": settings.cpus_per_trial, "gpus": gpus}
-    waiting = {score.remote(given, given_spec, (out / item.checkpoint).resolve(), **places): item for item in left}
+    places = {"cpus": settings.cpus_per_trial, "gpus": gpus, "storage": settings.bucket}
+
+    def place(checkpoint: str) -> Path:
+        return Path(checkpoint) if settings.bucket else (out / checkpoint).resolve()
+
+    waiting = {score.remote(given, given_spec, place(item.checkpoint), **places): item for item in left}
     while waiting:
         session.display.note(f"measuring {len(waiting)} of {len(left)} epochs on the frontier")
         session.display.refresh()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from rich.console import Console
 
 from sweeper.candidates import FrontKeeper
+from sweeper.courier import Courier, run_state_keys
 from sweeper.display import Display
 from sweeper.earlier import by_trial, known_trials
 from sweeper.estimate import Pace
@@ -30,6 +32,7 @@ from trainables.data import DATASETS
 from trainables.metrics.registry import primary_metrics
 from trainables.run.failures import is_no_result
 from trainables.run.reports import Status
+from trainables.storage import Storage
 from trainables.target.target import Target
 
 
@@ -56,9 +59,12 @@ def open_session(
     if failed:
         console.print(f"failed trials that run again: {', '.join(sorted(failed))}", highlight=False, soft_wrap=True)
     again = study.take_up(rows, by_trial(ledger.candidates.read()))
-    storage = settings.ray_storage(out)
-    restore = _restorable(storage, again)
+    storage, courier = settings.ray_storage(out), None if settings.bucket is None else Courier(out, settings.bucket)
+    restore = _restorable(storage, again) if courier is None else _restorable_from(courier.storage, again, ledger)
     ledger.mend({trial_id: step for trial_id, (_, step) in restore.items()}, again=failed)
+    if courier is not None:
+        for row in rows.values():  # before the tracker looks for what they left
+            courier.expect(row)
     stopping = Stopping(plateau=parse_until(settings.until), epoch_budget=settings.epoch_budget)
     stopping.take_up(ledger.history.read(), but=[name for name, row in rows.items() if row.get("reused_from")])
     pace = Pace(trials=settings.trials, stopping=stopping)
@@ -76,7 +82,7 @@ def open_session(
         ledger=ledger,
         storage=storage,
         study=study,
-        tracker=_tracker(settings, ledger, sweep_id, targets),
+        tracker=_tracker(settings, ledger, sweep_id, targets, courier),
         display=Display(
             console,
             trials=settings.trials,
@@ -85,7 +91,8 @@ def open_session(
             course=course,
         ),
         make_spec=lambda config: settings.make_spec(config, target_key=targets.get(config["seed"], target).key),
-        front=FrontKeeper(out, settings.goals) if settings.goals else None,
+        front=FrontKeeper(out, settings.goals, courier=courier) if settings.goals else None,
+        courier=courier,
         scheduler=open_scheduler(settings, target, ledger.history.read()),
         stopping=stopping,
         pace=pace,
@@ -105,7 +112,13 @@ def _shares(settings: SweepSettings, rows: Iterable[Mapping[str, object]]) -> Gp
     return shares
 
 
-def _tracker(settings: SweepSettings, ledger: Ledger, sweep_id: str, targets: Mapping[int, Target]) -> Tracker:
+def _tracker(
+    settings: SweepSettings,
+    ledger: Ledger,
+    sweep_id: str,
+    targets: Mapping[int, Target],
+    courier: Courier | None,
+) -> Tracker:
     shown = (*primary_metrics(next(iter(targets.values())).data.modality), "forget_loss", "retain_loss")
     return Tracker(
         ledger=ledger,
@@ -122,6 +135,7 @@ def _tracker(settings: SweepSettings, ledger: Ledger, sweep_id: str, targets: Ma
         },
         artifact_root=(sqlite_path(settings.tracking_uri) or Path.cwd() / "mlflow.db").parent / "mlartifacts",
         data=_logged_data(settings, targets),
+        is_awaited=(lambda trial_id: False) if courier is None else courier.is_awaited,
     )
 
 
@@ -155,5 +169,24 @@ def _restorable(storage: Path, again: list[Proposal]) -> dict[str, tuple[str, in
         for folder in run_state_folders(storage, proposal.trial_id):
             if (state := read_state(folder)) is not None:
                 found[proposal.trial_id] = (str(folder.resolve()), int(state["step"]))
+                break
+    return found
+
+
+def _restorable_from(storage: Storage, again: list[Proposal], ledger: Ledger) -> dict[str, tuple[str, int]]:
+    """The same of a storage, where the folders are keys.
+
+    Tables that were mirrored before a state was saved lack what was reported in between: that state is of no use.
+    """
+    from trainables.ray_trainable import STATE_FILE, read_state
+
+    found, known = {}, {row["trial_id"]: int(row["step"]) for row in ledger.history.read()}
+    for proposal in again:
+        for key in run_state_keys(storage, proposal.trial_id):
+            with tempfile.TemporaryDirectory(prefix="sweeper-") as scratch:
+                storage.get(f"{key}/{STATE_FILE}", Path(scratch) / STATE_FILE)
+                state = read_state(Path(scratch))
+            if state is not None and int(state["step"]) <= known.get(proposal.trial_id, -1):
+                found[proposal.trial_id] = (key, int(state["step"]))
                 break
     return found

@@ -19,6 +19,7 @@ from typing import Any
 from sweeper.attained import number
 from sweeper.candidates import FrontKeeper
 from sweeper.columns import OUTCOME_METRICS
+from sweeper.courier import Courier
 from sweeper.display import Display
 from sweeper.earlier import Known
 from sweeper.estimate import Pace
@@ -29,12 +30,25 @@ from sweeper.search import Proposal, SweepStudy
 from sweeper.stopping import End, Stopping
 from sweeper.tracking import Tracker
 from sweeper.watch.exported import Exported
-from trainables.run.failures import NO_DISK, NO_SPACE, WORKER_DIED, infrastructure, is_no_result, one_line, write_log
+from trainables.candidates import candidate_folder
+from trainables.run.failures import (
+    NO_DISK,
+    NO_SPACE,
+    NO_STORAGE,
+    WORKER_DIED,
+    infrastructure,
+    is_no_result,
+    one_line,
+    write_log,
+)
 from trainables.run.reports import Status
 from trainables.spec import TrialSpec
 
 logger = logging.getLogger(__name__)
 FULL_DISK = End("a disk that is full or refuses")
+NO_ANSWER = End("a storage that refuses or does not answer")
+_ENDS = {NO_SPACE: FULL_DISK, NO_DISK: FULL_DISK, NO_STORAGE: NO_ANSWER}
+"""What ends the sweep, by what ended a trial: it would end the others, too."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -47,7 +61,8 @@ class SweepSession:
     ``exported`` tells Ray how the sweep stands.
     ``end`` is what ended the sweep though trials are left, ``broken`` that the infrastructure did: it is no plan.
     ``scheduler`` ends trials early or lets them wait; None where each runs to its end. The trials ``to_end`` were asked
-    to by a user: each ends with the epoch that it is in.
+    to by a user: each ends with the epoch that it is in. ``courier`` carries the files where workers do not see the
+    sweep's folder, None where they do.
     """
 
     ledger: Ledger
@@ -61,6 +76,7 @@ class SweepSession:
     stopping: Stopping = field(default_factory=Stopping)
     known: Mapping[str, Known] = field(default_factory=dict)
     pace: Pace | None = None
+    courier: Courier | None = None
     shares: GpuShares | None = None
     exported: Exported | None = None
     end: End | None = field(default=None, init=False)
@@ -190,6 +206,8 @@ class SweepSession:
     def reported(self, trial_id: str, report: Mapping[str, Any]) -> None:
         """An epoch is done. A restarted worker may report steps again; they are the same and are left out."""
         step = int(report["step"])
+        if self.courier is not None and report.get("stored"):
+            self.courier.stored(candidate_folder(trial_id, float(report["epoch"])))
         if step > self._last_step.get(trial_id, -1):
             self._last_step[trial_id], self._last_report[trial_id] = step, report
             self.stopping.reported(trial_id, number(report.get("epoch")))
@@ -222,10 +240,12 @@ class SweepSession:
         self.to_end.discard(trial_id)
         self._measured(trial_id, spec, row)
         self.ledger.add_trial(row)
-        self._write()
+        if self.courier is not None:
+            self.courier.expect(row)  # before MLflow's tracker finds the row
+        self._write(urgent=True)
         epochs, no_result = self._epochs.pop(trial_id, ()), is_no_result(row["status"], row.get("error"))
-        if no_result and infrastructure(str(row["error"])) in (NO_SPACE, NO_DISK):
-            self.broken = FULL_DISK
+        if no_result and (end := _ENDS.get(infrastructure(str(row["error"])) or "")):
+            self.broken = end
         try:
             if not no_result:
                 self.study.tell(trial_id, row, candidates=epochs)
@@ -238,7 +258,23 @@ class SweepSession:
                 self.display.left(self.pace.estimate().words())
             self.display.ended(trial_id, row)
             if not no_result:
-                remove_run_states(self.storage, trial_id)
+                self.forget_states(trial_id)
+
+    def forget_states(self, trial_id: str) -> None:
+        """Delete the saved states of a trial that is over: for a large model each takes gigabytes."""
+        if self.courier is not None:
+            self.courier.forget(trial_id)
+        else:
+            remove_run_states(self.storage, trial_id)
+
+    def bring_models(self) -> list[str]:
+        """Have what the tables name in the sweep's folder, when no worker is left; returns what has not come."""
+        if self.courier is None:
+            return []
+        if self.front is not None:
+            self.front.remove_others()
+            self.courier.fetch(sorted(self.front.folders & self.courier.models))
+        return self.courier.settle()
 
     def _measured(self, trial_id: str, spec: TrialSpec, row: Row) -> None:
         """Later trials like this one take the share of a GPU that it has shown to need."""
@@ -267,6 +303,8 @@ class SweepSession:
     def _take_over(self, trial_id: str, known: Known) -> None:
         """Make a trial of an earlier sweep, with its history and its models, one of this sweep under its new id."""
         known.bring(self.ledger.out, trial_id)
+        if self.courier is not None:
+            self.courier.share(trial_id)
         self.started(trial_id)
         for report in known.reports():
             self.reported(trial_id, report)
@@ -289,7 +327,7 @@ class SweepSession:
             own = ends.get((row["trial_id"], row["step"])) or ""
             return (
                 own
-                if own and (self.ledger.out / own).is_dir()
+                if own and ((self.ledger.out / own).is_dir() or (self.courier is not None and self.courier.has(own)))
                 else front.checkpoint(row["trial_id"], float(row["epoch"]))
             )
 
@@ -300,13 +338,15 @@ class SweepSession:
         rows = [row for row in self.ledger.history.read() if row["trial_id"] == trial_id]
         return max(rows, key=lambda row: int(row["step"]), default={})
 
-    def _write(self) -> None:
+    def _write(self, *, urgent: bool = False) -> None:
         try:
             self.ledger.write()
         except OSError as error:
             waiting = self.ledger.unwritten
             logger.warning("cannot write to %s: %s; keeping %d rows in memory", self.ledger.out, error, waiting)
         self.tracker.wake()
+        if self.courier is not None:
+            self.courier.written(urgent=urgent)
 
 
 def worker_logs(text: str) -> list[Path]:
@@ -326,6 +366,6 @@ def run_state_folders(storage: Path, trial_id: str) -> list[Path]:
 
 
 def remove_run_states(storage: Path, trial_id: str) -> None:
-    """Delete the saved states of a trial that is over: for a large model each takes gigabytes."""
+    """Delete the saved states of a trial in a folder."""
     for folder in run_state_folders(storage, trial_id):
         shutil.rmtree(folder, ignore_errors=True)

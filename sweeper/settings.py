@@ -20,6 +20,7 @@ from sweeper.trade_off import DEFAULT_OBJECTIVES, Objective, parse_objectives
 from trainables.candidates import Goals
 from trainables.methods import option_names, parse_method
 from trainables.spec import FIELDS, TrialSpec
+from trainables.storage import Storage, is_address
 
 FRONT_METRICS = 8
 """Of how many epochs on the front, the nearest to the ideal corner, the costly metrics are measured."""
@@ -43,6 +44,8 @@ class SweepSettings:
     :func:`sweeper.stopping.parse_until` reads; ``enqueue`` has the points that are tried first, by plain names;
     ``warm_start`` and ``reuse`` are folders of earlier sweeps.
     ``ship``: whether the nodes of a cluster get this project from the driver.
+    ``storage`` is a folder for Ray's states, or the address of a storage that everything travels through; there the
+    sweep is in the folder ``stored_as``, named when it begins.
     ``base`` has the fields that do not vary; ``space`` proposes the rest, by name: ``method``, ``lr``, ``auto_lr``,
     any method option, and any other field of a trial's spec.
     """
@@ -61,6 +64,7 @@ class SweepSettings:
     address: str | None = None
     ship: bool = True
     storage: str | None = None
+    stored_as: str = ""
     tracking_uri: str = "sqlite:///mlflow.db"
     experiment: str = "unlearning"
     time_budget_seconds: float | None = None
@@ -142,6 +146,17 @@ class SweepSettings:
             return out.resolve() / "ray"
         digest = hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:8]
         return Path(self.storage).resolve() / f"{out.resolve().name}-{digest}"
+
+    @property
+    def bucket(self) -> Storage | None:
+        """The sweep's own part of the storage that everything travels through; None where all see the same folders."""
+        if self.storage is None or not is_address(self.storage):
+            return None
+        return Storage(self.storage).within(self.stored_as)
+
+    def shared(self, *folders: Path) -> tuple[Path, ...]:
+        """Of these, the folders that every node must see."""
+        return () if self.bucket is not None else folders
 
     def make_spec(self, config: Mapping[str, Any], *, target_key: str) -> TrialSpec:
         """The spec of the trial the space proposed; options that do not apply to its method are left out."""

@@ -20,6 +20,7 @@ from search_spaces.messages import counted
 from search_spaces.phases import phase
 from sweeper.cluster import Cluster, cluster_of, import_for_the_end, imported_beside
 from sweeper.conclude import Summary, conclude
+from sweeper.courier import RUN_STATES, attempts
 from sweeper.disk import check_disk, disk_of
 from sweeper.folder import SweepError, UsageError, check_tables, describe, read_origin, read_settings
 from sweeper.front_metrics import measure_front, unmeasured
@@ -38,6 +39,7 @@ from sweeper.stopping import End
 from sweeper.watch.desk import desk_of
 from trainables.spec import TrialSpec
 from trainables.target.problem import problem_of
+from trainables.target.shared import fetch_target, share_target
 from trainables.target.target import Target
 
 WORKER_RESTARTS = 3
@@ -74,7 +76,7 @@ def run(
             prepare(settings.address)
             # What the cluster cannot do is to be said before a target is fine-tuned for hours.
             with imported_beside():
-                cluster.slots(sharing=(out.resolve(),))
+                cluster.slots(sharing=settings.shared(out.resolve()))
         changed = UsageError(
             f"the model or the data of the sweep in {out} have changed since it began: new trials could not be "
             "compared with the old ones; begin a new sweep"
@@ -82,6 +84,8 @@ def run(
         first, *further = settings.target_seeds
         if origin.target_path and _trains_another(settings.base_of(first), Path(origin.target_path)):
             raise changed
+        if settings.bucket and origin.target_key and origin.target_path:
+            fetch_target(origin.target_key, Path(origin.target_path), settings.bucket)
         target = prepare_with_progress(settings.base_of(first), console=console)
         if origin.target_key not in (None, target.key):
             raise changed
@@ -91,6 +95,9 @@ def run(
             raise SweepError(
                 "the targets of the seeds have vocabularies of different sizes: their losses share no bound"
             )
+        if settings.bucket:
+            for item in targets.values():
+                share_target(item, settings.bucket)
         describe(out, settings, origin, target=target, targets=targets)
         session, restore = open_session(
             settings, out, origin.sweep_id, targets, console=console, retry_failed=retry_failed
@@ -128,14 +135,17 @@ def _run(
             )
         else:
             session.stop_waiting()
+            session.bring_models()
             if settings.goals and unmeasured(out, most=settings.front_metrics):
-                cluster.slots(sharing=(out.resolve(), Path(target.path)))
+                cluster.slots(sharing=settings.shared(out.resolve(), Path(target.path)))
                 measure_front(session, settings, target)
     except KeyboardInterrupt:
         pass  # what is finished gets its report below, which ends in Interrupted
     except BaseException:
         session.tracker.sweep_ended(status="failed", metrics={})
         session.tracker.close(timeout=10.0)
+        if session.courier is not None:
+            session.courier.close(timeout=10.0)
         raise
     finally:
         session.display.close()
@@ -156,7 +166,7 @@ def _tune(
     end_process: EndProcess,
 ) -> None:
     """Hand the trials that are left to Ray Tune and wait."""
-    slots = cluster.slots(sharing=(out.resolve(), *(Path(target.path) for target in targets.values())))
+    slots = cluster.slots(sharing=settings.shared(out.resolve(), *(Path(item.path) for item in targets.values())))
     if session.shares is not None:
         slots = _share_gpus(session.shares, settings, console)
     at_once = trials_at_once(settings, slots)
@@ -231,12 +241,12 @@ def _tuner(
         cpus=settings.cpus_per_trial,
         gpus=settings.resources.gpus,
         goals=settings.goals,
+        storage=settings.bucket,
     )
     deadline = None
     if settings.time_budget_seconds is not None:
         deadline = time.monotonic() + settings.time_budget_seconds
-    storage = settings.ray_storage(out)
-    attempt = 1 + sum(1 for path in storage.glob("attempt-*") if path.is_dir())
+    where, attempt = _run_states(settings, out)
     return tune.Tuner(
         tune.with_resources(trainable, _resources(settings)),
         tune_config=TuneConfig(
@@ -255,7 +265,7 @@ def _tuner(
         ),
         run_config=RunConfig(
             name=f"attempt-{attempt}",
-            storage_path=str(storage),
+            **where,
             callbacks=[SessionCallback(session)],
             stop=AskedToEnd(session),
             failure_config=FailureConfig(max_failures=WORKER_RESTARTS),
@@ -264,6 +274,16 @@ def _tuner(
             verbose=0,
         ),
     )
+
+
+def _run_states(settings: SweepSettings, out: Path) -> tuple[dict[str, Any], int]:
+    """Where Tune keeps its own state, in its words, and which attempt at the sweep this is."""
+    if (bucket := settings.bucket) is not None:
+        states = bucket.within(RUN_STATES)
+        where = {"storage_path": states.path, "storage_filesystem": states.filesystem}
+        return where, 1 + max((int(name.rpartition("-")[2]) for name in attempts(bucket)), default=0)
+    storage = settings.ray_storage(out)
+    return {"storage_path": str(storage)}, 1 + sum(1 for path in storage.glob("attempt-*") if path.is_dir())
 
 
 def _resources(settings: SweepSettings) -> Any:

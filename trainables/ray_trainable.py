@@ -9,9 +9,12 @@ The driver imports this module to name the class, so torch is imported where it 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import shutil
 import socket
+import tempfile
 import time
 import traceback
 from collections.abc import Mapping
@@ -22,9 +25,9 @@ from typing import TYPE_CHECKING, Any
 from ray import tune
 from ray.tune.result import SHOULD_CHECKPOINT
 
-from search_spaces.durable import Throttle
+from search_spaces.durable import Throttle, remove_whole
 from trainables import plugins
-from trainables.candidates import Costs, Goals, candidate_folder, costs_of, dominates, read_front
+from trainables.candidates import FRONT_FILE, Costs, Goals, candidate_folder, costs_of, dominates, read_front
 from trainables.models.checkpoints import save_model
 from trainables.run import gpu_memory
 from trainables.run.failures import one_line, write_log
@@ -32,6 +35,8 @@ from trainables.run.reports import Report, Status
 from trainables.run.thrift import Thrift
 from trainables.scoring.item_log import write_item_log
 from trainables.spec import TrialSpec
+from trainables.storage import Storage, StorageError
+from trainables.target.shared import target_at_hand
 from trainables.target.target import Target
 from trainables.target.training_state import load_state_file
 
@@ -40,6 +45,9 @@ if TYPE_CHECKING:
     from trainables.run.workspace import Workspace
 
 STATE_FILE = "state.pt"
+_RESTORED = "restored"
+STORED = "stored"
+"""In a report: the model after its epoch is in the storage."""
 SAVE_EVERY_SECONDS = 15.0
 
 logger = logging.getLogger(__name__)
@@ -77,17 +85,21 @@ class UnlearningTrainable(tune.Trainable):
         gpus: float,
         goals: Goals = (),
         targets: Mapping[str, Target] = MappingProxyType({}),
+        storage: Storage | None = None,
     ) -> None:
         """Called once per worker; everything costly waits for the first :meth:`step`.
 
         A trial whose ``target_key`` is among ``targets`` starts from that one, any other from ``target``.
         With ``goals``, the objectives of the sweep, the model after each epoch that may be on its front is kept.
+        With ``storage`` everything travels through that, and ``out`` is the driver's alone.
         """
         import torch
 
         torch.set_num_threads(max(1, int(cpus)))
         self._first, self._targets = target, targets
-        self._out = Path(out)
+        self._elsewhere = storage
+        self._scratch = None if storage is None else tempfile.TemporaryDirectory(prefix="sweeper-")
+        self._out = Path(out if self._scratch is None else self._scratch.name)
         self._goals = goals
         self._gpus = float(config.get("gpus", gpus))  # of equal ones only a worker takes another trial
         self._device = _device(self._gpus)
@@ -107,11 +119,12 @@ class UnlearningTrainable(tune.Trainable):
             report = self._next_report()
             result["report"] = self._told(report)
             if report.status is None:
-                self._keep_candidate(report)
+                result["report"] |= self._keep_candidate(report)
             else:
                 checkpoint = self._save_model() if report.status is Status.FINISHED else None
                 if items := self._run.items if self._run else {}:
-                    write_item_log(self._out / "items" / f"{self._id}.json", items)
+                    write_item_log(self._out / (name := f"items/{self._id}.json"), items)
+                    self._send(name)
                 result["outcome"] = self._outcome(report.outcome() | {"checkpoint": checkpoint})
         except Exception as error:
             # A report made before the failure stays: a full disk must not cost the numbers of the last epoch.
@@ -129,15 +142,30 @@ class UnlearningTrainable(tune.Trainable):
             if self._run is not None:
                 torch.save(self._run.state_dict(), Path(checkpoint_dir) / STATE_FILE)
 
+    def save(self, checkpoint_dir: str | None = None) -> Any:
+        """Ray's own, which also sends the state to the storage: that is part of what saving costs."""
+        with self._throttle.saving():
+            return super().save(checkpoint_dir)
+
     def load_checkpoint(self, checkpoint: str) -> None:
         """Go on from a saved state at the next :meth:`step`."""
         self._restore_from = checkpoint
+        if self._elsewhere is not None:  # Ray has fetched it, and takes it away when this returns
+            self._restore_from = str(self._out / _RESTORED)
+            shutil.copytree(checkpoint, self._restore_from, dirs_exist_ok=True)
         self._run, self._reported = None, 0.0
+
+    def cleanup(self) -> None:
+        """The worker ends."""
+        if self._scratch is not None:
+            self._scratch.cleanup()
 
     def _accept(self, config: Mapping[str, Any]) -> None:
         self._spec = TrialSpec.from_dict(config["spec"])
         self._target = self._targets.get(self._spec.target_key, self._first)
         self._id = str(config["trial_id"])
+        if self._elsewhere is not None:
+            remove_whole(self._out / _RESTORED)
         self._restore_from = config.get("restore_from")
         self._run = None
         self._thrift, self._reported = Thrift.of(self._spec), 0.0
@@ -153,6 +181,8 @@ class UnlearningTrainable(tune.Trainable):
         if self._device == "cuda":
             gpu_memory.empty_gpu_cache()
         self._gpu_gb = gpu_memory.gpu_size(self._device)  # not later: a GPU that failed answers no question
+        self._target = target_at_hand(self._target, self._elsewhere)
+        self._fetch_state()
         run = UnlearningRun(self._spec, worker_workspace(self._target, self._device), thrift=self._thrift)
         if self._restore_from is not None and (state := read_state(Path(self._restore_from))) is not None:
             run.load_state_dict(state)
@@ -188,15 +218,40 @@ class UnlearningTrainable(tune.Trainable):
         reason = one_line(f"{type(error).__name__}: {error}".strip().splitlines()[0])
         printed = (Path(f"/proc/self/fd/{number}").resolve() for number in (1, 2))  # Ray has put files there
         try:
-            return f"{reason} (see {write_log(self._out, self._id, traceback.format_exc(), *printed)})"
-        except OSError:
+            name = write_log(self._out, self._id, traceback.format_exc(), *printed)
+            self._send(name)
+        except (OSError, StorageError):
             return reason
+        return f"{reason} (see {name})"
 
     def _save_model(self) -> str:
         assert self._run is not None
         folder = Path("checkpoints") / self._id
         save_model(self._run.model, worker_workspace(self._target, self._device).tokenizer, self._out / folder)
+        self._send(str(folder))
         return str(folder)
+
+    def _send(self, name: str) -> None:
+        """Hand over what was written, if what is written here is seen nowhere else."""
+        if self._elsewhere is not None:
+            try:
+                self._elsewhere.put(self._out / name, name)
+            finally:
+                remove_whole(self._out / name)
+
+    def _fetch_state(self) -> None:
+        """Have the state to go on from, which is named by its key in the storage, on this machine."""
+        if self._elsewhere is not None and self._restore_from and not Path(self._restore_from).is_absolute():
+            place = self._out / _RESTORED / STATE_FILE
+            self._elsewhere.get(f"{self._restore_from}/{STATE_FILE}", place)
+            self._restore_from = str(place.parent)
+
+    def _front(self) -> list[Costs]:
+        """The sweep's, as last heard of."""
+        if self._elsewhere is not None:
+            with contextlib.suppress(StorageError, OSError):
+                self._elsewhere.get(FRONT_FILE, self._out / FRONT_FILE)
+        return read_front(self._out)
 
     def _told(self, report: Report) -> dict[str, object]:
         """What the driver hears of an epoch; where the trial is stopped after it, that is all that is known of it."""
@@ -205,19 +260,26 @@ class UnlearningTrainable(tune.Trainable):
         updates = {"auto_lr": list(report.auto_lr)} if report.auto_lr else {}
         return {**report.row(), **seconds, **self._clock(time.time()), **self._memory(), **stale, **updates}
 
-    def _keep_candidate(self, report: Report) -> None:
-        """Save the model unless its epoch is known to be dominated; a disk that refuses does not end the trial."""
+    def _keep_candidate(self, report: Report) -> dict[str, bool]:
+        """Save the model unless its epoch is known to be dominated; a disk that refuses does not end the trial.
+
+        Returns what the driver is told where it cannot see the model itself: that it is in the storage.
+        """
         assert self._run is not None
         if (costs := costs_of({**report.losses, **report.final}, self._goals)) is None or not costs:
-            return
-        if any(dominates(other, costs) for other in (*self._passed, *read_front(self._out))):
-            return
+            return {}
+        if any(dominates(other, costs) for other in (*self._passed, *self._front())):
+            return {}
         self._passed.append(costs)
         tokenizer = worker_workspace(self._target, self._device).tokenizer
+        folder = candidate_folder(self._id, report.epoch)
         try:
-            save_model(self._run.model, tokenizer, self._out / candidate_folder(self._id, report.epoch))
-        except OSError as error:
+            save_model(self._run.model, tokenizer, self._out / folder)
+            self._send(folder)
+        except (OSError, StorageError) as error:
             logger.warning("the model of trial %s after epoch %g is not kept: %s", self._id, report.epoch, error)
+            return {}
+        return {} if self._elsewhere is None else {STORED: True}
 
     def _outcome(self, values: Mapping[str, object]) -> dict[str, object]:
         now = time.time()
@@ -243,12 +305,21 @@ class UnlearningTrainable(tune.Trainable):
         }
 
 
-def measure_checkpoint(target: Target, spec: TrialSpec, folder: Path, *, cpus: float, gpus: float) -> dict[str, float]:
+def measure_checkpoint(
+    target: Target, spec: TrialSpec, folder: Path, *, cpus: float, gpus: float, storage: Storage | None = None
+) -> dict[str, float]:
     """The metrics of a checkpoint of a run on ``target``: the bits that the run itself would have measured.
+
+    With ``storage`` the ``folder`` is one of it.
 
     Raises:
         LoadError: the checkpoint cannot be loaded.
+        StorageError: it cannot be fetched.
     """
+    if storage is not None:
+        with tempfile.TemporaryDirectory(prefix="sweeper-") as scratch:
+            storage.get(str(folder), place := Path(scratch) / "checkpoint")
+            return measure_checkpoint(target_at_hand(target, storage), spec, place, cpus=cpus, gpus=gpus)
     import torch
 
     torch.set_num_threads(max(1, int(cpus)))

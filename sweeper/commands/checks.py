@@ -30,8 +30,8 @@ GOES_ON = "sweeper.goes_on"
 """Set in the context's meta by a command that goes on with an unfinished run in its --out."""
 
 NO_OBJECT_STORAGE = (
-    "object storage cannot be written to; expected a folder, on a cluster one that all nodes see (NFS, or a bucket "
-    "mounted by its file system)"
+    "object storage cannot be written to; expected a folder, on a cluster one that all nodes see (NFS); what workers "
+    "write travels through a bucket by --storage"
 )
 _MODEL_FOLDERS = ("model_path", "target_path", "retain_path")
 

@@ -14,7 +14,6 @@ from search_spaces.messages import expected_one_of
 from search_spaces.space import Space, SpaceError
 from sweeper.candidates import CANDIDATES, LAST
 from sweeper.commands.checks import (
-    NO_OBJECT_STORAGE,
     base_spec,
     output_problems,
     precision_problems,
@@ -46,6 +45,8 @@ from trainables.models.registry import find_model
 from trainables.optimizers import LR_FREE, LR_FREE_LR
 from trainables.spec import FIELDS, TrialSpec
 from trainables.spec_checks import trial_problems
+from trainables.storage import address_problem as address_problem_of_storage
+from trainables.storage import is_address, storage_problem
 
 DEFAULT_METHODS = ("gdiff", "ngdiff")
 DEFAULT_TRIALS = {True: 16, False: 32}
@@ -126,6 +127,8 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
     gpus = _gpus(given)
     here = gpus_here() if gpus == AUTO else gpus
     problems += precision_problems(base, gpus=1.0 if elsewhere else float(here), others=problems)
+    if not problems and is_address(given["storage"]):  # it is the slowest to answer
+        problems += filter(None, [storage_problem(given["storage"])])
     if problems or space is None:
         raise Problems(problems)
     return SweepSettings(
@@ -141,7 +144,7 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
         trials=trials or search.trials or DEFAULT_TRIALS[scheduling["scheduler"] == NONE],
         objectives=given["objectives"] or DEFAULT_OBJECTIVES,
         gpus_per_trial=gpus,
-        storage=str(Path(given["storage"]).resolve()) if given["storage"] else None,
+        storage=_storage(given["storage"]),
         tracking_uri=absolute_uri(uri),
         time_budget_seconds=given["time_budget"],
         command=command,
@@ -226,11 +229,15 @@ def _number_problems(given: Mapping[str, Any]) -> list[str]:
         found.append(fits.format(gpus, "GPU", present, "GPU", "gpu"))
     if seconds is not None and not seconds > 0:
         found.append(f"time-budget must be greater than 0 seconds, got {seconds:g}")
-    if (storage := given["storage"]) and "://" in storage:
-        found.append(f"--storage {storage}: {NO_OBJECT_STORAGE}")
+    if is_address(storage := given["storage"]):
+        found += filter(None, [address_problem_of_storage(storage)])
     elif storage and Path(storage).exists() and not Path(storage).is_dir():
         found.append(f"--storage {storage}: this is a file, expected a folder")
     return found
+
+
+def _storage(given: str | None) -> str | None:
+    return str(Path(given).resolve()) if given and not is_address(given) else given or None
 
 
 def _gpus(given: Mapping[str, Any]) -> float | str:

@@ -92,7 +92,12 @@ if TYPE_CHECKING:
 @click.option(
     "--no-ship", is_flag=True, help="With --address: the nodes have this project; else it is sent to them (1.6 MB)."
 )
-@click.option("--storage", type=click.Path(), help="Folder for Ray's own state.  [default: OUT/ray]")
+@click.option(
+    "--storage",
+    type=click.Path(),
+    help="Folder for Ray's own state, or the s3://, gs:// or abfs:// address of a bucket that all that workers write "
+    "travels through.  [default: OUT/ray]",
+)
 @click.option("--out", type=click.Path(), help="Output folder.  [default: runs/NAME-TIME]")
 @click.option(
     "--tracking-uri", help="MLflow server or database.  [default: $MLFLOW_TRACKING_URI, or sqlite:///mlflow.db]"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,7 @@ from sweeper.commands.dry_run import dry_run_option
 from sweeper.commands.errors import plain_errors, refuse
 from sweeper.commands.pareto import run_to_the_end
 from sweeper.plugins import take_up
+from trainables.storage import is_address
 
 if TYPE_CHECKING:
     from sweeper.settings import SweepSettings
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("folder", type=click.Path())
+@click.option("--out", type=click.Path(), help="With an address as FOLDER: the new folder.  [default: runs/NAME]")
 @click.option("--trials", type=options.WHOLE, help="Trials in all from now on; a finished sweep goes on.")
 @click.option("--epoch-budget", type=options.WHOLE, help="Epochs trained in all from now on.")
 @click.option("--until", metavar="plateau[:N:X]|none", help="When to end from now on, as in pareto.")
@@ -32,17 +36,33 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on stdout.")
 @plain_errors
 def resume(
-    folder: str, as_json: bool, extend: bool, no_ship: bool, retry: str | None, dry_run: bool, **given: Any
+    folder: str,
+    out: str | None,
+    as_json: bool,
+    extend: bool,
+    no_ship: bool,
+    retry: str | None,
+    dry_run: bool,
+    **given: Any,
 ) -> None:
-    """Go on with the sweep in FOLDER: finished trials are kept, running ones continue."""
+    """Go on with the sweep in FOLDER: finished trials are kept, running ones continue.
+
+    FOLDER may be the address of a sweep in its storage, s3://BUCKET/PREFIX/NAME, whose tables are fetched.
+    """
     change = {name: value for name, value in given.items() if value is not None}
     change |= {"extend": True} if extend else {}
     change |= {"ship": False} if no_ship else {}
     if change.get("address") == "none":
         change["address"] = None
     wrong = [f"--retry {retry}: expected failed"] if retry not in (None, "failed") else []
+    if is_address(folder):
+        folder, moved = _fetched(folder, out, wrong)
+        change |= moved
+    elif out is not None:
+        wrong.append(f"--out {out}: the sweep goes on in {folder}; it is for one that is fetched from its storage")
     take_up(Path(folder))  # what is to be told of them is told below
     refuse(options.given_problems() + wrong + (_problems(Path(folder), change) if change else []))
+    refuse(_problems_of_storage(Path(folder), change))
     if dry_run:
         _say_plan(Path(folder), change, as_json=as_json)
         return
@@ -55,6 +75,43 @@ def resume(
             f"{error}; resume goes on with another cluster by --address ADDRESS, or on this machine alone by "
             "--address none"
         ) from None
+
+
+def _fetched(uri: str, out: str | None, wrong: list[str]) -> tuple[str, dict[str, Any]]:
+    """The folder here that has the tables of the sweep at an address, and its settings that are others here."""
+    from sweeper.commands.checks import output_problems
+    from sweeper.commands.from_options import DEFAULT_TRACKING
+    from sweeper.courier import fetch_sweep, other_driver
+    from sweeper.folder import read_settings
+    from sweeper.tracking.uri import absolute_uri, sqlite_path
+    from trainables.storage import Storage, address_problem
+
+    refuse([*options.given_problems(), *wrong, *(problem for problem in (address_problem(uri),) if problem)])
+    storage = Storage(uri)
+    folder = out or str(Path("runs") / storage.name)
+    refuse(output_problems(folder))
+    if not fetch_sweep(storage, Path(folder)):
+        refuse([f"{uri} holds no sweep: there is no sweep.json in it"])
+    if other := other_driver(storage):
+        click.echo(f"{other}: two that run one sweep would run its trials twice; end that one first", err=True)
+    above = storage.above
+    change: dict[str, Any] = {"storage": above.uri, "stored_as": storage.name}
+    settings = read_settings(Path(folder))
+    database = sqlite_path(settings.tracking_uri)
+    if database is not None and not database.parent.is_dir():
+        change["tracking_uri"] = absolute_uri(os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING)
+        click.echo(f"there is no {database.parent} here: MLflow's database is {change['tracking_uri']}", err=True)
+    click.echo(f"fetched the tables of {uri} into {folder}", err=True)
+    return folder, change
+
+
+def _problems_of_storage(out: Path, change: Mapping[str, Any]) -> list[str]:
+    """Why the storage of the sweep cannot be used now."""
+    from sweeper.folder import read_settings
+    from trainables.storage import storage_problem
+
+    storage = change.get("storage", read_settings(out).storage)
+    return [problem for problem in (storage_problem(storage) if is_address(storage) else None,) if problem]
 
 
 def _say_plan(out: Path, change: dict[str, Any], *, as_json: bool) -> None:

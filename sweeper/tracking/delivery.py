@@ -74,7 +74,8 @@ class Delivery:
     """The runs of one sweep in one experiment.
 
     ``hurry`` says whether something more urgent than artifacts has come up, ``stopped`` that no time is left.
-    ``data`` is what trials are trained on, by the seed of the data.
+    ``data`` is what trials are trained on, by the seed of the data; ``is_awaited`` says of which trials files are to
+    come into the folder.
     ``asked`` is whether MLflow could be asked what it has, ``refusal`` why it took something not, in a few words.
     """
 
@@ -86,6 +87,7 @@ class Delivery:
     hurry: Callable[[], bool]
     stopped: Callable[[], bool]
     data: Mapping[str, LoggedData] = field(default_factory=dict)
+    is_awaited: Callable[[str], bool] = lambda trial_id: False
     asked: bool = False
     refusal: str = ""
     sweep_end: SweepEnd | None = None
@@ -130,6 +132,8 @@ class Delivery:
         for trial_id in list(self._to_keep):
             if self.hurry():
                 return
+            if self.is_awaited(trial_id):
+                continue
             self._attempt(trial_id, self._keep, trial_id)
         if end is not None:
             self._attempt(SWEEP, self._keep_sweeps, end)

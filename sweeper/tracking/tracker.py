@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -43,7 +43,8 @@ class Tracker:
 
     ``uri`` is MLflow's tracking URI; the path of a SQLite file is resolved now. ``artifact_root`` is where artifacts
     of an experiment lie that this tracker creates in a database; a server decides that by itself. ``data`` is what
-    trials are trained on, by the seed of the data; the first of them is the sweep's.
+    trials are trained on, by the seed of the data; the first of them is the sweep's. ``is_awaited`` says of which
+    trials files have still to come into the folder.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Tracker:
         parent_tags: Mapping[str, str],
         artifact_root: Path,
         data: Mapping[str, LoggedData] = NO_DATA,
+        is_awaited: Callable[[str], bool] = lambda trial_id: False,
     ) -> None:
         prepare_environment()
         uri = absolute_uri(uri)
@@ -72,6 +74,7 @@ class Tracker:
         tags = {**parent_tags, "sweep": sweep_name, "status": "running"}
         self._delivery = Delivery(
             ledger=ledger,
+            is_awaited=is_awaited,
             store=Store(
                 uri=uri,
                 experiment=experiment,

@@ -98,9 +98,9 @@ class OneAfterTheOther:
 
 def measure(out: Path) -> None:
     display = SimpleNamespace(note=lambda text: None, refresh=lambda: None)
-    session = SimpleNamespace(ledger=Ledger(out), display=display, shares=None)
+    session = SimpleNamespace(ledger=Ledger(out), display=display, shares=None, bring_models=list)
     resources = Resources(cpus=1.0, gpus=0.0)
-    settings = SimpleNamespace(front_metrics=8, cpus_per_trial=1.0, resources=resources, base=None)
+    settings = SimpleNamespace(front_metrics=8, cpus_per_trial=1.0, resources=resources, base=None, bucket=None)
     measure_front(session, settings, target=None)  # type: ignore[arg-type]
 
 

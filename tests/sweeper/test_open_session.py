@@ -6,8 +6,10 @@ import os
 import time
 from pathlib import Path
 
-from sweeper.open_session import _restorable
+from sweeper.ledger import Ledger
+from sweeper.open_session import _restorable, _restorable_from
 from sweeper.search import Proposal
+from trainables.storage import Storage
 
 
 def save_state(storage: Path, where: str, *, step: int, age: float, torn: bool = False) -> Path:
@@ -15,7 +17,7 @@ def save_state(storage: Path, where: str, *, step: int, age: float, torn: bool =
 
     folder = storage / where
     folder.mkdir(parents=True)
-    torch.save({"step": step, "parameters": [torch.zeros(100)]}, folder / "state.pt")
+    torch.save({"step": step, "done": False, "parameters": [torch.zeros(100)]}, folder / "state.pt")
     if torn:
         content = (folder / "state.pt").read_bytes()
         (folder / "state.pt").write_bytes(content[: len(content) // 2])
@@ -40,3 +42,15 @@ def test_without_saved_states_trials_begin_anew(tmp_path: Path) -> None:
     save_state(tmp_path / "ray", "attempt-1/00000/checkpoint_000000", step=5, age=0, torn=True)
     assert _restorable(tmp_path / "ray", [Proposal("00000", {})]) == {}
     assert _restorable(tmp_path / "ray", []) == {}
+
+
+def test_a_state_in_a_storage_that_the_mirrored_tables_have_not_reached_is_not_gone_on_from(tmp_path: Path) -> None:
+    """What was reported between the last mirror and the state would be missing for ever."""
+    storage, ledger = Storage((tmp_path / "bucket").as_uri()), Ledger(tmp_path)
+    for trial_id in ("00003", "00004", "00005"):
+        save_state(tmp_path / "bucket" / "ray", f"attempt-1/{trial_id}/checkpoint_000000", step=20, age=0)
+    ledger.history.append([{"trial_id": "00003", "step": 20}, {"trial_id": "00004", "step": 10}])
+
+    found = _restorable_from(storage, [Proposal(f"0000{number}", {}) for number in (3, 4, 5, 6)], ledger)
+
+    assert found == {"00003": ("ray/attempt-1/00003/checkpoint_000000", 20)}

@@ -18,9 +18,12 @@ from search_spaces import durable
 from trainables import ray_trainable
 from trainables.candidates import Goals, write_front
 from trainables.ray_trainable import STATE_FILE, UnlearningTrainable, measure_checkpoint, read_state, worker_workspace
+from trainables.run.failures import is_no_result
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.spec import TrialSpec
+from trainables.storage import Storage, StorageError
+from trainables.target.shared import share_target
 from trainables.target.target import Target
 
 MakeWorker = Callable[..., UnlearningTrainable]
@@ -326,6 +329,73 @@ def test_states_are_saved_no_more_often_than_they_cost(
         if now == 116.0:
             worker.save_checkpoint(str(tmp_path))  # until 117, so that 50 s of pause follow
     assert due == [False, False, True, False, False, True, False]
+
+
+# Through a storage ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def storage(target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Storage:
+    """A bucket that has the target, and a cache of this machine that has nothing."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "node"))
+    made = Storage((tmp_path / "bucket").as_uri())
+    share_target(target, made)
+    return made
+
+
+def _distant(config: dict[str, Any], target: Target, storage: Storage, tmp_path: Path) -> UnlearningTrainable:
+    """A worker that does not see the sweep's folder."""
+    worker = UnlearningTrainable.__new__(UnlearningTrainable)
+    worker.setup(config, target=target, out=str(tmp_path / "out"), cpus=1.0, gpus=0.0, goals=GOALS, storage=storage)
+    return worker
+
+
+def test_what_a_worker_writes_is_in_the_storage_and_nowhere_else(
+    target: Target, storage: Storage, make_spec: Any, workspace: Workspace, tmp_path: Path
+) -> None:
+    spec = make_spec(epochs=2)
+    worker = _distant(_config(spec), target, storage, tmp_path)
+    results = _steps(worker)
+    kept = [result["report"].pop("stored", False) for result in results]
+    assert _numbers(results) == _expected(spec, workspace)
+    assert storage.has_folder(results[-1]["outcome"]["checkpoint"])
+    assert any(kept)
+    assert storage.has_folder("checkpoints/t1-epoch-1") == kept[0]
+    assert not (tmp_path / "out").exists()
+    scratch = worker._out
+    assert not [path for path in scratch.rglob("*") if path.is_file()]
+    worker.cleanup()
+    assert not scratch.exists()
+
+
+def test_a_worker_elsewhere_goes_on_from_a_state_in_the_storage(
+    target: Target, storage: Storage, make_spec: Any, workspace: Workspace, tmp_path: Path
+) -> None:
+    spec = make_spec(epochs=2)
+    first = _distant(_config(spec), target, storage, tmp_path)
+    before = first.step()
+    first.save_checkpoint(str(tmp_path))
+    storage.put(tmp_path / STATE_FILE, f"ray/attempt-1/t1/checkpoint_000000/{STATE_FILE}")
+    second = _distant(_config(spec, restore_from="ray/attempt-1/t1/checkpoint_000000"), target, storage, tmp_path)
+    results = [before, *_steps(second)]
+    for result in results:
+        result["report"].pop("stored", None)
+    assert _numbers(results) == _expected(spec, workspace)
+
+
+def test_a_storage_that_refuses_is_why_a_trial_has_no_result(
+    target: Target, storage: Storage, make_spec: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = _distant(_config(make_spec(epochs=2)), target, storage, tmp_path)
+    worker.step()
+
+    def refuse(*arguments: Any, **given: Any) -> None:
+        raise StorageError("AWS Error NETWORK_CONNECTION")
+
+    monkeypatch.setattr(Storage, "put", refuse)
+    outcome = _steps(worker)[-1]["outcome"]
+    assert is_no_result(outcome["status"], outcome["error"])
+    assert outcome["error"].startswith("the storage refuses or does not answer: ")
 
 
 # The worker's workspace ----------------------------------------------------------------------------------------------

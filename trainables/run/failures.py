@@ -9,6 +9,7 @@ from search_spaces.durable import write_whole
 
 NO_SPACE = "no space left on the disk"
 NO_DISK = "the disk refuses"
+NO_STORAGE = "the storage refuses or does not answer"
 NO_MEMORY = "memory ran out on the node"
 NODE_LOST = "the node was lost"
 WORKER_DIED = "the worker died"
@@ -16,6 +17,7 @@ WORKER_DIED = "the worker died"
 _SIGNS = {
     NO_SPACE: r"No space left on device|Disk quota exceeded|\b(os error|Errno) (28|122)\b|file write failed",
     NO_DISK: r"Input/output error|Read-only file system|Stale file handle|\b(os error|Errno) (5|30|116)\b",
+    NO_STORAGE: r"\bStorageError\b|\bAWS Error\b|google::cloud::Status|Azure::",
     NO_MEMORY: r"running low on memory",
     NODE_LOST: r"node has died|node was terminated|node is dead|node_died|NodeDiedError",
     WORKER_DIED: r"worker process has died|actor died|ActorDiedError|ActorUnavailableError|owner has exited",

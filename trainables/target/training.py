@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from search_spaces.checksums import write_checksums
 from search_spaces.durable import free_bytes, in_turn, staged
 from search_spaces.messages import expected_one_of, size
 from trainables.data import ProblemData
@@ -18,7 +19,7 @@ from trainables.models.adapters import add_adapter
 from trainables.models.checkpoints import write_model
 from trainables.models.hub_cache import fetch_model
 from trainables.models.registry import MODELS, is_hub_id
-from trainables.target.checksums import require_undamaged, write_checksums
+from trainables.target.checksums import require_undamaged
 from trainables.target.finetune import Progress, TargetError, finetune
 from trainables.target.problem import Problem
 from trainables.target.training_state import TrainingState

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from tests.s3_server import s3_server
 from tests.sweeper.commands.conftest import invoke, problems_of
 
 # Data files ---------------------------------------------------------------------------------------------------------
@@ -119,16 +120,42 @@ def test_a_file_cannot_hold_rays_state(pareto: Callable[..., Result], tmp_path: 
 
 
 @pytest.mark.parametrize("place", ["s3://bucket/sweeps", "gs://bucket", "hdfs://host/folder"])
-@pytest.mark.parametrize("option", ["--storage", "--out"])
-def test_object_storage_is_refused_with_what_works(
-    pareto: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, place: str
+def test_an_output_folder_is_no_address(
+    pareto: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     """A folder called ``s3:`` would be made, and nobody would look for the sweep there."""
     monkeypatch.chdir(tmp_path)
     before = sorted(tmp_path.rglob("*"))
-    (problem,) = problems_of(pareto(option, place))
-    assert problem.startswith(f"{option} {place}: object storage cannot be written to; expected a folder")
+    (problem,) = problems_of(pareto("--out", place))
+    assert problem.startswith(f"--out {place}: object storage cannot be written to; expected a folder")
+    assert "--storage" in problem
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("s3://me:hidden@bucket/sweeps", "credentials"),
+        ("s3://bucket/sweeps?bogus=1", "bogus"),
+        ("s3:///sweeps", "names no bucket"),
+        ("nothing://bucket", "nothing://bucket"),
+    ],
+)
+def test_a_storage_that_cannot_be_used_is_said_before_any_work(
+    pareto: Callable[..., Result], out: Path, place: str, said: str
+) -> None:
+    (problem,) = problems_of(pareto("--storage", place))
+    assert problem.startswith("--storage")
+    assert said in problem
+    assert "hidden" not in problem
+    assert not out.exists()
+
+
+def test_a_bucket_that_is_not_there_is_said_before_any_work(pareto: Callable[..., Result], out: Path) -> None:
+    with s3_server() as server:
+        (problem,) = problems_of(pareto("--storage", server.uri("nowhere/sweeps")))
+    assert "NO_SUCH_BUCKET" in problem
+    assert not out.exists()
 
 
 # Everything wrong at once -------------------------------------------------------------------------------------------

@@ -12,11 +12,12 @@ import torch
 from transformers import PhiForCausalLM
 
 import trainables.models.tiny
+from search_spaces.checksums import CHECKSUMS, write_checksums
 from trainables.data.examples import UnlearningData
 from trainables.models.registry import TargetRecipe
 from trainables.spec import TrialSpec
 from trainables.target.cache import folder_digest
-from trainables.target.checksums import CHECKSUMS, require_undamaged, write_checksums
+from trainables.target.checksums import require_undamaged
 from trainables.target.finetune import TargetError
 from trainables.target.prepare import prepare_target
 from trainables.target.target import Target
@@ -85,7 +86,7 @@ def test_checksums_that_cannot_be_read_are_damage(tmp_path: Path) -> None:
 
 
 def test_each_block_of_a_large_file_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainables.target.checksums._BLOCK", 16)
+    monkeypatch.setattr("search_spaces.checksums._BLOCK", 16)
     (tmp_path / "weights").write_bytes(bytes(range(100)))
     write_checksums(tmp_path)
     for at in range(1, 100, 15):

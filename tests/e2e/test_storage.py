@@ -1,0 +1,54 @@
+"""A sweep whose files travel through a bucket: the same tables, and its driver's machine may be lost."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import Cli
+from tests.s3_server import BUCKET, CREDENTIALS, s3_server
+
+THREE = ("--lr", "0.05", "--lr", "0.1", "--lr", "1e9")
+"""The last one diverges at once."""
+
+
+def test_a_sweep_through_a_bucket_equals_a_local_one_and_outlives_its_drivers_machine(cli: Cli, tmp_path: Path) -> None:
+    """The driver is killed, its folder and its cache are gone: the sweep goes on from the address alone."""
+    local, sweep, elsewhere = cli.new("local"), cli.new("stored"), cli.new("elsewhere")
+    grid = ("--sampler", "grid", "--method", "ngdiff", *THREE, "--optimizer", "sgd", "--epochs", "20", "--json")
+    grid += ("--batch-size", "5", "--gpus-per-trial", "0", "--max-concurrent", "1")
+    cli.run(*cli.pareto(local, *grid))
+    with s3_server() as server:
+        away = dataclasses.replace(cli, environment={**cli.environment, **CREDENTIALS})
+        process = away.start(*away.pareto(sweep, *grid, "--storage", server.uri(f"{BUCKET}/sweeps")))
+        away.wait_until(lambda: bool(sweep.ended()), process)
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+        away.end_processes(patience=0)
+        ended = {row["trial_id"]: row["ended_at"] for row in sweep.trials}
+        name = next(key.split("/")[1] for key in server.everything() if key.endswith("/sweep.json"))
+        shutil.rmtree(sweep.out)
+        done = away.run("resume", server.uri(f"{BUCKET}/sweeps/{name}"), "--out", elsewhere.out, "--json")
+        assert "a driver on" in done.stderr
+        assert elsewhere.results() == local.results()
+        assert elsewhere.json("pareto.json")["front"] == local.json("pareto.json")["front"]
+        mirrored = {row["trial_id"]: row["ended_at"] for row in elsewhere.trials}
+        assert sum(mirrored[trial_id] == at for trial_id, at in ended.items()) >= len(ended) - 1
+        for member in elsewhere.json("pareto.json")["front"]:
+            assert (elsewhere.out / member["checkpoint"] / "model.safetensors").is_file()
+        keys = server.everything()
+        assert f"sweeps/{name}/report.html" in keys
+        assert not [key for key in keys if "checkpoint_0" in key], "states of trials that are over"
+        secret = CREDENTIALS["AWS_SECRET_ACCESS_KEY"].encode()
+        assert not [key for key in keys if secret in server.content(key)]
+        assert not [path for path in elsewhere.out.rglob("*") if path.is_file() and secret in path.read_bytes()]
+
+
+def test_nothing_here_asks_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    with s3_server() as server:
+        assert server.endpoint.startswith("http://127.0.0.1:")

@@ -1,0 +1,63 @@
+"""An S3 server on the loopback address, for tests of sweeps that keep their files in a bucket."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+BUCKET = "bucket"
+CREDENTIALS = {
+    "AWS_ACCESS_KEY_ID": "AKIATESTACCESSKEY",
+    "AWS_SECRET_ACCESS_KEY": "a-secret-nobody-may-read",
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "AWS_DEFAULT_REGION": "us-east-1",
+}
+
+
+@dataclass(frozen=True)
+class S3Server:
+    """A running server with the bucket ``bucket``."""
+
+    server: Any
+    endpoint: str
+
+    def uri(self, place: str) -> str:
+        """The address of a folder: ``bucket/sweeps``."""
+        return f"s3://{place}?endpoint_override={self.endpoint}&scheme=http"
+
+    def everything(self) -> list[str]:
+        """The keys of everything in the bucket, in order."""
+        found = self._client().get_paginator("list_objects_v2").paginate(Bucket=BUCKET)
+        return [item["Key"] for page in found for item in page.get("Contents", ()) if not item["Key"].endswith("/")]
+
+    def content(self, key: str) -> bytes:
+        """Of one of them."""
+        return bytes(self._client().get_object(Bucket=BUCKET, Key=key)["Body"].read())
+
+    def _client(self) -> Any:
+        import boto3
+
+        return boto3.client("s3", endpoint_url=self.endpoint)
+
+
+@contextmanager
+def s3_server() -> Iterator[S3Server]:
+    """A server with an empty bucket, and its credentials in the environment."""
+    from moto.server import ThreadedMotoServer
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    with mock.patch.dict(os.environ, CREDENTIALS):
+        server.start()
+        host, port = server.get_host_and_port()
+        made = S3Server(server, f"http://{host}:{port}")
+        made._client().create_bucket(Bucket=BUCKET)
+        try:
+            yield made
+        finally:
+            server.stop()
