@@ -18,12 +18,11 @@ from pathlib import Path
 
 from search_spaces.durable import Throttle, whole_lines
 from sweeper.plugins import FOLDER
+from sweeper.run_states import run_state_keys
 from trainables.candidates import FRONT_FILE
 from trainables.run.failures import LOGS
 from trainables.storage import Storage, StorageError
 
-RUN_STATES = "ray"
-"""In the storage: Ray Tune's own folder."""
 _TABLES = ("history.csv", "auto_lr.csv", "candidates.csv", "optuna.log", "trials.csv")
 """In the order in which they are mirrored: what a row of trials.csv builds on is there before it."""
 _DRIVER = "driver.json"
@@ -229,30 +228,6 @@ class Courier:
 
     def _items(self, trial_id: str) -> list[str]:
         return [f"items/{trial_id}.json"]
-
-
-def run_state_keys(storage: Storage, trial_id: str) -> list[str]:
-    """The folders with saved states of an unfinished trial, newest first, over all attempts at the sweep.
-
-    Raises:
-        StorageError: it does not answer.
-    """
-    return [
-        f"{RUN_STATES}/{attempt}/{trial_id}/{name}"
-        for attempt in sorted(attempts(storage), key=lambda name: -int(name.rpartition("-")[2]))
-        for name in reversed(storage.names(f"{RUN_STATES}/{attempt}/{trial_id}", folders=True))
-        if name.startswith("checkpoint_")
-    ]
-
-
-def attempts(storage: Storage) -> list[str]:
-    """The names of the attempts at the sweep so far.
-
-    Raises:
-        StorageError: it does not answer.
-    """
-    names = storage.names(RUN_STATES, folders=True)
-    return [name for name in names if name.startswith("attempt-") and name.rpartition("-")[2].isdecimal()]
 
 
 def fetch_sweep(storage: Storage, out: Path) -> bool:

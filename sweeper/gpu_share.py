@@ -10,8 +10,6 @@ from sweeper.attained import number
 from trainables.run.reports import Status
 from trainables.spec import TrialSpec
 
-AUTO = "auto"
-"""In place of a number of GPUs: the first trial of each class takes a whole one and measures."""
 MARGIN = 0.15
 """Of a trial's peak: other batches of the class are longer, and an allocator's blocks do not fit together exactly."""
 CONTEXT_GB = 0.6

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from rich.console import Console
 
 from sweeper.candidates import FrontKeeper
-from sweeper.courier import Courier, run_state_keys
+from sweeper.courier import Courier
 from sweeper.display import Display
 from sweeper.earlier import by_trial, known_trials
 from sweeper.estimate import Pace
@@ -17,9 +16,9 @@ from sweeper.export.spec_of_row import spec_of_row
 from sweeper.gpu_share import GpuShares
 from sweeper.ledger import Ledger
 from sweeper.open_study import open_study
+from sweeper.run_states import restorable, restorable_from
 from sweeper.scheduling.open_scheduler import open_scheduler
-from sweeper.search import Proposal
-from sweeper.session import SweepSession, run_state_folders
+from sweeper.session import SweepSession
 from sweeper.settings import SweepSettings
 from sweeper.stopping import Stopping, parse_until
 from sweeper.tracking import Tracker
@@ -32,7 +31,6 @@ from trainables.data import DATASETS
 from trainables.metrics.registry import primary_metrics
 from trainables.run.failures import is_no_result
 from trainables.run.reports import Status
-from trainables.storage import Storage
 from trainables.target.target import Target
 
 
@@ -60,7 +58,7 @@ def open_session(
         console.print(f"failed trials that run again: {', '.join(sorted(failed))}", highlight=False, soft_wrap=True)
     again = study.take_up(rows, by_trial(ledger.candidates.read()))
     storage, courier = settings.ray_storage(out), None if settings.bucket is None else Courier(out, settings.bucket)
-    restore = _restorable(storage, again) if courier is None else _restorable_from(courier.storage, again, ledger)
+    restore = restorable(storage, again) if courier is None else restorable_from(courier.storage, again, ledger)
     ledger.mend({trial_id: step for trial_id, (_, step) in restore.items()}, again=failed)
     if courier is not None:
         for row in rows.values():  # before the tracker looks for what they left
@@ -155,38 +153,4 @@ def _logged_data(settings: SweepSettings, targets: Mapping[int, Target]) -> dict
         sizes = {name: len(getattr(target.data, name)) for name in ("forget", "retain", "forget_eval", "retain_eval")}
         data = LoggedData(target.data.name, target.data.content_hash, source_type, source, sizes)
         found[str(settings.base_of(seed).data_seed)] = data
-    return found
-
-
-def _restorable(storage: Path, again: list[Proposal]) -> dict[str, tuple[str, int]]:
-    """For trials that were running: the newest whole state of each, and its step."""
-    if not again or not storage.is_dir():
-        return {}
-    from trainables.ray_trainable import read_state
-
-    found = {}
-    for proposal in again:
-        for folder in run_state_folders(storage, proposal.trial_id):
-            if (state := read_state(folder)) is not None:
-                found[proposal.trial_id] = (str(folder.resolve()), int(state["step"]))
-                break
-    return found
-
-
-def _restorable_from(storage: Storage, again: list[Proposal], ledger: Ledger) -> dict[str, tuple[str, int]]:
-    """The same of a storage, where the folders are keys.
-
-    Tables that were mirrored before a state was saved lack what was reported in between: that state is of no use.
-    """
-    from trainables.ray_trainable import STATE_FILE, read_state
-
-    found, known = {}, {row["trial_id"]: int(row["step"]) for row in ledger.history.read()}
-    for proposal in again:
-        for key in run_state_keys(storage, proposal.trial_id):
-            with tempfile.TemporaryDirectory(prefix="sweeper-") as scratch:
-                storage.get(f"{key}/{STATE_FILE}", Path(scratch) / STATE_FILE)
-                state = read_state(Path(scratch))
-            if state is not None and int(state["step"]) <= known.get(proposal.trial_id, -1):
-                found[proposal.trial_id] = (key, int(state["step"]))
-                break
     return found

@@ -17,6 +17,8 @@ from sweeper.nodes import PROJECT, Node, ask_nodes, differences, gpu_memory, uns
 from sweeper.shipping import is_shipped, runtime_env
 from trainables.plugins import VARIABLE
 
+AUTO = "auto"
+"""In place of a number of GPUs: the first trial of each class takes a whole one and measures."""
 RAY_ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AIR_NEW_OUTPUT": "0",

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -25,6 +24,7 @@ from sweeper.earlier import Known
 from sweeper.estimate import Pace
 from sweeper.gpu_share import GpuShares
 from sweeper.ledger import Ledger, Row
+from sweeper.run_states import remove_run_states
 from sweeper.scheduling.schedulers import Scheduler
 from sweeper.search import Proposal, SweepStudy
 from sweeper.stopping import End, Stopping
@@ -358,14 +358,3 @@ def worker_logs(text: str) -> list[Path]:
     if found is None or node is None:
         return []
     return sorted((Path(node.get_session_dir_path()) / "logs").glob(f"worker-*-{found[1]}.*"))
-
-
-def run_state_folders(storage: Path, trial_id: str) -> list[Path]:
-    """The folders with saved states of an unfinished trial, newest first, over all attempts at the sweep."""
-    return sorted(storage.glob(f"*/{trial_id}/checkpoint_*"), key=lambda path: path.stat().st_mtime, reverse=True)
-
-
-def remove_run_states(storage: Path, trial_id: str) -> None:
-    """Delete the saved states of a trial in a folder."""
-    for folder in run_state_folders(storage, trial_id):
-        shutil.rmtree(folder, ignore_errors=True)

@@ -13,8 +13,7 @@ from search_spaces.constraint import Constraint, parse_constraint
 from search_spaces.space import Space
 from search_spaces.values import Value
 from sweeper.candidates import ALL, LAST
-from sweeper.gpu_share import AUTO
-from sweeper.placement import Resources, gpus_here
+from sweeper.placement import AUTO, Resources, gpus_here
 from sweeper.tracking.uri import shown_uri
 from sweeper.trade_off import DEFAULT_OBJECTIVES, Objective, parse_objectives
 from trainables.candidates import Goals

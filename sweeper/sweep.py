@@ -20,7 +20,6 @@ from search_spaces.messages import counted
 from search_spaces.phases import phase
 from sweeper.cluster import Cluster, cluster_of, import_for_the_end, imported_beside
 from sweeper.conclude import Summary, conclude
-from sweeper.courier import RUN_STATES, attempts
 from sweeper.disk import check_disk, disk_of
 from sweeper.folder import SweepError, UsageError, check_tables, describe, read_origin, read_settings
 from sweeper.front_metrics import measure_front, unmeasured
@@ -31,6 +30,7 @@ from sweeper.open_session import open_session
 from sweeper.placement import Resources, gpus_to_share, prepare
 from sweeper.plugins import tell_workers
 from sweeper.progress import prepare_with_progress
+from sweeper.run_states import place_of_run_states
 from sweeper.scheduling.open_scheduler import columns_compared
 from sweeper.scheduling.schedulers import NONE
 from sweeper.session import SweepSession
@@ -228,9 +228,9 @@ def _tuner(
 ) -> Any:
     """The ``tune.Tuner``: told what a trial is, which run when, and who hears of them."""
     from ray import tune
-    from ray.tune import CheckpointConfig, FailureConfig, RunConfig, TuneConfig
+    from ray.tune import TuneConfig
 
-    from sweeper.tune_bridge import AskedToEnd, SessionCallback, what_runs_when
+    from sweeper.tune_bridge import what_runs_when
     from trainables.ray_trainable import UnlearningTrainable
 
     trainable = tune.with_parameters(
@@ -246,7 +246,6 @@ def _tuner(
     deadline = None
     if settings.time_budget_seconds is not None:
         deadline = time.monotonic() + settings.time_budget_seconds
-    where, attempt = _run_states(settings, out)
     return tune.Tuner(
         tune.with_resources(trainable, _resources(settings)),
         tune_config=TuneConfig(
@@ -263,27 +262,27 @@ def _tuner(
             trial_name_creator=lambda trial: str(trial.config["trial_id"]),
             trial_dirname_creator=lambda trial: str(trial.config["trial_id"]),
         ),
-        run_config=RunConfig(
-            name=f"attempt-{attempt}",
-            **where,
-            callbacks=[SessionCallback(session)],
-            stop=AskedToEnd(session),
-            failure_config=FailureConfig(max_failures=WORKER_RESTARTS),
-            # Left to itself Tune also saves the whole state of every trial that has just ended.
-            checkpoint_config=CheckpointConfig(num_to_keep=1, checkpoint_at_end=False),
-            verbose=0,
-        ),
+        run_config=run_config(session, settings, out),
     )
 
 
-def _run_states(settings: SweepSettings, out: Path) -> tuple[dict[str, Any], int]:
-    """Where Tune keeps its own state, in its words, and which attempt at the sweep this is."""
-    if (bucket := settings.bucket) is not None:
-        states = bucket.within(RUN_STATES)
-        where = {"storage_path": states.path, "storage_filesystem": states.filesystem}
-        return where, 1 + max((int(name.rpartition("-")[2]) for name in attempts(bucket)), default=0)
-    storage = settings.ray_storage(out)
-    return {"storage_path": str(storage)}, 1 + sum(1 for path in storage.glob("attempt-*") if path.is_dir())
+def run_config(session: SweepSession, settings: SweepSettings, out: Path) -> Any:
+    """Tune's ``RunConfig``: where it keeps what, and who hears of it."""
+    from ray.tune import CheckpointConfig, FailureConfig, RunConfig
+
+    from sweeper.tune_bridge import AskedToEnd, SessionCallback
+
+    where, attempt = place_of_run_states(settings, out)
+    return RunConfig(
+        name=f"attempt-{attempt}",
+        **where,
+        callbacks=[SessionCallback(session)],
+        stop=AskedToEnd(session),
+        failure_config=FailureConfig(max_failures=WORKER_RESTARTS),
+        # Left to itself Tune also saves the whole state of every trial that has just ended.
+        checkpoint_config=CheckpointConfig(num_to_keep=1, checkpoint_at_end=False),
+        verbose=0,
+    )
 
 
 def _resources(settings: SweepSettings) -> Any:

@@ -25,8 +25,7 @@ from sweeper.commands.options import given_problems, read_method_options
 from sweeper.commands.scheduler_options import scheduler_settings
 from sweeper.commands.search_options import search_options
 from sweeper.commands.spaces import file_space, grid_trials, is_space_file, named_space
-from sweeper.gpu_share import AUTO
-from sweeper.placement import address_problem, gpus_here
+from sweeper.placement import AUTO, address_problem, gpus_here
 from sweeper.samplers import SAMPLERS
 from sweeper.scheduling.schedulers import NONE
 from sweeper.settings import FRONT_METRICS, SweepSettings

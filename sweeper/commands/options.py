@@ -13,9 +13,9 @@ import click
 from search_spaces.fields import Field, Role
 from sweeper.commands.config_file import PROBLEMS
 from sweeper.commands.plugin_option import TemplateName
+from sweeper.placement import AUTO
 from trainables.spec import FIELDS
 
-AUTO = "auto"
 Decorator = Callable[[Any], Any]
 
 

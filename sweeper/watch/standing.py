@@ -14,8 +14,7 @@ from analysis.tables.trial_table import STATUSES, finite_cell, numbers
 from analysis.words import duration, number
 from search_spaces.durable import is_held
 from search_spaces.messages import counted, resume_command
-from sweeper.gpu_share import AUTO
-from sweeper.placement import Resources
+from sweeper.placement import AUTO, Resources
 from sweeper.watch.course import Course, Spent
 from sweeper.watch.published import FINISHED, INTERRUPTED, RUNNING, Published
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from sweeper.candidates import FrontKeeper
-from sweeper.courier import Courier, attempts, fetch_sweep, other_driver, run_state_keys
+from sweeper.courier import Courier, fetch_sweep, other_driver
 from sweeper.folder import begin, read_settings
+from sweeper.run_states import attempts, run_state_keys
 from sweeper.session import NO_ANSWER, SweepSession
 from tests.sweeper.conftest import OUTCOME, SETTINGS, bare_session, run_trial
 from trainables.candidates import FRONT_FILE, read_front

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from sweeper.ledger import Ledger
-from sweeper.session import SweepSession, remove_run_states, run_state_folders
+from sweeper.run_states import remove_run_states, run_state_folders
+from sweeper.session import SweepSession
 from tests.sweeper.conftest import OUTCOME, RecordingTracker, run_trial, states
 
 

@@ -27,8 +27,9 @@ from sweeper.folder import Origin, SweepError, UsageError, begin, describe, disc
 from sweeper.interruption import Interrupted
 from sweeper.placement import PlacementError
 from sweeper.settings import SweepSettings
-from sweeper.sweep import run
+from sweeper.sweep import run, run_config
 from sweeper.version import __version__, commit
+from tests.sweeper.conftest import bare_session
 from trainables.data import UnlearningData
 from trainables.methods import options_by_method
 from trainables.spec import TrialSpec
@@ -318,3 +319,10 @@ def test_a_sweep_that_could_not_begin_leaves_its_folder_free_and_one_with_trials
     (out / "trials.csv").unlink()
     discard(out)
     assert not out.exists()
+
+
+def test_tune_saves_no_state_of_a_trial_that_has_ended(out: Path) -> None:
+    """Where nobody says, it does; the weights and the optimizer's state of a large model are gigabytes."""
+    found = run_config(bare_session(out), SETTINGS, out)
+    assert found.checkpoint_config.checkpoint_at_end is False
+    assert found.checkpoint_config.num_to_keep == 1

@@ -189,3 +189,17 @@ def make_spec() -> MakeSpec:
         return TrialSpec(**values)
 
     return make
+
+
+@pytest.fixture
+def make_worker(target: Target, tmp_path: Path) -> Callable[..., Any]:
+    """A worker that has been set up: without the constructor, which would make Ray's own result folders."""
+
+    from trainables.ray_trainable import UnlearningTrainable
+
+    def make(config: dict[str, Any], goals: Any = ()) -> Any:
+        worker = UnlearningTrainable.__new__(UnlearningTrainable)
+        worker.setup(config, target=target, out=str(tmp_path / "out"), cpus=1.0, gpus=0.0, goals=goals)
+        return worker
+
+    return make

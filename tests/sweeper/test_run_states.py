@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from sweeper.ledger import Ledger
-from sweeper.open_session import _restorable, _restorable_from
+from sweeper.run_states import restorable, restorable_from
 from sweeper.search import Proposal
 from trainables.storage import Storage
 
@@ -32,16 +32,16 @@ def test_a_trial_goes_on_from_its_newest_whole_state(tmp_path: Path) -> None:
     save_state(storage, "attempt-2/00003/checkpoint_000001", step=30, age=100, torn=True)
     (storage / "attempt-2/00003/checkpoint_000002").mkdir()
 
-    found = _restorable(storage, [Proposal("00003", {}), Proposal("00004", {})])
+    found = restorable(storage, [Proposal("00003", {}), Proposal("00004", {})])
 
     assert found == {"00003": (str(whole.resolve()), 20)}
 
 
 def test_without_saved_states_trials_begin_anew(tmp_path: Path) -> None:
-    assert _restorable(tmp_path / "ray", [Proposal("00000", {})]) == {}
+    assert restorable(tmp_path / "ray", [Proposal("00000", {})]) == {}
     save_state(tmp_path / "ray", "attempt-1/00000/checkpoint_000000", step=5, age=0, torn=True)
-    assert _restorable(tmp_path / "ray", [Proposal("00000", {})]) == {}
-    assert _restorable(tmp_path / "ray", []) == {}
+    assert restorable(tmp_path / "ray", [Proposal("00000", {})]) == {}
+    assert restorable(tmp_path / "ray", []) == {}
 
 
 def test_a_state_in_a_storage_that_the_mirrored_tables_have_not_reached_is_not_gone_on_from(tmp_path: Path) -> None:
@@ -51,6 +51,6 @@ def test_a_state_in_a_storage_that_the_mirrored_tables_have_not_reached_is_not_g
         save_state(tmp_path / "bucket" / "ray", f"attempt-1/{trial_id}/checkpoint_000000", step=20, age=0)
     ledger.history.append([{"trial_id": "00003", "step": 20}, {"trial_id": "00004", "step": 10}])
 
-    found = _restorable_from(storage, [Proposal(f"0000{number}", {}) for number in (3, 4, 5, 6)], ledger)
+    found = restorable_from(storage, [Proposal(f"0000{number}", {}) for number in (3, 4, 5, 6)], ledger)
 
     assert found == {"00003": ("ray/attempt-1/00003/checkpoint_000000", 20)}

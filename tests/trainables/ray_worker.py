@@ -1,0 +1,39 @@
+"""A worker of Ray's, driven as Ray drives it but without a cluster: what its tests give it and read of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ray.tune.result import DONE
+
+from trainables.ray_trainable import UnlearningTrainable
+from trainables.run.run import UnlearningRun
+from trainables.run.workspace import Workspace
+from trainables.spec import TrialSpec
+
+
+def worker_config(spec: TrialSpec, trial_id: str = "t1", restore_from: str | None = None) -> dict[str, Any]:
+    return {"spec": spec.to_dict(), "trial_id": trial_id, "restore_from": restore_from}
+
+
+def steps_of(worker: UnlearningTrainable) -> list[dict[str, Any]]:
+    """Results until the worker says it is done."""
+    results = [worker.step()]
+    while not results[-1][DONE]:
+        results.append(worker.step())
+    return results
+
+
+def numbers_of(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Reports and outcome without times and places."""
+    rows = [{**result["report"], **result.get("outcome", {})} for result in results]
+    apart = {"checkpoint", "worker", "started_at", "first_step_at", "ended_at"}
+    return [{name: row[name] for name in row if "seconds" not in name and name not in apart} for row in rows]
+
+
+def expected_of(spec: TrialSpec, workspace: Workspace) -> list[dict[str, Any]]:
+    """What the run itself reports."""
+    reports = list(UnlearningRun(spec, workspace))
+    rows = [report.row() for report in reports]
+    rows[-1] |= reports[-1].outcome()
+    return [{name: row[name] for name in row if "seconds" not in name} for row in rows]
