@@ -64,6 +64,42 @@ def by_seed(rows: list[Row]) -> None:
         print(f"| {name_of(arm)} | {' | '.join(cells[arm].get(seed, '') for seed in seeds)} |")
 
 
+def within(count: int, runs: int) -> str:
+    """``3 of 5 (15 to 95%)``: with the exact 95% interval of Clopper and Pearson."""
+    from scipy.stats import binomtest
+
+    found = binomtest(count, runs).proportion_ci(0.95, method="exact")
+    return f"{count} of {runs} ({100 * found.low:.0f} to {100 * found.high:.0f}%)"
+
+
+def draw(rows: list[Row], seeds: set[int], to: Path) -> None:
+    """Every run of these seeds, a panel per method: verbmem across, utility upwards, the thresholds as a box."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+    from matplotlib.patches import Rectangle
+
+    methods = sorted({row["method"] for row in rows})
+    figure, panels = plt.subplots(1, len(methods), figsize=(9, 4), sharex=True, sharey=True, layout="constrained")
+    for panel, method in zip(panels, methods, strict=True):
+        panel.add_patch(Rectangle((-0.05, 0.7), 0.15, 0.4, color="#e8f3e8", zorder=0))
+        own = [row for row in rows if row["method"] == method and int(row["seed"]) in seeds]
+        rates = sorted({float(row["lr"]) for row in own if row["auto_lr"] == "off"})
+        for at, rate in enumerate(rates):
+            points = [scores(row) for row in own if row["auto_lr"] == "off" and float(row["lr"]) == rate]
+            shade = mpl.colormaps["Blues"](0.3 + 0.6 * at / max(1, len(rates) - 1))
+            panel.scatter(
+                *zip(*points, strict=True), color=shade, edgecolor="#444", linewidth=0.5, label=f"lr {rate:g}"
+            )
+        points = [scores(row) for row in own if row["auto_lr"] == "on"]
+        panel.scatter(*zip(*points, strict=True), marker="x", color="#c03028", label="AutoLR", zorder=3)
+        panel.set(title=method, xlabel="verbmem (0: forgotten)", xlim=(-0.05, 1.05), ylim=(-0.05, 1.05))
+    panels[0].set_ylabel("utility (1: all kept)")
+    panels[-1].legend(loc="center right", fontsize=8)
+    figure.savefig(to, dpi=120, metadata={"Software": None})
+
+
 def by_arm(rows: list[Row], seeds: set[int]) -> None:
     """What an arm did on these seeds, the worst run as the worst run."""
     runs: defaultdict[Arm, list[tuple[float, float]]] = defaultdict(list)
@@ -77,7 +113,7 @@ def by_arm(rows: list[Row], seeds: set[int]) -> None:
         met = sum(v < 0.1 and u >= 0.7 for v, u in runs[arm])
         lost = sum(u < 0.7 for u in utility)
         values = (statistics.fmean(utility), min(utility), statistics.fmean(verbmem), max(verbmem))
-        shown = [f"{met} of {len(utility)}", str(lost), *(f"{value:.2f}" for value in values)]
+        shown = [within(met, len(utility)), within(lost, len(utility)), *(f"{value:.2f}" for value in values)]
         print(f"| {name_of(arm)} | {' | '.join(shown)} |")
 
 
@@ -86,6 +122,7 @@ def main() -> None:
     parser.add_argument("sweeps", nargs="*", type=Path, help="Folders of lr-study.")
     parser.add_argument("--csv", type=Path, default=ROWS)
     parser.add_argument("--fresh", nargs="+", type=int, default=[103, 104, 105, 106, 107])
+    parser.add_argument("--figure", type=Path, help="Draw the fresh seeds' runs here.")
     given = parser.parse_args()
     if given.sweeps:
         collect(given.sweeps, given.csv)
@@ -94,6 +131,8 @@ def main() -> None:
     by_seed(rows)
     print()
     by_arm(rows, set(given.fresh))
+    if given.figure:
+        draw(rows, set(given.fresh), given.figure)
 
 
 if __name__ == "__main__":
