@@ -146,8 +146,11 @@ def moment(sweep: SweepFolder, chance: random.Random) -> Callable[[], bool]:
 
 def run_until(
     cli: Cli, sweep: SweepFolder, words: tuple[str | Path, ...], fault: str | None, chance: random.Random
-) -> int:
-    """Begin or resume it in a session of its own; the fault comes at its moment. Returns the exit code."""
+) -> tuple[int, bool]:
+    """Begin or resume it in a session of its own; the fault comes at its moment.
+
+    Returns the exit code, and whether the fault came before the sweep was over.
+    """
     process = subprocess.Popen(
         [sys.executable, "-m", "sweeper", *map(str, words)],
         cwd=cli.folder,
@@ -157,11 +160,12 @@ def run_until(
         stderr=subprocess.PIPE,
         text=True,
     )
+    came = False
     if fault is not None:
         come, deadline = moment(sweep, chance), time.monotonic() + 300
         while process.poll() is None and not come() and time.monotonic() < deadline:
             time.sleep(0.05)
-        if process.poll() is None:
+        if came := process.poll() is None:
             AMID[fault](cli, process)
     _, stderr = process.communicate(timeout=600)
     code = process.returncode
@@ -169,7 +173,7 @@ def run_until(
     if code != -signal.SIGKILL:
         assert "Traceback" not in stderr, stderr
     assert cli.end_processes(patience=90) == {}
-    return code
+    return code, came
 
 
 @pytest.mark.parametrize("seed", range(FIRST, LAST))
@@ -182,7 +186,8 @@ def test_after_faults_in_any_order_it_ends_as_if_there_had_been_none(cli: Cli, r
     kept: dict[str, str] = {}
     for _ in range(chance.randint(1, MOST_FAULTS)):
         fault = chance.choice(list(AMID))
-        code = run_until(cli, sweep, words, fault, chance)
+        code, came = run_until(cli, sweep, words, fault, chance)
+        assert came or story, "a sweep that has just begun is over before anything happened to it"
         story.append(f"{fault}: {code}, {len(sweep.trials)} rows")
         print(story[-1])
         if (sweep.out / "sweep.json").is_file():
@@ -196,7 +201,7 @@ def test_after_faults_in_any_order_it_ends_as_if_there_had_been_none(cli: Cli, r
                 story.append(damage)
                 print(damage)
 
-    code = run_until(cli, sweep, words, None, chance)
+    code, _ = run_until(cli, sweep, words, None, chance)
 
     assert code == 0
     assert {name: rows_by_id(sweep)[name] for name in kept} == kept, "a finished trial is lost or was run twice"

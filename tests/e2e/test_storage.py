@@ -8,8 +8,6 @@ import shutil
 import signal
 from pathlib import Path
 
-import pytest
-
 from tests.e2e.conftest import Cli
 from tests.s3_server import BUCKET, CREDENTIALS, s3_server
 
@@ -47,8 +45,3 @@ def test_a_sweep_through_a_bucket_equals_a_local_one_and_outlives_its_drivers_ma
         secret = CREDENTIALS["AWS_SECRET_ACCESS_KEY"].encode()
         assert not [key for key in keys if secret in server.content(key)]
         assert not [path for path in elsewhere.out.rglob("*") if path.is_file() and secret in path.read_bytes()]
-
-
-def test_nothing_here_asks_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    with s3_server() as server:
-        assert server.endpoint.startswith("http://127.0.0.1:")
