@@ -1,9 +1,14 @@
-"""Where models are trained and scored unless told otherwise."""
+"""Where models are trained and scored unless told otherwise, and how their batches get there."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 
 def default_device() -> str:
@@ -11,6 +16,15 @@ def default_device() -> str:
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def on_device(tensor: Tensor, device: torch.device | str) -> Tensor:
+    """``tensor``, from the host, on ``device``; to a GPU through pinned memory, so that the host need not wait."""
+    import torch
+
+    if torch.device(device).type == "cuda":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
 
 
 @contextmanager

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
-from trainables.device import smallest_as_zero
+from trainables.device import on_device, smallest_as_zero
 
 
 def _product() -> float:
@@ -21,3 +23,29 @@ def test_the_smallest_numbers_are_taken_for_0_inside_and_only_there() -> None:
     with pytest.raises(KeyError), smallest_as_zero():
         raise KeyError
     assert _product() > 0
+
+
+class _Recorded:
+    """In place of a tensor: what is asked of it."""
+
+    def __init__(self) -> None:
+        self.asked: list[object] = []
+
+    def pin_memory(self) -> _Recorded:
+        self.asked.append("pinned")
+        return self
+
+    def to(self, device: str, **options: bool) -> _Recorded:
+        self.asked.append((device, options))
+        return self
+
+
+def test_to_a_gpu_goes_pinned_memory_without_waiting() -> None:
+    recorded: Any = _Recorded()
+    on_device(recorded, "cuda:0")
+    assert recorded.asked == ["pinned", ("cuda:0", {"non_blocking": True})]
+
+
+def test_on_a_cpu_nothing_is_copied() -> None:
+    tensor = torch.ones(3)
+    assert on_device(tensor, "cpu") is tensor

@@ -9,9 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from transformers import BertConfig, BertLMHeadModel
 
 from trainables.metrics.registry import METRICS
+from trainables.models.checkpoints import ensure_pad_token
 from trainables.models.registry import MODELS
+from trainables.models.tiny import tokenizer_for
 from trainables.template import Template
 from trainables.templates import TEMPLATES
 from trainables.testing.metrics import check_metric
@@ -61,6 +64,19 @@ def test_a_metric_that_breaks_a_promise_is_told_which(change: dict[str, Any], pr
 def test_a_model_that_breaks_a_promise_is_told_which(change: dict[str, Any], promise: str) -> None:
     with pytest.raises(AssertionError, match=promise):
         check_model(replace(MODELS["tiny-phi"], **change))
+
+
+def _sees_what_comes_after(data: Any, seed: int) -> tuple[Any, Any]:
+    tokenizer = tokenizer_for("tiny-phi", data.full)
+    ensure_pad_token(tokenizer)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    # Large weights: fresh ones of 0.02 say nothing about anything.
+    return BertLMHeadModel(BertConfig(vocab_size=len(tokenizer), initializer_range=1.0, **sizes)), tokenizer
+
+
+def test_a_model_that_sees_what_comes_after_a_token_is_told() -> None:
+    with pytest.raises(AssertionError, match="an item's loss depends on the batch"):
+        check_model(replace(MODELS["tiny-phi"], make=_sees_what_comes_after))
 
 
 def test_a_template_that_supervises_more_than_the_answer_is_told() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from trainables.device import on_device
 from trainables.objectives import ForgetBatch, ForgetObjective, HiddenBatch, MeanOver, Reference
 from trainables.objectives.retain import hidden_distance, kl_to_target
 from trainables.objectives.rmu import layer_index
@@ -65,7 +66,8 @@ class StepLosses:
             self._refusals, self.references["refusals"] = refusals[0], list(refusals[1])
         if objective.reference is Reference.HIDDEN:
             self._layer = layer_index(options["layer"], depth=len(decoder_blocks(model)))
-            self._direction = unit_direction(model.config.get_text_config().hidden_size, seed=seed)
+            direction = unit_direction(model.config.get_text_config().hidden_size, seed=seed)
+            self._direction = on_device(direction, workspace.device)
 
     @property
     def retain_loss_is_probe(self) -> bool:
@@ -170,7 +172,9 @@ class StepLosses:
 
     def _reference(self, name: str, indices: Sequence[int], *, like: Tensor) -> Tensor | None:
         values = self.references.get(name)
-        return None if values is None else like.new_tensor([values[index] for index in indices])
+        if values is None:
+            return None
+        return on_device(torch.tensor([values[index] for index in indices], dtype=like.dtype), like.device)
 
     def _predictions(self, model: PreTrainedModel, batch: Any) -> Predictions:
         with self._autocast():

@@ -65,3 +65,7 @@ def check_made(info: ModelInfo) -> None:
     items = modality.encode(processor, data.forget, max_length=128)
     totals, _ = modality.nll(model, items, processor=processor, batch_size=8, device="cpu")
     assert all(0 <= total < float("inf") for total in totals), "its loss on the data is not finite"
+    apart, _ = modality.nll(model, items, processor=processor, batch_size=1, device="cpu")
+    assert all(abs(one - other) <= 1e-3 * (1 + one) for one, other in zip(apart, totals, strict=True)), (
+        "an item's loss depends on the batch: a token must not see what comes after it, such as padding"
+    )

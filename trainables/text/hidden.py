@@ -32,7 +32,10 @@ def decoder_blocks(model: PreTrainedModel) -> ModuleList:
 
 
 def block_output(model: PreTrainedModel, batch: Batch, layer: int) -> Tensor:
-    """``(B, T, d)``: the output of block ``layer``, counted from 0; later blocks and the output layer are not run."""
+    """``(B, T, d)``: the output of block ``layer``, counted from 0; later blocks and the output layer are not run.
+
+    Without an attention mask, as in :func:`trainables.text.losses.predict`: at padding the states mean nothing.
+    """
     found: list[Tensor] = []
 
     def stop(module: object, inputs: object, output: Tensor | tuple[Tensor, ...]) -> None:
@@ -41,7 +44,7 @@ def block_output(model: PreTrainedModel, batch: Batch, layer: int) -> Tensor:
 
     handle = decoder_blocks(model)[layer].register_forward_hook(stop)
     try:
-        model(input_ids=batch.input_ids, attention_mask=batch.attention_mask, use_cache=False)
+        model(input_ids=batch.input_ids, use_cache=False)
     except _Reached:
         pass
     finally:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 def predict(model: PreTrainedModel, batch: Batch) -> Predictions:
     """One forward pass.
 
-    The vocabulary-wide logits of the prompt all rows share, a third to a half, are never made, unless the architecture
+    No attention mask is given: padding is to the right, where causal attention never looks from a token, and on a GPU a
+    mask is a wait per pass and the slower kernel. The vocabulary-wide logits of the prompt all rows share, a third to a half, are never made, unless the architecture
     knows no ``logits_to_keep``.
     """
     from torch.nn.functional import cross_entropy, pad
@@ -29,9 +30,7 @@ def predict(model: PreTrainedModel, batch: Batch) -> Predictions:
     labels = batch.labels[:, max(1, batch.prompt_length) :]
     width = labels.shape[1]
     kept = {"logits_to_keep": width + 1} if _keeps_logits(type(_whole(model)).forward) else {}
-    logits = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask, use_cache=False, **kept).logits[
-        :, -(width + 1) :
-    ]
+    logits = model(input_ids=batch.input_ids, use_cache=False, **kept).logits[:, -(width + 1) :]
     # The last position predicts nothing here. It is masked rather than cut off: flattening the rest would copy it all.
     masked = pad(labels, (0, 1), value=IGNORED)
     nll = cross_entropy(logits.flatten(0, 1).float(), masked.flatten(), ignore_index=IGNORED, reduction="none")

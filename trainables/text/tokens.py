@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from trainables.data.errors import DataError
 from trainables.data.examples import Example
+from trainables.device import on_device
 from trainables.template import CHAT, QUESTION_ANSWER, around, end_id, is_plain
 
 if TYPE_CHECKING:
@@ -160,4 +161,4 @@ def collate(sequences: Sequence[Tokens], indices: Sequence[int], *, pad_id: int,
         input_ids[row, : len(item)] = ids
         attention_mask[row, : len(item)] = 1
         labels[row, item.prompt_length : len(item)] = ids[item.prompt_length :]
-    return Batch(input_ids.to(device), attention_mask.to(device), labels.to(device), shortest)
+    return Batch(*(on_device(part, device) for part in (input_ids, attention_mask, labels)), shortest)

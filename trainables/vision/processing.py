@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainables.data.errors import DataError
+from trainables.device import on_device
 from trainables.models.checkpoints import LoadError
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class ImageProcessor:
                 f"the images have {height} x {width} pixels, which cannot be enlarged to {self.side} x {self.side} "
                 "by a whole factor"
             )
-        values = torch.from_numpy(pixels).to(device).permute(0, 3, 1, 2).float() * self.rescale_factor
+        values = on_device(torch.from_numpy(pixels), device).permute(0, 3, 1, 2).float() * self.rescale_factor
         mean, std = (torch.tensor(item, device=values.device).view(1, -1, 1, 1) for item in (self.mean, self.std))
         factor = self.side // height
         return ((values - mean) / std).repeat_interleave(factor, dim=2).repeat_interleave(factor, dim=3)
@@ -123,4 +124,4 @@ def collate(
 
     pixels, labels = items.take(indices)
     values = processor.pixel_values(pixels, device)
-    return ImageBatch(values, torch.from_numpy(labels)[:, None].to(device))
+    return ImageBatch(values, on_device(torch.from_numpy(labels)[:, None], device))

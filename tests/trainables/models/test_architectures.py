@@ -363,8 +363,8 @@ def test_their_tokenizer_is_laid_out_as_llamas(name: str, tiny_data: UnlearningD
 class _AllLogits(transformers.PhiForCausalLM):
     """An architecture that knows no ``logits_to_keep``."""
 
-    def forward(self, input_ids: Any, attention_mask: Any, use_cache: bool, **ignored: Any) -> Any:
-        return super().forward(input_ids=input_ids, attention_mask=attention_mask, use_cache=use_cache)
+    def forward(self, input_ids: Any, use_cache: bool, **ignored: Any) -> Any:
+        return super().forward(input_ids=input_ids, use_cache=use_cache)
 
 
 @pytest.mark.parametrize("lora", [False, True])

@@ -1,0 +1,153 @@
+"""What a training step makes of a GPU: tokens a second, share of its peak, and memory, for a model of Phi-1.5's size.
+
+    python benchmarks/gpu_step.py
+    python benchmarks/gpu_step.py --device cpu --width 256 --layers 4 --batch-size 4 --length 64
+
+A Phi with random weights, gdiff (one backward) and ngdiff (two gradients), all weights and LoRA of rank 8, each as the
+run that a trial is. Timed is the second epoch of three: steps and nothing else, from one wait for the device to the
+next. The work is counted as 6 operations a weight and position (2 forward, 4 backward; under LoRA 4, since no frozen
+weight has a gradient), attention left out; the peak is what a product of two large matrices reaches here, in the type
+the model's own products are in.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+
+from trainables.data.examples import Example, UnlearningData
+from trainables.models.checkpoints import save_model
+from trainables.models.tiny import train_tokenizer
+from trainables.run.run import UnlearningRun
+from trainables.run.workspace import Workspace
+from trainables.spec import TrialSpec
+from trainables.target.target import Target
+
+STEPS = 8
+"""In an epoch."""
+CASES = tuple((method, rank) for rank in (None, 8) for method in ("gdiff", "ngdiff"))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """``seconds`` a step, the positions of its two batches, the model's weights, and the device's bytes at most."""
+
+    seconds: float
+    positions: int
+    weights: int
+    peak_bytes: int | None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--dtype", default="bf16", choices=("bf16", "fp32"), help="On a CPU float32 is taken.")
+    parser.add_argument("--width", type=int, default=2048)
+    parser.add_argument("--layers", type=int, default=24)
+    parser.add_argument("--batch-size", type=int, default=16)
+    parser.add_argument("--length", type=int, default=256)
+    given = parser.parse_args()
+    if given.device == "cuda" and not torch.cuda.is_available():
+        parser.error("torch sees no GPU here; --device cpu with a small --width and --layers tries the script")
+    dtype = given.dtype if given.device == "cuda" else "fp32"
+    peak = matrix_peak(given.device, torch.bfloat16 if dtype == "bf16" else torch.float32)
+    print(f"peak: {peak / 1e12:.2f} TFLOP/s in {dtype}")
+    with TemporaryDirectory() as folder:
+        target = make_target(Path(folder), given)
+        workspace = Workspace(target, device=given.device)
+        for method, rank in CASES:
+            spec = TrialSpec(
+                method=method,
+                lora_rank=rank,
+                dtype=dtype,
+                batch_size=given.batch_size,
+                max_length=given.length,
+                epochs=3,
+                eval_every=3,
+                metrics=(),
+            )
+            found = measure(workspace, spec)
+            work = (6 if rank is None else 4) * found.weights * found.positions
+            memory = "" if found.peak_bytes is None else f", {found.peak_bytes / 2**30:.1f} GiB"
+            print(
+                f"{method:8} {'all weights' if rank is None else f'LoRA {rank}':11} {found.weights / 1e6:6.0f} M weights: "
+                f"{1e3 * found.seconds:7.1f} ms a step, {found.positions / found.seconds:8.0f} tokens/s, "
+                f"{work / found.seconds / peak:4.0%} of the peak{memory}",
+                flush=True,
+            )
+
+
+def measure(workspace: Workspace, spec: TrialSpec) -> Measured:
+    """The second epoch of a run."""
+    on_gpu = torch.device(workspace.device).type == "cuda"
+    run = UnlearningRun(spec, workspace)
+    if on_gpu:
+        torch.cuda.reset_peak_memory_stats()
+    next(run)
+    _wait(on_gpu)
+    started = time.perf_counter()
+    next(run)
+    _wait(on_gpu)
+    seconds = (time.perf_counter() - started) / STEPS
+    weights = sum(parameter.numel() for parameter in run.model.parameters())
+    peak = torch.cuda.max_memory_allocated() if on_gpu else None
+    return Measured(seconds, 2 * spec.batch_size * spec.max_length, weights, peak)
+
+
+def _wait(on_gpu: bool) -> None:
+    if on_gpu:
+        torch.cuda.synchronize()
+
+
+def matrix_peak(device: str, dtype: torch.dtype) -> float:
+    """Operations a second of a product of two square matrices, the best of ten."""
+    size = 8192 if device == "cuda" else 1024
+    one, other = torch.randn(2, size, size, device=device, dtype=dtype)
+    best = float("inf")
+    for _ in range(10):
+        _wait(device == "cuda")
+        started = time.perf_counter()
+        torch.mm(one, other)
+        _wait(device == "cuda")
+        best = min(best, time.perf_counter() - started)
+    return 2 * size**3 / best
+
+
+def make_target(folder: Path, given: argparse.Namespace) -> Target:
+    """A random Phi, and as many questions with answers of ``--length`` tokens as an epoch of ``STEPS`` steps takes."""
+    from transformers import PhiConfig, PhiForCausalLM
+
+    count = STEPS * given.batch_size
+
+    def asked(about: str) -> tuple[Example, ...]:
+        return tuple(
+            Example(f"{about} {number}?", " ".join(f"word{(number * place) % 97}" for place in range(given.length)))
+            for number in range(1, count + 1)
+        )
+
+    forget, retain = asked("What was"), asked("What is")
+    data = UnlearningData("words", forget, retain, (*retain, *forget), forget[:8], retain[:8])
+    tokenizer = train_tokenizer(data.full[:256])
+    config = PhiConfig(
+        vocab_size=51200 if given.width >= 2048 else len(tokenizer),  # Phi-1.5's
+        hidden_size=given.width,
+        intermediate_size=4 * given.width,
+        num_hidden_layers=given.layers,
+        num_attention_heads=given.width // 64,
+        max_position_embeddings=2048,
+        bos_token_id=tokenizer.eos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    torch.manual_seed(0)
+    save_model(PhiForCausalLM(config), tokenizer, folder / "model")
+    return Target("0" * 16, str(folder / "model"), data, config.vocab_size, {}, (0.0,) * count)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""How often a training step makes the host wait for what the device has computed: on a GPU, each is a stall.
+
+Counted on a CPU, where nothing waits, by what would: a scalar read by the host, and indices of as many entries as a
+mask has.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from trainables.run.run import UnlearningRun
+from trainables.run.workspace import Workspace
+from trainables.spec import TrialSpec
+
+MakeSpec = Callable[..., TrialSpec]
+
+STEPS = 4
+READ = {"aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select", "aten::equal", "aten::unique"}
+INDEXED = {"aten::index", "aten::index_put", "aten::index_put_"}
+HERE = "trainables"
+
+
+class Waits(TorchDispatchMode):
+    """Counts what a GPU's host would wait for, by who asked: this project or transformers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.name().partition(".")[0]
+        masked = name in INDEXED and any(index is not None and index.dtype is torch.bool for index in args[1])
+        if name in READ or masked:
+            self.count()
+        return func(*args, **(kwargs or {}))
+
+    def count(self) -> None:
+        """One wait more of the innermost of the two packages that is running."""
+        frame = sys._getframe(1)
+        while (package := _package(frame)) is None:
+            frame = frame.f_back  # type: ignore[assignment]
+        self.found[package] += 1
+
+
+def _package(frame: Any) -> str | None:
+    parts = Path(frame.f_code.co_filename).parts
+    return next((name for name in (HERE, "transformers") if name in parts and "tests" not in parts), None)
+
+
+def waits_of(run: UnlearningRun, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """What the steps of a run wait for, its evaluations left out."""
+    waits, read = Waits(), Tensor.tolist
+
+    def tolist(tensor: Tensor) -> Any:
+        waits.count()  # on a CPU it is read without an operation that could be seen
+        return read(tensor)
+
+    monkeypatch.setattr(Tensor, "tolist", tolist)
+    monkeypatch.setattr(run, "_evaluate", lambda: {"forget_loss": 1.0, "retain_loss": 1.0})
+    monkeypatch.setattr(run, "_measure", dict)
+    with waits:
+        for _ in run:
+            pass
+    assert run.step == STEPS
+    return waits.found
+
+
+@pytest.mark.parametrize(
+    ("method", "own"),
+    [
+        *(("gdiff", 2), ("npo", 2), ("ga", 2), ("gd", 2), ("dpo", 2), ("wga", 2)),  # losses; norm of the gradient
+        *(("ngdiff", 3), ("npo+ngdiff", 3), ("pcgrad", 3), ("mgda", 3)),  # and the three inner products
+    ],
+)
+def test_a_step_waits_for_its_losses_and_norms_only(
+    method: str, own: int, workspace: Workspace, make_spec: MakeSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = UnlearningRun(make_spec(method=method, max_steps=STEPS, epochs=2), workspace)
+    passes: list[None] = []
+    run.model.register_forward_hook(lambda *_: passes.append(None))
+
+    found = waits_of(run, monkeypatch)
+
+    assert found[HERE] == own * STEPS
+    # Of transformers at most one each pass, which asks whether several sequences were packed in one.
+    assert STEPS <= len(passes)
+    assert found["transformers"] <= len(passes)
+
+
+def test_a_scalar_read_and_a_mask_as_index_count_as_waits() -> None:
+    def here(code: str) -> Waits:
+        waits = Waits()
+        with waits:
+            exec(compile(code, f"/{HERE}/module.py", "exec"), {"torch": torch})
+        return waits
+
+    assert here("torch.ones(3).sum().item()").found == {HERE: 1}
+    assert here("bool(torch.ones(3).all())").found == {HERE: 1}
+    assert here("torch.ones(3)[torch.tensor([True, False, True])]").found == {HERE: 1}
+    assert here("torch.ones(3)[torch.tensor([0, 2])] + 1").found == {}
