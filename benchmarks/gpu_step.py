@@ -74,8 +74,9 @@ def main() -> None:
             found = measure(workspace, spec)
             work = (6 if rank is None else 4) * found.weights * found.positions
             memory = "" if found.peak_bytes is None else f", {found.peak_bytes / 2**30:.1f} GiB"
+            trained = "all weights" if rank is None else f"LoRA {rank}"
             print(
-                f"{method:8} {'all weights' if rank is None else f'LoRA {rank}':11} {found.weights / 1e6:6.0f} M weights: "
+                f"{method:8} {trained:11} {found.weights / 1e6:6.0f} M weights: "
                 f"{1e3 * found.seconds:7.1f} ms a step, {found.positions / found.seconds:8.0f} tokens/s, "
                 f"{work / found.seconds / peak:4.0%} of the peak{memory}",
                 flush=True,

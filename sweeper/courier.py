@@ -7,9 +7,7 @@ trials do not wait for it, and a storage that does not answer stops nothing that
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -17,6 +15,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 from search_spaces.durable import Throttle, whole_lines
+from sweeper.heartbeat import FILE as DRIVER
+from sweeper.heartbeat import Heartbeat
 from sweeper.plugins import FOLDER
 from sweeper.run_states import run_state_keys
 from trainables.candidates import FRONT_FILE
@@ -25,8 +25,6 @@ from trainables.storage import Storage, StorageError
 
 _TABLES = ("history.csv", "auto_lr.csv", "candidates.csv", "optuna.log", "trials.csv")
 """In the order in which they are mirrored: what a row of trials.csv builds on is there before it."""
-_DRIVER = "driver.json"
-"""In the storage while a driver is at the sweep: on which machine it is, and when it last wrote."""
 _PATIENCE = 2
 """After so many files that do not come no other is asked for."""
 _PAUSE = 10.0
@@ -41,13 +39,14 @@ class Courier:
     """Carries a sweep's files; :meth:`close` ends it. What it could not carry, the courier of the next resume does."""
 
     def __init__(self, out: Path, storage: Storage) -> None:
-        """Looks which models the storage has.
+        """Says that this driver is at the sweep, and looks which models the storage has.
 
         Raises:
             StorageError: it does not answer.
         """
         self.out = out
         self.storage = storage
+        self._heartbeat = Heartbeat(storage, out)
         self._models = {f"checkpoints/{name}" for name in storage.names("checkpoints", folders=True)}
         self._awaited: dict[str, str] = {}  # what has still to come, with the trial that left it
         self._mirrored: dict[str, tuple[int, int]] = {}
@@ -138,6 +137,7 @@ class Courier:
     def close(self, timeout: float = 60.0) -> str | None:
         """Mirror the folder as it is now, and end; returns why that failed. A second call does nothing."""
         self._cancel()
+        self._heartbeat.stop()
         with contextlib.suppress(RuntimeError):  # closed before
             done, _ = wait([self._pool.submit(self._carry, "mirror", "")], timeout)
             self._outcome = self._refusal if done else f"it did not answer within {timeout:.0f} s"
@@ -168,7 +168,7 @@ class Courier:
             "put": self._put,
             "delete": self.storage.delete,
             "forget": self._forget,
-            "leave": lambda _: self.storage.delete(_DRIVER),
+            "leave": lambda _: self._heartbeat.end(),
         }
         silent = self._refusal is not None and time.monotonic() - self._refused_at < _SILENCE
         if silent and (what in ("delete", "forget") or key == FRONT_FILE):
@@ -198,7 +198,6 @@ class Courier:
                 if content is not None:
                     self.storage.write(name, content)
                     self._mirrored[name] = stamp
-            self.storage.write(_DRIVER, json.dumps({"host": socket.gethostname(), "at": time.time()}).encode())
 
     @staticmethod
     def _content(path: Path) -> bytes | None:
@@ -237,7 +236,7 @@ def fetch_sweep(storage: Storage, out: Path) -> bool:
         StorageError: it does not answer.
         OSError: the folder cannot be written.
     """
-    names = [name for name in storage.names(folders=False) if name != _DRIVER]
+    names = [name for name in storage.names(folders=False) if name != DRIVER]
     if "sweep.json" not in names:
         return False
     plugins = [f"{FOLDER}/{name}" for name in storage.names(FOLDER, folders=False)]
@@ -245,17 +244,3 @@ def fetch_sweep(storage: Storage, out: Path) -> bool:
         storage.get(name, out / name)
     (out / "checkpoints").mkdir(exist_ok=True)
     return True
-
-
-def other_driver(storage: Storage) -> str | None:
-    """Who was at the sweep last and did not say that it has ended, with when; None where nobody is known to be.
-
-    Raises:
-        StorageError: it does not answer.
-    """
-    try:
-        found = json.loads(storage.read(_DRIVER) or b"")
-        ago = max(0.0, time.time() - float(found["at"]))
-        return f"a driver on {found['host']} wrote to {storage.uri} {ago:.0f} s ago"
-    except (ValueError, KeyError, TypeError):
-        return None

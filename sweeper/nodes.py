@@ -35,7 +35,8 @@ class Facts:
         cpus, gpus: processors, and the names of the GPUs that torch sees.
         memory_gb: free memory, 1e9 bytes; None where the system does not say.
         unseen: which of the folders asked for are not there.
-        refused: folders that cannot be written to, or do not hold what the driver wrote, each with the reason.
+        refused: folders and storages that cannot be written to, or do not hold what the driver wrote, each with the
+            reason.
         free_gb: of each folder that is there, free disk, 1e9 bytes.
     """
 
@@ -62,16 +63,33 @@ def versions() -> dict[str, str | None]:
     return found
 
 
-def facts(paths: Sequence[str] = (), mark: str | None = None) -> dict[str, Any]:
+def facts(paths: Sequence[str] = (), mark: str | None = None, storages: Sequence[str] = ()) -> dict[str, Any]:
     """The fields of :class:`Facts`, of the machine it runs on; nothing of this project is imported.
 
-    With ``mark``, the name of a file that the driver has put into each folder, it is read, and one beside it written.
+    With ``mark``, the name of a file that the driver has put into each folder and into each storage (an address as
+    pyarrow reads it), it is read, and one beside it written.
     """
     import platform
     import shutil
 
+    beside = f"{mark}-{platform.node()}-{os.getpid()}"
+
+    def storage_refusal(uri: str) -> str | None:
+        try:
+            from pyarrow.fs import FileSystem
+
+            filesystem, place = FileSystem.from_uri(uri)
+            with filesystem.open_input_stream(f"{place}/{mark}") as stream:
+                stream.read()
+            with filesystem.open_output_stream(f"{place}/{beside}") as stream:
+                stream.write(b"x")
+            filesystem.delete_file(f"{place}/{beside}")
+        except (ImportError, OSError, ValueError, NotImplementedError) as error:  # Arrow's own are of these
+            return (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+        return None
+
     def refusal(path: str) -> str | None:
-        own = os.path.join(path, f"{mark}-{platform.node()}-{os.getpid()}")
+        own = os.path.join(path, beside)
         try:
             with open(os.path.join(path, str(mark)), encoding="utf-8") as file:
                 file.read()
@@ -95,6 +113,7 @@ def facts(paths: Sequence[str] = (), mark: str | None = None) -> dict[str, Any]:
     missing = unseen(paths)
     seen = [path for path in paths if path not in missing]
     refused = {path: reason for path in seen if mark and (reason := refusal(path))}
+    refused |= {uri.partition("?")[0]: reason for uri in storages if (reason := storage_refusal(uri))}
     return {
         "versions": versions(),
         "cpus": os.cpu_count() or 1,
@@ -147,9 +166,11 @@ def ask_nodes(question: Callable[..., T], *arguments: object, nodes: Sequence[No
     return found
 
 
-def facts_of_nodes(nodes: Sequence[Node], paths: Sequence[Path], *, mark: str | None = None) -> dict[str, Facts | None]:
+def facts_of_nodes(
+    nodes: Sequence[Node], paths: Sequence[Path], *, mark: str | None = None, storages: Sequence[str] = ()
+) -> dict[str, Facts | None]:
     """:class:`Facts` of each node, by its name; None of one that does not answer."""
-    answers = ask_nodes(facts, [str(path) for path in paths], mark, nodes=nodes)
+    answers = ask_nodes(facts, [str(path) for path in paths], mark, list(storages), nodes=nodes)
     return {name: None if answer is None else Facts(**answer) for name, answer in answers.items()}
 
 

@@ -176,7 +176,8 @@ def _tune(
     disk = disk_of(settings.base, Path(next(iter(targets.values())).path), models=left, running=running)
     console.print(check_disk(disk, out), highlight=False, markup=False, soft_wrap=True)
     tuner = _tuner(settings, out, targets, session, left=left, at_once=at_once, restore=restore)
-    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
+    for name in ("ray.tune", "ray.train"):  # of a storage that does not answer the courier tells, in a line
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     import_for_the_end()
 
     def lost(address: str) -> None:

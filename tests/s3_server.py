@@ -19,7 +19,7 @@ CREDENTIALS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass
 class S3Server:
     """A running server with the bucket ``bucket``."""
 
@@ -38,6 +38,19 @@ class S3Server:
     def content(self, key: str) -> bytes:
         """Of one of them."""
         return bytes(self._client().get_object(Bucket=BUCKET, Key=key)["Body"].read())
+
+    @contextmanager
+    def gone(self) -> Iterator[None]:
+        """Nothing listens at its port meanwhile; what is in the bucket outlives that."""
+        from moto.server import ThreadedMotoServer
+
+        host, port = self.server.get_host_and_port()
+        self.server.stop()
+        try:
+            yield
+        finally:
+            self.server = ThreadedMotoServer(ip_address=host, port=port, verbose=False)
+            self.server.start()
 
     def _client(self) -> Any:
         import boto3
@@ -60,4 +73,4 @@ def s3_server() -> Iterator[S3Server]:
         try:
             yield made
         finally:
-            server.stop()
+            made.server.stop()

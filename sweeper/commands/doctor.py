@@ -14,6 +14,7 @@ import click
 from sweeper.commands.doctor_cluster import as_values, faults_of, in_words, look_at_nodes
 from sweeper.commands.errors import FAILED, Problems, plain_errors
 from sweeper.nodes import Facts
+from trainables.storage import StorageError, is_address, storage_problem
 
 _PACKAGES = ("torch", "ray", "transformers", "peft", "datasets", "optuna", "mlflow", "moocore", "rouge-score")
 
@@ -27,11 +28,21 @@ _PACKAGES = ("torch", "ray", "transformers", "peft", "datasets", "optuna", "mlfl
     multiple=True,
     help="With --address: a folder that all nodes must see, read and write; repeats.  [default: the cache]",
 )
+@click.option(
+    "--storage",
+    metavar="URI",
+    multiple=True,
+    help="s3://, gs:// or abfs:// address that is to be read and written from here and from each node; repeats.",
+)
 @plain_errors
-def doctor(as_json: bool, address: str | None, shared: tuple[Path, ...]) -> None:
+def doctor(as_json: bool, address: str | None, shared: tuple[Path, ...], storage: tuple[str, ...]) -> None:
     """Check versions, CPUs, GPUs, disk, cache, hub, and a cluster's nodes; exit code 1 if something is wrong."""
     if shared and address is None:
         raise Problems(["--shared is for the nodes of a cluster: give its --address"])
+    if folders := [text for text in storage if not is_address(text)]:
+        raise Problems([f"--storage {text} is a folder: give it as --shared, with --address" for text in folders])
+    if refused := [problem for uri in storage if (problem := storage_problem(uri))]:
+        raise Problems(refused)
     versions = {"python": sys.version.split()[0]} | {name: _version(name) for name in _PACKAGES}
     missing = [name for name, version in versions.items() if version is None]
     import torch
@@ -42,7 +53,7 @@ def doctor(as_json: bool, address: str | None, shared: tuple[Path, ...]) -> None
     gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     free = shutil.disk_usage(Path.cwd()).free
     reachable = not hub_problems([("model", "microsoft/phi-1_5")])
-    nodes = _nodes(address, [path.resolve() for path in shared] or [cache_folder()]) if address else {}
+    nodes = _nodes(address, [path.resolve() for path in shared] or [cache_folder()], storage) if address else {}
     faults = faults_of(nodes)
     if as_json:
         machine = {"cpus": os.cpu_count(), "gpus": gpus, "disk_free_bytes": free, "cache": str(cache_folder())}
@@ -55,6 +66,8 @@ def doctor(as_json: bool, address: str | None, shared: tuple[Path, ...]) -> None
         lines |= {"disk here": f"{free / 1e9:.0f} GB free", "cache": str(cache_folder())}
         lines["hub"] = "reachable" if reachable else "cannot be reached; tiny-phi and local folders work"
         click.echo("\n".join(f"{name:<13} {value}" for name, value in lines.items()))
+        for uri in storage:
+            click.echo(f"{'storage':<13} {uri.partition('?')[0]} can be read and written from here")
         for line in in_words(nodes):
             click.echo(f"{'node':<13} {line}")
     if missing:
@@ -65,12 +78,12 @@ def doctor(as_json: bool, address: str | None, shared: tuple[Path, ...]) -> None
         sys.exit(FAILED)
 
 
-def _nodes(address: str, folders: Sequence[Path]) -> dict[str, Facts | None]:
+def _nodes(address: str, folders: Sequence[Path], storages: Sequence[str]) -> dict[str, Facts | None]:
     from sweeper.placement import PlacementError
 
     try:
-        return look_at_nodes(address, folders)
-    except (PlacementError, OSError) as error:
+        return look_at_nodes(address, folders, storages)
+    except (PlacementError, StorageError, OSError) as error:
         raise Problems([str(error)]) from None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -10,16 +11,18 @@ from typing import Any
 
 from sweeper.nodes import PROJECT, Facts, differences, facts_of_nodes, versions
 from sweeper.placement import PlacementError, Resources, address_problem, prepare, ray_cluster
+from trainables.storage import Storage, StorageError
 
 
-def look_at_nodes(address: str, folders: Sequence[Path]) -> dict[str, Facts | None]:
+def look_at_nodes(address: str, folders: Sequence[Path], storages: Sequence[str] = ()) -> dict[str, Facts | None]:
     """What each node of the cluster says; None of one that does not answer.
 
-    A file is put into each of the folders, which the nodes read, and beside which they write.
+    A file is put into each of the folders and storages, which the nodes read, and beside which they write.
 
     Raises:
         PlacementError: the cluster cannot be joined.
         OSError: a folder cannot be written to from here.
+        StorageError: a storage cannot.
     """
     if problem := address_problem(address):
         raise PlacementError(problem)
@@ -27,16 +30,23 @@ def look_at_nodes(address: str, folders: Sequence[Path]) -> dict[str, Facts | No
     import ray
 
     mark = f".doctor-{uuid.uuid4().hex[:12]}"
-    written = []
+    written: list[Path] = []
+    stored: list[Storage] = []
     try:
+        for storage in map(Storage, storages):
+            storage.write(mark, b"written by sweeper doctor\n")
+            stored.append(storage)
         for folder in folders:
             folder.mkdir(parents=True, exist_ok=True)
             (folder / mark).write_text("written by sweeper doctor\n", encoding="utf-8")
             written.append(folder / mark)
         with ray_cluster(address, resources=Resources(cpus=0, gpus=0)):
             alive = [node for node in ray.nodes() if node["Alive"]]
-            return facts_of_nodes(alive, folders, mark=mark)
+            return facts_of_nodes(alive, folders, mark=mark, storages=storages)
     finally:
+        for storage in stored:
+            with contextlib.suppress(StorageError):
+                storage.delete(mark)
         for path in written:
             path.unlink(missing_ok=True)
 

@@ -18,6 +18,7 @@ from trainables.storage import is_address
 
 if TYPE_CHECKING:
     from sweeper.settings import SweepSettings
+    from trainables.storage import Storage
 
 
 @click.command()
@@ -55,7 +56,8 @@ def resume(
     if change.get("address") == "none":
         change["address"] = None
     wrong = [f"--retry {retry}: expected failed"] if retry not in (None, "failed") else []
-    if is_address(folder):
+    fetched = is_address(folder)
+    if fetched:
         folder, moved = _fetched(folder, out, wrong)
         change |= moved
     elif out is not None:
@@ -66,6 +68,8 @@ def resume(
     if dry_run:
         _say_plan(Path(folder), change, as_json=as_json)
         return
+    if not fetched:
+        refuse(_other_driver(_changed(Path(folder), change).bucket, Path(folder)))
     from sweeper.placement import PlacementError
 
     try:
@@ -81,7 +85,7 @@ def _fetched(uri: str, out: str | None, wrong: list[str]) -> tuple[str, dict[str
     """The folder here that has the tables of the sweep at an address, and its settings that are others here."""
     from sweeper.commands.checks import output_problems
     from sweeper.commands.from_options import DEFAULT_TRACKING
-    from sweeper.courier import fetch_sweep, other_driver
+    from sweeper.courier import fetch_sweep
     from sweeper.folder import read_settings
     from sweeper.tracking.uri import absolute_uri, sqlite_path
     from trainables.storage import Storage, address_problem
@@ -90,10 +94,9 @@ def _fetched(uri: str, out: str | None, wrong: list[str]) -> tuple[str, dict[str
     storage = Storage(uri)
     folder = out or str(Path("runs") / storage.name)
     refuse(output_problems(folder))
+    refuse(_other_driver(storage, Path(folder)))
     if not fetch_sweep(storage, Path(folder)):
         refuse([f"{uri} holds no sweep: there is no sweep.json in it"])
-    if other := other_driver(storage):
-        click.echo(f"{other}: two that run one sweep would run its trials twice; end that one first", err=True)
     above = storage.above
     change: dict[str, Any] = {"storage": above.uri, "stored_as": storage.name}
     settings = read_settings(Path(folder))
@@ -114,15 +117,32 @@ def _problems_of_storage(out: Path, change: Mapping[str, Any]) -> list[str]:
     return [problem for problem in (storage_problem(storage) if is_address(storage) else None,) if problem]
 
 
-def _say_plan(out: Path, change: dict[str, Any], *, as_json: bool) -> None:
+def _other_driver(storage: Storage | None, out: Path) -> list[str]:
+    """Another driver that is at the sweep in a storage."""
+    from sweeper.heartbeat import other_driver
+
+    if storage is None:
+        return []
+    other = other_driver(storage, out, told=lambda line: click.echo(line, err=True))
+    return [other] if other else []
+
+
+def _changed(out: Path, change: Mapping[str, Any]) -> SweepSettings:
+    """The settings that the sweep goes on with."""
     from dataclasses import replace
 
+    from sweeper.folder import read_settings
+
+    return replace(read_settings(out), **change)
+
+
+def _say_plan(out: Path, change: dict[str, Any], *, as_json: bool) -> None:
     from sweeper.commands.dry_run import say_plan_of_sweep
-    from sweeper.folder import check_tables, read_settings
+    from sweeper.folder import check_tables
     from sweeper.ledger import Ledger
     from trainables.run.failures import is_no_result
 
-    settings = replace(read_settings(out), **change)
+    settings = _changed(out, change)
     check_tables(out)
     rows = Ledger(out).trials.read()
     ended = sum(not is_no_result(row["status"], row["error"]) for row in rows)

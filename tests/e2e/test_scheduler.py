@@ -85,7 +85,7 @@ def states_in_study(sweep: SweepFolder) -> dict[str, str]:
 
 def test_paused_trials_outlive_a_kill_9_and_go_on_from_their_states(cli: Cli, alone: SweepFolder) -> None:
     sweep = cli.new("paused")
-    # One at a time: who waits at a rung is the same on every machine, and is not writing its state while another trains.
+    # One at a time: who waits at a rung is the same on every machine, and its state is whole while another trains.
     process = cli.start(*cli.pareto(sweep, *cli.grid, *MOASHA, "--stopping", "pause", "--max-concurrent", "1"))
 
     def saved() -> dict[str, int]:

@@ -11,6 +11,8 @@ from pathlib import Path
 from tests.e2e.conftest import Cli
 from tests.s3_server import BUCKET, CREDENTIALS, s3_server
 
+GRID = ("--sampler", "grid", "--method", "ngdiff", "--optimizer", "sgd", "--epochs", "20", "--json")
+SMALL = ("--batch-size", "5", "--gpus-per-trial", "0", "--max-concurrent", "1")
 THREE = ("--lr", "0.05", "--lr", "0.1", "--lr", "1e9")
 """The last one diverges at once."""
 
@@ -18,11 +20,12 @@ THREE = ("--lr", "0.05", "--lr", "0.1", "--lr", "1e9")
 def test_a_sweep_through_a_bucket_equals_a_local_one_and_outlives_its_drivers_machine(cli: Cli, tmp_path: Path) -> None:
     """The driver is killed, its folder and its cache are gone: the sweep goes on from the address alone."""
     local, sweep, elsewhere = cli.new("local"), cli.new("stored"), cli.new("elsewhere")
-    grid = ("--sampler", "grid", "--method", "ngdiff", *THREE, "--optimizer", "sgd", "--epochs", "20", "--json")
-    grid += ("--batch-size", "5", "--gpus-per-trial", "0", "--max-concurrent", "1")
+    grid = (*GRID, *THREE, *SMALL)
     cli.run(*cli.pareto(local, *grid))
     with s3_server() as server:
         away = dataclasses.replace(cli, environment={**cli.environment, **CREDENTIALS})
+        checked = away.run("doctor", "--storage", server.uri(f"{BUCKET}/sweeps"))
+        assert f"s3://{BUCKET}/sweeps can be read and written from here" in checked.stdout
         process = away.start(*away.pareto(sweep, *grid, "--storage", server.uri(f"{BUCKET}/sweeps")))
         away.wait_until(lambda: bool(sweep.ended()), process)
         os.kill(process.pid, signal.SIGKILL)
@@ -33,6 +36,7 @@ def test_a_sweep_through_a_bucket_equals_a_local_one_and_outlives_its_drivers_ma
         shutil.rmtree(sweep.out)
         done = away.run("resume", server.uri(f"{BUCKET}/sweeps/{name}"), "--out", elsewhere.out, "--json")
         assert "a driver on" in done.stderr
+        assert "to see whether it still does" in done.stderr
         assert elsewhere.results() == local.results()
         assert elsewhere.json("pareto.json")["front"] == local.json("pareto.json")["front"]
         mirrored = {row["trial_id"]: row["ended_at"] for row in elsewhere.trials}
@@ -45,3 +49,29 @@ def test_a_sweep_through_a_bucket_equals_a_local_one_and_outlives_its_drivers_ma
         secret = CREDENTIALS["AWS_SECRET_ACCESS_KEY"].encode()
         assert not [key for key in keys if secret in server.content(key)]
         assert not [path for path in elsewhere.out.rglob("*") if path.is_file() and secret in path.read_bytes()]
+
+
+def test_a_bucket_that_dies_in_the_middle_costs_no_trial(cli: Cli) -> None:
+    """What the storage ends is no result; when it is back, the sweep goes on to what it would have been."""
+    local, sweep = cli.new("with-a-disk"), cli.new("without-a-bucket")
+    cli.run(*cli.pareto(local, *GRID, *THREE, *SMALL))
+    with s3_server() as server:
+        away = dataclasses.replace(cli, environment={**cli.environment, **CREDENTIALS})
+        process = away.start(*away.pareto(sweep, *GRID, *THREE, *SMALL, "--storage", server.uri(f"{BUCKET}/sweeps")))
+        away.wait_until(lambda: bool(sweep.ended()), process)
+        with server.gone():
+            _, errors = process.communicate(timeout=300)
+        assert process.returncode == 1, errors
+        assert "Traceback" not in errors
+        assert "the storage refuses or does not answer" in errors
+        assert "python -m sweeper resume" in errors
+        kept = {row["trial_id"]: row for row in sweep.trials if row["status"] in ("finished", "diverged")}
+        assert kept
+
+        away.run("resume", sweep.out, "--json")
+
+        assert {row["trial_id"]: row for row in sweep.trials if row["trial_id"] in kept} == kept
+        assert sweep.results() == local.results()
+        assert sweep.json("pareto.json")["front"] == local.json("pareto.json")["front"]
+        (name,) = {key.split("/")[1] for key in server.everything()} - {"targets"}
+        assert server.content(f"sweeps/{name}/trials.csv") == (sweep.out / "trials.csv").read_bytes()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sweeper.candidates import FrontKeeper
-from sweeper.courier import Courier, fetch_sweep, other_driver
+from sweeper.courier import Courier, fetch_sweep
 from sweeper.folder import begin, read_settings
 from sweeper.run_states import attempts, run_state_keys
 from sweeper.session import NO_ANSWER, SweepSession
@@ -86,12 +86,10 @@ def test_rows_of_epochs_alone_are_mirrored_now_and_then(courier: Courier, out: P
     assert storage.read("history.csv") == b"step\n1\n"
 
 
-def test_a_driver_that_ends_says_so(courier: Courier, storage: Storage) -> None:
-    courier.written(urgent=True)
-    courier.settle()
-    assert "a driver on" in (other_driver(storage) or "")
+def test_a_driver_says_that_it_is_there_until_it_ends(courier: Courier, storage: Storage) -> None:
+    assert storage.read("driver.json") is not None
     assert courier.close() is None
-    assert other_driver(storage) is None
+    assert storage.read("driver.json") is None
     assert courier.close() is None
 
 
@@ -128,8 +126,9 @@ def test_what_does_not_come_now_is_awaited_and_comes_later(
 
 
 def test_a_mirror_that_failed_is_told_at_the_end(
-    courier: Courier, storage: Storage, monkeypatch: pytest.MonkeyPatch
+    courier: Courier, out: Path, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (out / "trials.csv").write_text("trial_id\n00000\n")
     refuse(storage, monkeypatch)
     courier.written(urgent=True)
     assert courier.close() == "AWS Error NETWORK_CONNECTION"
@@ -147,7 +146,7 @@ def test_states_of_all_attempts_are_found_newest_first_and_deleted_with_their_tr
     ]
     courier.forget("00001")
     courier.settle()
-    assert storage.files() == ["ray/attempt-9/00002/c/state.pt"]
+    assert storage.files() == ["driver.json", "ray/attempt-9/00002/c/state.pt"]
 
 
 def report(epoch: float, forget: float, retain: float) -> dict[str, object]:

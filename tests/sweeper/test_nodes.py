@@ -32,6 +32,16 @@ def test_a_folder_of_the_same_name_that_is_another_one_is_noticed(tmp_path: Path
     assert found.refused == {str(tmp_path): "No such file or directory"}
 
 
+def test_a_storage_is_read_and_written_and_left_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "mark").write_text("x")
+    good, other = tmp_path.as_uri(), (tmp_path / "other").as_uri()
+    found = Facts(**facts(mark="mark", storages=[good, other, "s4://nowhere/at/all"]))
+    assert found.refused.keys() == {other, "s4://nowhere/at/all"}
+    assert "other/mark" in found.refused[other]
+    assert "s4" in found.refused["s4://nowhere/at/all"]
+    assert [path.name for path in tmp_path.iterdir()] == ["mark"]
+
+
 def test_what_differs_is_said_in_words() -> None:
     here = {"python": "3.11.7", "torch": "2.13.0", "peft": "0.21"}
     assert differences(here, here) == []
@@ -64,7 +74,9 @@ def test_a_node_is_a_line(alike: Facts) -> None:
 
 
 def test_doctor_tells_the_nodes_and_fails_where_one_does(alike: Facts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sweeper.commands.doctor.look_at_nodes", lambda address, folders: {"good": alike, "bad": None})
+    monkeypatch.setattr(
+        "sweeper.commands.doctor.look_at_nodes", lambda address, folders, storages: {"good": alike, "bad": None}
+    )
     done = CliRunner().invoke(main, ["doctor", "--address", "10.0.0.1:6379"])
     assert done.exit_code == 1
     assert "node          good  8 CPUs, 2 x H100" in done.stdout
@@ -79,6 +91,8 @@ def test_doctor_tells_the_nodes_and_fails_where_one_does(alike: Facts, monkeypat
         (["--shared", "/tmp"], "--shared is for the nodes of a cluster: give its --address"),
         (["--address", "127.0.0.1:9"], "--address 127.0.0.1:9: no Ray cluster answers there"),
         (["--address", "nonsense"], "expected HOST:PORT or 'auto'"),
+        (["--storage", "runs"], "--storage runs is a folder: give it as --shared, with --address"),
+        (["--storage", "s3:///runs"], "it names no bucket"),
     ],
 )
 def test_a_cluster_that_is_not_there_is_told_in_a_sentence(arguments: list[str], said: str) -> None:

@@ -22,8 +22,8 @@ def predict(model: PreTrainedModel, batch: Batch) -> Predictions:
     """One forward pass.
 
     No attention mask is given: padding is to the right, where causal attention never looks from a token, and on a GPU a
-    mask is a wait per pass and the slower kernel. The vocabulary-wide logits of the prompt all rows share, a third to a half, are never made, unless the architecture
-    knows no ``logits_to_keep``.
+    mask is a wait per pass and the slower kernel. The vocabulary-wide logits of the prompt all rows share, a third to a
+    half, are never made, unless the architecture knows no ``logits_to_keep``.
     """
     from torch.nn.functional import cross_entropy, pad
 

@@ -161,4 +161,4 @@ def collate(sequences: Sequence[Tokens], indices: Sequence[int], *, pad_id: int,
         input_ids[row, : len(item)] = ids
         attention_mask[row, : len(item)] = 1
         labels[row, item.prompt_length : len(item)] = ids[item.prompt_length :]
-    return Batch(*(on_device(part, device) for part in (input_ids, attention_mask, labels)), shortest)
+    return Batch(on_device(input_ids, device), on_device(attention_mask, device), on_device(labels, device), shortest)

@@ -92,7 +92,7 @@ def test_a_step_waits_for_its_losses_and_norms_only(
 
     assert found[HERE] == own * STEPS
     # Of transformers at most one each pass, which asks whether several sequences were packed in one.
-    assert STEPS <= len(passes)
+    assert len(passes) >= STEPS
     assert found["transformers"] <= len(passes)
 
 

@@ -1,0 +1,76 @@
+"""What a trial costs a sweep of a thousand, at its beginning and at its end, and what the driver's memory does.
+
+    python benchmarks/many_trials.py [--trials 1000] [--out DIR] [-- OPTION ...]
+
+Runs ``python -m sweeper pareto --sampler random`` over trials of one step with one evaluation of eight questions, and
+reads the driver's resident memory meanwhile. Printed by tenths of the sweep: seconds a trial took from the last one's
+end, seconds of it that the workers trained, scored and wrote checkpoints, what is left for the loop (a trial's and a
+report's cost to sampler, ledger, Ray and tracking), and the driver's memory. What follows ``--`` is given to the sweep.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+WORKERS = 2
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--trials", type=int, default=1000)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("further", nargs="*", metavar="OPTION", help="given to the sweep, after --")
+    given = parser.parse_args()
+    with TemporaryDirectory() as scratch:
+        out = given.out or Path(scratch) / "out"
+        memory = run(out, scratch, given.trials, given.further)
+        with (out / "trials.csv").open(newline="") as file:
+            rows = sorted(csv.DictReader(file), key=lambda row: float(row["ended_at"]))
+    table(rows, memory)
+
+
+def run(out: Path, scratch: str, trials: int, further: list[str]) -> list[tuple[float, int]]:
+    """Run the sweep; the time of day and the driver's resident bytes, once a second."""
+    command = [sys.executable, "-m", "sweeper", "pareto", "--sampler", "random", "--trials", str(trials)]
+    command += ["--out", str(out), "--tracking-uri", f"sqlite:///{scratch}/mlflow.db", "--scheduler", "none"]
+    command += ["--max-steps", "1", "--epochs", "1", "--metrics", "retain_loss", "--loss-examples", "8"]
+    command += ["--max-concurrent", str(WORKERS), *further]
+    memory: list[tuple[float, int]] = []
+    with subprocess.Popen(command, env=os.environ | {"OMP_NUM_THREADS": "1"}) as process:
+        status = Path(f"/proc/{process.pid}/status")
+        while process.poll() is None:
+            if found := re.search(r"VmRSS:\s+(\d+) kB", status.read_text()):
+                memory.append((time.time(), 1024 * int(found[1])))
+            time.sleep(1)
+    if process.returncode:
+        sys.exit(process.returncode)
+    return memory
+
+
+def table(rows: list[dict[str, str]], memory: list[tuple[float, int]]) -> None:
+    """Tenths of the sweep; the first trials' cold starts are in the first."""
+    print(f"{len(rows)} trials, {WORKERS} at a time")
+    print(f"{'trials':>12} {'s a trial':>10} {'in the worker':>14} {'the loop':>10} {'driver':>10}")
+    began = float(rows[0]["started_at"])
+    for tenth in range(10):
+        first, last = len(rows) * tenth // 10, len(rows) * (tenth + 1) // 10
+        part = rows[first:last]
+        ended = float(part[-1]["ended_at"])
+        each = (ended - began) / len(part)
+        busy = sum(float(row["wall_seconds"]) for row in part) / len(part)
+        seen = [used for at, used in memory if at <= ended]
+        seconds = f"{each:8.3f} s {busy:12.3f} s {WORKERS * each - busy:8.3f} s"
+        print(f"{first:5d} - {last:4d} {seconds} {seen[-1] / 1e6:7.0f} MB", flush=True)
+        began = ended
+
+
+if __name__ == "__main__":
+    main()

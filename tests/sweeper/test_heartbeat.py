@@ -1,0 +1,98 @@
+"""Two drivers of one sweep find each other in its storage, and a dead one keeps nobody away."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sweeper.heartbeat import FILE, Heartbeat, other_driver
+from trainables.storage import Storage, StorageError
+
+BEAT = 0.02
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    return Storage((tmp_path / "bucket").as_uri())
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(BEAT)
+
+
+def test_where_nobody_is_nobody_is_waited_for(storage: Storage, tmp_path: Path) -> None:
+    told: list[str] = []
+    assert other_driver(storage, tmp_path, told=told.append, patience=60) is None
+    heartbeat = Heartbeat(storage, tmp_path / "one")
+    heartbeat.end()
+    assert other_driver(storage, tmp_path, told=told.append, patience=60) is None
+    assert told == []
+
+
+def test_the_driver_of_the_same_folder_is_left_to_the_folders_lock(storage: Storage, tmp_path: Path) -> None:
+    heartbeat = Heartbeat(storage, tmp_path / "one")
+    assert other_driver(storage, tmp_path / "one", told=pytest.fail, patience=60) is None
+    heartbeat.end()
+
+
+def test_a_driver_elsewhere_that_lives_keeps_others_away(storage: Storage, tmp_path: Path) -> None:
+    told: list[str] = []
+    heartbeat = Heartbeat(storage, tmp_path / "one", beat=BEAT)
+    reason = other_driver(storage, tmp_path / "two", told=told.append, patience=1.0) or ""
+    heartbeat.end()
+    assert "a driver on " in reason
+    assert f"wrote to {storage.uri}" in reason
+    assert "end that one first" in reason
+    assert len(told) == 1
+    assert "waiting 1 s to see whether it still does" in told[0]
+
+
+def test_one_that_died_does_not(storage: Storage, tmp_path: Path) -> None:
+    heartbeat = Heartbeat(storage, tmp_path / "one", beat=BEAT)
+    heartbeat.stop()
+    time.sleep(5 * BEAT)
+    assert other_driver(storage, tmp_path / "two", told=lambda line: None, patience=0.3) is None
+    assert storage.read(FILE) is not None
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'{"host": "x"}'])
+def test_nor_does_a_file_that_says_nothing(storage: Storage, tmp_path: Path, content: bytes) -> None:
+    storage.write(FILE, content)
+    assert other_driver(storage, tmp_path, told=pytest.fail, patience=60) is None
+
+
+def test_two_that_are_at_it_are_warned_once(storage: Storage, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    first = Heartbeat(storage, tmp_path / "one", beat=BEAT)
+    second = Heartbeat(storage, tmp_path / "two", beat=10 * BEAT)
+    with caplog.at_level(logging.WARNING):
+        wait_until(lambda: "end one of the two" in caplog.text)
+        time.sleep(30 * BEAT)
+    first.end()
+    second.end()
+    assert 1 <= caplog.text.count("end one of the two") <= 2, "each of them once at most"
+
+
+def test_a_storage_that_is_silent_for_a_while_ends_nothing(
+    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heartbeat = Heartbeat(storage, tmp_path / "one", beat=BEAT)
+    asked: list[object] = []
+
+    def silent(*arguments: object) -> bytes:
+        asked.append(arguments)
+        raise StorageError("AWS Error NETWORK_CONNECTION")
+
+    with monkeypatch.context() as away:
+        away.setattr(Storage, "read", silent)
+        wait_until(lambda: len(asked) > 2)
+    at = json.loads(storage.read(FILE) or b"")["at"]
+    wait_until(lambda: json.loads(storage.read(FILE) or b"")["at"] > at)
+    heartbeat.end()
