@@ -85,7 +85,9 @@ def read_settings(out: Path) -> SweepSettings:
             )
         settings = SweepSettings.from_dict(content["settings"])
         _ = settings.parsed_objectives
-    except (ValueError, KeyError, TypeError) as error:
+    except KeyError as error:
+        raise UsageError(f"cannot read {path}: it lacks {error}; it is of another version, or damaged") from None
+    except (ValueError, TypeError) as error:
         raise UsageError(f"cannot read {path}: {error}") from None
     return settings
 

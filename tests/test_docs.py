@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -16,39 +14,26 @@ import pytest
 
 from sweeper.cli import main
 from sweeper.columns import TRIAL_COLUMNS
+from tests.pages import ROOT, PageCommand, commands
 from trainables.methods import method_names
 from trainables.metrics.registry import METRICS
 from trainables.spec import FIELDS
 
-ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-COMMAND = re.compile(r"^(?: {4})?python -m sweeper (.+?)(?:\s+#.*)?$")
 
-
-def commands() -> Iterator[tuple[str, list[str]]]:
-    """Each command in a block of a page, continued lines joined, with its place."""
-    for page in PAGES:
-        text = page.read_text(encoding="utf-8").replace("\\\n", " ")
-        for number, line in enumerate(text.splitlines(), start=1):
-            if found := COMMAND.match(line):
-                words = re.sub(r"\s[>|<&].*$", "", found[1])
-                yield f"{page.name}:{number}", shlex.split(words)
-
-
-@pytest.mark.parametrize(("place", "words"), commands(), ids=lambda value: value if isinstance(value, str) else "")
-def test_a_command_on_a_page_can_be_typed(place: str, words: list[str]) -> None:
-    name, *arguments = words
+@pytest.mark.parametrize("typed", commands(), ids=str)
+def test_a_command_on_a_page_can_be_typed(typed: PageCommand) -> None:
+    name, *arguments = typed.words
     command = main.commands[name]
     try:
         command.make_context(f"sweeper {name}", arguments, resilient_parsing=False)
     except click.ClickException as error:
-        pytest.fail(f"{place}: {' '.join(words)}: {error.format_message()}")
+        pytest.fail(f"{typed}: {error.format_message()}")
 
 
 def test_there_are_commands_on_the_pages() -> None:
-    places = [place for place, _ in commands()]
-    assert len(places) > 60
-    assert {"README.md", "start.md", "howto.md", "data.md"} <= {place.partition(":")[0] for place in places}
+    found = list(commands())
+    assert len(found) > 60
+    assert {"README.md", "start.md", "howto.md", "data.md"} <= {command.page for command in found}
 
 
 def test_the_licence_of_every_dependency_is_listed() -> None:

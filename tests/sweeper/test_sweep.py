@@ -163,6 +163,15 @@ def test_a_damaged_sweep_file_is_named(out: Path, damage: Any) -> None:
     assert str(path) in str(caught.value)
 
 
+def test_what_a_sweep_file_lacks_is_named(out: Path) -> None:
+    path = out / "sweep.json"
+    content = json.loads(path.read_text())
+    del content["settings"]["base"]
+    path.write_text(json.dumps(content))
+    with pytest.raises(UsageError, match="it lacks 'base'; it is of another version, or damaged"):
+        read_settings(out)
+
+
 @pytest.mark.parametrize("other", [1, 999])
 def test_a_sweep_of_another_format_is_not_resumed(out: Path, other: int) -> None:
     path = out / "sweep.json"

@@ -1,0 +1,79 @@
+"""What a page says about sweeps that have ended is typed, on small ones, and does not fail."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from sweeper.cli import main
+from sweeper.planning.pace import TrialPace
+from tests.pages import BEGIN, ROOT, run_by_all
+
+Cli = Any  # conftest.py has the class
+
+ELSEWHERE = {
+    "ui": "tests/sweeper/commands/test_ui.py",
+    "doctor": "tests/sweeper/commands/test_other_commands.py",
+    "target": "tests/e2e/test_scores.py",
+    "evaluate": "tests/e2e/test_scores.py",
+}
+"""Commands that need no sweep, and where they are run."""
+TABLES = ("docs/data/", "TABLE.csv")
+"""Of these ``simulate`` takes minutes: tests/sweeper/simulation has smaller ones."""
+COMMANDS = [
+    command
+    for command in run_by_all()
+    if not command.only_plans
+    and command.words[0] not in ELSEWHERE
+    and not any(word.startswith(TABLES) for word in command.words)
+]
+
+
+@pytest.fixture(scope="module")
+def place(cli: Cli, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the pages' names are: sweeps of one kind, and a study of two seeds."""
+    folder = tmp_path_factory.mktemp("typed")
+    sweep, studies = cli.new("typed"), [cli.new(f"typed-{seed}") for seed in (101, 102)]
+    few = ("--epochs", "3", "--batch-size", "5", "--gpus-per-trial", "0", "--json")
+    cli.run(*cli.pareto(sweep, *few, "--sampler", "random", "--trials", "3"))
+    for study in studies:
+        seed = study.out.name.rpartition("-")[2]
+        rates = ("--lr", "1e-3", "--lr", "1e-2", "--auto-lr-start-lr", "1e-3", "--seeds", "1", "--seed", seed)
+        tracked = ("--tracking-uri", cli.tracking_uri, "--out", study.out)
+        cli.run("lr-study", *cli.problem, *few, "--method", "ngdiff", *rates, *tracked)
+    for name in ("SWEEP", "LAST", "PARETO", "STUDY", "first"):
+        shutil.copytree(sweep.out, folder / "runs" / name)
+    for study, *names in zip(studies, ("S101", "S102"), ("runs/A", "runs/B"), strict=True):
+        for name in names:
+            shutil.copytree(study.out, folder / name)
+    shutil.copy(sweep.out / "trials.csv", folder / "theirs.csv")
+    (folder / "sweep.yaml").write_text("method: [gdiff]\ntrials: 4\n")
+    (folder / "points.yaml").write_text("- {lr: 1e-3, c: 0.5}\n")
+    return folder
+
+
+def test_what_is_typed_on_a_page_of_a_sweep_does_what_it_says(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pace = TrialPace(epoch=2.0, beside=1.0, source="a short run", memory=10**9)
+    monkeypatch.setattr("sweeper.planning.plan.measured_pace", lambda spec, *, console: pace)
+    monkeypatch.chdir(place)
+    wrong = []
+    for command in COMMANDS:
+        # What would train for long is planned.
+        long = (command.words[0] in BEGIN and "--from" not in command.words) or "--trials" in command.words
+        typed = [*command.words, *(["--dry-run"] if long else [])]
+        done = CliRunner().invoke(main, typed)
+        if done.exit_code:
+            wrong.append(f"{command}: exit code {done.exit_code}\n{done.output}{done.exception!r}")
+    assert not wrong, "\n\n".join(wrong)
+    for made in ("runs/together/report.html", "both.json", "verdict.json", "again.yaml", "my-model/config.json"):
+        assert (place / made).is_file()
+
+
+def test_other_commands_are_run_elsewhere() -> None:
+    assert len(COMMANDS) > 20
+    for name, test in ELSEWHERE.items():
+        assert f'"{name}"' in (ROOT / test).read_text(encoding="utf-8")

@@ -1,0 +1,59 @@
+"""The commands on the project's pages. A comment ``needs ...`` behind one names what the tests have not."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+OF_THEIR_OWN = {
+    "choosing.md": "tests/sweeper/commands/test_docs_choosing.py",
+    "running.md": "tests/sweeper/commands/test_docs_running.py",
+    "extend.md": "tests/test_extend.py",
+    "cluster.md": "tests/e2e/test_cluster_page.py",
+}
+"""Pages whose commands a test of their own runs."""
+BEGIN = ("pareto", "lr-study", "unlearn")
+"""What begins trials."""
+_COMMAND = re.compile(r"^(?: {4})?python -m sweeper (.+?)(?:\s+#(.*))?$")
+
+
+@dataclass(frozen=True)
+class PageCommand:
+    """A command in a block of a page, continued lines joined: its words behind ``python -m sweeper``."""
+
+    page: str
+    line: int
+    words: tuple[str, ...]
+    comment: str
+
+    @property
+    def needs(self) -> bool:
+        """Whether the page says that it needs something."""
+        return "needs " in self.comment
+
+    @property
+    def only_plans(self) -> bool:
+        """Whether it begins trials, and by itself: that is as far as a dry run goes without a sweep."""
+        return self.words[0] in BEGIN and not {"--from", "--reuse", "--warm-start", "--config"} & set(self.words)
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.line} {' '.join(self.words)}"
+
+
+def commands() -> Iterator[PageCommand]:
+    """All of them."""
+    for page in PAGES:
+        for number, line in enumerate(page.read_text(encoding="utf-8").replace("\\\n", " ").splitlines(), start=1):
+            if found := _COMMAND.match(line):
+                words = re.sub(r"\s[>|<&].*$", "", found[1])
+                yield PageCommand(page.name, number, tuple(shlex.split(words)), found[2] or "")
+
+
+def run_by_all() -> Iterator[PageCommand]:
+    """Those that need nothing and are on no page with a test of its own."""
+    return (command for command in commands() if not command.needs and command.page not in OF_THEIR_OWN)
