@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from search_spaces.fields import Field
 from trainables import plugins
 from trainables.auto_lr.step import UPDATE_COLUMNS
-from trainables.methods import OPTIONS, option_names
-from trainables.metrics.registry import DEFAULT_SET, LOSS_METRICS, METRICS
+from trainables.methods import OPTIONS, option_names, parse_method
+from trainables.metrics.registry import DEFAULT_SET, LOSS_METRICS, METRICS, SETS
 from trainables.spec import FIELDS
 
 
@@ -108,6 +108,19 @@ HISTORY_COLUMNS = (
 )
 CANDIDATE_COLUMNS = ("trial_id", "epoch", "step", *sorted(LOSS_METRICS), *DEFAULT_SET, *_FURTHER, "checkpoint")
 """A row per evaluated epoch of every trial; the checkpoint is relative to the sweep's folder."""
+
+
+def unused_columns(methods: Iterable[str], metrics: Iterable[str]) -> frozenset[str]:
+    """What the tables of a sweep do without: options that none of its methods has, metrics it does not measure.
+
+    ``c`` and the metrics of the default set are in every table. ``metrics`` are names of metrics or of sets of them.
+    """
+    options = {"c", *(name for method in methods for name in parse_method(method).options)}
+    chosen = {name for given in metrics for name in SETS.get(given, (given,))}
+    further = {name for name in _FURTHER if not {name, name.removesuffix("_distance")} & chosen}
+    return frozenset({*option_names()} - options | further)
+
+
 if (taken := {*METRICS} & {*_names(_OWN), *PARAMETERS}) and not plugins.active():
     raise ValueError(f"a metric has the name of another column: {', '.join(sorted(taken))}; rename the metric")
 OUTCOME_METRICS = tuple(

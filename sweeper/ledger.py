@@ -6,6 +6,7 @@ trials.csv is the truth about which trials are done: a row is written and synced
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import math
@@ -13,6 +14,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +38,24 @@ class Mark:
 
 
 class CsvLog:
-    """A CSV file that only grows, whole rows at a time, or is replaced whole."""
+    """A CSV file that only grows, whole rows at a time, or is replaced whole.
+
+    One that is there keeps its columns; replaced it has them and those of new files.
+    """
 
     def __init__(self, path: Path, columns: Sequence[str], *, sync: bool) -> None:
         self.path = path
-        self.columns = tuple(columns)
+        self._new = tuple(columns)
         self._sync = sync
         self._replaced = 0
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The file's, or those that it will begin with."""
+        with contextlib.suppress(FileNotFoundError), self.path.open(newline="", encoding="utf-8") as file:
+            if (header := file.readline()).endswith("\n"):
+                return tuple(next(csv.reader([header])))
+        return self._new
 
     def read(self) -> list[dict[str, str]]:
         """The complete rows; a last one that was torn is left out."""
@@ -75,6 +88,8 @@ class CsvLog:
 
     def rewrite(self, rows: Iterable[Mapping[str, object]]) -> None:
         """Replace the whole file, all at once."""
+        rows = list(rows)  # they may be read from it
+        self.columns = tuple(dict.fromkeys((*self._new, *self.columns)))
         content = self._lines(rows, header=True)
         self._replaced += 1
         write_whole(self.path, content, sync=True)
@@ -91,15 +106,19 @@ class CsvLog:
 class Ledger:
     """The CSV files of one sweep folder, and the rows that wait for a disk that refuses them.
 
-    ``every_epoch``: each evaluated epoch is a candidate, with a row in candidates.csv.
+    ``every_epoch``: each evaluated epoch is a candidate, with a row in candidates.csv. New tables are ``without`` these
+    columns.
     """
 
-    def __init__(self, out: Path, *, every_epoch: bool = False) -> None:
+    def __init__(self, out: Path, *, every_epoch: bool = False, without: Collection[str] = ()) -> None:
+        def log(name: str, columns: Sequence[str], *, sync: bool = False) -> CsvLog:
+            return CsvLog(out / name, [column for column in columns if column not in without], sync=sync)
+
         self.out = out
-        self.trials = CsvLog(out / "trials.csv", TRIAL_COLUMNS, sync=True)
-        self.history = CsvLog(out / "history.csv", HISTORY_COLUMNS, sync=False)
-        self.auto_lr = CsvLog(out / "auto_lr.csv", AUTO_LR_COLUMNS, sync=False)
-        self.candidates = CsvLog(out / "candidates.csv", CANDIDATE_COLUMNS, sync=False)
+        self.trials = log("trials.csv", TRIAL_COLUMNS, sync=True)
+        self.history = log("history.csv", HISTORY_COLUMNS)
+        self.auto_lr = log("auto_lr.csv", AUTO_LR_COLUMNS)
+        self.candidates = log("candidates.csv", CANDIDATE_COLUMNS)
         self.every_epoch = every_epoch
         self._logs = (self.history, self.auto_lr, self.candidates)
         # In this order: a kill in between must not leave a finished trial without its last report for ever.

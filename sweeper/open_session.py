@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from sweeper.candidates import FrontKeeper
+from sweeper.columns import unused_columns
 from sweeper.courier import Courier
 from sweeper.display import Display
 from sweeper.earlier import by_trial, known_trials
@@ -48,7 +49,8 @@ def open_session(
     What the infrastructure ended counts as running; with ``retry_failed`` so does every failed trial.
     """
     target = next(iter(targets.values()))
-    ledger = Ledger(out, every_epoch=bool(settings.goals))
+    unused = unused_columns(settings.methods, settings.base.metrics or ("default",))
+    ledger = Ledger(out, every_epoch=bool(settings.goals), without=unused)
     study = open_study(out, settings, target, console=console)
     rows = {row["trial_id"]: row for row in ledger.trials.read()}
     failed = {name for name, row in rows.items() if retry_failed and row["status"] == Status.FAILED}

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from search_spaces.constraint import Constraint, parse_constraint
+from search_spaces.parameters import Choice
 from search_spaces.space import Space
 from search_spaces.values import Value
 from sweeper.candidates import ALL, LAST
@@ -123,6 +124,13 @@ class SweepSettings:
         varied = {name: seeds for name in ("seed", SEEDS_VARY[self.seeds_vary]) if name and self.seeds > 1}
         searched = self.space.in_words(grid=self.sampler == "grid")
         return {**values, **dict(self.base.options), **varied, **searched}
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods of its trials, by name."""
+        searched = [item for item in self.space.parameters if item.name == "method" and isinstance(item, Choice)]
+        names = [str(value) for item in searched for value in item.values]
+        return tuple(dict.fromkeys(names)) or (str(self.space.constants.get("method", self.base.method)),)
 
     @property
     def all_seeds(self) -> tuple[int, ...]:

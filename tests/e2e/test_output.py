@@ -62,6 +62,14 @@ def test_the_table_has_one_row_per_point_of_the_grid_in_order(reference: Referen
     assert len({row["spec_hash"] for row in sweep.trials}) == 6
 
 
+def test_the_tables_have_the_columns_of_this_sweep(reference: Reference) -> None:
+    """Of options that no method here has, and metrics nobody asked for, there are none."""
+    sweep, _ = reference
+    for rows in (sweep.trials, sweep.candidates):
+        assert not {"beta", "layer", "mia_loss", "extraction_strength"} & rows[0].keys()
+    assert {"c", "verbmem", "utility", "truth_ratio"} < sweep.trials[0].keys()
+
+
 def test_a_finished_trial_has_every_number_and_its_checkpoint(reference: Reference) -> None:
     sweep, _ = reference
     finished = [row for row in sweep.trials if row["status"] == "finished"]

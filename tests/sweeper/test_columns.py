@@ -8,7 +8,14 @@ from typing import get_args
 import pytest
 
 from search_spaces.fields import Role
-from sweeper.columns import HISTORY_COLUMNS, METRIC_COLUMNS, PARAMETERS, TRIAL_COLUMNS, column_dictionary
+from sweeper.columns import (
+    HISTORY_COLUMNS,
+    METRIC_COLUMNS,
+    PARAMETERS,
+    TRIAL_COLUMNS,
+    column_dictionary,
+    unused_columns,
+)
 
 TRIALS = """
 trial_id spec_hash model dataset method c alpha beta beta1 beta2 delta ema_beta layer leak rate scale target
@@ -94,3 +101,14 @@ def test_a_loss_has_the_unit_of_the_data_and_bounds_once_the_target_is_known() -
     assert before["unit"] == after["unit"] == "nats per image"
     assert "bounds" not in before
     assert after["bounds"] == [0.0, math.log(10)]
+
+
+def test_a_table_does_without_what_no_method_of_its_sweep_has_and_nobody_measures() -> None:
+    plain = unused_columns(["gdiff", "ngdiff"], ["default"])
+    assert {"beta", "layer", "scale", "mia_loss", "extraction_strength", "privleak", "privleak_distance"} <= plain
+    assert not {"c", "lr", "verbmem", "utility", "truth_ratio", "forget_loss_capped", "template"} & plain
+
+    asked = unused_columns(["npo+ngdiff", "rmu"], ["extraction_strength", "mia", "privleak_distance"])
+    assert not {"c", "beta", "layer", "scale", "extraction_strength", "mia_loss", "privleak_distance"} & asked
+    assert "delta" in asked
+    assert unused_columns(["rmu"], ["all"]).isdisjoint(METRIC_COLUMNS)

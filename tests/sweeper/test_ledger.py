@@ -57,6 +57,22 @@ def test_a_log_that_does_not_exist_has_no_rows(log: CsvLog) -> None:
     assert log.read() == []
 
 
+def test_a_file_keeps_its_columns_and_replaced_has_the_new_ones_too(log: CsvLog) -> None:
+    log.path.write_text("trial_id,old\n00000,x\n")
+    log.append([{"trial_id": "00001", "old": "y", "step": 2, "value": 0.5}])
+    assert log.path.read_text() == "trial_id,old\n00000,x\n00001,y\n"
+
+    log.rewrite({**row, "value": 0.25} for row in log.read())
+    log.append([{"trial_id": "00002", "step": 3, "value": 1.0}])
+
+    assert log.path.read_text().splitlines() == [
+        "trial_id,step,value,old",
+        "00000,,0.25,x",
+        "00001,,0.25,y",
+        "00002,3,1.0,",
+    ]
+
+
 def test_text_with_commas_quotes_and_breaks_stays_in_its_cell(log: CsvLog) -> None:
     text = 'shape (2, 3), not "(3, 2)"\nsecond line'
     log.append([{"trial_id": "00000", "value": text}, {"trial_id": "00001", "value": "ü"}])

@@ -169,3 +169,11 @@ def test_equal_names_of_two_methods_are_told_in_turn() -> None:
     space = default_space(methods=options_by_method(("npo", "simnpo")), lr=(1e-4,))
     told = str(make_settings(space=space).params["beta"])
     assert [part.rpartition("with method ")[2] for part in told.split("; ")] == ["npo", "simnpo"]
+
+
+def test_the_methods_of_a_sweep_are_those_of_its_space_or_else_the_base_s() -> None:
+    assert make_settings().methods == ("gdiff", "npo+ngdiff")
+    assert make_settings(space=CONDITIONAL).methods == ("gdiff", "ngdiff")
+    lr = Choice("lr", (1e-4, 1e-3))
+    assert make_settings(space=Space((lr,), {"method": "pcgrad"})).methods == ("pcgrad",)
+    assert make_settings(space=Space((lr,)), base=TrialSpec(method="npo")).methods == ("npo",)
