@@ -121,7 +121,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sweeps", nargs="*", type=Path, help="Folders of lr-study.")
     parser.add_argument("--csv", type=Path, default=ROWS)
-    parser.add_argument("--fresh", nargs="+", type=int, default=[103, 104, 105, 106, 107])
+    parser.add_argument("--fresh", nargs="+", type=int, default=[*range(103, 111)])
     parser.add_argument("--figure", type=Path, help="Draw the fresh seeds' runs here.")
     given = parser.parse_args()
     if given.sweeps:
