@@ -149,6 +149,7 @@ class SessionCallback(Callback):
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A run ended by itself, finished, diverged or failed, or the scheduler ended it."""
+        self._guard(_forget_statistics, trial)
         trial_id, outcome = trial.config["trial_id"], (trial.last_result or {}).get("outcome")
         if outcome is None and self._session.is_ended_early(trial_id):
             self._guard(self._session.stopped, trial_id)
@@ -158,6 +159,7 @@ class SessionCallback(Callback):
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A worker died more often than Ray was told to restart it."""
+        self._guard(_forget_statistics, trial)
         self._guard(self._session.died, trial.config["trial_id"], _last_failure(trial))
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
@@ -183,3 +185,10 @@ def _last_failure(trial: Any) -> str:
     except (AttributeError, OSError, TypeError):
         text = str(trial.get_error() or "")
     return re.split(r"^Failure # \d+ .*$", text, flags=re.MULTILINE)[-1].strip()
+
+
+def _forget_statistics(trial: Any) -> None:
+    """Tune keeps running means of everything reported, 100 kB for each trial that is over, and nobody asks for them."""
+    known = getattr(trial, "run_metadata", None)
+    for name in ("metric_analysis", "metric_n_steps"):
+        getattr(known, name, {}).clear()

@@ -58,7 +58,7 @@ def test_a_driver_elsewhere_that_lives_keeps_others_away(storage: Storage, tmp_p
 def test_one_that_died_does_not(storage: Storage, tmp_path: Path) -> None:
     heartbeat = Heartbeat(storage, tmp_path / "one", beat=BEAT)
     heartbeat.stop()
-    time.sleep(5 * BEAT)
+    heartbeat._thread.join()
     assert other_driver(storage, tmp_path / "two", told=lambda line: None, patience=0.3) is None
     assert storage.read(FILE) is not None
 

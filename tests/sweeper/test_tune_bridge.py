@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from ray.tune.search import Searcher
+from ray.tune.trainable.metadata import _TrainingRunMetadata
 
 from sweeper.gpu_share import GpuShares
 from sweeper.session import SweepSession
@@ -173,3 +174,17 @@ def test_mlflow_hears_of_a_trials_end_also_when_the_search_cannot_be_told(
     monkeypatch.setattr(session.study, "tell", refuse)
     callback.on_trial_complete(1, [], tune_trial("00000", last_result={"outcome": OUTCOME}))
     assert tracker.woken == [(0, {"00000"})]
+
+
+@pytest.mark.parametrize("event", ["on_trial_complete", "on_trial_error"])
+def test_of_a_trial_that_is_over_tune_keeps_no_statistics(session: SweepSession, event: str) -> None:
+    """Of Tune's own kind: 100 kB a trial, which a sweep of thousands would gather."""
+    SessionSearcher(session, restore_folders={}).suggest("tune-0")
+    metadata = _TrainingRunMetadata()
+    metadata.update_metric("retain_loss", 0.5)
+    trial = tune_trial("00000", last_result={"outcome": OUTCOME}, error=RuntimeError("the worker died"))
+    trial.run_metadata = metadata
+    getattr(SessionCallback(session), event)(1, [], trial)
+    assert (metadata.metric_analysis, metadata.metric_n_steps) == ({}, {})
+    metadata.update_metric("retain_loss", 0.25)  # it can go on
+    assert session.ledger.trials.read()[0]["trial_id"] == "00000"
