@@ -16,7 +16,6 @@ from pathlib import Path
 
 from search_spaces.durable import Throttle, whole_lines
 from sweeper.heartbeat import FILE as DRIVER
-from sweeper.heartbeat import Heartbeat
 from sweeper.plugins import FOLDER
 from sweeper.run_states import run_state_keys
 from trainables.candidates import FRONT_FILE
@@ -39,14 +38,13 @@ class Courier:
     """Carries a sweep's files; :meth:`close` ends it. What it could not carry, the courier of the next resume does."""
 
     def __init__(self, out: Path, storage: Storage) -> None:
-        """Says that this driver is at the sweep, and looks which models the storage has.
+        """Looks which models the storage has.
 
         Raises:
             StorageError: it does not answer.
         """
         self.out = out
         self.storage = storage
-        self._heartbeat = Heartbeat(storage, out)
         self._models = {f"checkpoints/{name}" for name in storage.names("checkpoints", folders=True)}
         self._awaited: dict[str, str] = {}  # what has still to come, with the trial that left it
         self._mirrored: dict[str, tuple[int, int]] = {}
@@ -137,11 +135,9 @@ class Courier:
     def close(self, timeout: float = 60.0) -> str | None:
         """Mirror the folder as it is now, and end; returns why that failed. A second call does nothing."""
         self._cancel()
-        self._heartbeat.stop()
         with contextlib.suppress(RuntimeError):  # closed before
             done, _ = wait([self._pool.submit(self._carry, "mirror", "")], timeout)
             self._outcome = self._refusal if done else f"it did not answer within {timeout:.0f} s"
-            wait([self._pool.submit(self._carry, "leave", "")], timeout if done else 0.0)
         self._pool.shutdown(wait=False, cancel_futures=True)
         return self._outcome
 
@@ -168,7 +164,6 @@ class Courier:
             "put": self._put,
             "delete": self.storage.delete,
             "forget": self._forget,
-            "leave": lambda _: self._heartbeat.end(),
         }
         silent = self._refusal is not None and time.monotonic() - self._refused_at < _SILENCE
         if silent and (what in ("delete", "forget") or key == FRONT_FILE):

@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ class Heartbeat:
     def __init__(self, storage: Storage, out: Path, *, beat: float = BEAT) -> None:
         """Raises StorageError where the storage does not answer."""
         self._storage, self._beat = storage, beat
-        self._said = {"driver": uuid.uuid4().hex, "host": socket.gethostname(), "out": str(out.resolve())}
+        self._said = {"driver": uuid.uuid4().hex, **_place(out)}
         self._over = threading.Event()
         self._say()
         self._thread = threading.Thread(target=self._go_on, name="heartbeat", daemon=True)
@@ -43,16 +43,18 @@ class Heartbeat:
     def stop(self) -> None:
         """Say nothing more; for others this driver is at the sweep for ``PATIENCE`` seconds yet."""
         self._over.set()
+        self._thread.join(BEAT)
 
     def end(self) -> None:
-        """Say that this driver is not at the sweep any more.
+        """Say that this driver is not at the sweep any more; what another one said there since stays.
 
         Raises:
             StorageError: it does not answer.
         """
         self.stop()
-        self._thread.join(self._beat)
-        self._storage.delete(FILE)
+        there = _read(self._storage)
+        if there is None or there["driver"] == self._said["driver"]:
+            self._storage.delete(FILE)
 
     def _say(self) -> None:
         self._storage.write(FILE, json.dumps({**self._said, "at": time.time()}).encode())
@@ -68,19 +70,37 @@ class Heartbeat:
                 self._say()
 
 
+@contextlib.contextmanager
+def at_the_sweep(storage: Storage | None, out: Path) -> Iterator[None]:
+    """Inside, this driver says that it is at the sweep in the storage; nothing where there is none.
+
+    Raises:
+        StorageError: it does not answer at the beginning.
+    """
+    if storage is None:
+        yield
+        return
+    heartbeat = Heartbeat(storage, out)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(StorageError, OSError):
+            heartbeat.end()
+
+
 def other_driver(
-    storage: Storage, out: Path, *, told: Callable[[str], object], patience: float = PATIENCE
+    storage: Storage, out: Path, *, told: Callable[[str], object], patience: float | None = None
 ) -> str | None:
     """Why the sweep in a storage cannot go on in the folder ``out``: another driver is at it. None where none is.
 
-    Where one never said that it has ended, waits ``patience`` seconds for its next word, and says so by ``told``. The
-    driver of this very folder needs no waiting for: the folder has a lock.
+    Where one never said that it has ended, waits ``patience`` seconds (``PATIENCE``) for its next word, and says so by
+    ``told``. The driver of this very folder needs no waiting for: the folder has a lock.
 
     Raises:
         StorageError: the storage does not answer.
     """
-    before = _read(storage)
-    if before is None or (before["host"], before["out"]) == (socket.gethostname(), str(out.resolve())):
+    before, patience = _read(storage), PATIENCE if patience is None else patience
+    if before is None or (out.is_dir() and _place(out).items() <= before.items()):
         return None
     told(f"{_in_words(storage, before)}: waiting {patience:.0f} s to see whether it still does")
     time.sleep(patience)
@@ -93,9 +113,17 @@ def other_driver(
 def _read(storage: Storage) -> dict[str, Any] | None:
     try:
         found = json.loads(storage.read(FILE) or b"")
-        return {**{name: str(found[name]) for name in ("driver", "host", "out")}, "at": float(found["at"])}
+        said = {name: str(found[name]) for name in ("driver", "host", "boot", "out")}
+        return {**said, "at": float(found["at"])}
     except (ValueError, KeyError, TypeError):
         return None
+
+
+def _place(out: Path) -> dict[str, str]:
+    """Which folder it is, of which machine: clones have one name, and start at different times."""
+    boot = Path("/proc/sys/kernel/random/boot_id")
+    started = boot.read_text(encoding="ascii").strip() if boot.is_file() else ""
+    return {"host": socket.gethostname(), "boot": started, "out": str(out.resolve())}
 
 
 def _in_words(storage: Storage, said: dict[str, Any]) -> str:

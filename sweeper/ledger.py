@@ -84,23 +84,16 @@ class CsvLog:
         Raises:
             OSError: the disk is full or the folder is gone; none of the rows is in the file then.
         """
-        append(self.path, self._lines(rows), header=self._lines([], header=True), sync=self._sync)
+        content, header = _lines(self.columns, rows), _lines(self.columns, [], header=True)
+        append(self.path, content, header=header, sync=self._sync)
 
     def rewrite(self, rows: Iterable[Mapping[str, object]]) -> None:
         """Replace the whole file, all at once."""
-        rows = list(rows)  # they may be read from it
-        self.columns = tuple(dict.fromkeys((*self._new, *self.columns)))
-        content = self._lines(rows, header=True)
+        columns = tuple(dict.fromkeys((*self._new, *self.columns)))
+        content = _lines(columns, rows, header=True)
         self._replaced += 1
         write_whole(self.path, content, sync=True)
-
-    def _lines(self, rows: Iterable[Mapping[str, object]], *, header: bool = False) -> bytes:
-        buffer = io.StringIO(newline="")
-        writer = csv.writer(buffer, lineterminator="\n")
-        if header:
-            writer.writerow(self.columns)
-        writer.writerows([_cell(row.get(column)) for column in self.columns] for row in rows)
-        return buffer.getvalue().encode()
+        self.columns = columns
 
 
 class Ledger:
@@ -205,6 +198,15 @@ def _whole_rows(content: bytes) -> bytes:
     while content.count(b'"') % 2:
         content = whole_lines(content[:-1])
     return content
+
+
+def _lines(columns: Sequence[str], rows: Iterable[Mapping[str, object]], *, header: bool = False) -> bytes:
+    buffer = io.StringIO(newline="")
+    writer = csv.writer(buffer, lineterminator="\n")
+    if header:
+        writer.writerow(columns)
+    writer.writerows([_cell(row.get(column)) for column in columns] for row in rows)
+    return buffer.getvalue().encode()
 
 
 def _cell(value: object) -> object:

@@ -25,6 +25,7 @@ from sweeper.folder import SweepError, UsageError, check_tables, describe, read_
 from sweeper.front_metrics import measure_front, unmeasured
 from sweeper.gpu_share import MOST, GpuShares, part
 from sweeper.head_watch import head_watched
+from sweeper.heartbeat import at_the_sweep
 from sweeper.interruption import break_off, forget_tune, interruptible, is_interrupted
 from sweeper.open_session import open_session
 from sweeper.placement import Resources, gpus_to_share, prepare
@@ -69,7 +70,13 @@ def run(
     settings = replace(settings, **(change or {}))
     tell_workers(out)
     # Two drivers would run every trial twice.
-    with interruptible(), exclusive(out, in_use), desk_of(out) as desk, cluster_of(settings) as cluster:
+    with (
+        interruptible(),
+        exclusive(out, in_use),
+        at_the_sweep(settings.bucket, out),
+        desk_of(out) as desk,
+        cluster_of(settings) as cluster,
+    ):
         check_tables(out)
         origin = read_origin(out)
         if origin.target_path is None:  # it begins, and will need Ray

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import random
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -64,7 +67,7 @@ def s3_server() -> Iterator[S3Server]:
     from moto.server import ThreadedMotoServer
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=_free_port(), verbose=False)
     with mock.patch.dict(os.environ, CREDENTIALS):
         server.start()
         host, port = server.get_host_and_port()
@@ -74,3 +77,12 @@ def s3_server() -> Iterator[S3Server]:
             yield made
         finally:
             made.server.stop()
+
+
+def _free_port() -> int:
+    """Below those that the system gives to whoever asks for any: nobody takes it while the server is gone."""
+    for port in random.sample(range(20000, 30000), 100):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise RuntimeError("no free port from 20000 to 30000")

@@ -74,7 +74,7 @@ def test_the_tables_are_mirrored_under_their_names(courier: Courier, out: Path, 
     courier.written(urgent=True)
     courier.settle()
     assert storage.read("trials.csv") == b"trial_id\n00000\n", "what is half written is no row"
-    assert storage.files() == ["driver.json", "plugins/own.py", "sweep.json", "trials.csv"]
+    assert storage.files() == ["plugins/own.py", "sweep.json", "trials.csv"]
 
 
 def test_rows_of_epochs_alone_are_mirrored_now_and_then(courier: Courier, out: Path, storage: Storage) -> None:
@@ -86,10 +86,8 @@ def test_rows_of_epochs_alone_are_mirrored_now_and_then(courier: Courier, out: P
     assert storage.read("history.csv") == b"step\n1\n"
 
 
-def test_a_driver_says_that_it_is_there_until_it_ends(courier: Courier, storage: Storage) -> None:
-    assert storage.read("driver.json") is not None
+def test_closed_twice_it_ends_once(courier: Courier) -> None:
     assert courier.close() is None
-    assert storage.read("driver.json") is None
     assert courier.close() is None
 
 
@@ -146,7 +144,7 @@ def test_states_of_all_attempts_are_found_newest_first_and_deleted_with_their_tr
     ]
     courier.forget("00001")
     courier.settle()
-    assert storage.files() == ["driver.json", "ray/attempt-9/00002/c/state.pt"]
+    assert storage.files() == ["ray/attempt-9/00002/c/state.pt"]
 
 
 def report(epoch: float, forget: float, retain: float) -> dict[str, object]:
