@@ -28,7 +28,7 @@ Arm = tuple[str, str, float]
 
 
 def collect(sweeps: list[Path], to: Path) -> None:
-    """All rows of the sweeps in one table, without empty columns; with the steps that AutoLR undid, in whole or part."""
+    """All rows of the sweeps in one table, without empty columns, with the steps that AutoLR undid."""
     rows: list[Row] = []
     for sweep in sweeps:
         with (sweep / "history.csv").open(newline="") as file:
