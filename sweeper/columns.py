@@ -113,7 +113,8 @@ CANDIDATE_COLUMNS = ("trial_id", "epoch", "step", *sorted(LOSS_METRICS), *DEFAUL
 def unused_columns(methods: Iterable[str], metrics: Iterable[str]) -> frozenset[str]:
     """What the tables of a sweep do without: options that none of its methods has, metrics it does not measure.
 
-    ``c`` and the metrics of the default set are in every table. ``metrics`` are names of metrics or of sets of them.
+    ``c`` and the metrics of the default set are in every table. ``metrics`` are names of metrics or of sets of them, or
+    none for that set.
     """
     options = {"c", *(name for method in methods for name in parse_method(method).options)}
     chosen = {name for given in metrics for name in SETS.get(given, (given,))}

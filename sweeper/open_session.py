@@ -49,7 +49,7 @@ def open_session(
     What the infrastructure ended counts as running; with ``retry_failed`` so does every failed trial.
     """
     target = next(iter(targets.values()))
-    unused = unused_columns(settings.methods, settings.base.metrics or ("default",))
+    unused = unused_columns(settings.methods, settings.base.metrics)
     ledger = Ledger(out, every_epoch=bool(settings.goals), without=unused)
     study = open_study(out, settings, target, console=console)
     rows = {row["trial_id"]: row for row in ledger.trials.read()}

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from search_spaces.durable import write_json
 from search_spaces.messages import counted
-from sweeper.columns import LANDSCAPE_COLUMNS, TRIAL_COLUMNS
+from sweeper.columns import LANDSCAPE_COLUMNS, TRIAL_COLUMNS, unused_columns
 from sweeper.disk import check_disk, disk_of
 from sweeper.ledger import CsvLog, Ledger, Row
 from sweeper.progress import heartbeat, prepare_with_progress, progress_bar
@@ -68,7 +68,8 @@ def _run(
 ) -> Row:
     spec = run.spec
     out = unfinished.out if unfinished is not None else None
-    ledger = Ledger(out) if out is not None else None
+    unused = unused_columns([spec.method], spec.metrics)
+    ledger = Ledger(out, without=unused) if out is not None else None
     first_step = time.time()
     stands = f"{spec.method}, {run.epoch:g} of {counted(spec.epochs, 'epoch')}"
     with progress_bar(console) as bar, heartbeat(console, lambda: stands):
@@ -103,7 +104,7 @@ def _run(
         "first_step_at": first_step,
         "ended_at": now,
     }
-    row = {column: values.get(column) for column in TRIAL_COLUMNS}
+    row = {column: values.get(column) for column in TRIAL_COLUMNS if column not in unused}
     if out is not None:
         write_json(out / "metrics.json", row)
     return row

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from search_spaces.durable import Throttle, exclusive, remove_leftovers, write_json
+from sweeper.columns import unused_columns
 from sweeper.ledger import Ledger
 from trainables.methods import MethodError
 from trainables.run.run import UnlearningRun
@@ -102,7 +103,8 @@ class UnfinishedRun:
         if (state := load_state_file(self._state)) is not None:
             run.load_state_dict(state)
             run.auto_lr.landscape.extend(state["landscape"])
-        Ledger(self.out).mend({run.spec.spec_hash: run.step} if state is not None else {})
+        unused = unused_columns([run.spec.method], run.spec.metrics)
+        Ledger(self.out, without=unused).mend({run.spec.spec_hash: run.step} if state is not None else {})
         return run.epoch
 
     def save(self, run: UnlearningRun) -> None:

@@ -7,6 +7,7 @@ import logging
 import os
 import random
 import socket
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -72,6 +73,9 @@ def s3_server() -> Iterator[S3Server]:
         server.start()
         host, port = server.get_host_and_port()
         made = S3Server(server, f"http://{host}:{port}")
+        reset = urllib.request.Request(f"{made.endpoint}/moto-api/reset", method="POST")
+        with urllib.request.urlopen(reset):  # what is in it belongs to the process, not to the server
+            pass
         made._client().create_bucket(Bucket=BUCKET)
         try:
             yield made

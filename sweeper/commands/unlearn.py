@@ -71,7 +71,7 @@ def unlearn(**given: Any) -> None:
     if given["as_json"]:
         click.echo(json.dumps(row))
     else:
-        shown = [name for name in ("status", "steps", *METRIC_COLUMNS) if row[name] is not None]
+        shown = [name for name in ("status", "steps", *METRIC_COLUMNS) if row.get(name) is not None]
         width = max(map(len, (*shown, "written to")))
         for name in shown:
             click.echo(f"{name:<{width}} {row[name]}")
