@@ -15,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 from search_spaces.durable import Throttle, whole_lines
-from sweeper.heartbeat import FILE as DRIVER
+from sweeper.lease import FILE as DRIVER
 from sweeper.plugins import FOLDER
 from sweeper.run_states import run_state_keys
 from trainables.candidates import FRONT_FILE

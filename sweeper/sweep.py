@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,8 @@ from sweeper.folder import SweepError, UsageError, check_tables, describe, read_
 from sweeper.front_metrics import measure_front, unmeasured
 from sweeper.gpu_share import MOST, GpuShares, part
 from sweeper.head_watch import head_watched
-from sweeper.heartbeat import at_the_sweep
 from sweeper.interruption import break_off, forget_tune, interruptible, is_interrupted
+from sweeper.lease import at_the_sweep
 from sweeper.open_session import open_session
 from sweeper.placement import Resources, gpus_to_share, prepare
 from sweeper.plugins import tell_workers
@@ -62,7 +63,7 @@ def run(
     head is gone: in a thread of its own it calls that, says how the sweep ended, and ends the process.
 
     Raises:
-        SweepError, PlacementError, DataError, TargetError: with a plain sentence.
+        SweepError, PlacementError, DataError, TargetError, OtherDriver: with a plain sentence.
         Interrupted: stopped by Ctrl-C, SIGTERM or SIGHUP; ``run`` again goes on.
     """
     settings = read_settings(out)
@@ -73,7 +74,7 @@ def run(
     with (
         interruptible(),
         exclusive(out, in_use),
-        at_the_sweep(settings.bucket, out),
+        at_the_sweep(settings.bucket, out, told=partial(console.print, highlight=False, soft_wrap=True)),
         desk_of(out) as desk,
         cluster_of(settings) as cluster,
     ):

@@ -18,7 +18,6 @@ from trainables.storage import is_address
 
 if TYPE_CHECKING:
     from sweeper.settings import SweepSettings
-    from trainables.storage import Storage
 
 
 @click.command()
@@ -56,8 +55,7 @@ def resume(
     if change.get("address") == "none":
         change["address"] = None
     wrong = [f"--retry {retry}: expected failed"] if retry not in (None, "failed") else []
-    fetched = is_address(folder)
-    if fetched:
+    if is_address(folder):
         folder, moved = _fetched(folder, out, wrong)
         change |= moved
     elif out is not None:
@@ -68,8 +66,6 @@ def resume(
     if dry_run:
         _say_plan(Path(folder), change, as_json=as_json)
         return
-    if not fetched:
-        refuse(_other_driver(_changed(Path(folder), change).bucket, Path(folder)))
     from sweeper.placement import PlacementError
 
     try:
@@ -87,6 +83,7 @@ def _fetched(uri: str, out: str | None, wrong: list[str]) -> tuple[str, dict[str
     from sweeper.commands.from_options import DEFAULT_TRACKING
     from sweeper.courier import fetch_sweep
     from sweeper.folder import read_settings
+    from sweeper.lease import other_driver
     from sweeper.tracking.uri import absolute_uri, sqlite_path
     from trainables.storage import Storage, address_problem
 
@@ -94,7 +91,8 @@ def _fetched(uri: str, out: str | None, wrong: list[str]) -> tuple[str, dict[str
     storage = Storage(uri)
     folder = out or str(Path("runs") / storage.name)
     refuse(output_problems(folder))
-    refuse(_other_driver(storage, Path(folder)))
+    other = other_driver(storage, Path(folder), told=lambda line: click.echo(line, err=True))
+    refuse([other] if other else [])  # before anything is in the folder
     if not fetch_sweep(storage, Path(folder)):
         refuse([f"{uri} holds no sweep: there is no sweep.json in it"])
     above = storage.above
@@ -117,32 +115,15 @@ def _problems_of_storage(out: Path, change: Mapping[str, Any]) -> list[str]:
     return [problem for problem in (storage_problem(storage) if is_address(storage) else None,) if problem]
 
 
-def _other_driver(storage: Storage | None, out: Path) -> list[str]:
-    """Another driver that is at the sweep in a storage."""
-    from sweeper.heartbeat import other_driver
-
-    if storage is None:
-        return []
-    other = other_driver(storage, out, told=lambda line: click.echo(line, err=True))
-    return [other] if other else []
-
-
-def _changed(out: Path, change: Mapping[str, Any]) -> SweepSettings:
-    """The settings that the sweep goes on with."""
+def _say_plan(out: Path, change: dict[str, Any], *, as_json: bool) -> None:
     from dataclasses import replace
 
-    from sweeper.folder import read_settings
-
-    return replace(read_settings(out), **change)
-
-
-def _say_plan(out: Path, change: dict[str, Any], *, as_json: bool) -> None:
     from sweeper.commands.dry_run import say_plan_of_sweep
-    from sweeper.folder import check_tables
+    from sweeper.folder import check_tables, read_settings
     from sweeper.ledger import Ledger
     from trainables.run.failures import is_no_result
 
-    settings = _changed(out, change)
+    settings = replace(read_settings(out), **change)
     check_tables(out)
     rows = Ledger(out).trials.read()
     ended = sum(not is_no_result(row["status"], row["error"]) for row in rows)

@@ -137,8 +137,12 @@ def test_a_sweep_joins_a_running_cluster_and_shares_its_gpu(
         assert "does not see /nowhere/at/all" in unseen
 
         doctor = dataclasses.replace(cli, environment=environment)
-        seen = json.loads(doctor.run("doctor", "--address", address, "--shared", cli.folder, "--json").stdout)
+        bucket = tmp_path / "bucket"
+        asked = ("--address", address, "--shared", cli.folder, "--storage", bucket.as_uri())
+        seen = json.loads(doctor.run("doctor", *asked, "--json").stdout)
         assert (len(seen["nodes"]), seen["faults"]) == (2, [])
+        assert bucket.is_dir()
+        assert not list(bucket.iterdir()), "what was written to ask is gone"
         assert all(list(node["free_gb"]) == [str(cli.folder)] for node in seen["nodes"].values())
         assert not list(cli.folder.glob(".doctor-*"))
 

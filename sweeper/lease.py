@@ -25,7 +25,13 @@ PATIENCE = 2.5 * BEAT
 logger = logging.getLogger(__name__)
 
 
-class Heartbeat:
+class OtherDriver(RuntimeError):
+    """Another driver is at the sweep; the message says which, and what to do."""
+
+    exit_code = 2
+
+
+class Lease:
     """Says that this driver is at the sweep, from now on until :meth:`end`.
 
     A storage that does not answer meanwhile is asked again; another driver that says so, too, is warned of once.
@@ -37,7 +43,7 @@ class Heartbeat:
         self._said = {"driver": uuid.uuid4().hex, **_place(out)}
         self._over = threading.Event()
         self._say()
-        self._thread = threading.Thread(target=self._go_on, name="heartbeat", daemon=True)
+        self._thread = threading.Thread(target=self._go_on, name="lease", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
@@ -71,21 +77,24 @@ class Heartbeat:
 
 
 @contextlib.contextmanager
-def at_the_sweep(storage: Storage | None, out: Path) -> Iterator[None]:
+def at_the_sweep(storage: Storage | None, out: Path, *, told: Callable[[str], object]) -> Iterator[None]:
     """Inside, this driver says that it is at the sweep in the storage; nothing where there is none.
 
     Raises:
+        OtherDriver: another driver is at it, see :func:`other_driver`.
         StorageError: it does not answer at the beginning.
     """
     if storage is None:
         yield
         return
-    heartbeat = Heartbeat(storage, out)
+    if reason := other_driver(storage, out, told=told):
+        raise OtherDriver(reason)
+    lease = Lease(storage, out)
     try:
         yield
     finally:
         with contextlib.suppress(StorageError, OSError):
-            heartbeat.end()
+            lease.end()
 
 
 def other_driver(
@@ -94,7 +103,7 @@ def other_driver(
     """Why the sweep in a storage cannot go on in the folder ``out``: another driver is at it. None where none is.
 
     Where one never said that it has ended, waits ``patience`` seconds (``PATIENCE``) for its next word, and says so by
-    ``told``. The driver of this very folder needs no waiting for: the folder has a lock.
+    ``told``; of one that is silent nothing stays. The driver of this very folder needs no waiting for: it has a lock.
 
     Raises:
         StorageError: the storage does not answer.
@@ -106,6 +115,7 @@ def other_driver(
     time.sleep(patience)
     after = _read(storage)
     if after is None or after == before:
+        storage.delete(FILE)
         return None
     return f"{_in_words(storage, after)}: two that run one sweep would run its trials twice; end that one first"
 
