@@ -7,7 +7,8 @@
 Runs data x models x seeds x methods x arms, 15 epochs, and appends a row per run; started again it goes on where it
 was. The data are the default ones, or the first 20 rows of TOFU's forget01 with as many retain rows as ``--limit 20``
 leaves. A run is ruined where its utility is below 70% of the target's (No-unlearn), or it diverged; it succeeds where
-verbmem is below 0.1 and utility and truth ratio are at least 70% of the target's.
+verbmem is below 0.1 and utility and truth ratio are at least 70% of the target's. The arm ``interpolated`` is a fixed
+rate whose last weights go back towards the target's as AutoLR's do.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ METHODS = {
 KEY = ("data", "model", "seed", "batch_size", "method", "arm")
 COLUMNS = (
     *(*KEY, "status", "utility", "verbmem", "truth_ratio", "target_utility", "target_truth_ratio", "success", "ruined"),
-    *("forget_loss", "retain_loss", "last_lr", "steps", "steps_undone", "harmful_looks", "train_seconds"),
+    *("forget_loss", "retain_loss", "last_lr", "steps", "steps_undone", "interpolation", "train_seconds", "eval_seconds"),
 )
 LIMIT = 20
 """Forget rows of TOFU."""
@@ -47,7 +48,7 @@ KEPT = 0.7
 def run(
     data: str, model: str, seed: int, batch_size: int, method: str, arm: str, *, tofu: str | None
 ) -> dict[str, object]:
-    """One run; its row. ``arm`` is ``RULE:RATE``, a rule's start or, of the rule ``fixed``, the rate."""
+    """One run; its row. ``arm`` is ``RULE:RATE``, a rule's start or, of ``fixed`` and ``interpolated``, the rate."""
     import torch
 
     from trainables.ray_trainable import worker_workspace
@@ -61,7 +62,9 @@ def run(
     spec = replace(spec, lr=float(rate), auto_lr_log_forget=False)
     if data == "tofu":
         spec = replace(spec, dataset="tofu", forget_split="forget01", data_dir=tofu, limit=LIMIT)
-    if rule != "fixed":
+    if rule == "interpolated":
+        spec = replace(spec, interpolate="on")
+    elif rule != "fixed":
         spec = replace(spec, auto_lr="on", auto_lr_smoothing=rule)
     target = prepare_target(spec)
     unlearning = UnlearningRun(replace(spec, target_key=target.key), worker_workspace(target, "cpu"))
@@ -83,8 +86,9 @@ def run(
         "last_lr": unlearning.optimizer.param_groups[0]["lr"],
         "steps": report.step,
         "steps_undone": counts["rolled_back"],
-        "harmful_looks": counts["harmful"],
+        "interpolation": report.training.get("interpolation", 1.0),
         "train_seconds": round(report.train_seconds, 2),
+        "eval_seconds": round(report.eval_seconds, 2),
     }
 
 

@@ -69,6 +69,7 @@ _COURSE = (
 )
 _RULES = (
     _Column("violations", "course", "steps that could raise a loss they should lower"),
+    _Column("interpolation", "course", "share of the way from the target to the last weights"),
     _Column("distance", "course", "estimated distance to the solution"),
     _Column("effective_lr", "course", "effective learning rate"),
     _Column("auto_lr_eta_star", "course", "AutoLR's eta*"),
@@ -79,7 +80,6 @@ _RULES = (
     _Column("auto_lr_no_descent", "course", "AutoLR's rates kept: no descent"),
     _Column("auto_lr_no_curvature", "course", "AutoLR's rates kept: no curvature"),
     _Column("auto_lr_clipped", "course", "AutoLR's rates held back"),
-    _Column("auto_lr_harmful", "course", "AutoLR's looks at a retain loss beyond its tolerance"),
     _Column("auto_lr_rolled_back", "course", "AutoLR's steps undone", "optimizer steps"),
     _PADDING,
     _Column("seconds", "cost", "training and evaluation", "s"),

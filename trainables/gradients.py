@@ -27,17 +27,17 @@ def gramian(retain: Gradient, forget: Gradient) -> Gramian:
 
     float32 sums over 16M elements are off by 1e-3, which a normalised direction would inherit.
     """
+    pairs = list(zip(retain, forget, strict=True))
+    both = [(g_r, g_f) for g_r, g_f in pairs if g_r is not None and g_f is not None]
     rr: list[Tensor] = []
     rf: list[Tensor] = []
     ff: list[Tensor] = []
-    for g_r, g_f in zip(retain, forget, strict=True):
-        for part_r, part_f in _chunks(g_r, g_f):
-            if part_r is not None:
-                rr.append(torch.dot(part_r, part_r))
-            if part_f is not None:
-                ff.append(torch.dot(part_f, part_f))
-            if part_r is not None and part_f is not None:
-                rf.append(torch.dot(part_r, part_f))
+    for part_r, part_f in zip(_flat([g_r for g_r, _ in both]), _flat([g_f for _, g_f in both]), strict=True):
+        rr.append(torch.dot(part_r, part_r))
+        rf.append(torch.dot(part_r, part_f))
+        ff.append(torch.dot(part_f, part_f))
+    rr += [torch.dot(part, part) for part in _flat([g_r for g_r, g_f in pairs if g_r is not None and g_f is None])]
+    ff += [torch.dot(part, part) for part in _flat([g_f for g_r, g_f in pairs if g_f is not None and g_r is None])]
     sums = torch.stack([torch.stack(terms).sum() if terms else _zero(retain, forget) for terms in (rr, rf, ff)])
     return Gramian(*sums.tolist())
 
@@ -62,17 +62,15 @@ def combine_(parameters: Sequence[Tensor], retain: Gradient, forget: Gradient, w
 
     A weight of exactly 0 drops its gradient altogether, so that ``0 * inf`` cannot leak a NaN into the step.
     """
-    for parameter, g_r, g_f in zip(parameters, retain, forget, strict=True):
-        kept_r = g_r if weights.retain != 0 else None
-        kept_f = g_f if weights.forget != 0 else None
-        if kept_f is not None:
-            parameter.grad = kept_f.mul_(weights.forget)
-            if kept_r is not None:
-                parameter.grad.add_(kept_r, alpha=weights.retain)
-        elif kept_r is not None:
-            parameter.grad = kept_r.mul_(weights.retain)
-        else:
-            parameter.grad = None
+    kept_r = [g_r if weights.retain != 0 else None for g_r in retain]
+    kept_f = [g_f if weights.forget != 0 else None for g_f in forget]
+    pairs = list(zip(kept_r, kept_f, strict=True))
+    _scale_([g_f for g_f in kept_f if g_f is not None], weights.forget)
+    _scale_([g_r for g_r, g_f in pairs if g_r is not None and g_f is None], weights.retain)
+    if both := [(g_r, g_f) for g_r, g_f in pairs if g_r is not None and g_f is not None]:
+        torch._foreach_add_([g_f for _, g_f in both], [g_r for g_r, _ in both], alpha=weights.retain)
+    for parameter, (g_r, g_f) in zip(parameters, pairs, strict=True):
+        parameter.grad = g_r if g_f is None else g_f
 
 
 def clip_(gradient: Gradient, limit: float | None, length: float) -> None:
@@ -81,18 +79,34 @@ def clip_(gradient: Gradient, limit: float | None, length: float) -> None:
     By torch's rule, ``g *= min(1, limit / (|g| + 1e-6))``, with the norm that is known already.
     """
     if limit is not None and (factor := limit / (length + 1e-6)) < 1.0:
-        torch._foreach_mul_([part for part in gradient if part is not None], factor)
+        _scale_([part for part in gradient if part is not None], factor)
 
 
-def _chunks(*parts: Tensor | None) -> Iterator[tuple[Tensor | None, ...]]:
-    """Tensors of one shape in float64, flat, a chunk at a time; all at once a 100M-element embedding takes 1.6 GB."""
-    given = [part for part in parts if part is not None]
-    if not given:
-        return
-    flat = [None if part is None else part.reshape(-1) for part in parts]
-    size = _CHUNK if given[0].is_cuda else _CPU_CHUNK
-    for start in range(0, given[0].numel(), size):
-        yield tuple(None if part is None else part[start : start + size].double() for part in flat)
+def _scale_(parts: list[Tensor], factor: float) -> None:
+    if parts:
+        torch._foreach_mul_(parts, factor)
+
+
+def _flat(parts: Sequence[Tensor]) -> Iterator[Tensor]:
+    """All elements in float64 and in order, a chunk at a time: the same chunks for other tensors of the same shapes.
+
+    Small tensors are put together, hundreds of an adapter's in one launch; a large one is cut, since all at once a
+    100M-element embedding takes 1.6 GB.
+    """
+    size = _CHUNK if parts and parts[0].is_cuda else _CPU_CHUNK
+    small: list[Tensor] = []
+    held = 0
+    for flat in (part.reshape(-1) for part in parts):
+        if small and held + flat.numel() > size:
+            yield torch.cat(small).double()
+            small, held = [], 0
+        if flat.numel() > size:
+            yield from (flat[start : start + size].double() for start in range(0, flat.numel(), size))
+        else:
+            small.append(flat)
+            held += flat.numel()
+    if small:
+        yield torch.cat(small).double()
 
 
 def _zero(*gradients: Gradient) -> Tensor:

@@ -195,6 +195,13 @@ class TrialSpec:
         low=1,
         when={**_AUTO, "auto_lr_probe": ("fresh",)},
     )
+    interpolate: str = setting(
+        "training",
+        "auto",
+        "Go back towards the target's weights at the end, as far as what is forgotten stays so: on, off, auto.",
+        "on under AutoLR's rule safe",
+        choices=("auto", "on", "off"),
+    )
     auto_lr_log_forget: bool = setting(
         "auto_lr", True, "Log the forget loss at AutoLR's probes, too.", "yes", decides=False
     )
@@ -230,6 +237,18 @@ class TrialSpec:
     def option_values(self) -> dict[str, float]:
         """The method's options as a mapping, defaults filled in."""
         return self.parsed_method.resolve(dict(self.options))
+
+    @property
+    def begins_anew(self) -> bool:
+        """Whether AutoLR's rule goes back to the target from a number that is not finite."""
+        from trainables.auto_lr.rules import RULES
+
+        return self.auto_lr == "on" and RULES[self.auto_lr_smoothing].guard is not None
+
+    @property
+    def is_interpolated(self) -> bool:
+        """Whether the last weights are interpolated towards the target's."""
+        return self.begins_anew if self.interpolate == "auto" else self.interpolate == "on"
 
     @property
     def needs_frozen_target(self) -> bool:

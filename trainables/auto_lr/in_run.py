@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from trainables.auto_lr.guard import Memory, SafetyNet
+from trainables.auto_lr.guard import Memory
 from trainables.auto_lr.parabola import Fit
 from trainables.auto_lr.rule import Rule
 from trainables.auto_lr.step import Update, auto_lr_step
@@ -20,9 +20,9 @@ LossOn = Callable[[Sequence[Sequence[int]]], Callable[[], float]]
 """Makes batches of the examples of these numbers; what it returns is their mean cross-entropy at the present weights
 (nats per token over all of them, in float32, to be called without gradients)."""
 
-OUTCOMES = ("updates", "not_finite", "no_descent", "no_curvature", "clipped", "harmful", "rolled_back")
-"""What is counted: new rates, refusals by their reason, new rates that were held back, and by a rule with a guard the
-epochs after which the retain loss was beyond its tolerance, and the steps undone."""
+OUTCOMES = ("updates", "not_finite", "no_descent", "no_curvature", "clipped", "rolled_back")
+"""What is counted: new rates, refusals by their reason, new rates that were held back, and the steps that a rule with a
+guard has undone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,13 +73,11 @@ class AutoLR:
         forget_loss: LossOn,
         fresh: EndlessBatches,
         training_loss_is_probe: bool,
-        net: SafetyNet,
-        target_loss: Callable[[], float],
+        restart: Callable[[], None],
     ) -> None:
         """``training_loss_is_probe``: the training's loss on a retain batch is ``retain_loss``'s, to the bit.
 
-        ``net`` is used by a rule with a guard alone, as is ``target_loss``, asked for before the first step: the
-        target's retain loss as a run evaluates it after every epoch.
+        ``restart``: puts weights, buffers and optimizer back to the run's start; a rule with a guard alone asks for it.
         """
         self.schedule = schedule
         self.counts = dict.fromkeys(OUTCOMES, 0)
@@ -92,9 +90,7 @@ class AutoLR:
         self._zero_is_known = training_loss_is_probe and not schedule.fresh_batches
         self._memory: Memory = schedule.rule.init()
         self._last: Update | None = None
-        self._net = net
-        guarded = schedule.every is not None and schedule.rule.guard is not None
-        self._target_loss = target_loss() if guarded else 0.0
+        self._restart, self._begun_at = restart, 0
         self._rate = float(optimizer.param_groups[0]["lr"])  # the one last chosen, from which it is annealed
 
     def take_step(
@@ -104,12 +100,12 @@ class AutoLR:
 
         ``retain_loss`` is the training's loss on ``retain_indices`` before the step, if it was computed.
         """
-        if self.schedule.rule.guard is not None:
-            if not self._net.begun:
-                self._net.keep(step - 1)
-            if self._memory["settled"] or not self.schedule.is_update(step):
-                self._annealed_step(step)
-                return
+        guard = self.schedule.rule.guard
+        if guard is not None and (self._memory["settled"] or not self.schedule.is_update(step)):
+            # The optimizer's own step, at what the schedule leaves of the chosen rate.
+            self._set_rate(self._rate * guard.share(step, self.schedule.steps))
+            self._optimizer.step()
+            return
         retain_now = self._retain_loss(self._probed(step, retain_indices))
         self._fitted_step(step, forget_indices, retain_now, retain_loss if self._zero_is_known else None)
 
@@ -146,43 +142,20 @@ class AutoLR:
         self._last, self._rate = update, update.eta_new
         self.updates.append((step, update))
 
-    def _annealed_step(self, step: int) -> None:
-        """The optimizer's own step, at what the schedule leaves of the chosen rate."""
-        guard = self.schedule.rule.guard
-        assert guard is not None
-        self._set_rate(self._rate * guard.share(step, self.schedule.steps))
-        self._optimizer.step()
-
     def _set_rate(self, rate: float) -> None:
         """Scale all parameter groups alike, to ``rate`` in the first."""
         share = rate / float(self._optimizer.param_groups[0]["lr"])
         for group in self._optimizer.param_groups:
             group["lr"] *= share
 
-    def look(self, step: int, retain_loss: float, *, last: bool, look_again: Callable[[], float]) -> bool:
-        """See the retain loss after an epoch, the ``last`` or not; returns whether the weights were drawn back.
-
-        Beyond the tolerance on the way it is waited for: at rates that work it rises before it falls. At the end they
-        are drawn back towards the last good ones as far as it takes, and ``look_again`` is what it is then.
-        """
-        guard, net = self.schedule.rule.guard, self._net
-        if guard is None or not net.begun:
+    def begin_anew(self, step: int) -> bool:
+        """A loss or gradient is not finite: from the start again, at a lower rate; False where no rule says so."""
+        guard = self.schedule.rule.guard
+        if self.schedule.every is None or guard is None:
             return False
-        if retain_loss <= self._target_loss + guard.tolerance:
-            net.keep(step)
-            return False
-        self.counts["harmful"] += 1
-        if last:
-            home = self._target_loss + guard.home
-            self.counts["rolled_back"] += net.draw_back(step, lambda: look_again() <= home)
-        return last
-
-    def take_back(self, step: int) -> bool:
-        """A loss or gradient is not finite: go on from the last good state, at a lower rate, where there is one."""
-        guard, net = self.schedule.rule.guard, self._net
-        if guard is None or not net.begun:
-            return False
-        self.counts["rolled_back"] += net.go_back(step)
+        self._restart()
+        self.counts["rolled_back"] += step - self._begun_at
+        self._begun_at = step
         self._rate /= guard.cut
         self._set_rate(self._rate)
         return True
@@ -205,7 +178,7 @@ class AutoLR:
             "last": None if self._last is None else asdict(self._last),
             "memory": dict(self._memory),
             "rate": self._rate,
-            "net": self._net.state_dict() if self._net.begun else None,
+            "begun_at": self._begun_at,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -213,8 +186,7 @@ class AutoLR:
         self.counts = dict(state["counts"])
         self._last = None if state["last"] is None else Update(**state["last"])
         self._memory, self._rate = state["memory"], state["rate"]
-        if state["net"] is not None:
-            self._net.load_state_dict(state["net"])
+        self._begun_at = state["begun_at"]
 
     def _probed(self, step: int, retain_indices: Sequence[int]) -> list[Sequence[int]]:
         """The retain batches probed at a step."""

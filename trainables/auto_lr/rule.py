@@ -33,7 +33,7 @@ class Rule:
     ``propose(memory, fit, probe) -> (proposal, new_memory)`` is pure but for its probes. ``fit`` is the parabola at the
     present rate, ``fit.eta``. ``init()`` makes the memory of a run that has not updated yet.
     ``probes_further``: whether ``propose`` ever probes, so that an update may cost more than two forward passes.
-    ``guard``: what watches the retain loss from update to update once a rate is chosen, and takes steps back.
+    ``guard``: what becomes of the rate once it is chosen, and of a run with a number that is none.
     """
 
     name: str

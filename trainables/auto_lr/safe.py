@@ -1,9 +1,9 @@
-"""This project's rule that keeps the model: a rate from the retain loss's curvature, annealed, above a safety net.
+"""This project's rule that keeps the model: a rate from the retain loss's curvature, annealed, and a way back.
 
     rate    x0 / 5, where x0 is how far along the first update the curvature alone costs 0.2 nats, x0^2 H / 2 = 0.2
     anneal  linearly to 0 over the last 30% of the run, so that a retain loss that dipped comes back
-    net     where it ends over 0.35 nats above the target's, the weights are drawn back towards the last ones that
-            were not, until theirs is within 0.1
+    back    at the end the weights are interpolated towards the target's as far as what is forgotten stays so
+            (trainables/run/interpolation.py)
 
 ``H`` comes from both sides of theta, so it says the same wherever the step leads, also for a method that only forgets;
 and a distance at which the loss bends by 0.2 nats is far above float32 rounding, from wherever the search starts.
@@ -23,17 +23,11 @@ BEND = 0.2
 SHARE = 0.2
 """The rate is this share of that distance: momentum repeats a step, by up to 1 / (1 - beta1) times."""
 
-TOLERANCE = 0.35
-"""Nats by which the retain loss may end above the target's."""
-
-HOME = 0.1
-"""Nats above the target's to which weights are drawn back that ended beyond ``TOLERANCE``."""
-
 ANNEALED = 0.3
 """Over this last part of the run the rate falls to 0."""
 
 CUT = 4.0
-"""Going back from a number that is none divides the rate by this."""
+"""Beginning anew after a number that is none divides the rate by this."""
 
 RESOLVED = BEND / 1000.0
 _STRIDE = 30.0  # below sqrt(BEND / RESOLVED): a stride from an unresolved bend never passes the distance
@@ -82,10 +76,10 @@ def _propose(memory: Memory, fit: Fit, probe: Probe) -> tuple[Proposal, Memory]:
 
 SAFE = Rule(
     name="safe",
-    formula=f"{SHARE:g} x0, x0^2 H / 2 = {BEND:g}; annealed; drawn back from {TOLERANCE:g} above the target's L_R",
+    formula=f"{SHARE:g} x0, x0^2 H / 2 = {BEND:g}; annealed; interpolated towards the target",
     citation="this project",
     propose=_propose,
     init=lambda: {"settled": 0},
     probes_further=True,
-    guard=Guard(tolerance=TOLERANCE, home=HOME, annealed=ANNEALED, cut=CUT),
+    guard=Guard(annealed=ANNEALED, cut=CUT),
 )

@@ -15,8 +15,8 @@ class ItemLosses(NamedTuple):
     """Per item, ``(n,)``: the summed loss of its supervised positions (nats), the same with no position above the loss
     of a uniform guess, and how many they are.
 
-    Of sequences also how many supervised tokens, from the first, are the likeliest ones, and what would be said in the
-    place of the first that is not (a token id, -1 where all are).
+    Where known also how many of them, from the first, are the likeliest ones, which the model would say itself, and of
+    sequences what it would say in the place of the first that is not (a token id, -1 where all are).
     """
 
     totals: Array
@@ -52,6 +52,18 @@ def standard_error(losses: ItemLosses) -> float:
         return math.nan
     squares = math.fsum((losses.totals - mean * losses.counts) ** 2)
     return math.sqrt(number / (number - 1) * squares) / float(sum(losses.counts))
+
+
+def agreement(losses: ItemLosses) -> float:
+    """The mean share of an item's supervised positions, from the first, at which the likeliest is the right one.
+
+    Of sequences it is how much of an answer is given greedily before the first wrong token, which is what a forward
+    pass knows of the ROUGE-L recall of the greedy answer: that is hardly below it, and may be above. Of images it is
+    the accuracy. NaN where it is not known.
+    """
+    if losses.agreed is None:
+        return math.nan
+    return float((losses.agreed / losses.counts).mean())
 
 
 def capped_mean_loss(losses: ItemLosses, random_guess: float) -> float:

@@ -28,10 +28,13 @@ class ModelEvaluator(Protocol):
     Attributes:
         random_guess: the loss of a uniform guess, in nats.
         retain_loss_se: the standard error of the last retain loss; NaN before there is one.
+        retain_agreement: the share of the retain sample's answers that the last model would give itself, at the last
+            losses (:func:`trainables.metrics.losses.agreement`).
     """
 
     random_guess: float
     retain_loss_se: float
+    retain_agreement: float
 
     def losses(self, model: PreTrainedModel) -> dict[str, float]:
         """The losses reported after every epoch."""

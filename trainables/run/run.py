@@ -14,12 +14,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import partial
 from typing import Any
 
 import torch
 
-from trainables.auto_lr.guard import SafetyNet
 from trainables.auto_lr.in_run import AutoLR, Schedule
 from trainables.auto_lr.rules import RULES
 from trainables.batches import EndlessBatches, epoch_batches
@@ -30,8 +28,9 @@ from trainables.objectives import Reference
 from trainables.optimizers import make_optimizer
 from trainables.run.combined_gradient import combined_gradient
 from trainables.run.divergence import Diverged, check_distance, distance_columns, finite
+from trainables.run.interpolation import Seen, Start, nearest
 from trainables.run.reports import Report, Status
-from trainables.run.run_state import load_torch_state, load_weights, torch_state, weights_between
+from trainables.run.run_state import load_torch_state, torch_state
 from trainables.run.step_losses import StepLosses
 from trainables.run.tally import Tally
 from trainables.run.thrift import Thrift
@@ -71,6 +70,7 @@ class UnlearningRun:
         self._weighting_state = method.weighting.init(spec.seed)
         self._losses: Mapping[str, float] = {}  # the last finite ones of the evaluation
         self._tally = Tally()
+        self._interpolation: float | None = None
         self._done = False
 
         sizes = {"max_length": spec.max_length, "batch_size": thrift.eval_batch_size}
@@ -123,14 +123,15 @@ class UnlearningRun:
             retain_loss=self.losses.retain_probe,
             forget_loss=self.losses.forget_probe,
             fresh=EndlessBatches(self._retain_lengths, spec.batch_size, f"probe:{spec.seed}"),
-            net=SafetyNet(
-                save=partial(torch_state, self.model, self.optimizer),
-                restore=partial(load_weights, model=self.model, optimizer=self.optimizer),
-                between=weights_between,
-            ),
-            target_loss=lambda: workspace.target.baseline.get("retain_loss") or self._evaluate()["retain_loss"],
             training_loss_is_probe=self.losses.retain_loss_is_probe and workspace.train_mode_is_eval_mode,
+            restart=self._restart,
         )
+
+        self._start = Start(self.model, self.optimizer) if spec.is_interpolated or spec.begins_anew else None
+
+    def _restart(self) -> None:
+        assert self._start is not None
+        self._start.restore()
 
     def _steps(self) -> int:
         """The optimizer steps of the whole run."""
@@ -145,7 +146,7 @@ class UnlearningRun:
         """Train for one epoch, a pass over the forget set (or what ``max_steps`` leaves of it), and report.
 
         A run whose loss or gradient is not finite ends here: its last report has status ``diverged`` and the last
-        finite evaluation losses, or none if there never were any. AutoLR's rule may go on from the last good weights.
+        finite evaluation losses, or none if there never were any. AutoLR's rule may begin anew.
         """
         if self._done:
             raise StopIteration
@@ -186,13 +187,13 @@ class UnlearningRun:
             if evaluated := self._is_evaluated(epoch):
                 self._losses = self._evaluate()
         except Diverged as error:
-            if not self.auto_lr.take_back(self.step):
+            if not self.auto_lr.begin_anew(self.step):
                 self._done = True
                 return self._report(training, status=Status.DIVERGED, error=str(error))
             training, self._losses, evaluated = _means(measured), self._evaluate(), True
         self.epoch, self._done = epoch, self._is_last(epoch)
-        if evaluated and self._looked():
-            self._losses = self._evaluate()
+        if self._done and spec.is_interpolated:
+            self._interpolate()
         final = self._measure() if self._is_measured(epoch) else {}
         if not evaluated:
             report = self._report(training)
@@ -219,16 +220,22 @@ class UnlearningRun:
             losses = self._evaluator.losses(self.model)
         return {name: finite(value, name, f"after step {self.step}") for name, value in losses.items()}
 
-    def _looked(self) -> bool:
-        """AutoLR sees the retain loss of the last evaluation; returns whether the weights are others since."""
+    def _interpolate(self) -> None:
+        """Go back towards the target on the line between, as far as what is forgotten stays so."""
+        assert self._start is not None
+        go, last = self._start.line(), Seen(self._losses["forget_loss_capped"], self._evaluator.retain_agreement)
 
-        def look_again() -> float:
+        def look(share: float) -> Seen:
+            go(share)
             try:
-                return self._evaluate()["retain_loss"]
+                self._losses = self._evaluate()
             except Diverged:
-                return math.inf
+                return Seen(0.0, -math.inf)
+            return Seen(self._losses["forget_loss_capped"], self._evaluator.retain_agreement)
 
-        return self.auto_lr.look(self.step, self._losses["retain_loss"], last=self._done, look_again=look_again)
+        self._interpolation = nearest(look, last)
+        go(self._interpolation)
+        self._losses = self._evaluate()
 
     def _batches(self) -> list[tuple[Sequence[int], Sequence[int]]]:
         """The batches of the next epoch: one pass over the forget set, beside endless ones over the retain set."""
@@ -258,6 +265,8 @@ class UnlearningRun:
         columns = {"lr": float(self.optimizer.param_groups[0]["lr"]), "retain_loss_se": self._evaluator.retain_loss_se}
         if "violations" in self._weighting_state:
             columns["violations"] = float(self._weighting_state["violations"])
+        if self._interpolation is not None:
+            columns["interpolation"] = self._interpolation
         return columns | distance_columns(self.optimizer) | self.auto_lr.columns()
 
     def _report(

@@ -62,7 +62,7 @@ class ClassificationEvaluator:
         self.random_guess = math.log(classes)
         self._data = data
         self._sets = {"forget": data.forget_eval, "retain": data.retain_eval, "test": data.holdout}
-        self.retain_loss_se = math.nan
+        self.retain_loss_se = self.retain_agreement = math.nan
         self._last: dict[str, Scored] = {}
         self._score = partial(score, processor=processor, batch_size=batch_size, device=device)
 
@@ -74,7 +74,7 @@ class ClassificationEvaluator:
             ItemLosses(nll.numpy(), nll.clamp(max=self.random_guess).numpy(), np.ones(len(nll)))
             for nll, _ in self._last.values()
         )
-        self.retain_loss_se = standard_error(retain)
+        self.retain_loss_se, self.retain_agreement = standard_error(retain), scores.accuracy("retain")
         return values_of(LOSS_METRICS, SetLosses(forget, retain, self.random_guess))
 
     def measure(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from trainables.data.examples import UnlearningData
-from trainables.metrics.losses import ItemLosses, SetLosses, standard_error
+from trainables.metrics.losses import ItemLosses, SetLosses, agreement, standard_error
 from trainables.metrics.registry import LOSS_METRICS
 from trainables.scoring.choice import metrics_of
 from trainables.scoring.evaluation_sets import EvaluationSets
@@ -26,7 +26,8 @@ class Evaluator:
     """Scores models on one unlearning problem; the sets are tokenised once, here.
 
     ``random_guess`` is ``ln|V|``, the loss of a uniform guess: the cap of ``forget_loss_capped``. ``retain_loss_se`` is
-    the standard error of the last retain loss (nats per token).
+    the standard error of the last retain loss (nats per token), ``retain_agreement`` the share of the retain sample's
+    answers that the model would have given itself.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class Evaluator:
         )
         self._sets = EvaluationSets(data, self._scorer)
         self._last: dict[str, ItemLosses] = {}
-        self.retain_loss_se = math.nan
+        self.retain_loss_se = self.retain_agreement = math.nan
 
     def losses(self, model: PreTrainedModel) -> dict[str, float]:
         """Token-mean cross-entropy on the whole forget set, also with each token capped, and on the retain sample."""
@@ -57,7 +58,7 @@ class Evaluator:
             if self._sets.questions[name] is self._sets.questions[same]:
                 self._last[name] = self._last[same]
         retain = self._last["retain_losses"]
-        self.retain_loss_se = standard_error(retain)
+        self.retain_loss_se, self.retain_agreement = standard_error(retain), agreement(retain)
         return values_of(LOSS_METRICS, SetLosses(self._last["trained"], retain, self.random_guess))
 
     def measure(

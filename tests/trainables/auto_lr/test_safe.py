@@ -1,4 +1,4 @@
-"""The safe rule: a rate from the curvature along a step, from any start, and a verdict on what it did to the model."""
+"""The safe rule: a rate from the curvature along a step, from any start, that falls at the end of the run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainables.auto_lr.guard import SafetyNet
 from trainables.auto_lr.parabola import Fit, fit_parabola
 from trainables.auto_lr.rules import RULES, enough_probe_batches
 from trainables.auto_lr.safe import ANNEALED, BEND, SHARE, bending_distance
@@ -95,38 +94,6 @@ def test_the_rate_falls_at_the_end_and_not_before(steps: int) -> None:
     assert all(share == 1.0 for share in shares[: int(steps * (1.0 - ANNEALED))])
     assert shares == sorted(shares, reverse=True)
     assert shares[-1] == pytest.approx(min(1.0, 1.0 / (ANNEALED * steps)))
-
-
-def net_of(state: dict[str, float]) -> SafetyNet:
-    """Of a model with one weight."""
-    return SafetyNet(
-        save=lambda: dict(state),
-        restore=state.update,
-        between=lambda a, b, share: {"x": a["x"] + share * (b["x"] - a["x"])},
-    )
-
-
-def test_the_net_goes_back_to_the_last_state_that_was_kept() -> None:
-    state = {"x": 1.0}
-    net = net_of(state)
-    assert not net.begun
-    net.keep(0)
-    state["x"] = 1.5
-    net.keep(10)
-    state["x"] = 9.0
-    assert (net.go_back(25), state["x"]) == (15, 1.5)
-    assert net.go_back(40) == 15, "steps undone already are not counted again"
-
-
-@pytest.mark.parametrize(("most", "found"), [(4.2, 4.0), (8.7, 8.5), (1.2, 1.0), (0.0, 1.0), (math.inf, 8.5)])
-def test_weights_are_drawn_back_as_far_as_it_takes(most: float, found: float) -> None:
-    """The farthest of the sixteenths of the line from 1 to 9 that is good; where none is, its good end."""
-    state = {"x": 1.0}
-    net = net_of(state)
-    net.keep(3)
-    state["x"] = 9.0
-    assert net.draw_back(20, lambda: state["x"] <= most) == 17
-    assert state["x"] == found
 
 
 @pytest.mark.parametrize(("batch_size", "batches"), [(1, 8), (2, 4), (3, 3), (4, 2), (8, 2), (32, 2)])

@@ -1,0 +1,131 @@
+"""The end of a run on the line from the target's weights to the last ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainables.run.interpolation import FORGOTTEN, HALVINGS, KEPT, Seen, nearest
+from trainables.run.run import UnlearningRun
+from trainables.run.workspace import Workspace
+from trainables.spec import TrialSpec
+
+MakeSpec = Callable[..., TrialSpec]
+STEP = 0.5**HALVINGS
+FORGETS = {"method": "gdiff", "lr": 1e-2, "epochs": 4, "batch_size": 4}
+
+
+class Line:
+    """Models that forget up to ``forgotten`` of the way and keep their answers up to ``kept`` of it."""
+
+    def __init__(self, *, forgotten: float, kept: float) -> None:
+        self.forgotten, self.kept = forgotten, kept
+        self.asked: list[float] = []
+
+    def __call__(self, share: float) -> Seen:
+        self.asked.append(share)
+        return Seen(8.0 if share >= self.forgotten else 1.0, 0.9 if share <= self.kept else 0.1)
+
+
+@given(st.floats(0.0, 1.0))
+def test_where_all_is_kept_it_is_the_nearest_that_forgets_as_well(forgotten: float) -> None:
+    line = Line(forgotten=forgotten, kept=1.0)
+    found = nearest(line, line(1.0))
+    assert forgotten <= found <= max(forgotten, STEP) + STEP
+    assert line(found).forgotten == 8.0
+
+
+@given(st.floats(0.0, 0.999), st.floats(0.0, 0.999))
+def test_what_is_found_is_kept_in_any_case(forgotten: float, kept: float) -> None:
+    line = Line(forgotten=forgotten, kept=kept)
+    found = nearest(line, line(1.0))
+    assert line(found).kept == 0.9
+    if forgotten > kept:
+        assert kept - STEP <= found <= kept, "as far as it is kept"
+
+
+def test_last_weights_that_alone_do_both_are_handed_out() -> None:
+    """On the way the model may be worse than at both ends."""
+
+    def look(share: float) -> Seen:
+        return Seen(8.0 * share, 0.9 if share in (0.0, 1.0) else 0.2)
+
+    assert nearest(look, look(1.0)) == 1.0
+
+
+def test_where_nothing_else_is_kept_it_is_the_target() -> None:
+    line = Line(forgotten=0.5, kept=0.0)
+    assert nearest(line, line(1.0)) == 0.0
+
+
+def test_a_target_that_gives_no_answer_has_none_to_keep() -> None:
+    assert nearest(lambda share: Seen(8.0 * share, 0.0), Seen(8.0, 0.0)) == pytest.approx(FORGOTTEN, abs=STEP)
+
+
+def test_answers_that_are_not_known_are_not_looked_at() -> None:
+    assert nearest(lambda share: Seen(8.0 * share, math.nan), Seen(8.0, math.nan)) == pytest.approx(FORGOTTEN, abs=STEP)
+
+
+def test_it_looks_at_the_target_and_five_times_between() -> None:
+    line = Line(forgotten=0.3, kept=1.0)
+    nearest(line, Seen(8.0, 0.9))
+    assert len(line.asked) == 1 + HALVINGS
+    assert len(set(line.asked)) == len(line.asked)
+
+
+@pytest.mark.parametrize("lora_rank", [None, 4])
+def test_the_model_handed_out_is_on_the_line_and_is_the_one_reported(
+    lora_rank: int | None, workspace: Workspace, make_spec: MakeSpec
+) -> None:
+    given = {**FORGETS, "lora_rank": lora_rank}
+    run = UnlearningRun(make_spec(**given), workspace)
+    run._evaluate()
+    at_first = run._evaluator.retain_agreement
+    begun = [part.detach().clone() for part in run.parameters]
+    last = list(run)[-1].losses
+    ended = [part.detach().clone() for part in run.parameters]
+    run = UnlearningRun(make_spec(interpolate="on", **given), workspace)
+    report = list(run)[-1]
+    share = report.training["interpolation"]
+    assert 0.0 < share < 1.0
+    for found, begin, end in zip(run.parameters, begun, ended, strict=True):
+        torch.testing.assert_close(found.detach(), torch.lerp(begin, end, share))
+    assert run._evaluator.losses(run.model) == report.losses
+    assert report.losses["forget_loss_capped"] <= last["forget_loss_capped"]
+    assert run._evaluator.retain_agreement >= KEPT * at_first
+
+
+def test_all_but_the_last_epoch_is_the_same(workspace: Workspace, make_spec: MakeSpec) -> None:
+    plain = list(UnlearningRun(make_spec(**FORGETS), workspace))
+    interpolated = list(UnlearningRun(make_spec(interpolate="on", **FORGETS), workspace))
+    assert [report.losses for report in plain[:-1]] == [report.losses for report in interpolated[:-1]]
+    assert plain[-1].losses != interpolated[-1].losses
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, False),
+        ({"auto_lr": "on"}, True),
+        ({"auto_lr": "on", "auto_lr_smoothing": "paper"}, False),
+        ({"auto_lr": "on", "interpolate": "off"}, False),
+        ({"interpolate": "on"}, True),
+    ],
+)
+def test_it_is_the_safe_rules_unless_somebody_says_so(
+    given: dict[str, str], expected: bool, make_spec: MakeSpec
+) -> None:
+    assert make_spec(**given).is_interpolated is expected
+
+
+def test_the_share_kept_is_of_the_targets_own_answers() -> None:
+    """A threshold on the answers themselves would call a poor target ruined before it is touched."""
+    poor = Line(forgotten=0.4, kept=0.7)
+    found = nearest(lambda share: poor(share)._replace(kept=poor(share).kept / 3.0), Seen(8.0, 0.1 / 3.0))
+    assert found == pytest.approx(0.4, abs=STEP)
+    assert KEPT < 1.0

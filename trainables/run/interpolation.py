@@ -1,0 +1,78 @@
+"""How far back towards the target the weights of a run may go at its end.
+
+On the line from the target's weights to the last ones, what was to be forgotten is mostly forgotten long before the
+end, and the rest of the way costs what was to be kept: as for robust fine-tuning (Wortsman et al. 2022, WiSE-FT,
+arXiv:2109.01903), the weights between two models are often better than either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from trainables.run.run_state import load_weights, torch_state, weights_between
+
+if TYPE_CHECKING:
+    from torch.optim import Optimizer
+    from transformers import PreTrainedModel
+
+FORGOTTEN = 0.9
+"""The share of the last weights' capped forget loss that counts as forgotten as well."""
+
+KEPT = 0.8
+"""The share of the retained answers the target gives that counts as kept."""
+
+HALVINGS = 5
+
+
+class Seen(NamedTuple):
+    """A model, looked at: its capped forget loss (nats per token) and how much of the retained answers it gives."""
+
+    forgotten: float
+    kept: float
+
+
+def nearest(look: Callable[[float], Seen], last: Seen) -> float:
+    """The share of the way from the target (0) to the last weights (1) to hand out.
+
+    The nearest to the target at which the capped forget loss is ``FORGOTTEN`` of the last weights', or the farthest at
+    which ``KEPT`` of the retained answers are still given, whichever is nearer: in doubt the model is kept. Where only
+    the last weights do both, those. Found by bisection, in 32nds: ``look`` is asked at 0 and ``HALVINGS`` times between
+    there and the ``last`` weights.
+    """
+    target = look(0.0)
+    near, far = 0.0, 1.0
+    found = 1.0 if last.kept >= KEPT * target.kept else None
+    for _ in range(HALVINGS):
+        middle = (near + far) / 2.0
+        seen = look(middle)
+        if seen.kept < KEPT * target.kept:
+            far = middle
+        elif seen.forgotten >= FORGOTTEN * last.forgotten:
+            far = found = middle
+        else:
+            near = middle
+    return near if found is None else found
+
+
+class Start:
+    """A copy in host memory of the weights that a run begins with, to begin with anew or to interpolate towards."""
+
+    def __init__(self, model: PreTrainedModel, optimizer: Optimizer) -> None:
+        self._model, self._optimizer = model, optimizer
+        self._state = torch_state(model, optimizer)
+
+    def restore(self) -> None:
+        """Weights, buffers and optimizer as they were then, bit for bit."""
+        load_weights(self._state, self._model, self._optimizer)
+
+    def line(self) -> Callable[[float], None]:
+        """From here to the present weights: what it returns goes to a share of that way; the optimizer stays."""
+        end: dict[str, Any] = torch_state(self._model, self._optimizer)
+        begin = {**self._state, "optimizer": end["optimizer"]}
+
+        def go(share: float) -> None:
+            state = end if share == 1.0 else weights_between(begin, end, share)
+            load_weights(state, self._model, self._optimizer)
+
+        return go
