@@ -37,7 +37,16 @@ METHODS = {
 KEY = ("data", "model", "seed", "batch_size", "method", "arm")
 COLUMNS = (
     *(*KEY, "status", "utility", "verbmem", "truth_ratio", "target_utility", "target_truth_ratio", "success", "ruined"),
-    *("forget_loss", "retain_loss", "last_lr", "steps", "steps_undone", "interpolation", "train_seconds", "eval_seconds"),
+    *(
+        "forget_loss",
+        "retain_loss",
+        "last_lr",
+        "steps",
+        "steps_undone",
+        "interpolation",
+        "train_seconds",
+        "eval_seconds",
+    ),
 )
 LIMIT = 20
 """Forget rows of TOFU."""

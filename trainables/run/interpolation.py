@@ -33,25 +33,31 @@ class Seen(NamedTuple):
 
 
 def nearest(look: Callable[[float], Seen], last: Seen) -> float:
-    """The share of the way from the target (0) to the last weights (1) to hand out.
+    """The share of the way from the target (0) to the ``last`` weights (1) to hand out.
 
-    The nearest to the target at which the capped forget loss is ``FORGOTTEN`` of the last weights', or the farthest at
-    which ``KEPT`` of the retained answers are still given, whichever is nearer: in doubt the model is kept. Where only
-    the last weights do both, those. Found by bisection, in 32nds: ``look`` is asked at 0 and ``HALVINGS`` times between
-    there and the ``last`` weights.
+    No nearer to the target than where all of the retained answers are given that it gives, and no nearer than where the
+    capped forget loss is ``FORGOTTEN`` of the last weights'; but in doubt the model is kept, and so in any case as near
+    as it takes for ``KEPT`` of the answers. Where only the last weights do both, those. Found by bisection, in 32nds:
+    ``look`` is asked at 0, and ``HALVINGS`` times between unless the last weights keep all.
     """
     target = look(0.0)
-    near, far = 0.0, 1.0
-    found = 1.0 if last.kept >= KEPT * target.kept else None
+
+    def is_good(seen: Seen) -> bool:
+        return seen.forgotten >= FORGOTTEN * last.forgotten and not seen.kept < KEPT * target.kept
+
+    near, far, found = 0.0, 1.0, 1.0 if is_good(last) else None
+    if not last.kept < target.kept:
+        return 1.0
     for _ in range(HALVINGS):
         middle = (near + far) / 2.0
         seen = look(middle)
-        if seen.kept < KEPT * target.kept:
-            far = middle
-        elif seen.forgotten >= FORGOTTEN * last.forgotten:
-            far = found = middle
-        else:
+        if is_good(seen):
+            found = middle
+        keeps_all = not seen.kept < target.kept
+        if keeps_all or not (is_good(seen) or seen.kept < KEPT * target.kept):
             near = middle
+        else:
+            far = middle
     return near if found is None else found
 
 
