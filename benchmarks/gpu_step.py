@@ -23,6 +23,7 @@ import torch
 from trainables.data.examples import Example, UnlearningData
 from trainables.models.checkpoints import save_model
 from trainables.models.tiny import train_tokenizer
+from trainables.run.gpu_memory import empty_gpu_cache
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.spec import TrialSpec
@@ -88,7 +89,7 @@ def measure(workspace: Workspace, spec: TrialSpec) -> Measured:
     on_gpu = torch.device(workspace.device).type == "cuda"
     run = UnlearningRun(spec, workspace)
     if on_gpu:
-        torch.cuda.reset_peak_memory_stats()
+        empty_gpu_cache()
     next(run)
     _wait(on_gpu)
     started = time.perf_counter()

@@ -73,7 +73,7 @@ class AutoLR:
         forget_loss: LossOn,
         fresh: EndlessBatches,
         training_loss_is_probe: bool,
-        restart: Callable[[], None],
+        restart: Callable[[], None] | None,
     ) -> None:
         """``training_loss_is_probe``: the training's loss on a retain batch is ``retain_loss``'s, to the bit.
 
@@ -153,6 +153,7 @@ class AutoLR:
         guard = self.schedule.rule.guard
         if self.schedule.every is None or guard is None:
             return False
+        assert self._restart is not None, "a rule with a guard is told how to begin anew"
         self._restart()
         self.counts["rolled_back"] += step - self._begun_at
         self._begun_at = step

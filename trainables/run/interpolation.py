@@ -8,9 +8,9 @@ arXiv:2109.01903), the weights between two models are often better than either.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from trainables.run.run_state import load_weights, torch_state, weights_between
+from trainables.run.run_state import load_optimizer, load_weights, weights_between, weights_state
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
@@ -65,20 +65,20 @@ class Start:
     """A copy in host memory of the weights that a run begins with, to begin with anew or to interpolate towards."""
 
     def __init__(self, model: PreTrainedModel, optimizer: Optimizer) -> None:
+        """``optimizer`` has taken no step yet."""
         self._model, self._optimizer = model, optimizer
-        self._state = torch_state(model, optimizer)
+        self._weights, self._at_rest = weights_state(model), optimizer.state_dict()
 
     def restore(self) -> None:
         """Weights, buffers and optimizer as they were then, bit for bit."""
-        load_weights(self._state, self._model, self._optimizer)
+        load_weights(self._weights, self._model)
+        load_optimizer(self._at_rest, self._optimizer)
 
     def line(self) -> Callable[[float], None]:
         """From here to the present weights: what it returns goes to a share of that way; the optimizer stays."""
-        end: dict[str, Any] = torch_state(self._model, self._optimizer)
-        begin = {**self._state, "optimizer": end["optimizer"]}
+        end = weights_state(self._model)
 
         def go(share: float) -> None:
-            state = end if share == 1.0 else weights_between(begin, end, share)
-            load_weights(state, self._model, self._optimizer)
+            load_weights(end if share == 1.0 else weights_between(self._weights, end, share), self._model)
 
         return go

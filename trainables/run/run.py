@@ -108,6 +108,7 @@ class UnlearningRun:
             bf16=spec.dtype == "bf16",
             micro_batch=thrift.micro_batch,
         )
+        self._start = Start(self.model, self.optimizer) if spec.is_interpolated or spec.begins_anew else None
         self.auto_lr = AutoLR(
             Schedule(
                 rule=RULES[spec.auto_lr_smoothing],
@@ -124,14 +125,8 @@ class UnlearningRun:
             forget_loss=self.losses.forget_probe,
             fresh=EndlessBatches(self._retain_lengths, spec.batch_size, f"probe:{spec.seed}"),
             training_loss_is_probe=self.losses.retain_loss_is_probe and workspace.train_mode_is_eval_mode,
-            restart=self._restart,
+            restart=self._start.restore if self._start else None,
         )
-
-        self._start = Start(self.model, self.optimizer) if spec.is_interpolated or spec.begins_anew else None
-
-    def _restart(self) -> None:
-        assert self._start is not None
-        self._start.restore()
 
     def _steps(self) -> int:
         """The optimizer steps of the whole run."""

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 def torch_state(model: torch.nn.Module, optimizer: Optimizer) -> dict[str, Any]:
     """What is trained, the buffers, the optimizer's state and the generators': a snapshot nobody's steps change."""
     return {
-        "parameters": _host_copies([part for part in model.parameters() if part.requires_grad]),
-        "buffers": _host_copies(list(model.buffers())),
+        **weights_state(model),
         "optimizer": _host_copies(optimizer.state_dict()),
         "rng": torch.get_rng_state(),
         "cuda_rng": [torch.cuda.get_rng_state()] if torch.cuda.is_available() else [],
@@ -24,33 +23,45 @@ def torch_state(model: torch.nn.Module, optimizer: Optimizer) -> dict[str, Any]:
 
 def load_torch_state(state: Mapping[str, Any], model: torch.nn.Module, optimizer: Optimizer) -> None:
     """Put everything back where :func:`torch_state` found it; the state itself is only copied from."""
-    load_weights(state, model, optimizer)
+    load_weights(state, model)
+    load_optimizer(state["optimizer"], optimizer)
     torch.set_rng_state(state["rng"])
     if state["cuda_rng"]:
         torch.cuda.set_rng_state(state["cuda_rng"][0])
 
 
-def load_weights(state: Mapping[str, Any], model: torch.nn.Module, optimizer: Optimizer) -> None:
-    """Put back all but the generators: weights, buffers, the optimizer's state."""
+def weights_state(model: torch.nn.Module) -> dict[str, Any]:
+    """What is trained, and the buffers."""
+    return {
+        "parameters": _host_copies([part for part in model.parameters() if part.requires_grad]),
+        "buffers": _host_copies(list(model.buffers())),
+    }
+
+
+def load_weights(state: Mapping[str, Any], model: torch.nn.Module) -> None:
+    """Put back what is trained, and the buffers."""
     trained = [part for part in model.parameters() if part.requires_grad]
     with torch.no_grad():
         for part, value in zip(trained, state["parameters"], strict=True):
             part.copy_(value)
         for buffer, value in zip(model.buffers(), state["buffers"], strict=True):
             buffer.copy_(value)
-    optimizer.load_state_dict(_host_copies(state["optimizer"]))  # it would keep the tensors it is given
+
+
+def load_optimizer(state: Mapping[str, Any], optimizer: Optimizer) -> None:
+    """Put back its state."""
+    optimizer.load_state_dict(_host_copies(state))  # it would keep the tensors it is given
 
 
 def weights_between(state: Mapping[str, Any], other: Mapping[str, Any], share: float) -> dict[str, Any]:
-    """``state`` with its weights moved by ``share`` of the way to ``other``'s; buffers that count stay."""
-    moved = {
+    """The weights of ``state`` moved by ``share`` of the way to ``other``'s; buffers that count stay."""
+    return {
         name: [
             torch.lerp(here, there, share) if here.is_floating_point() else here
             for here, there in zip(state[name], other[name], strict=True)
         ]
         for name in ("parameters", "buffers")
     }
-    return {**state, **moved}
 
 
 def _host_copies(values: Any) -> Any:

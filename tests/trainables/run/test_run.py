@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import gc
 import math
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -334,3 +336,18 @@ def test_metrics_are_of_an_evaluated_epoch(workspace: Workspace, make_spec: Make
     reports = finish(UnlearningRun(make_spec(epochs=4, eval_every=3, metrics_every=2), workspace))
     assert [report.evaluated for report in reports] == [False, True, True, True]
     assert [bool(report.final) for report in reports] == [False, True, False, True]
+
+
+@pytest.mark.parametrize("given", [{}, {"auto_lr": "on"}, {"auto_lr": "on", "auto_lr_smoothing": "paper"}])
+def test_a_run_that_is_let_go_is_gone_at_once(given: dict[str, str], workspace: Workspace, make_spec: MakeSpec) -> None:
+    """In a cycle of references, its optimizer's state would stay on the GPU beside the next run's."""
+    gc.collect()
+    gc.disable()
+    try:
+        run = UnlearningRun(make_spec(epochs=1, **given), workspace)
+        list(run)
+        seen = weakref.ref(run), weakref.ref(run.optimizer)
+        del run
+        assert [reference() for reference in seen] == [None, None]
+    finally:
+        gc.enable()
