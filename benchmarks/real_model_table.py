@@ -28,13 +28,17 @@ Arm = tuple[str, str, float]
 
 
 def collect(sweeps: list[Path], to: Path) -> None:
-    """All rows of the sweeps in one table, without empty columns, with the steps that AutoLR undid."""
+    """All rows of the sweeps in one table, without empty columns, with the steps that AutoLR undid and how far the last
+    weights went back."""
     rows: list[Row] = []
     for sweep in sweeps:
         with (sweep / "history.csv").open(newline="") as file:
-            undone = {row["trial_id"]: row["auto_lr_rolled_back"] for row in csv.DictReader(file)}
+            last = {row["trial_id"]: row for row in csv.DictReader(file)}
         with (sweep / "trials.csv").open(newline="") as file:
-            rows += [{**row, "steps_undone": undone.get(row["trial_id"], "")} for row in csv.DictReader(file)]
+            for row in csv.DictReader(file):
+                ended = last.get(row["trial_id"], {})
+                own = {"steps_undone": ended.get("auto_lr_rolled_back", "")}
+                rows.append({**row, **own, "interpolation": ended.get("interpolation", "")})
     columns = [name for name in rows[0] if name not in LEFT_OUT and any(row.get(name) for row in rows)]
     with to.open("w", newline="") as file:
         writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")

@@ -28,6 +28,7 @@ OTHER_VALUES: dict[str, Any] = {
     "options": (("c", 0.123),),
     "weight_scale": "unit",
     "retain_objective": "kl",
+    "interpolate": "on",
     "lr": 1.1e-4,
     "auto_lr": "on",
     "auto_lr_smoothing": "paper",

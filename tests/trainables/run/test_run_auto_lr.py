@@ -200,7 +200,8 @@ def test_a_rule_remembers_what_it_returned_also_in_a_resumed_run(
         return (Proposal(fit.eta / 2) if count % 3 == 0 else Proposal(None, "no descent")), {"count": count}
 
     rule = Rule("third", "eta/2 at every third update", "nobody", propose, init=lambda: {"count": 0})
-    monkeypatch.setattr("trainables.run.run.RULES", {"third": rule})
+    for place in ("trainables.run.run.RULES", "trainables.auto_lr.rules.RULES"):
+        monkeypatch.setattr(place, {"third": rule})
     spec = make_spec(auto_lr="on", auto_lr_every=1, auto_lr_smoothing="third", epochs=4, lr=1e-3)
     whole = finish(UnlearningRun(spec, workspace))
     assert [update["eta_new"] for report in whole for update in report.auto_lr] == [
