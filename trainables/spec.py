@@ -268,6 +268,10 @@ class TrialSpec:
         content = {
             name: item.typed(values[name]) for name, item in FIELDS.items() if item.decides and item.has_effect(values)
         }
+        # What it amounts to, and nothing where it changes nothing.
+        del content["interpolate"]
+        if self.is_interpolated or self.begins_anew:
+            content["interpolate"] = self.is_interpolated
         content["method"] = self.parsed_method.name
         content["options"] = sorted((name, float(value)) for name, value in self.option_values.items())
         if own := self.plugins:

@@ -100,6 +100,16 @@ def test_a_field_without_effect_does_not(name: str) -> None:
             assert replace(base, **change).spec_hash == base.spec_hash
 
 
+def test_interpolation_is_in_the_hash_by_what_it_amounts_to() -> None:
+    def hashed(**given: Any) -> str:
+        return replace(BASE, **given).spec_hash
+
+    assert hashed() == hashed(interpolate="off") != hashed(interpolate="on")
+    assert hashed(auto_lr="on") == hashed(auto_lr="on", interpolate="on") != hashed(auto_lr="on", interpolate="off")
+    paper = {"auto_lr": "on", "auto_lr_smoothing": "paper"}
+    assert hashed(**paper) == hashed(**paper, interpolate="off") != hashed(**paper, interpolate="on")
+
+
 @pytest.mark.parametrize("name", ["auto_lr_smoothing", "auto_lr_probe", "auto_lr_every", "auto_lr_start"])
 def test_autolrs_settings_decide_nothing_where_it_is_off(name: str) -> None:
     assert replace(BASE, **{name: OTHER_VALUES[name]}).spec_hash == BASE.spec_hash

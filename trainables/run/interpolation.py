@@ -3,10 +3,13 @@
 On the line from the target's weights to the last ones, what was to be forgotten is mostly forgotten long before the
 end, and the rest of the way costs what was to be kept: as for robust fine-tuning (Wortsman et al. 2022, WiSE-FT,
 arXiv:2109.01903), the weights between two models are often better than either.
+
+Of a LoRA adapter it is the line between its matrices, so that the model goes along a curve.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,44 +20,61 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 FORGOTTEN = 0.9
-"""The share of the last weights' capped forget loss that counts as forgotten as well."""
+"""The share of what the last weights have forgotten that counts as forgotten as well."""
 
 KEPT = 0.8
 """The share of the retained answers the target gives that counts as kept."""
+
+KNOWN = 0.1
+"""A target that gives less than this of the answers is judged by its retain loss."""
 
 HALVINGS = 5
 
 
 class Seen(NamedTuple):
-    """A model, looked at: its capped forget loss (nats per token) and how much of the retained answers it gives."""
+    """A model, looked at.
+
+    Attributes:
+        forgotten: its capped forget loss (nats per token).
+        answers: the share of the retained answers that it gives; NaN where it is not known.
+        retain_loss: nats per token.
+    """
 
     forgotten: float
-    kept: float
+    answers: float
+    retain_loss: float
 
 
 def nearest(look: Callable[[float], Seen], last: Seen) -> float:
     """The share of the way from the target (0) to the ``last`` weights (1) to hand out.
 
-    No nearer to the target than where all of the retained answers are given that it gives, and no nearer than where the
-    capped forget loss is ``FORGOTTEN`` of the last weights'; but in doubt the model is kept, and so in any case as near
-    as it takes for ``KEPT`` of the answers. Where only the last weights do both, those. Found by bisection, in 32nds:
-    ``look`` is asked at 0, and ``HALVINGS`` times between unless the last weights keep all.
+    No nearer to the target than where all of the retained answers are given that it gives, and no nearer than where
+    the capped forget loss has risen by ``FORGOTTEN`` of what it has in the end; but in doubt the model is kept, and so
+    in any case as near as it takes for ``KEPT`` of the answers. Where only the last weights do both, those. Found by
+    bisection, in 32nds: ``look`` is asked at 0, and ``HALVINGS`` times between unless the last weights keep all.
+
+    Where the target's answers are not known, or hardly any are given, it is asked for exp(-L_R) in their place, the
+    likelihood of a token.
     """
     target = look(0.0)
+    by_answers = target.answers >= KNOWN
+
+    def kept(seen: Seen) -> float:
+        return seen.answers if by_answers else math.exp(-seen.retain_loss)
 
     def is_good(seen: Seen) -> bool:
-        return seen.forgotten >= FORGOTTEN * last.forgotten and not seen.kept < KEPT * target.kept
+        risen, all_risen = seen.forgotten - target.forgotten, last.forgotten - target.forgotten
+        return risen >= FORGOTTEN * all_risen and kept(seen) >= KEPT * kept(target)
 
     near, far, found = 0.0, 1.0, 1.0 if is_good(last) else None
-    if not last.kept < target.kept:
+    if kept(last) >= kept(target):
         return 1.0
     for _ in range(HALVINGS):
         middle = (near + far) / 2.0
         seen = look(middle)
         if is_good(seen):
             found = middle
-        keeps_all = not seen.kept < target.kept
-        if keeps_all or not (is_good(seen) or seen.kept < KEPT * target.kept):
+        if kept(seen) >= kept(target) or not (is_good(seen) or kept(seen) < KEPT * kept(target)):
             near = middle
         else:
             far = middle

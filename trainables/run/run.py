@@ -145,7 +145,7 @@ class UnlearningRun:
         """
         if self._done:
             raise StopIteration
-        spec, training = self.spec, {}
+        spec, training, begun_anew = self.spec, {}, False
         batches = self._batches()
         epoch = _whole(self.epoch + sum(len(forget) for forget, _ in batches) / len(self._forget_lengths))
         measured: list[dict[str, float]] = []
@@ -185,9 +185,12 @@ class UnlearningRun:
             if not self.auto_lr.begin_anew(self.step):
                 self._done = True
                 return self._report(training, status=Status.DIVERGED, error=str(error))
-            training, self._losses, evaluated = _means(measured), self._evaluate(), True
+            for p in self.parameters:
+                p.grad = None
+            self._weighting_state = self._weighting.init(spec.seed)
+            training, self._losses, evaluated, begun_anew = _means(measured), self._evaluate(), True, True
         self.epoch, self._done = epoch, self._is_last(epoch)
-        if self._done and spec.is_interpolated:
+        if self._done and spec.is_interpolated and not begun_anew:
             self._interpolate()
         final = self._measure() if self._is_measured(epoch) else {}
         if not evaluated:
@@ -218,19 +221,23 @@ class UnlearningRun:
     def _interpolate(self) -> None:
         """Go back towards the target on the line between, as far as what is forgotten stays so."""
         assert self._start is not None
-        go, last = self._start.line(), Seen(self._losses["forget_loss_capped"], self._evaluator.retain_agreement)
+        go, last = self._start.line(), self._seen()
 
         def look(share: float) -> Seen:
             go(share)
             try:
                 self._losses = self._evaluate()
             except Diverged:
-                return Seen(0.0, -math.inf)
-            return Seen(self._losses["forget_loss_capped"], self._evaluator.retain_agreement)
+                return Seen(0.0, -math.inf, math.inf)
+            return self._seen()
 
         self._interpolation = nearest(look, last)
         go(self._interpolation)
         self._losses = self._evaluate()
+
+    def _seen(self) -> Seen:
+        losses = self._losses
+        return Seen(losses["forget_loss_capped"], self._evaluator.retain_agreement, losses["retain_loss"])
 
     def _batches(self) -> list[tuple[Sequence[int], Sequence[int]]]:
         """The batches of the next epoch: one pass over the forget set, beside endless ones over the retain set."""
@@ -276,7 +283,7 @@ class UnlearningRun:
         return Report(
             step=self.step,
             epoch=self.epoch,
-            training={**training, **self._learning_rate_columns()} if training else {},
+            training={} if status is Status.DIVERGED else {**training, **self._learning_rate_columns()},
             losses=self._losses,
             train_seconds=self._tally.train_seconds,
             eval_seconds=self._tally.eval_seconds,

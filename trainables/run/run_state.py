@@ -57,7 +57,7 @@ def weights_between(state: Mapping[str, Any], other: Mapping[str, Any], share: f
     """The weights of ``state`` moved by ``share`` of the way to ``other``'s; buffers that count stay."""
     return {
         name: [
-            torch.lerp(here, there, share) if here.is_floating_point() else here
+            torch.where(here == there, here, torch.lerp(here, there, share)) if here.is_floating_point() else here
             for here, there in zip(state[name], other[name], strict=True)
         ]
         for name in ("parameters", "buffers")

@@ -131,6 +131,8 @@ def check_losses(
         assert math.isclose(reported[name], mean, rel_tol=TOLERANCE), (
             f"{name} is {reported[name]}, the items say {mean}"
         )
+    agreement = evaluator.retain_agreement
+    assert math.isnan(agreement) or 0.0 <= agreement <= 1.0, f"retain_agreement is {agreement}, not a share nor NaN"
     assert isinstance(modality.memorised(evaluator, model), bool), "memorised must say yes or no"
 
 

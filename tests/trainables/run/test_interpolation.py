@@ -10,8 +10,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainables.run.interpolation import HALVINGS, KEPT, Seen, nearest
+from trainables.run.interpolation import FORGOTTEN, HALVINGS, KEPT, Seen, nearest
 from trainables.run.run import UnlearningRun
+from trainables.run.run_state import weights_between
 from trainables.run.workspace import Workspace
 from trainables.spec import TrialSpec
 
@@ -31,7 +32,7 @@ class Line:
     def __call__(self, share: float) -> Seen:
         self.asked.append(share)
         kept = 0.9 if share <= self.all_kept else 0.81 if share <= self.kept else 0.1
-        return Seen(8.0 if share >= self.forgotten else 1.0, kept)
+        return Seen(8.0 if share >= self.forgotten else 1.0 if share else 0.0, kept, retain_loss=share)
 
     @property
     def found(self) -> float:
@@ -47,7 +48,7 @@ def test_where_nearly_all_is_kept_it_is_the_nearest_that_forgets_as_well(forgott
 @given(st.floats(0.0, 0.999), st.floats(0.0, 0.999))
 def test_what_is_found_is_kept_in_any_case(forgotten: float, kept: float) -> None:
     line = Line(forgotten=forgotten, kept=kept)
-    assert line(found := line.found).kept >= KEPT * 0.9
+    assert line(found := line.found).answers >= KEPT * 0.9
     if forgotten > kept:
         assert kept - STEP <= found <= kept, "as far as it is kept"
 
@@ -63,7 +64,7 @@ def test_it_goes_no_nearer_than_where_all_is_kept(forgotten: float, all_kept: fl
 
 def test_last_weights_that_keep_all_are_handed_out_after_one_look() -> None:
     line = Line(forgotten=0.1, all_kept=1.0, kept=1.0)
-    assert nearest(line, Seen(8.0, 0.9)) == 1.0
+    assert nearest(line, Seen(8.0, 0.9, 0.0)) == 1.0
     assert line.asked == [0.0]
 
 
@@ -71,7 +72,7 @@ def test_last_weights_that_alone_do_both_are_handed_out() -> None:
     """On the way the model may be worse than at both ends."""
 
     def look(share: float) -> Seen:
-        return Seen(8.0 * share, {0.0: 0.9, 1.0: 0.8}.get(share, 0.2))
+        return Seen(8.0 * share, {0.0: 0.9, 1.0: 0.8}.get(share, 0.2), 0.0)
 
     assert nearest(look, look(1.0)) == 1.0
 
@@ -80,14 +81,30 @@ def test_where_nothing_else_is_kept_it_is_the_target() -> None:
     assert Line(forgotten=0.5, kept=0.0).found == 0.0
 
 
-def test_where_no_answer_is_known_or_was_ever_given_it_is_the_last_weights() -> None:
-    for kept in (math.nan, 0.0):
-        assert nearest(lambda share, kept=kept: Seen(8.0 * share, kept), Seen(8.0, kept)) == 1.0  # type: ignore[misc]
+@pytest.mark.parametrize("answers", [math.nan, 0.0, 0.05])
+def test_a_target_that_hardly_gives_an_answer_is_judged_by_its_retain_loss(answers: float) -> None:
+    """exp(-0.2) is above 0.8 and exp(-0.25) is not."""
+
+    def look(share: float) -> Seen:
+        return Seen(8.0 if share > 0.9 else 1.0, answers * (1.0 - share), 1.0 + share)
+
+    found = nearest(look, look(1.0))
+    assert found == pytest.approx(-math.log(KEPT), abs=STEP)
+    assert nearest(lambda share: Seen(8.0 * share, answers, 1.0), Seen(8.0, answers, 1.0)) == 1.0
+
+
+def test_what_the_target_does_not_know_anyway_does_not_count_as_forgotten() -> None:
+    """From 2.0 to 2.2 nats: nine tenths of 2.2 were there before the first step."""
+
+    def look(share: float) -> Seen:
+        return Seen(2.0 + 0.2 * share, 0.9 if share == 0.0 else 0.85, 0.0)
+
+    assert nearest(look, look(1.0)) == pytest.approx(FORGOTTEN, abs=STEP)
 
 
 def test_it_looks_at_the_target_and_five_times_between() -> None:
     line = Line(forgotten=0.3, kept=1.0)
-    nearest(line, Seen(8.0, 0.81))
+    nearest(line, Seen(8.0, 0.81, 0.0))
     assert len(line.asked) == 1 + HALVINGS
     assert len(set(line.asked)) == len(line.asked)
 
@@ -140,5 +157,14 @@ def test_it_is_the_safe_rules_unless_somebody_says_so(
 def test_the_share_kept_is_of_the_targets_own_answers() -> None:
     """A threshold on the answers themselves would call a poor target ruined before it is touched."""
     poor = Line(forgotten=0.4, kept=0.7)
-    found = nearest(lambda share: poor(share)._replace(kept=poor(share).kept / 3.0), Seen(8.0, 0.1 / 3.0))
-    assert found == pytest.approx(0.4, abs=STEP)
+
+    def look(share: float) -> Seen:
+        return poor(share)._replace(answers=poor(share).answers / 3.0)
+
+    assert nearest(look, look(1.0)) == pytest.approx(0.4, abs=STEP)
+
+
+def test_a_buffer_that_is_infinite_at_both_ends_stays_so() -> None:
+    here, there = torch.tensor([0.0, -math.inf]), torch.tensor([1.0, -math.inf])
+    moved = weights_between({"parameters": [], "buffers": [here]}, {"parameters": [], "buffers": [there]}, 0.5)
+    assert moved["buffers"][0].tolist() == [0.5, -math.inf]

@@ -33,7 +33,7 @@ def equal(found: list[Any], expected: list[Any]) -> bool:
 def look(run: UnlearningRun, *_: object) -> Seen:
     """The model a run has now."""
     losses = run._evaluate()
-    return Seen(losses["forget_loss_capped"], run._evaluator.retain_agreement)
+    return Seen(losses["forget_loss_capped"], run._evaluator.retain_agreement, losses["retain_loss"])
 
 
 def test_a_run_that_would_be_ruined_keeps_its_model(workspace: Workspace, make_spec: MakeSpec) -> None:
@@ -41,13 +41,20 @@ def test_a_run_that_would_be_ruined_keeps_its_model(workspace: Workspace, make_s
     target = look(UnlearningRun(make_spec(), workspace))
     ruined = look(run := UnlearningRun(make_spec(interpolate="off", **given), workspace), last := list(run)[-1])
     kept = look(run := UnlearningRun(make_spec(**given), workspace), found := list(run)[-1])
-    assert ruined.kept < KEPT * target.kept <= kept.kept
+    assert ruined.answers < KEPT * target.answers <= kept.answers
     assert "interpolation" not in last.training
     assert 0.0 < found.training["interpolation"] < 1.0
 
 
-def test_from_a_number_that_is_none_it_begins_anew_at_a_lower_rate(workspace: Workspace, make_spec: MakeSpec) -> None:
-    run = UnlearningRun(make_spec(method="gdiff", lr=1e-3, epochs=5, **RUIN), workspace)
+@pytest.mark.parametrize(
+    "given", [{"method": m} for m in ("gdiff", "ga", "gd", "npo", "ngdiff")] + [{"micro_batch": 2}]
+)
+def test_from_a_number_that_is_none_it_begins_anew_at_a_lower_rate(
+    given: dict[str, Any], workspace: Workspace, make_spec: MakeSpec
+) -> None:
+    """Gradients that are not numbers must not be left behind: the next ones would be added to them."""
+    spec = make_spec(lr=1e-3, epochs=5, **given, **RUIN)
+    run = UnlearningRun(spec, workspace)
     begun = [part.detach().clone() for part in bits(run)]
     reports = [next(run), next(run)]
     rate = run.auto_lr._rate
@@ -56,11 +63,30 @@ def test_from_a_number_that_is_none_it_begins_anew_at_a_lower_rate(workspace: Wo
     reports.append(next(run))
     assert equal(bits(run), begun), "the epoch's remaining steps are lost, not taken at other weights"
     assert run.auto_lr._rate == rate / CUT
-    assert run.auto_lr.counts["rolled_back"] == run.step
+    assert reports[-1].training["auto_lr_rolled_back"] == run.step > 0
+    saved, begun_at = run.state_dict(), run.step
     reports += list(run)
     assert [report.epoch for report in reports] == [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert reports[-1].step > reports[-2].step > begun_at, "it takes steps again"
     assert reports[-1].status is Status.FINISHED
+    assert reports[-1].training["auto_lr_rolled_back"] == begun_at
     assert all(math.isfinite(value) for report in reports for value in report.losses.values())
+    resumed = UnlearningRun(spec, workspace)
+    resumed.load_state_dict(saved)
+    assert [report.losses for report in resumed] == [report.losses for report in reports[3:]]
+
+
+def test_where_the_last_epoch_begins_anew_it_is_the_target_and_says_so(
+    workspace: Workspace, make_spec: MakeSpec
+) -> None:
+    run = UnlearningRun(make_spec(method="gdiff", lr=1e-3, epochs=2, **RUIN), workspace)
+    next(run)
+    with torch.no_grad():
+        run.parameters[0].fill_(math.nan)
+    last = next(run)
+    assert last.losses == UnlearningRun(make_spec(), workspace)._evaluate()
+    assert last.training["auto_lr_rolled_back"] > 0
+    assert "interpolation" not in last.training
 
 
 def test_a_start_that_no_probe_gets_back_from_unlearns_nothing(workspace: Workspace, make_spec: MakeSpec) -> None:
