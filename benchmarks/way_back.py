@@ -1,0 +1,126 @@
+"""What a model knows on the line from the target's weights to the last ones of a run (docs/autolr.md, the way back).
+
+    python benchmarks/way_back.py --rows FILE.csv [--model tiny-phi tiny-mistral] [--seed 54 57]
+    python benchmarks/way_back.py --rows FILE.csv --model-path DIR --data-dir DIR --seed 103     # as docs/results.md's
+    python benchmarks/way_back.py --rows docs/data/way_back_development.csv --figure FILE.png
+
+Appends a row for each share of the way and run: AutoLR's rate, nothing interpolated. ``answers`` is the share of the
+retained answers given greedily before the first wrong token, which is what AutoLR's way back goes by; ``forgot`` is
+one minus that of the forget set.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import itertools
+from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from trainables.spec import TrialSpec
+
+COLUMNS = (
+    *("model", "seed", "method", "share", "retain_loss_rise", "forget_loss", "forget_loss_capped", "answers", "forgot"),
+    *("utility", "verbmem"),
+)
+METHODS = {"gdiff": (("c", 0.5),), "ngdiff": (), "npo+ngdiff": (), "pcgrad": ()}
+SHARES = 16
+
+
+def rows_of(spec: TrialSpec, name: str) -> list[dict[str, object]]:
+    """One run, looked at on the line."""
+    from trainables.metrics.losses import agreement
+    from trainables.ray_trainable import worker_workspace
+    from trainables.run.run import UnlearningRun
+    from trainables.scoring.evaluator import Evaluator
+    from trainables.target.prepare import prepare_target
+
+    target = prepare_target(spec)
+    workspace = worker_workspace(target, "cpu")
+    run = UnlearningRun(replace(spec, target_key=target.key), workspace)
+    list(run)
+    assert run._start is not None
+    go = run._start.line()
+    evaluator = workspace.evaluator(max_length=spec.max_length, batch_size=spec.eval_batch_size)
+    assert isinstance(evaluator, Evaluator)
+    found: list[dict[str, object]] = []
+    begun = 0.0
+    for share in (index / SHARES for index in range(SHARES + 1)):
+        go(share)
+        losses = evaluator.losses(run.model)
+        metrics = evaluator.measure(run.model, ("utility", "verbmem"), unchanged=True).metrics
+        begun = losses["retain_loss"] if not found else begun
+        known = {
+            "retain_loss_rise": losses["retain_loss"] - begun,
+            "answers": evaluator.retain_agreement,
+            "forgot": 1.0 - agreement(evaluator._last["trained"]),
+        }
+        row = {"model": name, "seed": spec.seed, "method": spec.method, "share": share, **losses, **metrics, **known}
+        found.append({column: row[column] for column in COLUMNS})
+    return found
+
+
+def draw(rows: list[dict[str, str]], to: Path) -> None:
+    """A panel per model: utility and verbmem along the line, a line per run."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    runs: defaultdict[str, defaultdict[tuple[str, str], list[dict[str, str]]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        runs[row["model"]][row["seed"], row["method"]].append(row)
+    figure, panels = plt.subplots(1, len(runs), figsize=(3.6 * len(runs), 3.4), sharey=True, layout="constrained")
+    for panel, (model, own) in zip([panels] if len(runs) == 1 else panels, runs.items(), strict=True):
+        for lines in own.values():
+            at = [float(row["share"]) for row in lines]
+            kept = float(lines[0]["utility"])
+            panel.plot(at, [float(row["utility"]) / kept for row in lines], color="#2060a0", alpha=0.6)
+            panel.plot(at, [float(row["verbmem"]) for row in lines], color="#c03028", alpha=0.6)
+        panel.plot([], [], color="#2060a0", label="utility, a share of the target's")
+        panel.plot([], [], color="#c03028", label="verbmem")
+        panel.set(title=f"{model}, {len(own)} runs")
+        panel.set_ylim(-0.03, 1.1)
+    figure.supxlabel("share of the way from the target to the last weights", fontsize=10)
+    panel.legend(loc="center left", fontsize=8, frameon=False)
+    figure.savefig(to, dpi=120, metadata={"Software": None})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=Path, default=Path("runs/way_back.csv"))
+    parser.add_argument("--model", nargs="+", default=["tiny-phi", "tiny-mistral"])
+    parser.add_argument("--model-path", help="A folder with a real model, in place of --model.")
+    parser.add_argument("--data-dir", help="Its rows, as jsonl.")
+    parser.add_argument("--seed", nargs="+", type=int, default=[54, 57])
+    parser.add_argument("--method", nargs="+", default=list(METHODS), choices=METHODS)
+    parser.add_argument("--figure", type=Path, help="Draw what the rows say and run nothing.")
+    given = parser.parse_args()
+    if given.figure:
+        with given.rows.open(newline="") as file:
+            draw(list(csv.DictReader(file)), given.figure)
+        return
+    common = TrialSpec(lr=3e-4, auto_lr="on", auto_lr_log_forget=False, interpolate="off", batch_size=4, epochs=15)
+    if given.model_path:
+        recipe: dict[str, Any] = {"target_epochs": 15, "target_lr": 1e-4, "target_batch_size": 4, "lora_rank": 16, "batch_size": 2}
+        given.model = [Path(given.model_path).name]
+        common = replace(common, model_path=given.model_path, dataset="jsonl", data_dir=given.data_dir, **recipe)
+        common = replace(common, epochs=4, eval_every=2, auto_lr_every=5)
+    new = not given.rows.is_file()
+    given.rows.parent.mkdir(parents=True, exist_ok=True)
+    with given.rows.open("a", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        if new:
+            writer.writeheader()
+        for model, seed, method in itertools.product(given.model, given.seed, given.method):
+            spec = replace(common, seed=seed, method=method, options=METHODS[method])
+            found = rows_of(spec if given.model_path else replace(spec, model=model), model)
+            writer.writerows(found)
+            file.flush()
+            print(f"{model} {seed} {method}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
