@@ -104,7 +104,13 @@ def main() -> None:
         return
     common = TrialSpec(lr=3e-4, auto_lr="on", auto_lr_log_forget=False, interpolate="off", batch_size=4, epochs=15)
     if given.model_path:
-        recipe: dict[str, Any] = {"target_epochs": 15, "target_lr": 1e-4, "target_batch_size": 4, "lora_rank": 16, "batch_size": 2}
+        recipe: dict[str, Any] = {
+            "target_epochs": 15,
+            "target_lr": 1e-4,
+            "target_batch_size": 4,
+            "lora_rank": 16,
+            "batch_size": 2,
+        }
         given.model = [Path(given.model_path).name]
         common = replace(common, model_path=given.model_path, dataset="jsonl", data_dir=given.data_dir, **recipe)
         common = replace(common, epochs=4, eval_every=2, auto_lr_every=5)
