@@ -187,7 +187,7 @@ class AutoLR:
         self.counts = dict(state["counts"])
         self._last = None if state["last"] is None else Update(**state["last"])
         self._memory, self._rate = state["memory"], state["rate"]
-        self._begun_at = state["begun_at"]
+        self._begun_at = state.get("begun_at", 0)  # a state of an earlier version has none
 
     def _probed(self, step: int, retain_indices: Sequence[int]) -> list[Sequence[int]]:
         """The retain batches probed at a step."""
