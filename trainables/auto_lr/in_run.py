@@ -183,11 +183,11 @@ class AutoLR:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved state."""
-        self.counts = dict(state["counts"])
+        """Go on from a saved state, also of a version that counted other things."""
+        self.counts = {name: state["counts"].get(name, 0) for name in OUTCOMES}
         self._last = None if state["last"] is None else Update(**state["last"])
         self._memory, self._rate = state["memory"], state["rate"]
-        self._begun_at = state.get("begun_at", 0)  # a state of an earlier version has none
+        self._begun_at = state.get("begun_at", 0)
 
     def _probed(self, step: int, retain_indices: Sequence[int]) -> list[Sequence[int]]:
         """The retain batches probed at a step."""
