@@ -183,6 +183,13 @@ class TrialSpec:
     )
     dtype: str = setting("training", "fp32", "fp32, or bf16 autocast over fp32 weights.", choices=("fp32", "bf16"))
     gradient_checkpointing: bool = setting("training", False, "Trade time for memory.")
+    interpolate: str = setting(
+        "training",
+        "auto",
+        "Go back towards the target's weights at the end, as far as what is forgotten stays so: on, off, auto.",
+        "on under AutoLR's rule safe",
+        choices=("auto", "on", "off"),
+    )
     auto_lr_smoothing: str = setting("auto_lr", "safe", "safe, search, trust, paper, clip or official.", choices=_rules)
     auto_lr_probe: str = setting("auto_lr", "fresh", "same or fresh retain batch.", choices=_probes)
     auto_lr_every: int = setting("auto_lr", 10, "Steps between AutoLR updates.", low=1)
@@ -194,13 +201,6 @@ class TrialSpec:
         "2, or as many as have 8 rows",
         low=1,
         when={**_AUTO, "auto_lr_probe": ("fresh",)},
-    )
-    interpolate: str = setting(
-        "training",
-        "auto",
-        "Go back towards the target's weights at the end, as far as what is forgotten stays so: on, off, auto.",
-        "on under AutoLR's rule safe",
-        choices=("auto", "on", "off"),
     )
     auto_lr_log_forget: bool = setting(
         "auto_lr", True, "Log the forget loss at AutoLR's probes, too.", "yes", decides=False

@@ -92,6 +92,32 @@ def test_a_run_equals_the_same_trial_of_a_sweep(cli: Cli, reference: Reference, 
     assert (saved / "model.safetensors").read_bytes() == (kept / "model.safetensors").read_bytes()
 
 
+def test_an_interpolated_runs_checkpoint_lies_between_the_targets_weights_and_its_last_ones(
+    cli: Cli, target: Path, tmp_path: Path
+) -> None:
+    """As far back as history.csv says: nothing but what is saved is looked at."""
+    import torch
+    from safetensors.torch import load_file
+
+    given = (*cli.problem, "--method", "ga", "--lr", "1e-2", "--epochs", "4", "--batch-size", "5")
+    for name in ("off", "on"):
+        cli.run("unlearn", *given, "--interpolate", name, "--out", tmp_path / name)
+    with (tmp_path / "on" / "history.csv").open(newline="") as file:
+        shares = [row["interpolation"] for row in csv.DictReader(file)]
+    assert shares[:-1] == [""] * 3, "only the end goes back"
+    share = float(shares[-1])
+    assert 0.0 < share < 1.0
+    target, last, found = (
+        load_file(folder / "model.safetensors")
+        for folder in (target, *(tmp_path / name / "checkpoint" for name in ("off", "on")))
+    )
+    for name, value in found.items():
+        expected = target[name].double() + share * (last[name].double() - target[name].double())
+        torch.testing.assert_close(value.double(), expected, rtol=1e-6, atol=1e-7, msg=name)
+    moved = max(float((value - target[name]).abs().max()) for name, value in last.items())
+    assert moved > 1e-2, "the two ends are too near to each other to tell anything"
+
+
 def test_a_run_that_diverges_ends_with_code_1_and_its_numbers(cli: Cli, tmp_path: Path) -> None:
     done = cli.run(
         *("unlearn", *cli.problem, "--optimizer", "sgd", "--lr", "1e9", "--batch-size", "5"),

@@ -34,7 +34,7 @@ generation_seconds
 """
 HISTORY = """
 trial_id step epoch lr c_t grad_norm_retain grad_norm_forget grad_norm grad_cosine train_retain_loss
-train_forget_loss forget_loss retain_loss forget_loss_capped verbmem knowmem utility truth_ratio
+train_forget_loss interpolation forget_loss retain_loss forget_loss_capped verbmem knowmem utility truth_ratio
 forget_truth_ratio forget_accuracy retain_accuracy test_accuracy violations distance effective_lr
 auto_lr_eta_star auto_lr_slope auto_lr_curvature auto_lr_updates auto_lr_not_finite auto_lr_no_descent
 auto_lr_no_curvature auto_lr_clipped auto_lr_rolled_back

@@ -222,9 +222,11 @@ class UnlearningRun:
         """Go back towards the target on the line between, as far as what is forgotten stays so."""
         assert self._start is not None
         go, last = self._start.line(), self._seen()
+        at = 1.0
 
         def look(share: float) -> Seen:
-            go(share)
+            nonlocal at
+            go(at := share)
             try:
                 self._losses = self._evaluate()
             except Diverged:
@@ -232,8 +234,8 @@ class UnlearningRun:
             return self._seen()
 
         self._interpolation = nearest(look, last)
-        go(self._interpolation)
-        self._losses = self._evaluate()
+        if self._interpolation != at:
+            look(self._interpolation)
 
     def _seen(self) -> Seen:
         losses = self._losses

@@ -39,6 +39,26 @@ def test_losses_are_means_over_tokens_in_float64(
     assert found["retain_loss"] == pytest.approx(mean(tiny_data.retain), rel=1e-5)
 
 
+def test_the_agreement_is_how_much_of_each_answer_is_said_before_the_first_wrong_token(
+    half_known: PhiForCausalLM, tokenizer: Any, tiny_data: UnlearningData
+) -> None:
+    """Against greedy answers, made one token after the other."""
+    evaluator = _evaluator(tiny_data, tokenizer)
+    assert math.isnan(evaluator.retain_agreement)
+    evaluator.losses(half_known)
+    shares = []
+    for item in encode_examples(tokenizer, tiny_data.retain, max_length=64):
+        said, answer = list(item.prompt), item.ids[item.prompt_length :]
+        for token in answer:
+            logits = half_known(torch.tensor([said])).logits[0, -1]
+            if int(logits.argmax()) != token:
+                break
+            said.append(token)
+        shares.append((len(said) - item.prompt_length) / len(answer))
+    assert evaluator.retain_agreement == pytest.approx(float(np.mean(shares)), rel=1e-12)
+    assert 0.0 < evaluator.retain_agreement < 1.0, "all or nothing would tell little"
+
+
 def test_where_no_token_is_above_a_random_guess_the_capped_loss_is_the_loss(
     known_network: PhiForCausalLM, tokenizer: Any, tiny_data: UnlearningData
 ) -> None:

@@ -101,6 +101,8 @@ def test_accuracies_are_scikit_learns(
         logits, labels = logits_of(network, plain_input, data, items)
         assert final[name] == accuracy_score(labels.numpy(), logits.argmax(dim=1).numpy())
     assert set(final) == set(SETS["accuracy"])
+    evaluator.losses(network)
+    assert evaluator.retain_agreement == final["retain_accuracy"]
     assert 0.0 < final["test_accuracy"] < 1.0, "an accuracy of 0 or 1 would tell little"
 
 
