@@ -84,6 +84,9 @@ def _run(
                 ledger.write()
             if unfinished is not None and report.status is None:
                 unfinished.save(run)
+    if (share := report.training.get("interpolation")) is not None:
+        said = "its last weights" if share == 1.0 else f"{share:.0%} of the way from the target to its last weights"
+        console.print(f"the model is {said} (--interpolate {spec.interpolate})", highlight=False, soft_wrap=True)
     if out is not None and run.auto_lr.landscape:
         points = ({"trial_id": spec.spec_hash, **point} for point in run.auto_lr.landscape)
         CsvLog(out / "landscape.csv", LANDSCAPE_COLUMNS, sync=False).append(points)

@@ -100,13 +100,17 @@ def test_an_interpolated_runs_checkpoint_lies_between_the_targets_weights_and_it
     from safetensors.torch import load_file
 
     given = (*cli.problem, "--method", "ga", "--lr", "1e-2", "--epochs", "4", "--batch-size", "5")
-    for name in ("off", "on"):
-        cli.run("unlearn", *given, "--interpolate", name, "--out", tmp_path / name)
+    said = {
+        name: cli.run("unlearn", *given, "--interpolate", name, "--out", tmp_path / name).stderr
+        for name in ("off", "on")
+    }
     with (tmp_path / "on" / "history.csv").open(newline="") as file:
         shares = [row["interpolation"] for row in csv.DictReader(file)]
     assert shares[:-1] == [""] * 3, "only the end goes back"
     share = float(shares[-1])
     assert 0.0 < share < 1.0
+    assert f"the model is {share:.0%} of the way from the target to its last weights" in said["on"]
+    assert "of the way" not in said["off"]
     target, last, found = (
         load_file(folder / "model.safetensors")
         for folder in (target, *(tmp_path / name / "checkpoint" for name in ("off", "on")))
