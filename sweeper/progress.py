@@ -26,12 +26,15 @@ HEARTBEAT = 30.0
 """Seconds between two signs of life in a log."""
 
 
-def prepare_with_progress(spec: TrialSpec, *, console: Console) -> Target:
+def prepare_with_progress(
+    spec: TrialSpec, *, console: Console, elsewhere: Callable[[TrialSpec, Show], None] = lambda spec, show: None
+) -> Target:
     """:func:`prepare_target`, its epochs shown on ``console`` (a line at start and end where there is no terminal).
 
-    So is the retain model's training, where a metric needs one.
+    So is the retain model's training, where a metric needs one. ``elsewhere`` may have what it needs made before.
     """
     with phase("target: check, train, score"), shown(spec, console) as (show, seen):
+        elsewhere(spec, show)
         target = prepare_target(spec, on_progress=show)
     say_what_is_left_out(target.left_out, console)
     if progress := seen.get("target"):

@@ -76,9 +76,9 @@ def _run(
         task = bar.add_task(spec.method, total=spec.epochs)
         bar.update(task, completed=run.epoch)
         for report in run:
-            losses = {name: round(value, 4) for name, value in report.losses.items()}
+            losses = ", ".join(f"{name} {value:.4f}" for name, value in report.losses.items())
             bar.update(task, completed=report.epoch, description=f"{spec.method} {losses}")
-            stands = f"{spec.method}, {report.epoch:g} of {counted(spec.epochs, 'epoch')}: {losses}"
+            stands = f"{spec.method}, {report.epoch:g} of {counted(spec.epochs, 'epoch')}" + (losses and f": {losses}")
             if ledger is not None:
                 ledger.add_report(spec.spec_hash, report.row() | {"auto_lr": report.auto_lr})
                 ledger.write()

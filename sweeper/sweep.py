@@ -31,13 +31,13 @@ from sweeper.lease import at_the_sweep
 from sweeper.open_session import open_session
 from sweeper.placement import Resources, gpus_to_share, prepare
 from sweeper.plugins import tell_workers
-from sweeper.progress import prepare_with_progress
 from sweeper.run_states import place_of_run_states
 from sweeper.scheduling.open_scheduler import columns_compared
 from sweeper.scheduling.schedulers import NONE
 from sweeper.session import SweepSession
 from sweeper.settings import SweepSettings
 from sweeper.stopping import End
+from sweeper.target_maker import prepared
 from sweeper.watch.desk import desk_of
 from trainables.spec import TrialSpec
 from trainables.target.problem import problem_of
@@ -94,11 +94,12 @@ def run(
             raise changed
         if settings.bucket and origin.target_key and origin.target_path:
             fetch_target(origin.target_key, Path(origin.target_path), settings.bucket)
-        target = prepare_with_progress(settings.base_of(first), console=console)
+        made = partial(prepared, settings=settings, cluster=cluster, out=out, console=console)
+        target = made(settings.base_of(first))
         if origin.target_key not in (None, target.key):
             raise changed
         targets = {first: target}
-        targets |= {seed: prepare_with_progress(settings.base_of(seed), console=console) for seed in further}
+        targets |= {seed: made(settings.base_of(seed)) for seed in further}
         if len({item.vocabulary_size for item in targets.values()}) > 1:
             raise SweepError(
                 "the targets of the seeds have vocabularies of different sizes: their losses share no bound"

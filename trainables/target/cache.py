@@ -1,11 +1,11 @@
-"""The cache: where it is, and what its files are named by, content of models, data and recipes and nothing else."""
+"""The cache: where it is, what is in it, and what its files are named by: content of models, data and recipes alone."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -53,16 +53,59 @@ def folder_digest(folder: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def stored(path: Path, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """The JSON object in ``path``; computed, and written all at once, where there is none that can be read.
+class NotCached(RuntimeError):
+    """Something would have to be trained or scored first."""
 
-    Others may do so meanwhile.
+
+class Cache:
+    """The folder as one target uses it: its models, and notes on them, small JSON objects that follow from a model.
+
+    Where it is not ``computing``, what is not there raises NotCached. ``notes`` are those that were asked for, by their
+    paths in the folder.
     """
+
+    def __init__(self, folder: Path | None = None, *, computing: bool = True) -> None:
+        self.folder = folder or cache_folder()
+        self.computing = computing
+        self.notes: dict[str, dict[str, Any]] = {}
+
+    def model(self, name: str) -> Path:
+        """The folder of a model that is trained here."""
+        folder = self.folder / "targets" / name
+        if not self.computing and not is_made(folder):
+            raise NotCached(f"{folder} is not made yet")
+        return folder
+
+    def note(self, name: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """The note of this name; computed, and written all at once, where there is none that can be read.
+
+        Others may do so meanwhile.
+        """
+        path = self.folder / f"{name}.json"
+        found = _read(path)
+        if found is None:
+            if not self.computing:
+                raise NotCached(f"{path} is not known yet")
+            write_whole(path, json.dumps(compute()))  # with NaN, which reads back as such
+            found = json.loads(path.read_text(encoding="utf-8"))
+        self.notes[name] = dict(found)
+        return dict(found)
+
+    def take_over(self, notes: Mapping[str, dict[str, Any]]) -> None:
+        """Write down what the cache of another machine has."""
+        for name, content in notes.items():
+            if _read(path := self.folder / f"{name}.json") is None:
+                write_whole(path, json.dumps(content))
+
+
+def is_made(folder: Path) -> bool:
+    """Whether the training of this model has ended."""
+    return (folder / "target.json").is_file()
+
+
+def _read(path: Path) -> dict[str, Any] | None:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):  # a disk may have lost what was written: it follows from the model
-        found = None
-    if not isinstance(found, dict):
-        write_whole(path, json.dumps(compute()))  # with NaN, which reads back as such
-        found = json.loads(path.read_text(encoding="utf-8"))
-    return dict(found)
+        return None
+    return found if isinstance(found, dict) else None

@@ -16,7 +16,7 @@ from trainables.device import default_device
 from trainables.models.adapters import ADAPTER_CONFIG
 from trainables.scoring.measured import Measured
 from trainables.spec import TrialSpec
-from trainables.target.cache import FORMAT, cache_folder, digest, folder_digest, stored
+from trainables.target.cache import FORMAT, Cache, digest, folder_digest
 from trainables.target.finetune import Progress
 from trainables.target.problem import problem_of
 from trainables.target.retain_model import retain_values
@@ -41,9 +41,9 @@ def score_checkpoint(
         DataError, LoadError, TargetError: with a plain sentence; MetricError where a metric cannot be had.
     """
     assert spec.target_path is not None, "the folder to score"
-    folder, cache, device = Path(spec.target_path), cache or cache_folder(), device or default_device()
+    folder, known, device = Path(spec.target_path), Cache(cache), device or default_device()
     problem = problem_of(spec)
-    retain = retain_values(problem, cache=cache, device=device, on_progress=on_progress)
+    retain = retain_values(problem, cache=known, device=device, on_progress=on_progress)
 
     def compute() -> dict[str, object]:
         model = problem.modality.load_model(folder).to(device)
@@ -54,7 +54,7 @@ def score_checkpoint(
 
     asked = (problem.measured(), retain.key if retain else None, problem.max_length, problem.template_key)
     name = digest(FORMAT, "scores", _content(folder), problem.data, *asked, *problem.measured_by(problem.measured()))
-    return Measured(**stored(cache / "scores" / f"{name}.json", compute))
+    return Measured(**known.note(f"scores/{name}", compute))
 
 
 def checkpoint_problems(folder: Path, other: Callable[[Path], Sequence[str]]) -> list[str]:

@@ -13,7 +13,7 @@ from trainables.modality import ModelEvaluator
 from trainables.models.checkpoints import loading
 from trainables.models.registry import TargetRecipe
 from trainables.spec import TrialSpec
-from trainables.target.cache import FORMAT, cache_folder, digest, folder_digest, stored
+from trainables.target.cache import FORMAT, Cache, digest, folder_digest
 from trainables.target.finetune import Progress
 from trainables.target.problem import Problem, problem_of
 from trainables.target.retain_model import retain_model, retain_values
@@ -44,14 +44,28 @@ def prepare_target(
     Raises:
         DataError, TargetError, LoadError: with a plain sentence.
     """
-    cache = cache or cache_folder()
-    problem = problem_of(spec, recipe=recipe)
+    return target_of(problem_of(spec, recipe=recipe), cache=Cache(cache), device=device, on_progress=on_progress)
+
+
+def target_of(
+    problem: Problem,
+    *,
+    cache: Cache,
+    device: torch.device | str | None = None,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+) -> Target:
+    """The target of a problem, as :func:`prepare_target`.
+
+    Raises:
+        TargetError, LoadError: with a plain sentence.
+        NotCached: the cache is not to compute, and lacks something.
+    """
     retain = retain_values(problem, cache=cache, device=device, on_progress=on_progress)
     if problem.target_path is not None:
         folder, name = problem.target_path, folder_digest(problem.target_path)
     else:
         name = problem.trained_key
-        folder = cache / "targets" / name
+        folder = cache.model(name)
         trained(problem, folder, data=problem.data, device=device, on_progress=on_progress)
     key = digest(FORMAT, name, problem.data, problem.max_length, problem.template_key)
 
@@ -75,14 +89,14 @@ def prepare_target(
         return dict(evaluator.measure(model, problem.measured(), retain=retain).metrics)
 
     # Written down, so that a sweep with a known target need not import transformers in its driver.
-    shape = stored(cache / "shapes" / f"{name}.json", lambda: {"classes": _classes(problem, folder)})
+    shape = cache.note(f"shapes/{name}", lambda: {"classes": _classes(problem, folder)})
     own = problem.measured_by(DEFAULT_SET)
-    known = stored(cache / "baselines" / f"{digest(key, own) if own else key}.json", own_scores)
+    known = cache.note(f"baselines/{digest(key, own) if own else key}", own_scores)
     baseline = known["baseline"]
     if problem.metrics:
         key = key if retain is None else digest(FORMAT, key, retain.key)
         asked = digest(FORMAT, key, problem.measured(), *problem.measured_by(problem.measured()))
-        baseline |= stored(cache / "baselines" / f"{asked}.json", chosen_metrics)
+        baseline |= cache.note(f"baselines/{asked}", chosen_metrics)
     return Target(
         key=key,
         path=str(folder.resolve()),
@@ -111,7 +125,7 @@ def make_retain_model(
     """
     return retain_model(
         problem_of(spec, recipe=recipe),
-        cache=cache or cache_folder(),
+        cache=Cache(cache),
         device=device,
         on_progress=on_progress,
     )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from trainables.device import default_device
 from trainables.metrics.registry import needs_retain_model
 from trainables.scoring.model_scores import RetainValues
-from trainables.target.cache import FORMAT, digest, folder_digest, stored
+from trainables.target.cache import FORMAT, Cache, digest, folder_digest
 from trainables.target.finetune import Progress, TargetError
 from trainables.target.problem import Problem
 from trainables.target.training import trained
@@ -28,7 +28,7 @@ RETAIN = "retain model, "
 
 
 def retain_model(
-    problem: Problem, *, cache: Path, device: torch.device | str | None, on_progress: Callable[[Progress], None]
+    problem: Problem, *, cache: Cache, device: torch.device | str | None, on_progress: Callable[[Progress], None]
 ) -> Path:
     """The folder of the problem's retain model: in the cache, or trained now.
 
@@ -43,7 +43,7 @@ def retain_model(
         )
     return trained(
         problem,
-        cache / "targets" / problem.retain_key,
+        cache.model(problem.retain_key),
         data=problem.data.retain_problem(),
         device=device,
         on_progress=lambda step: on_progress(replace(step, text=RETAIN + step.text)),
@@ -51,7 +51,7 @@ def retain_model(
 
 
 def retain_values(
-    problem: Problem, *, cache: Path, device: torch.device | str | None, on_progress: Callable[[Progress], None]
+    problem: Problem, *, cache: Cache, device: torch.device | str | None, on_progress: Callable[[Progress], None]
 ) -> RetainValues | None:
     """What the problem's metrics need of the retain model, computed once per model and data; None where none does.
 
@@ -63,23 +63,21 @@ def retain_values(
     """
     if not needs_retain_model(problem.measured()):
         return None
-    if problem.retain_path is not None:
-        folder, identity = problem.retain_path, folder_digest(problem.retain_path)
-    else:
-        folder = retain_model(problem, cache=cache, device=device, on_progress=on_progress)
-        identity = folder.name
+    given = problem.retain_path
+    identity = problem.retain_key if given is None else folder_digest(given)
     key = digest(FORMAT, "retain", identity, problem.data, problem.max_length, problem.template_key)
 
     def compute() -> dict[str, object]:
+        folder = given or retain_model(problem, cache=cache, device=device, on_progress=on_progress)
         place = device or default_device()
         model = problem.modality.load_model(folder).to(place)
         evaluator = problem.evaluator(model, problem.modality.load_processor(folder), device=place)
-        return asdict(evaluator.reference(model, key=key, path=str(folder)))
+        return asdict(evaluator.reference(model, key=key, path=str(folder.resolve())))
 
-    found = stored(cache / "retain-values" / f"{key}.json", compute)
+    found = cache.note(f"retain-values/{key}", compute)
     return RetainValues(
         key=key,
-        path=str(folder.resolve()),
+        path=found["path"],
         log_truth_ratios=tuple(found["log_truth_ratios"]),
         forget_log_probs=tuple(found["forget_log_probs"]),
         holdout_log_probs=tuple(found["holdout_log_probs"]),

@@ -19,6 +19,7 @@ from trainables.models.adapters import add_adapter
 from trainables.models.checkpoints import write_model
 from trainables.models.hub_cache import fetch_model
 from trainables.models.registry import MODELS, is_hub_id
+from trainables.target.cache import is_made
 from trainables.target.checksums import require_undamaged
 from trainables.target.finetune import Progress, TargetError, finetune
 from trainables.target.problem import Problem
@@ -47,19 +48,15 @@ def trained(
     Raises:
         TargetError, LoadError: with a plain sentence.
     """
-    if not _is_made(folder):
+    if not is_made(folder):
         lock = folder.parent.with_name("unfinished") / f"{folder.name}.lock"
         with in_turn(lock, lambda: on_progress(Progress(0, 0, WAITING))):
-            if not _is_made(folder):  # by the process that was waited for
+            if not is_made(folder):  # by the process that was waited for
                 _train(problem, folder, data=data, device=device, on_progress=on_progress)
     require_undamaged(folder)
     with contextlib.suppress(OSError):  # somebody else's, on shared storage
         (folder / "target.json").touch()  # the cache is pruned by when things were last used
     return folder
-
-
-def _is_made(folder: Path) -> bool:
-    return (folder / "target.json").is_file()
 
 
 def _train(
