@@ -5,6 +5,9 @@ together. NSGA-II and NSGA-III cross only the parameters that all trials have an
 GPSampler and QMCSampler would do the same (QMCSampler also draws choices at random), so here both see every parameter
 of the space, those that do not apply put in the middle (:mod:`sweeper.whole_space`).
 
+TPE begins with the middle of the space and then quasi-random points, where Optuna's would draw them at random: of ten
+random ones the first few may all be hopeless, which is what a short sweep suffers from most (docs/search.md).
+
 Of trials that still run, TPE takes the worst (its constant liar), the Gaussian process integrates over what its model
 says of them (qLogEHVI), and the others need not know.
 """
@@ -49,9 +52,14 @@ class Search:
 def _tpe(search: Search) -> optuna.samplers.BaseSampler:
     import optuna
 
-    return optuna.samplers.TPESampler(
+    from sweeper.whole_space import BegunWith, MiddleFirst, Sobol, WholeSpaceSampler
+
+    model = optuna.samplers.TPESampler(
         multivariate=True, group=True, constant_liar=True, n_startup_trials=search.startup, seed=search.new_seed
     )
+    distributions = search.space.distributions()
+    start = MiddleFirst(distributions, Sobol(distributions, seed=search.seed))
+    return BegunWith(WholeSpaceSampler(distributions, start, seed=search.new_seed), model, trials=search.startup)
 
 
 def _nsga2(search: Search) -> optuna.samplers.BaseSampler:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -85,14 +85,80 @@ class Sobol:
         """The next point."""
         from scipy.stats import qmc
 
-        earlier = study.get_trials(deepcopy=False)[: trial.number]
-        asked = sum("fixed_params" not in other.system_attrs for other in earlier)
+        asked = _asked_before(study, trial)
         engine = qmc.Sobol(len(self._distributions), scramble=True, rng=np.random.default_rng(self._seed))
         point = engine.random(1 << asked.bit_length())[asked]  # whole powers of two keep the sequence balanced
         return {
             name: value_at(item, float(share))
             for (name, item), share in zip(self._distributions.items(), point, strict=True)
         }
+
+
+class MiddleFirst:
+    """Proposes the middle of every range to the first trial that asks, and to the others what ``then`` says.
+
+    Who states a range expects the good values inside it: its middle is the best guess before anything is known.
+    """
+
+    def __init__(self, distributions: Distributions, then: Propose) -> None:
+        self._middle = {name: value_at(item, 0.5) for name, item in distributions.items()}
+        self._then = then
+
+    def __call__(self, study: optuna.Study, trial: optuna.trial.FrozenTrial) -> dict[str, Any]:
+        """The middle, or the next proposal."""
+        return self._then(study, trial) if _asked_before(study, trial) else self._middle
+
+
+class BegunWith(BaseSampler):
+    """Gives the first ``trials`` that ask, those of earlier sweeps among them, what one sampler says, then another."""
+
+    def __init__(self, first: BaseSampler, then: BaseSampler, *, trials: int) -> None:
+        self._first, self._then, self._trials = first, then, trials
+
+    def _now(self, study: optuna.Study, trial: optuna.trial.FrozenTrial) -> BaseSampler:
+        return self._first if _asked_before(study, trial) < self._trials else self._then
+
+    def infer_relative_search_space(
+        self, study: optuna.Study, trial: optuna.trial.FrozenTrial
+    ) -> dict[str, BaseDistribution]:
+        """That of the sampler whose turn it is."""
+        space: dict[str, BaseDistribution] = self._now(study, trial).infer_relative_search_space(study, trial)
+        return space
+
+    def sample_relative(
+        self, study: optuna.Study, trial: optuna.trial.FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """What it proposes."""
+        proposed: dict[str, Any] = self._now(study, trial).sample_relative(study, trial, search_space)
+        return proposed
+
+    def sample_independent(
+        self, study: optuna.Study, trial: optuna.trial.FrozenTrial, name: str, distribution: BaseDistribution
+    ) -> Any:
+        """A parameter of which it proposed nothing."""
+        return self._now(study, trial).sample_independent(study, trial, name, distribution)
+
+    def before_trial(self, study: optuna.Study, trial: optuna.trial.FrozenTrial) -> None:
+        """Told to both."""
+        for sampler in (self._first, self._then):
+            sampler.before_trial(study, trial)
+
+    def after_trial(
+        self,
+        study: optuna.Study,
+        trial: optuna.trial.FrozenTrial,
+        state: TrialState,
+        values: Sequence[float] | None,
+    ) -> None:
+        """Told to both."""
+        for sampler in (self._first, self._then):
+            sampler.after_trial(study, trial, state, values)
+
+
+def _asked_before(study: optuna.Study, trial: optuna.trial.FrozenTrial) -> int:
+    """How many earlier trials asked a sampler: those that were enqueued did not."""
+    earlier = study.get_trials(deepcopy=False)[: trial.number]
+    return sum("fixed_params" not in other.system_attrs for other in earlier)
 
 
 def value_at(distribution: Any, share: float) -> Any:

@@ -235,8 +235,12 @@ class Cli:
         return left
 
     def _processes_but_agents(self) -> dict[int, str]:
-        agents = ("ray::DashboardAgent", "ray::RuntimeEnvAgent")
-        return {number: command for number, command in self.processes().items() if not command.startswith(agents)}
+        agents = ("ray::DashboardAgent", "ray::RuntimeEnvAgent", "log_monitor.py")
+        return {
+            number: command
+            for number, command in self.processes().items()
+            if not any(agent in command for agent in agents)
+        }
 
 
 @pytest.fixture(scope="session")

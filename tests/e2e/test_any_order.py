@@ -4,6 +4,9 @@ A seed is a story: the sweep is begun, something ends it or happens to it at a m
 be damaged while it lies still, and it is resumed, until it is finished. Which seeds are run says ``FAULT_SEEDS``:
 
     FAULT_SEEDS=0:1000 python -m pytest tests/e2e/test_any_order.py
+
+With ``FAULT_TABLE=FILE.csv`` every fault is noted there, with how long it took until the sweep had ended, and until it
+went on; benchmarks/fault_table.py sums it up.
 """
 
 from __future__ import annotations
@@ -12,13 +15,14 @@ import json
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -65,6 +69,17 @@ def kill_worker(cli: Cli, process: subprocess.Popen[str]) -> None:
     kill_first(worker_processes(cli))
 
 
+def hold_tracker(cli: Cli, process: subprocess.Popen[str]) -> None:
+    """MLflow's database answers nobody for a while; the sweep goes on."""
+    connection = sqlite3.connect(cli.tracking_uri.removeprefix("sqlite:///"), isolation_level=None, timeout=60)
+    try:
+        connection.execute("BEGIN EXCLUSIVE")
+        time.sleep(10)
+        connection.execute("ROLLBACK")
+    finally:
+        connection.close()
+
+
 def kill_first(numbers: Any) -> None:
     for number in list(numbers)[:1]:
         os.kill(number, signal.SIGKILL)
@@ -79,6 +94,7 @@ AMID: Mapping[str, Callable[[Cli, subprocess.Popen[str]], None]] = MappingProxyT
         "kill -9 of the driver": kill_driver,
         "kill -9 of Ray's head": kill_head,
         "kill -9 of a worker": kill_worker,
+        "MLflow's database locked": hold_tracker,
     }
 )
 
@@ -144,13 +160,24 @@ def moment(sweep: SweepFolder, chance: random.Random) -> Callable[[], bool]:
     )
 
 
+class Ran(NamedTuple):
+    """What became of a command."""
+
+    code: int
+    came: bool
+    went_on: float | None
+    ended: float | None
+
+
 def run_until(
     cli: Cli, sweep: SweepFolder, words: tuple[str | Path, ...], fault: str | None, chance: random.Random
-) -> tuple[int, bool]:
+) -> Ran:
     """Begin or resume it in a session of its own; the fault comes at its moment.
 
-    Returns the exit code, and whether the fault came before the sweep was over.
+    Returns the exit code, whether the fault came before the sweep was over, and how many seconds it took until the
+    sweep did something new, and from the fault until it had ended (None where it goes on).
     """
+    began, reports, went_on = time.monotonic(), len(sweep.history), None
     process = subprocess.Popen(
         [sys.executable, "-m", "sweeper", *map(str, words)],
         cwd=cli.folder,
@@ -160,20 +187,37 @@ def run_until(
         stderr=subprocess.PIPE,
         text=True,
     )
-    came = False
-    if fault is not None:
-        come, deadline = moment(sweep, chance), time.monotonic() + 300
-        while process.poll() is None and not come() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        if came := process.poll() is None:
-            AMID[fault](cli, process)
+    hit = None
+    come, deadline = (moment(sweep, chance) if fault else lambda: False), time.monotonic() + 300
+    while process.poll() is None and not come() and time.monotonic() < deadline:
+        time.sleep(0.05)
+        if went_on is None and len(sweep.history) > reports:
+            went_on = time.monotonic() - began
+        if fault is None and went_on is not None:
+            break
+    if fault is not None and process.poll() is None:
+        hit = time.monotonic()
+        AMID[fault](cli, process)
     _, stderr = process.communicate(timeout=600)
+    ended = None if hit is None or process.returncode == 0 else time.monotonic() - hit
     code = process.returncode
     assert code in DRIVER_CODES, f"exit code {code}\n{stderr}"
     if code != -signal.SIGKILL:
         assert "Traceback" not in stderr, stderr
     assert cli.end_processes(patience=90) == {}
-    return code, came
+    return Ran(code, hit is not None, went_on, ended)
+
+
+def note(seed: int, fault: str, ran: Ran, went_on: float | None) -> None:
+    """A row for benchmarks/fault_table.py, where one is wanted."""
+    if "FAULT_TABLE" not in os.environ:
+        return
+    path = Path(os.environ["FAULT_TABLE"])
+    with path.open("a") as file:
+        if not file.tell():
+            file.write("seed,fault,exit_code,seconds_to_end,seconds_to_go_on\n")
+        seconds = ("" if value is None else f"{value:.1f}" for value in (ran.ended, went_on))
+        file.write(f"{seed},{fault},{ran.code},{','.join(seconds)}\n")
 
 
 @pytest.mark.parametrize("seed", range(FIRST, LAST))
@@ -184,11 +228,15 @@ def test_after_faults_in_any_order_it_ends_as_if_there_had_been_none(cli: Cli, r
     story: list[str] = []
     print(f"FAULT_SEEDS={seed}:{seed + 1}")  # pytest shows it where the test fails
     kept: dict[str, str] = {}
+    before: tuple[str, Ran] | None = None
     for _ in range(chance.randint(1, MOST_FAULTS)):
         fault = chance.choice(list(AMID))
-        code, came = run_until(cli, sweep, words, fault, chance)
-        assert came or story, "a sweep that has just begun is over before anything happened to it"
-        story.append(f"{fault}: {code}, {len(sweep.trials)} rows")
+        ran = run_until(cli, sweep, words, fault, chance)
+        if before is not None:
+            note(seed, *before, ran.went_on)
+        before = (fault, ran) if ran.came else None
+        assert ran.came or story, "a sweep that has just begun is over before anything happened to it"
+        story.append(f"{fault}: {ran.code}, {len(sweep.trials)} rows")
         print(story[-1])
         if (sweep.out / "sweep.json").is_file():
             words = ("resume", sweep.out, "--json")
@@ -201,9 +249,11 @@ def test_after_faults_in_any_order_it_ends_as_if_there_had_been_none(cli: Cli, r
                 story.append(damage)
                 print(damage)
 
-    code, _ = run_until(cli, sweep, words, None, chance)
+    last = run_until(cli, sweep, words, None, chance)
+    if before is not None:
+        note(seed, *before, last.went_on)
 
-    assert code == 0
+    assert last.code == 0
     assert {name: rows_by_id(sweep)[name] for name in kept} == kept, "a finished trial is lost or was run twice"
     assert_equals(sweep, reference)
     assert_whole_in_mlflow(cli, sweep)

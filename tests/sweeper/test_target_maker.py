@@ -171,7 +171,7 @@ def test_a_cache_that_is_not_to_compute_says_so_and_makes_nothing(spec: TrialSpe
 def test_a_worker_that_dies_is_started_again_and_not_for_ever(
     spec: TrialSpec, make_cluster: MakeCluster, tmp_path: Path
 ) -> None:
-    with pytest.raises(TargetError, match="died 3 times: .*its node died"):
+    with pytest.raises(TargetError, match=r"died 3 times: .*its node died"):
         sweep_target(spec, cluster := make_cluster(deaths=3), tmp_path)
     assert cluster.workers == 3
     cluster = make_cluster(deaths=2)

@@ -71,6 +71,43 @@ def test_a_point_that_was_enqueued_takes_no_quasi_random_one() -> None:
     assert configs[1:] == [SPACE.suggest(whole.ask()) for _ in range(4)]
 
 
+def test_tpe_begins_with_the_middle_and_then_evenly_and_then_learns() -> None:
+    study = study_with("tpe")
+    configs = []
+    for _ in range(40):
+        trial = study.ask()
+        configs.append(SPACE.suggest(trial))
+        rate = np.log10(float(str(configs[-1]["lr"])))
+        study.tell(trial, [-abs(rate + 3.2), abs(rate + 3.2)])
+    first, *start = configs[:10]
+    assert first == {"method": "ngdiff", "lr": pytest.approx(1e-4), "every": 10}
+    points = study_with("qmc")
+    assert start == [SPACE.suggest(points.ask()) for _ in range(10)][1:]
+    rates = np.log10([float(str(config["lr"])) for config in configs])
+    assert np.median(abs(rates[20:] + 3.2)) < np.median(abs(rates[:10] + 3.2)) / 2
+
+
+def test_tpe_goes_on_after_a_resume_where_its_start_was() -> None:
+    whole, resumed = study_with("tpe"), study_with("tpe")
+    configs = [SPACE.suggest(whole.ask()) for _ in range(8)]
+    first = [SPACE.suggest(resumed.ask()) for _ in range(5)]
+    resumed.sampler = SAMPLERS["tpe"](Search(space=SPACE, trials=64, asked=5))
+    assert first + [SPACE.suggest(resumed.ask()) for _ in range(3)] == configs
+
+
+def test_trials_of_earlier_sweeps_count_as_a_start() -> None:
+    study = study_with("tpe")
+    for share in range(1, 11):
+        params = {"method": "gdiff", "lr": 10.0 ** -(3 + share / 6), "c": 0.5}
+        used = {name: SPACE.distributions()[name] for name in params}
+        study.add_trial(optuna.trial.create_trial(values=[1.0 * share, 1.0 * share], params=params, distributions=used))
+    proposed = [SPACE.suggest(study.ask()) for _ in range(4)]
+    assert all(config.get("every") != 10 for config in proposed), "not the middle, which says nothing new by now"
+    points = study_with("qmc")
+    taken = [SPACE.suggest(points.ask()) for _ in range(14)]
+    assert not [config for config in proposed if config in taken]
+
+
 class Recorder(optuna.samplers.RandomSampler):
     """Notes the study it is asked in."""
 

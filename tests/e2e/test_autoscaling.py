@@ -1,0 +1,83 @@
+"""A sweep on a cluster that grows: its head has room for one trial, and Ray's autoscaler adds a node for the second.
+
+The cloud is Ray's own stand-in for one, which starts nodes as processes of this machine.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.test_cluster_page import terminal
+
+Cli = Any  # conftest.py has the class
+
+HEAD_ID = "f" * 51 + "00000"
+PORT = 6379
+"""Where nodes of the stand-in look for their head, whatever it was told."""
+CONFIG = """
+cluster_name: growing
+max_workers: 1
+upscaling_speed: 1.0
+idle_timeout_minutes: 0.1
+docker: {}
+provider:
+  {type: fake_multinode, use_node_id_as_ip: true, disable_node_updaters: true, disable_launch_config_check: true}
+auth: {ssh_user: nobody}
+head_node_type: ray.head.default
+available_node_types:
+  ray.head.default: {resources: {CPU: 1}, node_config: {}, max_workers: 0}
+  worker: {resources: {CPU: 1}, node_config: {}, min_workers: 0, max_workers: 1}
+file_mounts: {}
+cluster_synced_files: []
+file_mounts_sync_continuously: false
+rsync_exclude: []
+rsync_filter: []
+initialization_commands: []
+setup_commands: []
+head_setup_commands: []
+worker_setup_commands: []
+head_start_ray_commands: []
+worker_start_ray_commands: []
+"""
+
+
+def is_taken(port: int) -> bool:
+    with socket.socket() as asked:
+        return asked.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.mark.skipif(is_taken(PORT), reason=f"port {PORT}, which Ray's stand-in for a cloud insists on, is taken")
+def test_a_second_trial_makes_the_cluster_grow_and_runs_on_the_new_node(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "cluster.yaml").write_text(CONFIG)
+    environment = {
+        **cli.environment,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "RAY_AUTH_MODE": "disabled",
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }
+    of_the_stand_in = {
+        "AUTOSCALER_UPDATE_INTERVAL_S": "1",
+        "RAY_FAKE_CLUSTER": "1",
+        "RAY_OVERRIDE_NODE_ID_FOR_TESTING": HEAD_ID,
+    }
+    head = f"ray start --head --port={PORT} --num-cpus=1 --include-dashboard=false --block"
+    typed = f"{head} --autoscaling-config={tmp_path}/cluster.yaml"
+    sweep = cli.new("growing")
+    with terminal(typed, {**environment, **of_the_stand_in}, tmp_path):
+        trials = ("--trials", "6", "--epochs", "60", "--scheduler", "none", "--max-concurrent", "2")
+        cli.run(*cli.pareto(sweep, *trials, "--address", f"127.0.0.1:{PORT}"))
+
+    assert len(sweep.ended()) == 6
+    spans = [(float(row["started_at"]), float(row["ended_at"]), row["worker"]) for row in sweep.trials]
+    assert len({worker for *_, worker in spans}) == 2
+    assert any(
+        begin < other_end and other_begin < end and worker != other
+        for begin, end, worker in spans
+        for other_begin, other_end, other in spans
+    ), "two at once, on nodes with room for one each"
