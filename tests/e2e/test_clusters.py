@@ -177,3 +177,40 @@ def test_a_cluster_that_asks_for_a_token_is_shown_it_and_without_one_a_sentence_
         shown = dataclasses.replace(cli, environment=with_token)
         done = shown.run(*cli.pareto(cli.new("token"), *one))
         assert json.loads(done.stdout)["status"] == {"finished": 1}
+
+
+def test_a_target_is_made_where_the_gpu_is_in_a_shared_cache_or_through_a_bucket(
+    cli: Cli, with_token: dict[str, str], tmp_path: Path
+) -> None:
+    environment = {**with_token, "RAY_AUTH_MODE": "token"}
+    of_the_nodes = tmp_path / "node"
+    *data, _, base = cli.problem
+    given = ("--model-path", base, "--target-epochs", "2", "--trials", "1", "--epochs", "1", "--gpus-per-trial", "0.5")
+
+    def sweep(name: str, cache: Path, address: str, *more: str) -> tuple[Any, str]:
+        made = dataclasses.replace(cli, environment={**environment, "XDG_CACHE_HOME": str(cache)})
+        folder = cli.new(name)
+        words = ("pareto", *data, *given, "--address", address, "--out", folder.out, "--tracking-uri", cli.tracking_uri)
+        return folder, made.run(*words, *more).stderr
+
+    def weights(cache: Path) -> list[bytes]:
+        return [path.read_bytes() for path in cache.glob("sweeper/targets/*/model.safetensors")]
+
+    with running_cluster({**environment, "XDG_CACHE_HOME": str(of_the_nodes)}) as address:
+        shared, said = sweep("target-shared", tmp_path / "shared", address)
+        assert "the target is made by a worker" in said
+        assert "fine-tuning the target small-phi on tofu" in said
+        assert shared.ended() == {"00000"}
+        assert not of_the_nodes.exists()
+
+        (tmp_path / "bucket").mkdir()
+        storage = ("--storage", (tmp_path / "bucket").as_uri())
+        fetched, said = sweep("target-bucket", tmp_path / "driver", address, *storage)
+        assert "the target is made by a worker" in said
+        assert fetched.ended() == {"00000"}
+
+        _, said = sweep("target-known", tmp_path / "driver", address, *storage)
+        assert "the target is made" not in said
+
+    (made,) = weights(of_the_nodes)
+    assert weights(tmp_path / "shared") == weights(tmp_path / "driver") == [made]
