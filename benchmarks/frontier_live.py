@@ -1,6 +1,6 @@
 """The default sweep against whole trials that each yield one point: the same epochs, and the wall time of both.
 
-    python benchmarks/frontier_live.py [--seeds 0 1 2] [--rows FILE.csv] [--data tofu --tofu DIR_WITH_TOFUS_FILES]
+    python benchmarks/frontier_live.py [--seeds 0 1 2] [--arms before now] [--rows FILE.csv] [--data tofu --tofu DIR_WITH_TOFUS_FILES]
     python benchmarks/frontier_live.py --rows FILE.csv --table
 
 Per seed two real sweeps, one after the other, the first of them the other one for every other seed: ``before`` is
@@ -73,6 +73,7 @@ def table(rows: list[dict[str, str]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=list(ARMS))
     parser.add_argument("--rows", type=Path, default=Path("runs/frontier_live.csv"))
     parser.add_argument("--data", choices=("authors", "tofu"), default="authors")
     parser.add_argument("--tofu", type=Path, help="Folder with TOFU's files, for --data tofu.")
@@ -91,7 +92,7 @@ def main() -> None:
         given.rows.parent.mkdir(parents=True, exist_ok=True)
         done = {(row["data"], row["seed"], row["arm"]) for row in known}
         for number, seed in enumerate(given.seeds):
-            for arm in list(ARMS)[:: 1 if number % 2 == 0 else -1]:
+            for arm in given.arms[:: 1 if number % 2 == 0 else -1]:
                 if (given.data, str(seed), arm) in done:
                     continue
                 known.append(
