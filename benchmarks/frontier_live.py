@@ -1,6 +1,7 @@
 """The default sweep against whole trials that each yield one point: the same epochs, and the wall time of both.
 
-    python benchmarks/frontier_live.py [--seeds 0 1 2] [--arms before now] [--rows FILE.csv] [--data tofu --tofu DIR_WITH_TOFUS_FILES]
+    python benchmarks/frontier_live.py [--seeds 0 1 2] [--arms before now] [--rows FILE.csv]
+    python benchmarks/frontier_live.py --data tofu --tofu DIR_WITH_TOFUS_FILES
     python benchmarks/frontier_live.py --rows FILE.csv --table
 
 Per seed two real sweeps, one after the other, the first of them the other one for every other seed: ``before`` is
