@@ -11,6 +11,7 @@ went on; benchmarks/fault_table.py sums it up.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -18,60 +19,146 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Mapping
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pytest
 
+from tests.e2e.conftest import MARK
+from tests.e2e.test_cluster_page import free_port, terminal
 from tests.e2e.test_interruption import assert_equals, assert_whole_in_mlflow, rows_by_id, worker_processes
 
 Cli = Any  # conftest.py has the classes
 Reference = Any
 SweepFolder = Any
 
-FIRST, LAST = (int(word) for word in os.environ.get("FAULT_SEEDS", "0:3").split(":"))
+FIRST, LAST = (int(word) for word in os.environ.get("FAULT_SEEDS", "0:10").split(":"))
 MOST_FAULTS = 3
+SHARE_ON_CLUSTER = 0.3
 DRIVER_CODES = {0, 1, 130, -signal.SIGKILL}
+
+
+class Nodes:
+    """A cluster of two nodes with a CPU each, begun when it is first asked for; the second one can be lost."""
+
+    def __init__(self, cli: Cli) -> None:
+        free = {**cli.environment, "RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
+        self._port = free_port()
+        self._marked = [type(cli)(cli.folder, cli.problem, {**free, MARK: uuid.uuid4().hex}) for _ in range(2)]
+        self._stack = ExitStack()
+
+    @property
+    def address(self) -> str:
+        """That of the cluster, both nodes of which are there."""
+        given = "--num-cpus=1 --block"
+        for typed, node in zip(
+            (
+                f"ray start --head --port={self._port} --include-dashboard=false {given}",
+                f"ray start --address=127.0.0.1:{self._port} {given}",
+            ),
+            self._marked,
+            strict=True,
+        ):
+            if not self.raylets(node):
+                folder = Path(tempfile.mkdtemp(dir=node.folder))
+                path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+                self._stack.enter_context(terminal(typed, {**node.environment, "PATH": path}, folder))
+        return f"127.0.0.1:{self._port}"
+
+    @staticmethod
+    def raylets(node: Cli) -> list[int]:
+        return [number for number, command in node.processes().items() if "raylet/raylet" in command]
+
+    def workers(self) -> list[int]:
+        """The processes that run trials now, on either."""
+        return [number for node in self._marked for number in worker_processes(node)]
+
+    def lose_one(self) -> None:
+        """As a power cut does."""
+        self._marked[1].end_processes(patience=0)
+
+    def close(self) -> None:
+        self._stack.close()
+        for node in self._marked:
+            node.end_processes(patience=10)
+
+
+@pytest.fixture(scope="module")
+def nodes(cli: Cli) -> Iterator[Nodes]:
+    made = Nodes(cli)
+    yield made
+    made.close()
+
+
+@dataclass
+class Stage:
+    """A running command, where it runs its trials, and what else there is to be hurt."""
+
+    cli: Cli
+    sweep: SweepFolder
+    nodes: Nodes
+    process: subprocess.Popen[str]
+
+    @property
+    def filler(self) -> Path:
+        """Fills the disk of the sweep, where that is a small one of its own."""
+        return self.sweep.out.parent / "filler"
 
 
 # What happens to a sweep that is running ------------------------------------------------------------------------------
 
 
-def interrupt(cli: Cli, process: subprocess.Popen[str]) -> None:
-    process.send_signal(signal.SIGINT)
+def interrupt(stage: Stage) -> None:
+    stage.process.send_signal(signal.SIGINT)
 
 
-def terminate(cli: Cli, process: subprocess.Popen[str]) -> None:
-    process.send_signal(signal.SIGTERM)
+def terminate(stage: Stage) -> None:
+    stage.process.send_signal(signal.SIGTERM)
 
 
-def terminate_group(cli: Cli, process: subprocess.Popen[str]) -> None:
-    os.killpg(process.pid, signal.SIGTERM)
+def terminate_group(stage: Stage) -> None:
+    os.killpg(stage.process.pid, signal.SIGTERM)
 
 
-def hang_up(cli: Cli, process: subprocess.Popen[str]) -> None:
-    process.send_signal(signal.SIGHUP)
+def hang_up(stage: Stage) -> None:
+    stage.process.send_signal(signal.SIGHUP)
 
 
-def kill_driver(cli: Cli, process: subprocess.Popen[str]) -> None:
-    process.kill()
+def kill_driver(stage: Stage) -> None:
+    stage.process.kill()
 
 
-def kill_head(cli: Cli, process: subprocess.Popen[str]) -> None:
-    kill_first(number for number, command in cli.processes().items() if "gcs_server" in command)
+def kill_head(stage: Stage) -> None:
+    kill_first(number for number, command in stage.cli.processes().items() if "gcs_server" in command)
 
 
-def kill_worker(cli: Cli, process: subprocess.Popen[str]) -> None:
+def kill_worker(stage: Stage) -> None:
     """The sweep goes on."""
-    kill_first(worker_processes(cli))
+    kill_first([*worker_processes(stage.cli), *stage.nodes.workers()])
 
 
-def hold_tracker(cli: Cli, process: subprocess.Popen[str]) -> None:
+def lose_node(stage: Stage) -> None:
+    """The sweep goes on."""
+    stage.nodes.lose_one()
+
+
+def fill_disk(stage: Stage) -> None:
+    """It is empty again when the command has ended."""
+    with contextlib.suppress(OSError), stage.filler.open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(1 << 16))
+
+
+def hold_tracker(stage: Stage) -> None:
     """MLflow's database answers nobody for a while; the sweep goes on."""
-    connection = sqlite3.connect(cli.tracking_uri.removeprefix("sqlite:///"), isolation_level=None, timeout=60)
+    connection = sqlite3.connect(stage.cli.tracking_uri.removeprefix("sqlite:///"), isolation_level=None, timeout=60)
     try:
         connection.execute("BEGIN EXCLUSIVE")
         time.sleep(10)
@@ -85,18 +172,21 @@ def kill_first(numbers: Any) -> None:
         os.kill(number, signal.SIGKILL)
 
 
-AMID: Mapping[str, Callable[[Cli, subprocess.Popen[str]], None]] = MappingProxyType(
+Faults = Mapping[str, Callable[[Stage], None]]
+ANYWHERE: Faults = MappingProxyType(
     {
         "Ctrl-C": interrupt,
         "SIGTERM": terminate,
         "SIGTERM to the group": terminate_group,
         "SIGHUP": hang_up,
         "kill -9 of the driver": kill_driver,
-        "kill -9 of Ray's head": kill_head,
         "kill -9 of a worker": kill_worker,
         "MLflow's database locked": hold_tracker,
+        "the disk full": fill_disk,
     }
 )
+HERE: Faults = MappingProxyType({**ANYWHERE, "kill -9 of Ray's head": kill_head})
+ON_CLUSTER: Faults = MappingProxyType({**ANYWHERE, "a node lost": lose_node})
 
 
 # What happens to the files of one that lies still ---------------------------------------------------------------------
@@ -170,7 +260,12 @@ class Ran(NamedTuple):
 
 
 def run_until(
-    cli: Cli, sweep: SweepFolder, words: tuple[str | Path, ...], fault: str | None, chance: random.Random
+    cli: Cli,
+    sweep: SweepFolder,
+    nodes: Nodes,
+    words: tuple[str | Path, ...],
+    fault: Callable[[Stage], None] | None,
+    chance: random.Random,
 ) -> Ran:
     """Begin or resume it in a session of its own; the fault comes at its moment.
 
@@ -197,8 +292,10 @@ def run_until(
             break
     if fault is not None and process.poll() is None:
         hit = time.monotonic()
-        AMID[fault](cli, process)
+        fault(stage := Stage(cli, sweep, nodes, process))
     _, stderr = process.communicate(timeout=600)
+    if hit is not None:
+        stage.filler.unlink(missing_ok=True)
     ended = None if hit is None or process.returncode == 0 else time.monotonic() - hit
     code = process.returncode
     assert code in DRIVER_CODES, f"exit code {code}\n{stderr}"
@@ -220,23 +317,47 @@ def note(seed: int, fault: str, ran: Ran, went_on: float | None) -> None:
         file.write(f"{seed},{fault},{ran.code},{','.join(seconds)}\n")
 
 
+@pytest.fixture
+def small_disk(cli: Cli, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A folder on a disk of its own, which can be filled; an ordinary one where this user may not mount any."""
+    folder = cli.folder / f"disk-{uuid.uuid4().hex[:8]}"
+    folder.mkdir()
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=100m", "tmpfs", folder], capture_output=True)
+    yield folder
+    if not made.returncode:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
 @pytest.mark.parametrize("seed", range(FIRST, LAST))
-def test_after_faults_in_any_order_it_ends_as_if_there_had_been_none(cli: Cli, reference: Reference, seed: int) -> None:
+def test_after_faults_in_any_order_it_ends_as_if_there_had_been_none(
+    cli: Cli, reference: Reference, nodes: Nodes, small_disk: Path, seed: int
+) -> None:
     chance = random.Random(seed)
-    sweep = cli.new(f"story-{seed}")
-    words = cli.pareto(sweep, *cli.grid)
+    sweep = cli.new(f"{small_disk.name}/story-{seed}")
+    can_fill = small_disk.is_mount()
+    words: tuple[str | Path, ...] = cli.pareto(sweep, *cli.grid)
     story: list[str] = []
     print(f"FAULT_SEEDS={seed}:{seed + 1}")  # pytest shows it where the test fails
     kept: dict[str, str] = {}
     before: tuple[str, Ran] | None = None
+
+    def place() -> tuple[Faults, tuple[str, ...]]:
+        """Where the trials run next, and what can happen there."""
+        if chance.random() < SHARE_ON_CLUSTER:
+            return ON_CLUSTER, ("--address", nodes.address)
+        return HERE, () if words[0] == "pareto" else ("--address", "none")
+
     for _ in range(chance.randint(1, MOST_FAULTS)):
-        fault = chance.choice(list(AMID))
-        ran = run_until(cli, sweep, words, fault, chance)
+        faults, there = place()
+        fault = chance.choice([name for name in faults if can_fill or name != "the disk full"])
+        ran = run_until(cli, sweep, nodes, (*words, *there), faults[fault], chance)
         if before is not None:
             note(seed, *before, ran.went_on)
         before = (fault, ran) if ran.came else None
         assert ran.came or story, "a sweep that has just begun is over before anything happened to it"
-        story.append(f"{fault}: {ran.code}, {len(sweep.trials)} rows")
+        story.append(
+            f"{fault}{' on the cluster' if faults is ON_CLUSTER else ''}: {ran.code}, {len(sweep.trials)} rows"
+        )
         print(story[-1])
         if (sweep.out / "sweep.json").is_file():
             words = ("resume", sweep.out, "--json")
@@ -249,7 +370,8 @@ def test_after_faults_in_any_order_it_ends_as_if_there_had_been_none(cli: Cli, r
                 story.append(damage)
                 print(damage)
 
-    last = run_until(cli, sweep, words, None, chance)
+    _, there = place()
+    last = run_until(cli, sweep, nodes, (*words, *there), None, chance)
     if before is not None:
         note(seed, *before, last.went_on)
 
