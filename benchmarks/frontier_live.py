@@ -64,11 +64,14 @@ def table(rows: list[dict[str, str]]) -> None:
         print(f"| {' | '.join(shown[name] for name in COLUMNS)} |")
         pairs[row["data"], row["seed"]][row["arm"]] = row
     for data in dict.fromkeys(data for data, _ in pairs):
-        both = [pair for (of, _), pair in pairs.items() if of == data and len(pair) == 2]
+        both = [pair for (of, _), pair in pairs.items() if of == data and ARMS.keys() <= pair.keys()]
+        timed = [pair for pair in both if pair["now"]["seconds"] and pair["before"]["seconds"]]
         if both:
             gained = median(float(pair["now"]["hypervolume"]) - float(pair["before"]["hypervolume"]) for pair in both)
-            ratio = median(float(pair["now"]["seconds"]) / float(pair["before"]["seconds"]) for pair in both)
-            print(f"{data}: hypervolume now - before {gained:+.4f}, seconds now / before {ratio:.2f}")
+            print(f"{data}: hypervolume now - before {gained:+.4f}")
+        if timed:
+            ratio = median(float(pair["now"]["seconds"]) / float(pair["before"]["seconds"]) for pair in timed)
+            print(f"{data}: seconds now / before {ratio:.2f}")
 
 
 def main() -> None:
