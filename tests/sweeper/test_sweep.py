@@ -80,7 +80,7 @@ def _no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def target(monkeypatch: pytest.MonkeyPatch) -> None:
     """The target is there at once."""
-    monkeypatch.setattr("sweeper.sweep.prepare_with_progress", lambda spec, *, console: TARGET)
+    monkeypatch.setattr("sweeper.target_maker.prepare_with_progress", lambda spec, *, console: TARGET)
     monkeypatch.setattr("sweeper.sweep.problem_of", lambda spec: SimpleNamespace(trained_key=Path(TARGET.path).name))
 
 
@@ -187,7 +187,9 @@ def test_a_sweep_is_not_resumed_on_another_target(out: Path, target: None, monke
         run(out, console=CONSOLE)
     before = (out / "sweep.json").read_bytes()
 
-    monkeypatch.setattr("sweeper.sweep.prepare_with_progress", lambda spec, *, console: replace(TARGET, key="changed"))
+    monkeypatch.setattr(
+        "sweeper.target_maker.prepare_with_progress", lambda spec, *, console: replace(TARGET, key="changed")
+    )
     with pytest.raises(UsageError, match=r"(?i)target|data|model"):
         run(out, console=CONSOLE)
     assert (out / "sweep.json").read_bytes() == before
@@ -203,7 +205,7 @@ def test_the_target_of_changed_data_is_not_even_trained(
     def prepare(spec: TrialSpec, *, console: Console) -> Target:
         raise AssertionError("the target was trained first")
 
-    monkeypatch.setattr("sweeper.sweep.prepare_with_progress", prepare)
+    monkeypatch.setattr("sweeper.target_maker.prepare_with_progress", prepare)
     monkeypatch.setattr("sweeper.sweep.problem_of", lambda spec: SimpleNamespace(trained_key="another"))
     with pytest.raises(UsageError, match=r"the model or the data .* have changed"):
         run(out, console=CONSOLE)
@@ -247,7 +249,7 @@ def test_a_signal_before_the_trials_begin_interrupts_and_gives_the_handlers_back
         time.sleep(5)
         raise AssertionError("the signal was not heard")
 
-    monkeypatch.setattr("sweeper.sweep.prepare_with_progress", prepare)
+    monkeypatch.setattr("sweeper.target_maker.prepare_with_progress", prepare)
     with pytest.raises(Interrupted):
         run(out, console=CONSOLE)
     assert {each: signal.getsignal(each) for each in before} == before
@@ -302,7 +304,7 @@ def test_a_cluster_is_asked_before_the_target_is_made(out: Path, monkeypatch: py
     def prepare(spec: TrialSpec, *, console: Console) -> Target:
         raise AssertionError("the target was made first")
 
-    monkeypatch.setattr("sweeper.sweep.prepare_with_progress", prepare)
+    monkeypatch.setattr("sweeper.target_maker.prepare_with_progress", prepare)
     begun = out.parent / "begun"
     begin(replace(SETTINGS, address="127.0.0.1:9"), begun)
     with pytest.raises(PlacementError, match=r"127\.0\.0\.1:9"):
