@@ -24,44 +24,77 @@ from collections import defaultdict
 from pathlib import Path
 from statistics import median
 
+import numpy as np
+
+from analysis.frontier.frontier import hypervolume
+
 TRIALS, EPOCHS = 16, 15
 ARMS = {
     "before": ("--scheduler", "none", "--candidates", "last", "--trials", str(TRIALS)),
     "now": ("--epoch-budget", str(TRIALS * EPOCHS)),
 }
-COLUMNS = ("data", "seed", "arm", "hypervolume", "front", "trials", "epochs", "seconds", "outcome", "date")
+COLUMNS = ("data", "seed", "arm", "hypervolume", "front", "trials", "epochs", "seconds", "course", "outcome", "date")
+EVERY = 5
+"""Seconds between two values of the column ``course``: the hypervolume by then, from the start of the command."""
 
 
 def sweep(arm: str, seed: int, problem: list[str]) -> dict[str, object]:
     """One sweep in a folder of its own."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "sweeper", "pareto", *problem, "--epochs", str(EPOCHS), "--seed", str(seed)]
-        began = time.perf_counter()
+        began, start = time.perf_counter(), time.time()
         done = subprocess.run(
             [*command, *ARMS[arm], "--out", "sweep", "--json"], cwd=folder, capture_output=True, text=True, check=True
         )
         seconds = time.perf_counter() - began
         summary = json.loads(done.stdout.splitlines()[-1])
-        with (Path(folder) / "sweep" / "history.csv").open(newline="") as file:
-            epochs = sum(1 for _ in csv.DictReader(file))
+        out = Path(folder) / "sweep"
+        epochs = len(rows_of(out / "history.csv"))
+        course = course_of(out, start, seconds, last_only=arm == "before")
     return {
         "arm": arm,
         "seed": seed,
         **{name: summary[name] for name in ("hypervolume", "front", "trials")},
         "epochs": epochs,
         "seconds": round(seconds, 1),
+        "course": course,
         "outcome": summary["answer"]["outcome"],
         "date": time.strftime("%Y-%m-%d"),
     }
 
 
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def course_of(out: Path, start: float, seconds: float, *, last_only: bool) -> str:
+    """The hypervolume every :data:`EVERY` seconds, of the epochs reported by then, or of the trials that had ended."""
+    found = json.loads((out / "pareto.json").read_text())
+    (_, forget), (_, retain) = (item["bounds"] for item in found["objectives"])
+    rows = rows_of(out / ("trials.csv" if last_only else "history.csv"))
+    points = [
+        (
+            float(row["ended_at" if last_only else "reported_at"]) - start,
+            1 - float(row["forget_loss_capped"]) / forget,
+            min(float(row["retain_loss"]) / retain, 1.0),
+        )
+        for row in rows
+        if row["forget_loss_capped"] and row["retain_loss"]
+    ]
+    times = range(EVERY, int(seconds) + EVERY, EVERY)
+    known = ([costs for when, *costs in points if when <= at] for at in times)
+    return " ".join(f"{hypervolume(np.asarray(costs)) if costs else 0.0:.4f}" for costs in known)
+
+
 def table(rows: list[dict[str, str]]) -> None:
     """Every sweep, and per problem the median ratio."""
-    print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}")
+    heads = [name for name in COLUMNS if name != "course"]
+    print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
     pairs: defaultdict[tuple[str, str], dict[str, dict[str, str]]] = defaultdict(dict)
     for row in rows:
         shown = row | {"hypervolume": f"{float(row['hypervolume']):.4f}"}
-        print(f"| {' | '.join(shown[name] for name in COLUMNS)} |")
+        print(f"| {' | '.join(shown[name] for name in COLUMNS if name != 'course')} |")
         pairs[row["data"], row["seed"]][row["arm"]] = row
     for data in dict.fromkeys(data for data, _ in pairs):
         both = [pair for (of, _), pair in pairs.items() if of == data and ARMS.keys() <= pair.keys()]
@@ -69,6 +102,11 @@ def table(rows: list[dict[str, str]]) -> None:
         if both:
             gained = median(float(pair["now"]["hypervolume"]) - float(pair["before"]["hypervolume"]) for pair in both)
             print(f"{data}: hypervolume now - before {gained:+.4f}")
+        for pair in timed:
+            before, now = (pair[arm].get("course", "").split() for arm in ("before", "now"))
+            for at in sorted({min(len(before), len(now)) // 2, min(len(before), len(now))} - {0}):
+                seconds = f"{data}, seed {pair['now']['seed']}, after {at * EVERY} s:"
+                print(f"{seconds} before {before[at - 1]}, now {now[at - 1]}")
         if timed:
             ratio = median(float(pair["now"]["seconds"]) / float(pair["before"]["seconds"]) for pair in timed)
             print(f"{data}: seconds now / before {ratio:.2f}")
