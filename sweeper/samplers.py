@@ -5,8 +5,9 @@ together. NSGA-II and NSGA-III cross only the parameters that all trials have an
 GPSampler and QMCSampler would do the same (QMCSampler also draws choices at random), so here both see every parameter
 of the space, those that do not apply put in the middle (:mod:`sweeper.whole_space`).
 
-TPE begins with the middle of the space and then quasi-random points, where Optuna's would draw them at random: of ten
-random ones the first few may all be hopeless, which is what a short sweep suffers from most (docs/search.md).
+TPE and the Gaussian process begin with the middle of the space and then quasi-random points, where Optuna's would draw
+them at random: of ten random ones the first few may all be hopeless, which is what a short sweep suffers from most
+(docs/search.md).
 
 Of trials that still run, TPE takes the worst (its constant liar), the Gaussian process integrates over what its model
 says of them (qLogEHVI), and the others need not know.
@@ -49,17 +50,22 @@ class Search:
         return max(4, min(50, self.trials // 4))
 
 
+def _begun(search: Search, model: optuna.samplers.BaseSampler) -> optuna.samplers.BaseSampler:
+    """``model`` after a start that leaves little to luck."""
+    from sweeper.whole_space import BegunWith, MiddleFirst, Sobol, WholeSpaceSampler
+
+    distributions = search.space.distributions()
+    start = MiddleFirst(distributions, Sobol(distributions, seed=search.seed))
+    return BegunWith(WholeSpaceSampler(distributions, start, seed=search.new_seed), model, trials=search.startup)
+
+
 def _tpe(search: Search) -> optuna.samplers.BaseSampler:
     import optuna
-
-    from sweeper.whole_space import BegunWith, MiddleFirst, Sobol, WholeSpaceSampler
 
     model = optuna.samplers.TPESampler(
         multivariate=True, group=True, constant_liar=True, n_startup_trials=search.startup, seed=search.new_seed
     )
-    distributions = search.space.distributions()
-    start = MiddleFirst(distributions, Sobol(distributions, seed=search.seed))
-    return BegunWith(WholeSpaceSampler(distributions, start, seed=search.new_seed), model, trials=search.startup)
+    return _begun(search, model)
 
 
 def _nsga2(search: Search) -> optuna.samplers.BaseSampler:
@@ -88,7 +94,7 @@ def _gp(search: Search) -> optuna.samplers.BaseSampler:
         n_startup_trials=search.startup, warn_independent_sampling=False, seed=search.new_seed
     )
     distributions = search.space.distributions()
-    return WholeSpaceSampler(distributions, Imputed(model, distributions), seed=search.new_seed)
+    return _begun(search, WholeSpaceSampler(distributions, Imputed(model, distributions), seed=search.new_seed))
 
 
 def _qmc(search: Search) -> optuna.samplers.BaseSampler:
