@@ -39,7 +39,7 @@ Cli = Any  # conftest.py has the classes
 Reference = Any
 SweepFolder = Any
 
-FIRST, LAST = (int(word) for word in os.environ.get("FAULT_SEEDS", "10:20").split(":"))
+FIRST, LAST = (int(word) for word in os.environ.get("FAULT_SEEDS", "8:18").split(":"))
 MOST_FAULTS = 3
 SHARE_ON_CLUSTER = 0.3
 DRIVER_CODES = {0, 1, 130, -signal.SIGKILL}
