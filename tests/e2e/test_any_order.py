@@ -19,11 +19,9 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -31,9 +29,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.e2e.conftest import MARK
-from tests.e2e.test_cluster_page import free_port, terminal
-from tests.e2e.test_interruption import assert_equals, assert_whole_in_mlflow, rows_by_id, worker_processes
+from tests.e2e.nodes import Nodes, trial_processes
+from tests.e2e.test_interruption import assert_equals, assert_whole_in_mlflow, rows_by_id
 
 Cli = Any  # conftest.py has the classes
 Reference = Any
@@ -43,51 +40,6 @@ FIRST, LAST = (int(word) for word in os.environ.get("FAULT_SEEDS", "8:18").split
 MOST_FAULTS = 3
 SHARE_ON_CLUSTER = 0.3
 DRIVER_CODES = {0, 1, 130, -signal.SIGKILL}
-
-
-class Nodes:
-    """A cluster of two nodes with a CPU each, begun when it is first asked for; the second one can be lost."""
-
-    def __init__(self, cli: Cli) -> None:
-        free = {**cli.environment, "RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
-        self._port = free_port()
-        self._marked = [type(cli)(cli.folder, cli.problem, {**free, MARK: uuid.uuid4().hex}) for _ in range(2)]
-        self._stack = ExitStack()
-
-    @property
-    def address(self) -> str:
-        """That of the cluster, both nodes of which are there."""
-        given = "--num-cpus=1 --block"
-        for typed, node in zip(
-            (
-                f"ray start --head --port={self._port} --include-dashboard=false {given}",
-                f"ray start --address=127.0.0.1:{self._port} {given}",
-            ),
-            self._marked,
-            strict=True,
-        ):
-            if not self.raylets(node):
-                folder = Path(tempfile.mkdtemp(dir=node.folder))
-                path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-                self._stack.enter_context(terminal(typed, {**node.environment, "PATH": path}, folder))
-        return f"127.0.0.1:{self._port}"
-
-    @staticmethod
-    def raylets(node: Cli) -> list[int]:
-        return [number for number, command in node.processes().items() if "raylet/raylet" in command]
-
-    def workers(self) -> list[int]:
-        """The processes that run trials now, on either."""
-        return [number for node in self._marked for number in worker_processes(node)]
-
-    def lose_one(self) -> None:
-        """As a power cut does."""
-        self._marked[1].end_processes(patience=0)
-
-    def close(self) -> None:
-        self._stack.close()
-        for node in self._marked:
-            node.end_processes(patience=10)
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +93,7 @@ def kill_head(stage: Stage) -> None:
 
 def kill_worker(stage: Stage) -> None:
     """The sweep goes on."""
-    kill_first([*worker_processes(stage.cli), *stage.nodes.workers()])
+    kill_first([*trial_processes(stage.cli), *stage.nodes.workers()])
 
 
 def lose_node(stage: Stage) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.test_cluster_page import terminal
+from tests.e2e.nodes import terminal
 
 Cli = Any  # conftest.py has the class
 

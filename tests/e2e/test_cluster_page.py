@@ -8,15 +8,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import signal
-import socket
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -25,6 +21,7 @@ import pytest
 
 from sweeper.shipping import PACKAGES
 from sweeper.watch.exported import METRICS
+from tests.e2e.nodes import free_port, terminal
 
 Cli = Any  # conftest.py has the class
 
@@ -37,42 +34,6 @@ def terminals() -> list[str]:
     section = page.partition("## Two nodes on one machine\n")[2].partition("\n## ")[0]
     blocks = re.findall(r"^\n((?: {4}.+\n)+)", section, flags=re.MULTILINE)
     return [re.sub(r"^ {4}", "", block, flags=re.MULTILINE) for block in blocks]
-
-
-@contextmanager
-def terminal(typed: str, environment: dict[str, str], folder: Path) -> Iterator[None]:
-    """A node that has been started in the background, as in a terminal of its own; Ctrl-C ends it.
-
-    On a busy machine Ray gives up after half a minute, and is started again as a person would.
-    """
-    log = folder / f"node{len(list(folder.glob('node*.log')))}.log"
-    for _ in range(6):
-        with log.open("w") as output:
-            process = subprocess.Popen(
-                ["bash", "-ec", typed],
-                env=environment,
-                stdout=output,
-                stderr=output,
-                cwd=folder,
-                start_new_session=True,
-            )
-        while process.poll() is None and "Ray runtime started" not in log.read_text():
-            time.sleep(0.2)
-        if process.poll() is None:
-            break
-    assert process.poll() is None, log.read_text()
-    try:
-        yield
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGINT)
-        process.wait(timeout=120)
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 def without_project(environment: dict[str, str], folder: Path) -> dict[str, str]:

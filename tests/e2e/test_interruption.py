@@ -14,6 +14,8 @@ import subprocess
 from collections import Counter
 from typing import Any
 
+from tests.e2e.nodes import trial_processes
+
 Cli = Any  # conftest.py has the classes
 Reference = Any
 SweepFolder = Any
@@ -55,11 +57,6 @@ def rows_by_id(sweep: SweepFolder) -> dict[str, str]:
     """The lines of trials.csv as they are, by trial id."""
     lines = (sweep.out / "trials.csv").read_text().splitlines()[1:]
     return {line.partition(",")[0]: line for line in lines}
-
-
-def worker_processes(cli: Cli) -> list[int]:
-    """The processes that run trials now."""
-    return sorted(number for number, command in cli.processes().items() if "Trainable" in command)
 
 
 def kill_9(cli: Cli, process: subprocess.Popen[str]) -> None:
@@ -184,7 +181,7 @@ def test_after_kill_9_of_a_worker_its_trial_is_started_again_and_finishes(cli: C
     sweep = cli.new("worker-killed")
     process = cli.start(*cli.pareto(sweep, *cli.grid))
     cli.wait_until(lambda: len(sweep.running()) == 2 and not sweep.trials, process)
-    victim = worker_processes(cli)[0]
+    victim = trial_processes(cli)[0]
     os.kill(victim, signal.SIGKILL)
     summary = json.loads(cli.finish(process).stdout)
     assert summary["status"] == {"finished": 4, "diverged": 2}

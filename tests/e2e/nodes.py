@@ -1,0 +1,107 @@
+"""Clusters of several nodes on this machine, for tests: each node is a command in a terminal of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.conftest import MARK
+
+Cli = Any  # conftest.py has the class
+
+
+def trial_processes(cli: Cli) -> list[int]:
+    """The processes of this mark that run trials now."""
+    return sorted(number for number, command in cli.processes().items() if "Trainable" in command)
+
+
+@contextmanager
+def terminal(typed: str, environment: dict[str, str], folder: Path) -> Iterator[None]:
+    """A node that has been started in the background, as in a terminal of its own; Ctrl-C ends it.
+
+    On a busy machine Ray gives up after half a minute, and is started again as a person would.
+    """
+    log = folder / f"node{len(list(folder.glob('node*.log')))}.log"
+    for _ in range(6):
+        with log.open("w") as output:
+            process = subprocess.Popen(
+                ["bash", "-ec", typed],
+                env=environment,
+                stdout=output,
+                stderr=output,
+                cwd=folder,
+                start_new_session=True,
+            )
+        while process.poll() is None and "Ray runtime started" not in log.read_text():
+            time.sleep(0.2)
+        if process.poll() is None:
+            break
+    assert process.poll() is None, log.read_text()
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGINT)
+        process.wait(timeout=120)
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+class Nodes:
+    """A cluster of two nodes with a CPU each, begun when it is first asked for; the second one can be lost."""
+
+    def __init__(self, cli: Cli) -> None:
+        free = {**cli.environment, "RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
+        self._port = free_port()
+        self._marked = [type(cli)(cli.folder, cli.problem, {**free, MARK: uuid.uuid4().hex}) for _ in range(2)]
+        self._stack = ExitStack()
+
+    @property
+    def address(self) -> str:
+        """That of the cluster, both nodes of which are there."""
+        given = "--num-cpus=1 --block"
+        for typed, node in zip(
+            (
+                f"ray start --head --port={self._port} --include-dashboard=false {given}",
+                f"ray start --address=127.0.0.1:{self._port} {given}",
+            ),
+            self._marked,
+            strict=True,
+        ):
+            if not self.raylets(node):
+                folder = Path(tempfile.mkdtemp(dir=node.folder))
+                path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+                self._stack.enter_context(terminal(typed, {**node.environment, "PATH": path}, folder))
+        return f"127.0.0.1:{self._port}"
+
+    @staticmethod
+    def raylets(node: Cli) -> list[int]:
+        return [number for number, command in node.processes().items() if "raylet/raylet" in command]
+
+    def workers(self) -> list[int]:
+        """The processes that run trials now, on either."""
+        return [number for node in self._marked for number in trial_processes(node)]
+
+    def lose_one(self) -> None:
+        """As a power cut does."""
+        self._marked[1].end_processes(patience=0)
+
+    def close(self) -> None:
+        self._stack.close()
+        for node in self._marked:
+            node.end_processes(patience=10)
