@@ -103,10 +103,15 @@ def table(rows: list[dict[str, str]]) -> None:
             gained = median(float(pair["now"]["hypervolume"]) - float(pair["before"]["hypervolume"]) for pair in both)
             print(f"{data}: hypervolume now - before {gained:+.4f}")
         for pair in timed:
-            before, now = (pair[arm].get("course", "").split() for arm in ("before", "now"))
-            for at in sorted({min(len(before), len(now)) // 2, min(len(before), len(now))} - {0}):
-                seconds = f"{data}, seed {pair['now']['seed']}, after {at * EVERY} s:"
-                print(f"{seconds} before {before[at - 1]}, now {now[at - 1]}")
+            before, now = ([float(value) for value in pair[arm].get("course", "").split()] for arm in ("before", "now"))
+            if not (before and now):
+                continue
+            name, at = f"{data}, seed {pair['now']['seed']}", min(len(before), len(now))
+            halves = (f"{count * EVERY} s: {before[count - 1]:.4f}, {now[count - 1]:.4f}" for count in (at // 2, at))
+            print(f"{name}, before and now after {'; after '.join(halves)}")
+            least = min(before[-1], now[-1])
+            first, second = (next(n for n, value in enumerate(of, 1) if value >= least) for of in (before, now))
+            print(f"{name}, the lesser end's hypervolume: before after {first * EVERY} s, now after {second * EVERY} s")
         if timed:
             ratio = median(float(pair["now"]["seconds"]) / float(pair["before"]["seconds"]) for pair in timed)
             print(f"{data}: seconds now / before {ratio:.2f}")

@@ -4,8 +4,9 @@
 
 tiny-phi with random weights, two batches of 8 sequences of 65 tokens, 41 of them supervised: forward and backward of
 both. Printed is the least time of each side, and the ratio: GELU spelled out in eight operations against one kernel,
+the products of linear layers by MKL, torch's choice, against oneDNN (taken on CPUs where it is known to be faster),
 AdamW in its default form against one kernel per tensor, two batches one after the other against one of both (of equal
-lengths, which no two batches are), and a whole step against the matrix products of its linear layers by themselves.
+lengths, which no two batches are), and a step against the matrix products of its linear layers by themselves.
 """
 
 from __future__ import annotations
@@ -20,7 +21,14 @@ import torch
 from torch.nn.functional import linear
 
 from trainables.data import load_data
-from trainables.models.checkpoints import fuse_activations
+from trainables.models.kernels import (
+    fuse_activations,
+    onednn_is_faster,
+    onednn_product,
+    onednn_works,
+    use_onednn,
+    with_fast_kernels,
+)
 from trainables.models.tiny import make_tiny, tokenizer_for
 from trainables.predictions import mean_loss
 from trainables.text.losses import predict
@@ -35,8 +43,11 @@ def main() -> None:
     rounds = parser.parse_args().rounds
     torch.set_num_threads(1)
     spelled_out = make_tiny("tiny-phi", tokenizer_for("tiny-phi", load_data("authors").full)).train()
-    model = fuse_activations(copy.deepcopy(spelled_out))
-    compare("GELU", rounds, spelled_out=step(spelled_out), one_kernel=step(model))
+    fused = fuse_activations(copy.deepcopy(spelled_out))
+    compare("GELU", rounds, spelled_out=step(spelled_out), one_kernel=step(fused))
+    if onednn_works():
+        compare("products", rounds, mkl=step(fused), onednn=step(use_onednn(copy.deepcopy(fused))))
+    model = with_fast_kernels(spelled_out)
     compare("batches", rounds, one_after_the_other=step(model), together=step(model, together=True))
     compare("AdamW", rounds, default=optimizer(model), one_kernel=optimizer(model, fused=True))
     compare("whole step", rounds, step=step(model), matrix_products=matrix_products(model))
@@ -88,12 +99,14 @@ def matrix_products(model: Any) -> Callable[[], None]:
             x, upstream = torch.randn(rows, layer.in_features), torch.randn(rows, layer.out_features)
             work.append((x, layer.weight.detach(), upstream))
 
+    product: Callable[..., torch.Tensor] = onednn_product if onednn_is_faster() else linear
+
     def run() -> None:
         for _ in range(2):
             for x, weight, upstream in work:
-                linear(x, weight)
-                torch.mm(upstream, weight)
-                torch.mm(upstream.T, x)
+                product(x, weight, None)
+                product(upstream, weight.T, None)
+                product(upstream.T, x.T, None)
 
     return run
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from trainables import precision
+from trainables.models import kernels
 
 
 def test_what_is_not_worth_it_is_told_with_its_figure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,10 +24,18 @@ def test_the_gain_is_the_ratio_of_the_best_times(monkeypatch: pytest.MonkeyPatch
         now[0] += 3.0 if x.dtype == torch.float32 else 1.0
 
     monkeypatch.setattr(precision.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(kernels, "onednn_is_faster", lambda: False)
     monkeypatch.setattr(torch.nn.functional, "linear", linear)
     threads = torch.get_num_threads()
     assert precision.bf16_gain() == 3.0
     assert torch.get_num_threads() == threads
+
+    def onednn(x: torch.Tensor, weight: torch.Tensor, bias: None) -> None:
+        now[0] += 1.5
+
+    monkeypatch.setattr(kernels, "onednn_is_faster", lambda: True)
+    monkeypatch.setattr(kernels, "onednn_product", onednn)
+    assert precision.bf16_gain() == 1.5
 
 
 def test_it_is_measured_for_real() -> None:

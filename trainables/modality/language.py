@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from trainables.data.examples import Example, UnlearningData
 from trainables.models import checkpoints
-from trainables.models.checkpoints import ensure_pad_token, folder_problems, fuse_activations
+from trainables.models.checkpoints import ensure_pad_token, folder_problems
 from trainables.objectives.base import Reference
 from trainables.template import QUESTION_ANSWER
 from trainables.text import losses
@@ -57,11 +57,12 @@ class Language:
         """The model in ``folder``, or a random tiny one with a tokenizer trained on ``data.full``."""
         if folder is not None:
             return self.load_model(folder), self.load_processor(folder)
+        from trainables.models.kernels import with_fast_kernels
         from trainables.models.tiny import make_tiny, tokenizer_for
 
         tokenizer = tokenizer_for(name, data.full)
         ensure_pad_token(tokenizer)
-        return fuse_activations(make_tiny(name, tokenizer, seed=seed)), tokenizer
+        return with_fast_kernels(make_tiny(name, tokenizer, seed=seed)), tokenizer
 
     def classes(self, configuration: PretrainedConfig) -> int:
         """``|V|``, the size of the vocabulary."""

@@ -70,27 +70,13 @@ def load_model(folder: Path | str) -> PreTrainedModel:
     import torch
     from transformers import AutoModelForCausalLM
 
+    from trainables.models.kernels import with_fast_kernels
+
     with loading(folder):
         model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
             folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False
         )
-    return fuse_activations(model)
-
-
-def fuse_activations(model: PreTrainedModel) -> PreTrainedModel:
-    """Put one kernel in place of each tanh approximation of GELU that transformers spells out in eight operations.
-
-    It is the same function (Hendrycks & Gimpel, arXiv:1606.08415) to the rounding of float32, a tenth of a small Phi's
-    step. The weights and the saved configuration stay as they are.
-    """
-    from torch.nn import GELU
-    from transformers.activations import FastGELUActivation, NewGELUActivation
-
-    for parent in list(model.modules()):
-        for name, child in parent.named_children():
-            if isinstance(child, (NewGELUActivation, FastGELUActivation)):
-                setattr(parent, name, GELU(approximate="tanh"))
-    return model
+    return with_fast_kernels(model)
 
 
 def load_tokenizer(folder: Path | str) -> PreTrainedTokenizerBase:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from trainables.models.checkpoints import LoadError, ensure_pad_token, fuse_activations, load_model, save_model
+from trainables.models.checkpoints import LoadError, ensure_pad_token, load_model, save_model
 
 
 def _equal(one: Any, other: Any) -> bool:
@@ -77,18 +77,3 @@ def test_a_tokenizer_without_a_padding_token_pads_with_eos(tokenizer: Any, tmp_p
     own = tokenizer.pad_token_id
     ensure_pad_token(tokenizer)
     assert tokenizer.pad_token_id == own
-
-
-def test_fused_activations_compute_the_same_and_are_not_saved(
-    make_network: Any, tokenizer: Any, tmp_path: Path
-) -> None:
-    model, ids = make_network(seed=3), torch.arange(30)[None, :]
-    spelled_out = model(input_ids=ids).logits
-    assert model.config.hidden_act == "gelu_new"
-    kinds = [type(module).__name__ for module in fuse_activations(model).modules()]
-    assert "NewGELUActivation" not in kinds
-    assert "GELU" in kinds
-    torch.testing.assert_close(model(input_ids=ids).logits, spelled_out, rtol=1e-5, atol=1e-5)
-    save_model(model, tokenizer, tmp_path / "saved")
-    plain = AutoModelForCausalLM.from_pretrained(tmp_path / "saved")
-    assert torch.equal(plain(input_ids=ids).logits, spelled_out)

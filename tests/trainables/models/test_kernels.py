@@ -1,0 +1,233 @@
+"""Faster kernels compute the same: against torch's own layers, float64 and whole models."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from trainables.data import load_data
+from trainables.models import kernels
+from trainables.models.adapters import add_adapter
+from trainables.models.checkpoints import load_model, save_model
+from trainables.models.kernels import OneDnnLinear, fuse_activations, onednn_is_faster, onednn_works, use_onednn
+from trainables.models.tiny import TWINS, make_tiny, tokenizer_for
+from trainables.predictions import mean_loss
+from trainables.text.losses import predict
+from trainables.text.tokens import collate, encode_examples
+
+with_onednn = pytest.mark.skipif(not onednn_works(), reason="this build of torch, or this CPU, has no oneDNN")
+
+
+def _layers(*, bias: bool = True, inputs: int = 24, outputs: int = 40) -> tuple[torch.nn.Linear, torch.nn.Linear]:
+    torch.manual_seed(0)
+    plain = torch.nn.Linear(inputs, outputs, bias=bias)
+    fast = use_onednn(torch.nn.Sequential(copy.deepcopy(plain)))[0]
+    assert type(fast) is OneDnnLinear
+    return plain, fast
+
+
+def _values(layer: torch.nn.Linear, x: torch.Tensor) -> list[torch.Tensor]:
+    """Output and all gradients of a loss that is not linear in the output."""
+    x = x.detach().to(layer.weight.dtype).requires_grad_()
+    found = layer(x)
+    return [found, *torch.autograd.grad(found.square().sum(), [x, *layer.parameters()])]
+
+
+@with_onednn
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("shape", [(64, 24), (4, 33, 24), (2, 3, 17, 24)])
+@pytest.mark.parametrize("outputs", [8, 24, 200])
+def test_output_and_gradients_are_those_of_float64(shape: tuple[int, ...], bias: bool, outputs: int) -> None:
+    plain, fast = _layers(bias=bias, outputs=outputs)
+    x = torch.randn(shape)
+    for name, mine, exact in zip("yxwb", _values(fast, x), _values(plain.double(), x), strict=False):
+        assert mine.dtype == torch.float32
+        assert mine.shape == exact.shape
+        assert mine.is_contiguous(), name
+        torch.testing.assert_close(mine.double(), exact, rtol=1e-5, atol=1e-5 * float(exact.abs().max()))
+
+
+@with_onednn
+def test_it_is_onednn_that_multiplies(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[int, ...]] = []
+    real = kernels.onednn_product
+    monkeypatch.setattr(
+        kernels,
+        "onednn_product",
+        lambda x, weight, bias: calls.append((*x.shape, *weight.shape)) or real(x, weight, bias),
+    )
+    _values(_layers()[1], torch.randn(2, 32, 24))
+    assert calls == [(64, 24, 40, 24), (64, 40, 24, 40), (40, 64, 24, 64)]
+
+
+@with_onednn
+@pytest.mark.parametrize(
+    ("inputs", "weights"),
+    [pytest.param(True, False, id="frozen weights, as under an adapter"), pytest.param(False, True, id="first layer")],
+)
+def test_only_what_is_asked_for_is_computed_and_kept(inputs: bool, weights: bool) -> None:
+    plain, fast = _layers()
+    x = torch.randn(50, 24)
+    found = []
+    for layer in (plain, fast):
+        layer.requires_grad_(weights)
+        mine = x.clone().requires_grad_(inputs)
+        kept: list[torch.Size] = []
+        with torch.autograd.graph.saved_tensors_hooks(lambda t, kept=kept: kept.append(t.shape) or t, lambda t: t):
+            y = layer(mine)
+        y.square().sum().backward()
+        found.append([mine.grad, layer.weight.grad, None if layer.bias is None else layer.bias.grad])
+    assert kept == ([x.shape] if weights else [fast.weight.shape])
+    for one, other in zip(*found, strict=True):
+        assert (one is None) == (other is None)
+        if one is not None:
+            torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-4)
+
+
+@with_onednn
+@pytest.mark.parametrize(
+    "asked",
+    [
+        pytest.param(lambda layer: layer(torch.ones(4, 24)), id="few rows, as of answers being generated"),
+        pytest.param(lambda layer: layer.double()(torch.ones(64, 24).double()), id="float64"),
+        pytest.param(lambda layer: _autocast(layer, torch.ones(64, 24)), id="bfloat16"),
+    ],
+)
+def test_anything_else_is_left_to_torch(asked: Callable[[Any], torch.Tensor]) -> None:
+    plain, fast = map(asked, _layers())
+    assert plain.dtype == fast.dtype
+    assert torch.equal(plain, fast)
+
+
+def _autocast(layer: Any, x: torch.Tensor) -> torch.Tensor:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found: torch.Tensor = layer(x)
+    return found
+
+
+@with_onednn
+def test_a_second_derivative_is_refused_rather_than_wrong() -> None:
+    _, fast = _layers()
+    x = torch.randn(64, 24, requires_grad=True)
+    (first,) = torch.autograd.grad(fast(x).square().sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        first.sum().backward()
+
+
+@with_onednn
+def test_a_layer_is_copied_pickled_and_saved_as_ever() -> None:
+    plain, fast = _layers()
+    x = torch.randn(64, 24)
+    for twin in (copy.deepcopy(fast), pickle.loads(pickle.dumps(fast))):
+        assert type(twin) is OneDnnLinear
+        assert torch.equal(twin(x), fast(x))
+    assert [*fast.state_dict()] == [*plain.state_dict()]
+
+    class Own(torch.nn.Linear):
+        """Whose forward may be anything."""
+
+    kept = use_onednn(torch.nn.Sequential(Own(3, 3), torch.nn.Conv1d(1, 1, 1)))
+    assert [type(module) for module in kept] == [Own, torch.nn.Conv1d]
+
+
+@with_onednn
+@pytest.mark.parametrize("name", TWINS)
+@pytest.mark.parametrize("change", ["none", "adapter", "checkpointing"])
+def test_whole_models_have_the_same_losses_and_gradients(name: str, change: str) -> None:
+    examples = load_data("authors").forget[:6]
+    tokenizer = tokenizer_for(name, examples)
+    items = encode_examples(tokenizer, examples, max_length=64)
+    batch = collate(items, range(6), pad_id=0, device="cpu")
+    found = []
+    for fast in (False, True, True):
+        model: Any = make_tiny(name, tokenizer)
+        if fast:
+            use_onednn(model)
+        if change == "adapter":
+            model = add_adapter(model, rank=4, seed=0)
+        elif change == "checkpointing":
+            model.gradient_checkpointing_enable()
+        torch.manual_seed(0)  # of the dropout
+        predicted = predict(model.train(), batch)
+        loss = mean_loss(predicted.nll, predicted.supervised)
+        loss.backward()
+        found.append([loss.detach(), *(p.grad for p in model.parameters() if p.grad is not None)])
+    plain, once, again = found
+    assert len(plain) == len(once) > 8
+    for one, two, three in zip(plain, once, again, strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-5)
+        assert torch.equal(two, three), "the same bits every time"
+
+
+def _cpu(vendor: str, family: int) -> str:
+    return f"processor\t: 0\nvendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: 1\n\nprocessor\t: 1\n"
+
+
+@pytest.mark.parametrize(
+    ("told", "instructions", "expected"),
+    [
+        pytest.param(_cpu("AuthenticAMD", 26), "AVX512", True, id="Zen 5"),
+        pytest.param(_cpu("AuthenticAMD", 26), "AVX512_BF16", True, id="Zen 5 by a longer name"),
+        pytest.param(_cpu("AuthenticAMD", 26), "AVX2", False, id="told not to use it"),
+        pytest.param(_cpu("AuthenticAMD", 25), "AVX512", False, id="Zen 4"),
+        pytest.param(_cpu("GenuineIntel", 6), "AVX512", False, id="Intel"),
+        pytest.param("Processor\t: ARMv8\n", "AVX512", False, id="other fields"),
+        pytest.param(None, "AVX512", False, id="not Linux"),
+    ],
+)
+def test_the_cpu_decides_by_its_name(
+    told: str | None, instructions: str, expected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "CPU", tmp_path / "cpuinfo")
+    if told is not None:
+        (tmp_path / "cpuinfo").write_text(told)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: instructions)
+    monkeypatch.setattr(kernels, "onednn_works", lambda: True)
+    assert onednn_is_faster.__wrapped__() is expected
+    monkeypatch.setattr(kernels, "onednn_works", lambda: False)
+    assert onednn_is_faster.__wrapped__() is False
+
+
+@pytest.mark.parametrize("error", [AttributeError("no such operation"), RuntimeError("could not create a primitive")])
+def test_a_build_without_the_product_is_no_error(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(kernels, "onednn_product", fails)
+    assert not onednn_works()
+
+
+@pytest.mark.parametrize("faster", [True, False])
+def test_a_model_is_loaded_with_what_this_cpu_is_best_at(
+    faster: bool, make_network: Any, tokenizer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "onednn_is_faster", lambda: faster)
+    save_model(make_network(), tokenizer, tmp_path / "model")
+    model = load_model(tmp_path / "model")
+    assert any(isinstance(module, OneDnnLinear) for module in model.modules()) is faster
+    save_model(model, tokenizer, tmp_path / "again")
+    files = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("model", "again")]
+    assert files[0] == files[1]
+    assert type(AutoModelForCausalLM.from_pretrained(tmp_path / "again").lm_head) is torch.nn.Linear
+
+
+def test_fused_activations_compute_the_same_and_are_not_saved(
+    make_network: Any, tokenizer: Any, tmp_path: Path
+) -> None:
+    model, ids = make_network(seed=3), torch.arange(30)[None, :]
+    spelled_out = model(input_ids=ids).logits
+    assert model.config.hidden_act == "gelu_new"
+    kinds = [type(module).__name__ for module in fuse_activations(model).modules()]
+    assert "NewGELUActivation" not in kinds
+    assert "GELU" in kinds
+    torch.testing.assert_close(model(input_ids=ids).logits, spelled_out, rtol=1e-5, atol=1e-5)
+    save_model(model, tokenizer, tmp_path / "saved")
+    plain = AutoModelForCausalLM.from_pretrained(tmp_path / "saved")
+    assert torch.equal(plain(input_ids=ids).logits, spelled_out)
