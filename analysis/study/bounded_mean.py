@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import beta
+from scipy.special import betaincinv
 
 from analysis.errors import AnalysisError
 
@@ -87,8 +87,8 @@ def seeds_to_tell(difference: float, level: float) -> int | None:
 def exact_share(count: int, n: int, confidence: float = 0.95) -> Share:
     """The exact two-sided interval of a probability."""
     tail = (1 - confidence) / 2
-    low = float(beta.ppf(tail, count, n - count + 1)) if count else 0.0
-    high = float(beta.ppf(1 - tail, count + 1, n - count)) if count < n else 1.0
+    low = float(betaincinv(count, n - count + 1, tail)) if count else 0.0
+    high = float(betaincinv(count + 1, n - count, 1 - tail)) if count < n else 1.0
     return Share(count, n, low, high)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from analysis.errors import AnalysisError
 from analysis.study.bounded_mean import Share, checked, exact_share, finite, p_above, p_below
@@ -75,7 +75,7 @@ def t_interval(differences: npt.ArrayLike, *, confidence: float = 0.95) -> tuple
     values = finite(differences)
     if len(values) < 2:
         raise AnalysisError(f"an interval needs at least 2 pairs, got {len(values)}")
-    half = student.ppf((1 + confidence) / 2, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values))
+    half = stdtrit(len(values) - 1, (1 + confidence) / 2) * values.std(ddof=1) / math.sqrt(len(values))
     return float(values.mean() - half), float(values.mean() + half)
 
 

@@ -22,6 +22,8 @@ def add_adapter(model: PreTrainedModel, *, rank: int, seed: int) -> PreTrainedMo
     import torch
     from peft import LoraConfig, TaskType, get_peft_model
 
+    from trainables.models.kernels import with_fast_kernels
+
     config = LoraConfig(
         r=rank, lora_alpha=2 * rank, lora_dropout=0.0, target_modules="all-linear", task_type=TaskType.CAUSAL_LM
     )
@@ -30,7 +32,7 @@ def add_adapter(model: PreTrainedModel, *, rank: int, seed: int) -> PreTrainedMo
         warnings.filterwarnings("ignore", message="`is_gradient_checkpointing` is deprecated", category=FutureWarning)
         torch.manual_seed(seed)
         adapted: PreTrainedModel = get_peft_model(model, copy.deepcopy(config))
-    return adapted
+    return with_fast_kernels(adapted)
 
 
 def merge_adapter(adapter: Path, base: str, folder: Path) -> None:
