@@ -226,7 +226,7 @@ def _place(row: dict[str, str]) -> tuple[object, ...]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=Path, default=Path("runs/tabulated.csv"))
-    parser.add_argument("--seed", nargs="+", type=int, default=[0, 1, 2, 3, 4])
+    parser.add_argument("--seed", nargs="+", type=int, default=[0, 1, 2, 3, 4, 5])
     parser.add_argument("--problem", nargs="+", default=list(PROBLEMS), choices=PROBLEMS)
     parser.add_argument("--tofu", type=Path, help="Folder with TOFU's files, of which forget01 and retain99 are read.")
     parser.add_argument("--write", type=Path, help="Write the compressed tables into this folder and run nothing.")

@@ -1,9 +1,9 @@
 """Multi-objective asynchronous successive halving: which trials go on at which rung. The decision alone, without Ray.
 
 MO-ASHA (Schmucker et al. 2021, arXiv:2106.12639): rungs are at ``grace * reduction**k`` epochs. A trial that reaches
-one is compared at once with those that reached it before, and goes on when it is among the best ``1/reduction`` of
-them, itself counted. In the mode ``pause`` one that does not waits there, and goes on when later arrivals make it one
-of them.
+one is compared at once with those that reached it before, and goes on unless more than ``1/reduction`` of them, itself
+counted, are better: so one of a rung's first few is not ended for a single good predecessor. In the mode ``pause`` one
+that does not go on waits there until later arrivals are worse.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class SuccessiveHalving:
     Args:
         axes: the objectives, in the order of the values; plain pairs of best and worst value do as well.
         epochs, grace, reduction: where the rungs are, see :func:`rungs`.
-        mode: whether a trial that is not among the best ends, or waits.
+        mode: whether a trial that does not go on ends, or waits.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class SuccessiveHalving:
         return None
 
     def next_promotion(self, among: Sequence[str] | None = None) -> str | None:
-        """A waiting trial that is by now among the best of its rung, from the highest rung down; it goes on from here.
+        """A waiting trial with few enough better ones by now, from the highest rung down; it goes on from here.
 
         ``among``: only these are asked for.
         """
@@ -147,8 +147,8 @@ class SuccessiveHalving:
         return tuple(sorted(up_to))
 
     def _best(self, rung: int) -> list[str]:
-        """The trials among the best of the rung, best first."""
+        """The trials that go on from the rung, best first: those behind no more than ``1/reduction`` of its trials."""
         arrived = self._arrived[rung]
-        allowed = math.ceil(len(arrived) / self._reduction)
+        most = len(arrived) // self._reduction
         placed = zip(places(list(arrived.values())), arrived, strict=True)
-        return [trial_id for place, trial_id in sorted(placed) if place < allowed and arrived[trial_id]]
+        return [trial_id for place, trial_id in sorted(placed) if place <= most and arrived[trial_id]]

@@ -79,12 +79,26 @@ def test_a_newcomer_that_dominates_all_is_never_stopped(epochs: int) -> None:
         assert tell(judge, "newcomer", [*[(0.0, 1.0)] * (epochs - 1), better]) == "continue"
 
 
+@pytest.mark.parametrize(("reduction", "pass_of"), [(2, [1, 2, 2, 3, 3, 4]), (3, [1, 1, 2, 2, 2, 3])])
+def test_whoever_has_more_than_the_share_of_the_reduction_before_it_is_stopped(
+    reduction: int, pass_of: list[int]
+) -> None:
+    """Of a rung's first 1, 2, 3, ... trials so many would pass, had they arrived in this order or in the other."""
+    for count, passing in enumerate(pass_of, start=1):
+        curves = [(0.9 - 0.1 * number, 0.1 + 0.1 * number) for number in range(count)]
+        for place, last in enumerate(curves):
+            judge = halving(reduction=reduction)
+            for number, values in enumerate([*curves[:place], *curves[place + 1 :]]):
+                judge.judge(str(number), 1, values)
+            assert judge.judge("last", 1, last) == ("continue" if place < passing else "stop")
+
+
 def test_a_trial_that_all_others_dominate_is_stopped() -> None:
     for _, curves in random_histories(300):
         judge = halving()
         for number, curve in enumerate(curves * 2):
             tell(judge, str(number), curve)
-        assert tell(judge, "newcomer", [(0.01, 0.99)]) == "stop"
+        assert tell(judge, "newcomer", [(0.01, 0.99)]) == "stop", "of three two may go on"
 
 
 def test_the_order_of_arrival_of_equals_does_not_matter() -> None:
