@@ -107,7 +107,10 @@ def table(rows: list[dict[str, str]]) -> None:
             if not (before and now):
                 continue
             name, at = f"{data}, seed {pair['now']['seed']}", min(len(before), len(now))
-            halves = (f"{count * EVERY} s: {before[count - 1]:.4f}, {now[count - 1]:.4f}" for count in (at // 2, at))
+            halves = (
+                f"{count * EVERY} s: {before[count - 1]:.4f}, {now[count - 1]:.4f}"
+                for count in sorted({at // 2, at} - {0})
+            )
             print(f"{name}, before and now after {'; after '.join(halves)}")
             least = min(before[-1], now[-1])
             first, second = (next(n for n, value in enumerate(of, 1) if value >= least) for of in (before, now))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 CPU = Path("/proc/cpuinfo")
 _FEW = 32
-"""Rows, such as of answers being generated, for which a product is over before oneDNN has begun."""
+"""With fewer rows, as where a few answers are generated, a product is over before oneDNN has begun."""
 
 
 def with_fast_kernels(model: PreTrainedModel) -> PreTrainedModel:
@@ -81,7 +81,10 @@ def use_onednn(model: PreTrainedModel) -> PreTrainedModel:
 
 
 class OneDnnLinear(torch.nn.Linear):
-    """A linear layer that computes float32 on a CPU with oneDNN, and anything else as its base class."""
+    """A linear layer that computes float32 on a CPU with oneDNN, and anything else as its base class.
+
+    Its gradient has no gradient of its own, and ``torch.func`` does not take it.
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """``x W^T + b`` of inputs of shape (..., in_features)."""
@@ -89,31 +92,33 @@ class OneDnnLinear(torch.nn.Linear):
             input.dtype is torch.float32
             and self.weight.dtype is torch.float32
             and input.device.type == "cpu"
-            and input.numel() >= _FEW * self.in_features
+            and input.dim() > 1
+            and input.shape[-1] == self.in_features
+            and input.numel() >= _FEW * self.in_features > 0
             and not torch.is_autocast_enabled("cpu")
         ):
-            product: Tensor = _Product.apply(input, self.weight, self.bias)  # type: ignore[no-untyped-call]
+            # The views are made outside of the product: of one that is a view autograd allows no operation in place.
+            rows = _Product.apply(input.flatten(0, -2), self.weight, self.bias)  # type: ignore[no-untyped-call]
+            product: Tensor = rows.unflatten(0, input.shape[:-1])
             return product
         return super().forward(input)
 
 
 class _Product(torch.autograd.Function):
-    """The product of a linear layer, and the two of its gradient."""
+    """The product of a linear layer, of matrices, and the two of its gradient."""
 
     @staticmethod
-    def forward(ctx: Any, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        x, (of_input, of_weight, _) = input.flatten(0, -2), ctx.needs_input_grad
-        ctx.save_for_backward(x if of_weight else None, weight if of_input else None)
-        product: Tensor = onednn_product(x, weight, bias).unflatten(0, input.shape[:-1])
-        return product
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        of_x, of_weight, _ = ctx.needs_input_grad
+        ctx.save_for_backward(x if of_weight else None, weight if of_x else None)
+        return onednn_product(x, weight, bias)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-        (x, weight), (of_input, of_weight, of_bias) = ctx.saved_tensors, ctx.needs_input_grad
-        rows = gradient.flatten(0, -2)
+        (x, weight), (of_x, of_weight, of_bias) = ctx.saved_tensors, ctx.needs_input_grad
         return (
-            onednn_product(rows, weight.T, None).unflatten(0, gradient.shape[:-1]) if of_input else None,
-            onednn_product(rows.T, x.T, None) if of_weight else None,
-            rows.sum(dim=0) if of_bias else None,
+            onednn_product(gradient, weight.T, None) if of_x else None,
+            onednn_product(gradient.T, x.T, None) if of_weight else None,
+            gradient.sum(dim=0) if of_bias else None,
         )

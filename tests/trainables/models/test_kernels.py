@@ -16,7 +16,14 @@ from trainables.data import load_data
 from trainables.models import kernels
 from trainables.models.adapters import add_adapter
 from trainables.models.checkpoints import load_model, save_model
-from trainables.models.kernels import OneDnnLinear, fuse_activations, onednn_is_faster, onednn_works, use_onednn
+from trainables.models.kernels import (
+    OneDnnLinear,
+    fuse_activations,
+    onednn_is_faster,
+    onednn_works,
+    use_onednn,
+    with_fast_kernels,
+)
 from trainables.models.tiny import TWINS, make_tiny, tokenizer_for
 from trainables.predictions import mean_loss
 from trainables.text.losses import predict
@@ -95,13 +102,17 @@ def test_only_what_is_asked_for_is_computed_and_kept(inputs: bool, weights: bool
 @pytest.mark.parametrize(
     "asked",
     [
-        pytest.param(lambda layer: layer(torch.ones(4, 24)), id="few rows, as of answers being generated"),
+        pytest.param(lambda layer: layer(torch.ones(31, 24)), id="few rows, as of answers being generated"),
+        pytest.param(lambda layer: layer(torch.ones(24)), id="a single one"),
+        pytest.param(lambda layer: layer(torch.ones(0, 24)), id="none"),
         pytest.param(lambda layer: layer.double()(torch.ones(64, 24).double()), id="float64"),
         pytest.param(lambda layer: _autocast(layer, torch.ones(64, 24)), id="bfloat16"),
     ],
 )
-def test_anything_else_is_left_to_torch(asked: Callable[[Any], torch.Tensor]) -> None:
-    plain, fast = map(asked, _layers())
+def test_anything_else_is_left_to_torch(asked: Callable[[Any], torch.Tensor], monkeypatch: pytest.MonkeyPatch) -> None:
+    layers = _layers()
+    monkeypatch.setattr(kernels, "onednn_product", None)  # which cannot be called
+    plain, fast = map(asked, layers)
     assert plain.dtype == fast.dtype
     assert torch.equal(plain, fast)
 
@@ -110,6 +121,26 @@ def _autocast(layer: Any, x: torch.Tensor) -> torch.Tensor:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         found: torch.Tensor = layer(x)
     return found
+
+
+@with_onednn
+@pytest.mark.parametrize("shape", [(32, 24), (4, 8, 24)])
+def test_an_output_may_be_changed_in_place(shape: tuple[int, ...]) -> None:
+    """As OLMo's clipped queries are."""
+    plain, fast = _layers()
+    x = torch.randn(shape)
+    found = []
+    for layer in (plain, fast):
+        layer(x).clamp_(-0.3, 0.3).square().sum().backward()
+        found.append(layer.weight.grad)
+    torch.testing.assert_close(*found, rtol=1e-5, atol=1e-5)
+
+
+@with_onednn
+@pytest.mark.parametrize("shape", [(64, 23), (64 * 24,)])
+def test_a_wrong_shape_is_torchs_own_error(shape: tuple[int, ...]) -> None:
+    with pytest.raises(RuntimeError, match="shape"):
+        _layers()[1](torch.ones(shape))
 
 
 @with_onednn
@@ -140,20 +171,22 @@ def test_a_layer_is_copied_pickled_and_saved_as_ever() -> None:
 @with_onednn
 @pytest.mark.parametrize("name", TWINS)
 @pytest.mark.parametrize("change", ["none", "adapter", "checkpointing"])
-def test_whole_models_have_the_same_losses_and_gradients(name: str, change: str) -> None:
+def test_whole_models_have_the_same_losses_and_gradients(
+    name: str, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     examples = load_data("authors").forget[:6]
     tokenizer = tokenizer_for(name, examples)
     items = encode_examples(tokenizer, examples, max_length=64)
     batch = collate(items, range(6), pad_id=0, device="cpu")
     found = []
     for fast in (False, True, True):
-        model: Any = make_tiny(name, tokenizer)
-        if fast:
-            use_onednn(model)
+        monkeypatch.setattr(kernels, "onednn_is_faster", lambda fast=fast: fast)
+        model: Any = with_fast_kernels(make_tiny(name, tokenizer))
         if change == "adapter":
             model = add_adapter(model, rank=4, seed=0)
         elif change == "checkpointing":
             model.gradient_checkpointing_enable()
+        assert any(isinstance(module, OneDnnLinear) for module in model.modules()) is fast
         torch.manual_seed(0)  # of the dropout
         predicted = predict(model.train(), batch)
         loss = mean_loss(predicted.nll, predicted.supervised)
@@ -215,7 +248,6 @@ def test_a_model_is_loaded_with_what_this_cpu_is_best_at(
     save_model(model, tokenizer, tmp_path / "again")
     files = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("model", "again")]
     assert files[0] == files[1]
-    assert type(AutoModelForCausalLM.from_pretrained(tmp_path / "again").lm_head) is torch.nn.Linear
 
 
 def test_fused_activations_compute_the_same_and_are_not_saved(
