@@ -26,7 +26,7 @@ def scheduler_options() -> Decorator:
         click.option(
             "--reduction",
             type=WHOLE,
-            help="One in so many goes on, and is compared again after as many times the epochs.  [default: 2]",
+            help="About one in so many goes on, and is compared again after as many times the epochs.  [default: 2]",
         ),
         click.option(
             "--stopping",

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 @click.option("--scheduler", multiple=True, help="none or moasha; repeats.  [default: none, moasha]")
 @click.option("--candidates", multiple=True, help="all or last; repeats.  [default: all]")
 @click.option("--grace", type=options.WHOLE, default=1, show_default=True, help="moasha: epochs before the first rung.")
-@click.option("--reduction", type=options.WHOLE, default=2, show_default=True, help="moasha: one in so many goes on.")
+@click.option(
+    "--reduction", type=options.WHOLE, default=2, show_default=True, help="moasha: about one in so many goes on."
+)
 @click.option("--stopping", default="stop", show_default=True, help="moasha: stop, or pause and maybe go on.")
 @click.option("--trials", type=options.WHOLE, help="Trials in all.  [default: the table's runs]")
 @click.option("--epoch-budget", type=options.WHOLE, help="Epochs of all trials together.  [default: no limit]")

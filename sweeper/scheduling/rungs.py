@@ -2,8 +2,8 @@
 
 MO-ASHA (Schmucker et al. 2021, arXiv:2106.12639): rungs are at ``grace * reduction**k`` epochs. A trial that reaches
 one is compared at once with those that reached it before, and goes on unless more than ``1/reduction`` of them, itself
-counted, are better: so one of a rung's first few is not ended for a single good predecessor. In the mode ``pause`` one
-that does not go on waits there until later arrivals are worse.
+counted, are better: one more than the paper's share, so that halving ends nobody for a single good predecessor. In the
+mode ``pause`` one that does not go on waits there until later arrivals are worse.
 """
 
 from __future__ import annotations
