@@ -68,7 +68,7 @@ def search_options(
 
 
 def _epochs_per_trial(scheduling: Mapping[str, Any], epochs: int) -> float:
-    """How many epochs a trial takes at least, on average: a scheduler lets one in ``reduction``, or more, pass a rung."""
+    """How many epochs a trial takes at least, on average: of a rung one in ``reduction``, or more, go on."""
     grace, reduction = scheduling["grace"], scheduling["reduction"]
     if scheduling["scheduler"] == NONE or grace < 1 or reduction < 2:
         return epochs
