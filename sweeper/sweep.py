@@ -241,10 +241,9 @@ def _tuner(
     from ray.tune import TuneConfig
 
     from sweeper.tune_bridge import what_runs_when
-    from trainables.ray_trainable import UnlearningTrainable
+    from trainables.ray_trainable import trainable_with
 
-    trainable = tune.with_parameters(
-        UnlearningTrainable,
+    trainable = trainable_with(
         target=next(iter(targets.values())),
         targets={item.key: item for item in targets.values()},
         out=str(out.resolve()),

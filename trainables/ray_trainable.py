@@ -18,11 +18,12 @@ import tempfile
 import time
 import traceback
 from collections.abc import Mapping
+from functools import partialmethod
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ray import tune
+from ray import cloudpickle, tune
 from ray.tune.result import SHOULD_CHECKPOINT
 
 from search_spaces.durable import Throttle, remove_whole
@@ -49,6 +50,8 @@ _RESTORED = "restored"
 STORED = "stored"
 """In a report: the model after its epoch is in the storage."""
 SAVE_EVERY_SECONDS = 15.0
+_LARGEST_CLASS = 8_000_000
+"""Bytes: Ray complains of classes above 10 MB, and refuses those above 95."""
 
 logger = logging.getLogger(__name__)
 plugins.active()  # what a plug-in defines may be in the objects that this process receives
@@ -303,6 +306,20 @@ class UnlearningTrainable(tune.Trainable):
             "first_step_at": self._first_step,
             "worker": f"{socket.gethostname()}:{os.getpid()}",
         }
+
+
+def trainable_with(**settings: Any) -> type[tune.Trainable]:
+    """The class whose workers get ``settings`` in their :meth:`~UnlearningTrainable.setup`.
+
+    They travel with the class. ``tune.with_parameters`` puts each in Ray's object store instead, and a driver that owns
+    something there is ended by Ray, with exit code 1 and without a word, as soon as it hears that the store's node is
+    gone. Left to it are settings too large for a class, such as the pixels of CIFAR, which workers share there.
+    """
+    if len(cloudpickle.dumps(settings)) > _LARGEST_CLASS:
+        stored: type[tune.Trainable] = tune.with_parameters(UnlearningTrainable, **settings)
+        return stored
+    setup = partialmethod(UnlearningTrainable.setup, **settings)
+    return type(UnlearningTrainable.__name__, (UnlearningTrainable,), {"setup": setup, "__module__": __name__})
 
 
 def measure_checkpoint(

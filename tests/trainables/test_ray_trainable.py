@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,14 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import ray
 import torch
+from ray import cloudpickle, tune
 from ray.tune.result import DONE, SHOULD_CHECKPOINT
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tests.trainables.ray_worker import expected_of, numbers_of, steps_of, worker_config
 from trainables import ray_trainable
 from trainables.candidates import write_front
-from trainables.ray_trainable import UnlearningTrainable, measure_checkpoint, worker_workspace
+from trainables.ray_trainable import UnlearningTrainable, measure_checkpoint, trainable_with, worker_workspace
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.target.target import Target
@@ -44,6 +47,28 @@ def test_a_trial_reports_what_its_run_reports_and_ends_with_an_outcome(
     run = UnlearningRun(spec, workspace)
     list(run)
     assert all(torch.equal(one, other) for one, other in zip(loaded.parameters(), run.parameters, strict=True))
+
+
+def test_what_a_worker_is_set_up_with_travels_with_its_class(target: Target, make_spec: Any, tmp_path: Path) -> None:
+    """And not through Ray's object store: no Ray is running here, so that putting it there would start one."""
+    sent = trainable_with(target=target, out=str(tmp_path), cpus=1.0, gpus=0.0, goals=GOALS)
+    got = pickle.loads(cloudpickle.dumps(sent))
+    assert issubclass(got, UnlearningTrainable)
+    assert got.__name__ == "UnlearningTrainable"
+    worker = got.__new__(got)
+    worker.setup(worker_config(make_spec(method="ngdiff")))
+    results = steps_of(worker)
+    assert results[-1]["outcome"]["status"] == "finished"
+    assert (tmp_path / results[-1]["outcome"]["checkpoint"]).is_dir()
+    assert not ray.is_initialized()
+
+
+def test_settings_too_large_for_a_class_go_through_the_object_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = []
+    monkeypatch.setattr(tune, "with_parameters", lambda trainable, **settings: given.append((trainable, settings)))
+    pixels = bytes(ray_trainable._LARGEST_CLASS)
+    trainable_with(target=pixels, cpus=1.0)
+    assert given == [(UnlearningTrainable, {"target": pixels, "cpus": 1.0})]
 
 
 def test_a_worker_takes_trial_after_trial(make_worker: MakeWorker, make_spec: Any, workspace: Workspace) -> None:
