@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from search_spaces.phases import phase
+from sweeper.forkserver.server import fork_server, is_possible
 from sweeper.interruption import held_back
 from sweeper.placement import PlacementError, address_problem, ray_cluster, require_shared
 from sweeper.settings import SweepSettings
@@ -43,10 +44,23 @@ class Cluster:
             if problem := address_problem(settings.address):
                 raise PlacementError(problem)
             with held_back():
-                ray = ray_cluster(settings.address, resources=settings.resources, ship=settings.ship)
-                self._slots = self._stack.enter_context(ray)
+                self._slots = self._stack.enter_context(
+                    ray_cluster(
+                        settings.address, resources=settings.resources, ship=settings.ship, python=self._python()
+                    )
+                )
         require_shared(sharing)
         return self._slots
+
+    def _python(self) -> str | None:
+        """What starts a worker of this machine, where that is not Python as ever.
+
+        With GPUs it is: a process that has asked for one cannot be forked, and who imports what may not know.
+        """
+        settings = self._settings
+        if settings.address is not None or settings.resources.gpus > 0 or not is_possible():
+            return None
+        return self._stack.enter_context(fork_server(threads=max(1, int(settings.cpus_per_trial))))
 
     def leave(self) -> None:
         """Stop what was started, while the caller goes on."""

@@ -1,4 +1,4 @@
-"""Whether Ray's head still answers. Ray itself says nothing for a minute, and then ends the whole process.
+"""Whether Ray's head still answers. Ray itself says nothing for a minute or more, and then may end the whole process.
 
 Until then Ray holds the main thread in calls that nothing interrupts. So what is to be done before the process ends is
 done by the thread that watches.
@@ -10,7 +10,7 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from sweeper.interruption import is_interrupted
 
@@ -25,26 +25,30 @@ def head_watched(on_loss: Callable[[str], None], *, last_words: Callable[[], Non
     """Where the head goes while the block runs, call ``on_loss`` with its address, which is to end the block.
 
     Then, whether the block has ended or not, ``last_words``, which are to end the process: with its head gone Ray
-    cannot even be left. The head of a cluster is given time to come back, unless the sweep is to end anyway.
+    cannot even be left. The head of a cluster is given time to come back, unless the sweep is to end anyway. Of one
+    machine both processes are the head: the one that all ask, and the one that starts workers.
     """
     import ray
 
     over, lost = threading.Event(), threading.Event()
 
-    def watch(address: str) -> None:
-        answered = time.monotonic()
-        while time.monotonic() - answered < (_RESTART if is_cluster and not is_interrupted() else _SILENCE):
+    def watch(addresses: Sequence[str]) -> None:
+        answered = dict.fromkeys(addresses, time.monotonic())
+        while time.monotonic() - min(answered.values()) < (
+            _RESTART if is_cluster and not is_interrupted() else _SILENCE
+        ):
             if over.wait(_EVERY):
                 return
-            if _answers(address):
-                answered = time.monotonic()
+            answered |= {address: time.monotonic() for address in addresses if _answers(address)}
         lost.set()
-        on_loss(address)
+        on_loss(min(answered, key=lambda address: answered[address]))
         over.wait(_PATIENCE)
         last_words()
 
-    gcs = ray.get_runtime_context().gcs_address
-    watcher = threading.Thread(target=watch, args=(gcs,), name="head watch", daemon=True)
+    addresses = [ray.get_runtime_context().gcs_address]
+    if not is_cluster:
+        addresses += [f"{node['NodeManagerAddress']}:{node['NodeManagerPort']}" for node in ray.nodes()]
+    watcher = threading.Thread(target=watch, args=(addresses,), name="head watch", daemon=True)
     watcher.start()
     try:
         yield

@@ -116,11 +116,17 @@ def _is_open_to(address: str, **environment: str) -> bool:
 
 @contextlib.contextmanager
 def ray_cluster(
-    address: str | None, *, resources: Resources, shared: tuple[Path, ...] = (), ship: bool = False
+    address: str | None,
+    *,
+    resources: Resources,
+    shared: tuple[Path, ...] = (),
+    ship: bool = False,
+    python: str | None = None,
 ) -> Iterator[int]:
     """Join the cluster at ``address``, or start Ray here; yields how many trials fit at once.
 
-    With ``ship`` the nodes of a cluster get this project from here.
+    With ``ship`` the nodes of a cluster get this project from here. ``python`` is what starts workers here in place of
+    this interpreter.
 
     Raises:
         PlacementError: no cluster answers, no node has what a trial asks for, or a node does not see a shared folder.
@@ -129,7 +135,7 @@ def ray_cluster(
     import ray
 
     try:
-        _start(address, ship=ship)
+        _start(address, ship=ship, python=python)
         # Ray reports a dead worker on stdout, which belongs to what the user asked to have printed.
         with contextlib.redirect_stdout(sys.stderr):
             slots = _slots([node for node in ray.nodes() if node["Alive"]], resources)
@@ -139,15 +145,18 @@ def ray_cluster(
         ray.shutdown()
 
 
-def _start(address: str | None, *, ship: bool) -> None:
+def _start(address: str | None, *, ship: bool, python: str | None) -> None:
     import ray
 
+    alone: dict[str, object] = {"include_dashboard": False, "configure_logging": True}
+    if python is not None:
+        alone["runtime_env"] = {"py_executable": python}
     try:
         ray.init(
             address=address or "local",
             log_to_driver=False,
             logging_level=logging.ERROR,
-            **(_handed_on(ship) if address else {"include_dashboard": False, "configure_logging": True}),
+            **(_handed_on(ship) if address else alone),
         )
     except Exception as error:  # Ray has none of its own for a start that takes too long
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -146,8 +146,8 @@ def parent_status(cli: Cli, sweep: Any) -> str:
     return str(parent.info.status)
 
 
-def head_processes(cli: Cli) -> list[int]:
-    return [number for number, command in cli.processes().items() if "gcs_server" in command]
+def head_processes(cli: Cli, name: str) -> list[int]:
+    return [number for number, command in cli.processes().items() if command.split()[0].endswith(f"/{name}")]
 
 
 def test_sigterm_to_the_whole_process_group_ends_in_order(cli: Cli, reference: Reference) -> None:
@@ -164,10 +164,11 @@ def test_sigterm_to_the_whole_process_group_ends_in_order(cli: Cli, reference: R
     assert_results_equal(sweep, reference)
 
 
-def test_the_loss_of_rays_head_is_said_soon(cli: Cli, reference: Reference) -> None:
-    sweep = cli.new("headless")
+@pytest.mark.parametrize("name", ["gcs_server", "raylet"])
+def test_the_loss_of_rays_head_is_said_soon(cli: Cli, reference: Reference, name: str) -> None:
+    sweep = cli.new(f"without-{name}")
     process = begun(cli, sweep)
-    (head,) = head_processes(cli)
+    (head,) = head_processes(cli, name)
     os.kill(head, signal.SIGKILL)
     done = cli.finish(process, code=1)
     summary = json.loads(done.stdout)

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -20,13 +21,14 @@ def course(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     happened: list[str] = []
 
     @contextmanager
-    def stand_in(address: str | None, *, resources: object, ship: bool) -> Iterator[int]:
-        happened.append("started")
+    def stand_in(address: str | None, *, resources: object, ship: bool, python: str | None) -> Iterator[int]:
+        happened.append("started" if python is None else f"started with {python}")
         yield 3
         happened.append("main" if threading.current_thread() is threading.main_thread() else "beside")
 
     monkeypatch.setattr("sweeper.cluster.ray_cluster", stand_in)
     monkeypatch.setattr("sweeper.cluster.require_shared", lambda shared: None)
+    monkeypatch.setattr("sweeper.cluster.is_possible", lambda: False)
     return happened
 
 
@@ -50,6 +52,32 @@ def test_one_that_was_never_asked_for_is_not_left(course: list[str]) -> None:
     with cluster_of(SETTINGS) as cluster:
         cluster.leave()
     assert course == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "forks"),
+    [
+        ({}, "forks of 1"),
+        ({"cpus_per_trial": 2.0}, "forks of 2"),
+        ({"cpus_per_trial": 0.5}, "forks of 1"),
+        ({"gpus_per_trial": 0.25}, None),
+        ({"address": "auto"}, None),
+    ],
+)
+def test_workers_without_gpus_of_this_machine_are_forked(
+    course: list[str], monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], forks: str | None
+) -> None:
+    @contextmanager
+    def stand_in(*, threads: int) -> Iterator[str]:
+        yield f"forks of {threads}"
+        course.append("no more forks")
+
+    monkeypatch.setattr("sweeper.cluster.fork_server", stand_in)
+    monkeypatch.setattr("sweeper.cluster.is_possible", lambda: True)
+    with cluster_of(replace(SETTINGS, **changes)) as cluster:
+        cluster.slots(sharing=())
+    # Ray is left first: its workers are forks.
+    assert course == (["started", "main"] if forks is None else [f"started with {forks}", "main", "no more forks"])
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,16 @@ from sweeper.head_watch import head_watched
 
 
 @pytest.fixture
-def head(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+def starter(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """A socket in place of the process that starts Ray's workers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        monkeypatch.setattr(ray, "nodes", lambda: [{"NodeManagerAddress": "127.0.0.1", "NodeManagerPort": port}])
+        yield server
+
+
+@pytest.fixture
+def head(monkeypatch: pytest.MonkeyPatch, starter: socket.socket) -> Iterator[socket.socket]:
     """A socket in place of Ray's head, which takes connections until it is closed."""
     for name, seconds in (("_EVERY", 0.02), ("_SILENCE", 0.2), ("_RESTART", 30.0), ("_PATIENCE", 0.1)):
         monkeypatch.setattr(head_watch, name, seconds)
@@ -33,7 +42,7 @@ class Told:
         self.order: list[str] = []
 
     def on_loss(self, address: str) -> None:
-        self.order.append(f"lost {address.partition(':')[0]}")
+        self.order.append(f"lost {address}")
         self.lost.set()
 
     def last_words(self) -> None:
@@ -43,11 +52,27 @@ class Told:
 def test_a_head_that_is_gone_is_told_and_then_the_last_words_are_spoken_before_the_block_is_left(
     head: socket.socket,
 ) -> None:
-    told = Told()
+    told, address = Told(), f"127.0.0.1:{head.getsockname()[1]}"
     with head_watched(told.on_loss, last_words=told.last_words, is_cluster=False):
         head.close()
         assert told.lost.wait(30)
-    assert told.order == ["lost 127.0.0.1", "last words"]
+    assert told.order == [f"lost {address}", "last words"]
+
+
+def test_so_is_who_starts_the_workers_of_one_machine(head: socket.socket, starter: socket.socket) -> None:
+    told, address = Told(), f"127.0.0.1:{starter.getsockname()[1]}"
+    with head_watched(told.on_loss, last_words=told.last_words, is_cluster=False):
+        starter.close()
+        assert told.lost.wait(30)
+    assert told.order == [f"lost {address}", "last words"]
+
+
+def test_of_a_cluster_a_node_that_ends_is_rays_affair(head: socket.socket, starter: socket.socket) -> None:
+    told = Told()
+    with head_watched(told.on_loss, last_words=told.last_words, is_cluster=True):
+        starter.close()
+        time.sleep(0.6)
+    assert told.order == []
 
 
 def test_the_last_words_are_spoken_also_where_the_block_is_held_up(head: socket.socket) -> None:

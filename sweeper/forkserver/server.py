@@ -1,0 +1,114 @@
+"""The fork server: a process that imports what workers need, and forks itself for each that Ray starts."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from sweeper.forkserver import launcher
+
+_IMPORTED = (
+    "pandas",
+    "torch",
+    "torch._dynamo",
+    "transformers.modeling_utils",
+    "transformers.models.auto",
+    "rouge_score.rouge_scorer",
+)
+"""What takes long; never Ray, which reads its environment when it is imported."""
+
+
+def is_possible() -> bool:
+    """Whether processes of this system may be forked after such imports, and say of themselves what Ray asks."""
+    return sys.platform == "linux"
+
+
+@contextlib.contextmanager
+def fork_server(*, threads: int) -> Iterator[str]:
+    """Have one while the block runs; yields the command that takes Python's place, ``py_executable`` to Ray.
+
+    ``threads`` is what OpenMP may have in a worker, which it asks once: when it is imported.
+    """
+    with tempfile.TemporaryDirectory(prefix="sweeper-") as folder:  # open to nobody else
+        place = str(Path(folder) / "workers")
+        server = subprocess.Popen(
+            [sys.executable, "-c", f"from {__name__} import serve; serve({place!r})"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "OMP_NUM_THREADS": str(threads)},
+        )
+        try:
+            yield shlex.join([sys.executable, "-I", "-S", launcher.__file__, place])
+        finally:
+            assert server.stdin is not None
+            server.stdin.close()
+            server.kill()
+            server.wait()
+
+
+def serve(place: str, imported: Sequence[str] = _IMPORTED) -> None:
+    """Listen at ``place`` until standard input ends, which it does with the process that holds its other end.
+
+    In a fork it returns when that has done what it was asked to.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # as Ray does for its own: Ctrl-C is the driver's
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(place)
+        listener.listen(128)
+        for name in imported:
+            importlib.import_module(name)
+        assert "ray" not in sys.modules, "a process that has imported Ray cannot be forked into its workers"
+        gc.freeze()
+        while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
+            link, _ = listener.accept()
+            if os.fork() == 0:
+                listener.close()
+                _become(link)
+                return
+            link.close()
+
+
+def _become(link: socket.socket) -> None:
+    """This process is a fork: do what is asked for at the other end of ``link``, as a new Python would."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    link.settimeout(10.0)
+    files = socket.recv_fds(link, 1, 3)[1]
+    with link.makefile("rb") as reader:
+        asked = json.loads(reader.readline())
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+        os.close(file)
+    os.chdir(asked["folder"])
+    os.environ.clear()
+    os.environ.update(asked["environment"])
+    _stand(asked)
+    command: list[str] = asked["command"]
+    sys.argv[:] = command
+    if not sys.flags.safe_path:
+        sys.path[0] = str(Path(command[0]).parent)
+    gc.unfreeze()
+    link.settimeout(None)
+    link.sendall(b"+")  # from here on it is this process that does it; the link ends with it
+    runpy.run_path(command[0], run_name="__main__")
+
+
+def _stand(asked: dict[str, Any]) -> None:
+    """Stand with the kernel as the one who asks does."""
+    os.setpriority(os.PRIO_PROCESS, 0, asked["nice"])
+    Path("/proc/self/oom_score_adj").write_text(str(asked["oom_score_adj"]))

@@ -1,0 +1,224 @@
+"""What a fork does is what a new Python would do, and nobody is left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweeper.forkserver import launcher
+from sweeper.forkserver.server import fork_server, is_possible
+
+pytestmark = pytest.mark.skipif(not is_possible(), reason="workers are forked on Linux alone")
+
+SCRIPT = """
+import json, os, sys, costly
+told = {
+    "process": os.getpid(), "imported by": costly.PROCESS,
+    "name": __name__, "arguments": sys.argv, "first": sys.path[0],
+    "folder": os.getcwd(), "ROOM": os.environ.get("ROOM"), "left over": os.environ.get("OF_THE_SERVER"),
+    "nice": os.getpriority(os.PRIO_PROCESS, 0), "oom": int(open("/proc/self/oom_score_adj").read()),
+    "input": sys.stdin.read(),
+}
+print(json.dumps(told), flush=True)
+if "wait" in sys.argv:
+    import time
+    time.sleep(600)
+if "fail" in sys.argv:
+    raise ValueError("as asked")
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder with a script, and with a module that says which process has imported it."""
+    (tmp_path / "costly.py").write_text("import os\nPROCESS = os.getpid()\n")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "script.py").write_text(SCRIPT)
+    return tmp_path
+
+
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def serving(place: Path) -> Iterator[subprocess.Popen[bytes]]:
+    code = f"from sweeper.forkserver.server import serve; serve({str(place / 'socket')!r}, ['costly'])"
+    environment = {**os.environ, "PYTHONPATH": f"{place}:{Path(__file__).parents[3]}", "OF_THE_SERVER": "1"}
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, env=environment) as process:
+        until((place / "socket").exists)
+        yield process
+        process.kill()
+
+
+@pytest.fixture
+def start(place: Path) -> Iterator[Start]:
+    """Start the launcher as Ray does: with the script to run and its arguments."""
+    begun: list[subprocess.Popen[str]] = []
+
+    def begin(*arguments: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-I", "-S", launcher.__file__, str(place / "socket"), str(place / "script.py")]
+        process = subprocess.Popen(
+            [*command, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=place / "elsewhere",
+            env={"PATH": os.environ["PATH"], "ROOM": "12", "PYTHONPATH": str(place)},
+            preexec_fn=lower,
+        )
+        begun.append(process)
+        return process
+
+    yield begin
+    for process in begun:
+        process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            assert stream is not None
+            stream.close()
+
+
+def lower() -> None:
+    """Stand behind other processes, as Ray's workers do."""
+    os.nice(3)
+    Path("/proc/self/oom_score_adj").write_text("777")
+
+
+def told(process: subprocess.Popen[str], text: str = "what is typed") -> dict[str, Any]:
+    printed, errors = process.communicate(text, timeout=60)
+    assert printed, errors
+    return dict(json.loads(printed))
+
+
+def until(is_so: Callable[[], bool], seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline, f"not so after {seconds} s"
+        time.sleep(0.02)
+
+
+def is_alive(process: int) -> bool:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+@pytest.mark.usefixtures("serving")
+def test_a_fork_does_what_a_new_python_does_but_for_imports(
+    start: Start, serving: subprocess.Popen[bytes], place: Path
+) -> None:
+    process = start("one", "two words")
+    forked = told(process)
+    assert forked.pop("imported by") == serving.pid
+    assert forked.pop("process") not in (serving.pid, process.pid)
+    serving.kill()
+    serving.wait()
+    process = start("one", "two words")
+    fresh = told(process)  # nobody answers any more
+    assert fresh.pop("imported by") == fresh.pop("process") == process.pid
+    assert forked == fresh
+    assert forked["arguments"] == [str(place / "script.py"), "one", "two words"]
+    assert (forked["name"], forked["folder"], forked["first"]) == ("__main__", str(place / "elsewhere"), str(place))
+    assert (forked["ROOM"], forked["left over"], forked["input"]) == ("12", None, "what is typed")
+    assert (forked["nice"], forked["oom"]) == (os.getpriority(os.PRIO_PROCESS, 0) + 3, 777)
+
+
+@pytest.mark.usefixtures("serving")
+def test_every_launcher_gets_a_fork_of_its_own_and_an_error_is_printed_where_it_looks(start: Start) -> None:
+    assert len({told(process)["process"] for process in [start() for _ in range(5)]}) == 5
+    _, errors = (process := start("fail")).communicate("", timeout=60)
+    assert errors.rstrip().endswith("ValueError: as asked")
+    assert process.returncode == 0  # who looks at a worker of Ray's asks its socket, not its launcher
+
+
+@pytest.mark.usefixtures("serving")
+def test_a_launcher_ends_with_its_fork(start: Start) -> None:
+    process = start("wait")
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.close()
+    forked = int(json.loads(process.stdout.readline())["process"])
+    assert process.poll() is None
+    os.kill(forked, signal.SIGKILL)
+    process.wait(timeout=30)
+    until(lambda: not Path(f"/proc/{forked}").exists())  # and no zombie is left
+
+
+@pytest.mark.parametrize("answer", ["none", "an end"])
+def test_a_server_that_does_not_answer_costs_a_new_python(
+    start: Start, place: Path, answer: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if answer == "none":  # it imports for longer than a launcher waits
+        impatient = tmp_path / "impatient.py"
+        impatient.write_text(Path(launcher.__file__).read_text().replace("_PATIENCE = 45.0", "_PATIENCE = 0.2"))
+        monkeypatch.setattr(launcher, "__file__", str(impatient))
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(place / "socket"))
+        listener.listen()
+        process = start()
+        link, _ = listener.accept()
+        if answer == "an end":
+            link.recv(1)
+        else:
+            until(lambda: "impatient" not in Path(f"/proc/{process.pid}/cmdline").read_text())
+        link.close()
+        assert told(process)["process"] == process.pid
+
+
+def test_the_server_ends_when_its_driver_is_killed(place: Path) -> None:
+    code = """
+import os, time
+from sweeper.forkserver.server import fork_server
+with fork_server(threads=1) as python:
+    print(python, flush=True)
+    time.sleep(600)
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as driver:
+        assert driver.stdout is not None
+        socket_file = Path(shlex.split(driver.stdout.readline())[-1])
+        (server,) = map(int, Path(f"/proc/{driver.pid}/task/{driver.pid}/children").read_text().split())
+        assert is_alive(server)
+        driver.kill()
+    until(lambda: not is_alive(server), seconds=60)
+    socket_file.unlink(missing_ok=True)
+    socket_file.parent.rmdir()
+
+
+def test_the_server_ends_with_the_block_and_nobody_else_may_ask_it() -> None:
+    with fork_server(threads=3) as python:
+        *_, socket_file = shlex.split(python)
+        folder = Path(socket_file).parent
+        assert folder.stat().st_mode & 0o777 == 0o700
+        until(Path(socket_file).exists)
+        children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+        found = [int(one) for one in children if socket_file in Path(f"/proc/{one}/cmdline").read_text()]
+        assert len(found) == 1
+        assert b"OMP_NUM_THREADS=3" in Path(f"/proc/{found[0]}/environ").read_bytes().split(b"\0")
+    assert not is_alive(found[0])
+    assert not folder.exists()
+
+
+def test_what_is_imported_is_there_and_does_not_draw_in_ray() -> None:
+    """Else the server would end at its own assertion, unseen, and no sweep would have forked workers."""
+    code = """
+import importlib, sys
+from sweeper.forkserver.server import _IMPORTED
+for name in _IMPORTED:
+    importlib.import_module(name)
+print("ray" in sys.modules, "torch" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.split() == ["False", "True"]
