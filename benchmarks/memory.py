@@ -6,13 +6,16 @@ A Phi with random weights, eight questions to forget and eight to retain, two st
 them; each of gdiff (one backward) and ngdiff (two gradients), with all weights and under LoRA of rank 8, in a process
 of its own and one thread. Measured is by how much the resident memory grows at its peak over that with the weights
 loaded; the formula is the gradients, one set or two, and AdamW's state, 4 and 8 bytes a trained parameter. Above it are
-activations, logits, what the process imports meanwhile and temporaries. Needs Linux, which tells a process its peak.
+activations, logits, what the process imports meanwhile and temporaries. First it says what a worker has of its own
+before its first trial, beside one that keeps a copy of the weights to start from, as it was before they were mapped
+from the target's file. Needs Linux, which tells a process its peak.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import subprocess
 import sys
@@ -20,6 +23,8 @@ import tempfile
 from pathlib import Path
 
 from trainables.data.examples import Example, UnlearningData
+from trainables.target.target import Target
+from trainables.template import QUESTION_ANSWER
 
 CASES = tuple((method, rank) for rank in (0, 8) for method in ("gdiff", "ngdiff"))
 GRADIENTS = {"gdiff": 1, "ngdiff": 2}
@@ -32,13 +37,23 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--model", help=argparse.SUPPRESS)
     parser.add_argument("--case", help=argparse.SUPPRESS)
+    parser.add_argument("--kept", help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if given.kept:
+        measure_worker(Path(given.model), copied=given.kept == "copied")
+        return
     if given.case:
         method, _, rank = given.case.partition(",")
         measure(Path(given.model), method, int(rank))
         return
     with tempfile.TemporaryDirectory() as folder:
         make_model(Path(folder), width=given.width, layers=given.layers)
+        os.sync()  # until it is on the disk what is mapped of it counts as a process's own
+        for kept in ("mapped", "copied"):
+            command = [sys.executable, __file__, "--model", folder, "--kept", kept]
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            weights, own = map(int, done.stdout.split()[-2:])
+            print(f"weights {kept}: {weights / 1e6:.1f} MB, a worker's own memory {own / 1e6:.1f} MB")
         print(f"{'':8} {'trained':>10} {'gradients':>10} {'AdamW':>10} {'formula':>10} {'measured':>10}")
         for method, rank in CASES:
             command = [sys.executable, __file__, "--model", folder, "--case", f"{method},{rank}"]
@@ -88,6 +103,31 @@ def problem() -> UnlearningData:
     return UnlearningData("people", forget, retain, (*retain, *forget), forget, retain)
 
 
+def measure_worker(folder: Path, *, copied: bool) -> None:
+    """Print the bytes of the weights, and those that this process alone has of a workspace ready for a trial."""
+    import torch
+
+    from trainables.run import workspace
+
+    if copied:
+        vars(workspace)["stored_weights"] = lambda model, folder: {
+            name: tensor.detach().to("cpu", copy=True) for name, tensor in model.state_dict().items()
+        }
+    torch.set_num_threads(1)
+    workspace.modality_of(problem(), QUESTION_ANSWER).load_model(folder)  # imports what it needs
+    before = status("Private_Dirty", "smaps_rollup")
+    ready = workspace.Workspace(target_of(folder), device="cpu")
+    weights = sum(4 * parameter.numel() for parameter in ready.model_for().parameters())
+    print(weights, status("Private_Dirty", "smaps_rollup") - before)
+
+
+def target_of(folder: Path) -> Target:
+    """The model in the folder as the target of the problem."""
+    data = problem()
+    classes = json.loads((folder / "config.json").read_text(encoding="utf-8"))["vocab_size"]
+    return Target("0" * 16, str(folder), data, classes, {}, (0.0,) * len(data.forget))
+
+
 def measure(folder: Path, method: str, rank: int) -> None:
     """Print the trained parameters, and the bytes by which this process grows at most while it runs a trial."""
     import torch
@@ -95,13 +135,9 @@ def measure(folder: Path, method: str, rank: int) -> None:
     from trainables.run.run import UnlearningRun
     from trainables.run.workspace import Workspace
     from trainables.spec import TrialSpec
-    from trainables.target.target import Target
 
     torch.set_num_threads(1)
-    data = problem()
-    classes = json.loads((folder / "config.json").read_text(encoding="utf-8"))["vocab_size"]
-    target = Target("0" * 16, str(folder), data, classes, {}, (0.0,) * len(data.forget))
-    workspace = Workspace(target, device="cpu")
+    workspace = Workspace(target_of(folder), device="cpu")
     spec = TrialSpec(method=method, lora_rank=rank or None, epochs=1, batch_size=4, max_length=64, eval_batch_size=4)
     before = status("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here on
@@ -112,9 +148,9 @@ def measure(folder: Path, method: str, rank: int) -> None:
     print(trained, status("VmHWM") - before)
 
 
-def status(name: str) -> int:
-    """Bytes of a line of this process's status."""
-    found = re.search(rf"^{name}:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
+def status(name: str, file: str = "status") -> int:
+    """Bytes of a line of what Linux says of this process."""
+    found = re.search(rf"^{name}:\s+(\d+) kB$", Path(f"/proc/self/{file}").read_text(), re.MULTILINE)
     assert found is not None, "this needs Linux"
     return 1024 * int(found[1])
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from trainables.data.refusals import refusal
 from trainables.modality import ModelEvaluator, modality_of
 from trainables.models.adapters import add_adapter
+from trainables.models.stored_weights import stored_weights
 from trainables.predictions import Predictions
 from trainables.target.target import Target
 
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
 class Workspace:
     """A target loaded on one device. ``model_for`` hands out the same module again and again, its weights reset.
 
-    The pristine weights stay in host memory and are only ever copied from, so that no trial can change what the next
-    one starts with. ``tokenizer`` is the model's processor: of an image classifier its image processor.
+    The pristine weights are only ever copied from, so that no trial can change what the next one starts with; the
+    workers of a machine share them (stored_weights.py). ``tokenizer`` is the model's processor: of an image classifier
+    its image processor.
     """
 
     def __init__(self, target: Target, *, device: torch.device | str) -> None:
@@ -36,9 +38,7 @@ class Workspace:
         self.modality = modality_of(target.data, target.template)
         self.tokenizer = self.modality.load_processor(target.path)
         self._model: PreTrainedModel = self.modality.load_model(Path(target.path)).to(device)
-        self._pristine: dict[str, Tensor] = {
-            name: tensor.detach().to("cpu", copy=True) for name, tensor in self._model.state_dict().items()
-        }
+        self._pristine: dict[str, Tensor] = stored_weights(self._model, Path(target.path))
         self._adapted: PreTrainedModel | None = None
         self._frozen: PreTrainedModel | None = None
         self._refusals: dict[tuple[int, int], tuple[Any, tuple[float, ...]]] = {}

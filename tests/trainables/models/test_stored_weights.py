@@ -1,0 +1,100 @@
+"""The weights a trial starts from: the loaded ones, from the file where it has them, and safe from the model."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, PhiConfig, PhiForCausalLM
+
+from trainables.models.stored_weights import stored_weights
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process what it has mapped")
+
+
+def tiny(*, tied: bool = False) -> nn.Module:
+    torch.manual_seed(0)
+    shape = {"vocab_size": 50, "max_position_embeddings": 16, "bos_token_id": 1, "eos_token_id": 1}
+    if tied:
+        return GPT2LMHeadModel(GPT2Config(n_embd=16, n_layer=1, n_head=2, **shape))
+    return PhiForCausalLM(
+        PhiConfig(hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2, **shape)
+    )
+
+
+def mapped_file(tensor: Tensor) -> str:
+    """The file at the tensor's memory; empty where there is none."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        span, *_, last = line.split(maxsplit=5)
+        first, end = (int(part, 16) for part in span.split("-"))
+        if first <= tensor.data_ptr() < end:
+            return last if last.startswith("/") else ""
+    raise AssertionError("nowhere")
+
+
+def assert_equal(found: dict[str, Tensor], model: nn.Module) -> None:
+    expected = model.state_dict()
+    assert found.keys() == expected.keys()
+    for name, tensor in found.items():
+        assert tensor.dtype == expected[name].dtype, name
+        assert torch.equal(tensor, expected[name]), name
+
+
+@linux
+@pytest.mark.parametrize("shard", ["50GB", "2KB"])
+def test_what_the_files_hold_is_mapped_from_them(tmp_path: Path, shard: str) -> None:
+    tiny().save_pretrained(tmp_path, max_shard_size=shard)  # type: ignore[operator]
+    files = {str(file) for file in tmp_path.glob("*.safetensors")}
+    assert (len(files) > 1) == (shard == "2KB")
+    model = AutoModelForCausalLM.from_pretrained(tmp_path)
+    found = stored_weights(model, tmp_path)
+    assert_equal(found, model)
+    assert {mapped_file(tensor) for tensor in found.values()} == files
+
+
+@linux
+def test_weights_in_another_type_than_the_files_are_copied(tmp_path: Path) -> None:
+    tiny().bfloat16().save_pretrained(tmp_path)  # type: ignore[operator]
+    model = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32)
+    found = stored_weights(model, tmp_path)
+    assert_equal(found, model)
+    assert {mapped_file(tensor) for tensor in found.values()} == {""}
+
+
+@linux
+def test_a_weight_that_is_no_longer_the_files_is_copied(tmp_path: Path) -> None:
+    model = tiny()
+    model.save_pretrained(tmp_path)  # type: ignore[operator]
+    changed = model.get_parameter("lm_head.bias")
+    with torch.no_grad():
+        changed[0] += 1
+    found = stored_weights(model, tmp_path)
+    assert_equal(found, model)
+    assert [name for name, tensor in found.items() if not mapped_file(tensor)] == ["lm_head.bias"]
+
+
+@pytest.mark.parametrize("with_file", [True, False])
+def test_what_happens_to_the_model_leaves_them_as_they_are(tmp_path: Path, with_file: bool) -> None:
+    model = tiny()
+    if with_file:
+        model.save_pretrained(tmp_path)  # type: ignore[operator]
+    else:
+        (tmp_path / "model.safetensors").write_bytes(b"no such thing")
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    found = stored_weights(model, tmp_path)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.fill_(7.0)
+    assert all(torch.equal(found[name], before[name]) for name in before)
+
+
+def test_tied_weights_are_kept_once(tmp_path: Path) -> None:
+    model = tiny(tied=True)
+    model.save_pretrained(tmp_path)  # type: ignore[operator]
+    for folder in (tmp_path, tmp_path / "empty"):
+        found = stored_weights(model, folder)
+        assert_equal(found, model)
+        assert found["lm_head.weight"] is found["transformer.wte.weight"]
