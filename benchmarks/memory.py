@@ -107,6 +107,7 @@ def measure_worker(folder: Path, *, copied: bool) -> None:
     """Print the bytes of the weights, and those that this process alone has of a workspace ready for a trial."""
     import torch
 
+    from trainables.modality import modality_of
     from trainables.run import workspace
 
     if copied:
@@ -114,7 +115,7 @@ def measure_worker(folder: Path, *, copied: bool) -> None:
             name: tensor.detach().to("cpu", copy=True) for name, tensor in model.state_dict().items()
         }
     torch.set_num_threads(1)
-    workspace.modality_of(problem(), QUESTION_ANSWER).load_model(folder)  # imports what it needs
+    modality_of(problem(), QUESTION_ANSWER).load_model(folder)  # imports what it needs
     before = status("Private_Dirty", "smaps_rollup")
     ready = workspace.Workspace(target_of(folder), device="cpu")
     weights = sum(4 * parameter.numel() for parameter in ready.model_for().parameters())

@@ -92,13 +92,18 @@ def cluster_of(settings: SweepSettings) -> Iterator[Cluster]:
 def imported_beside() -> Iterator[None]:
     """Import what the sweep needs next beside the block, and have it at its end.
 
-    No longer than that: two threads that import the same packages at once may find one half made.
+    No longer than that: two threads that import the same packages at once may find one half made. Garbage waits until
+    then: a quarter of an import goes into looking for some.
     """
+    collects = gc.isenabled()
+    gc.disable()
     thread = _import_in_background(_AHEAD)
     try:
         yield
     finally:
         thread.join()
+        if collects:
+            gc.enable()
 
 
 def import_for_the_end() -> None:

@@ -22,12 +22,9 @@ from typing import Any
 from sweeper.forkserver import launcher
 
 _IMPORTED = (
-    "pandas",
-    "torch",
-    "torch._dynamo",
-    "transformers.modeling_utils",
-    "transformers.models.auto",
-    "rouge_score.rouge_scorer",
+    *("pandas", "pyarrow.fs", "fsspec", "jsonschema", "pydantic", "requests"),  # by Ray Tune
+    *("torch", "torch._dynamo", "transformers.modeling_utils", "transformers.models.auto"),
+    *("rouge_score.rouge_scorer", "trainables.run.run", "trainables.run.workspace", "trainables.scoring.item_log"),
 )
 """What takes long; never Ray, which reads its environment when it is imported."""
 
@@ -71,10 +68,13 @@ def serve(place: str, imported: Sequence[str] = _IMPORTED) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(place)
         listener.listen(128)
+        gc.disable()  # else a fifth of the time goes into looking through what stays anyway
         for name in imported:
-            importlib.import_module(name)
+            with contextlib.suppress(ImportError):  # a worker that needs it will say so
+                importlib.import_module(name)
         assert "ray" not in sys.modules, "a process that has imported Ray cannot be forked into its workers"
-        gc.freeze()
+        gc.freeze()  # for good, in the forks, too: looking through it would make each a copy of its own
+        gc.enable()
         while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
             link, _ = listener.accept()
             if os.fork() == 0:
@@ -102,7 +102,6 @@ def _become(link: socket.socket) -> None:
     sys.argv[:] = command
     if not sys.flags.safe_path:
         sys.path[0] = str(Path(command[0]).parent)
-    gc.unfreeze()
     link.settimeout(None)
     link.sendall(b"+")  # from here on it is this process that does it; the link ends with it
     runpy.run_path(command[0], run_name="__main__")

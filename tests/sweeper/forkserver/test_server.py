@@ -212,7 +212,7 @@ def test_the_server_ends_with_the_block_and_nobody_else_may_ask_it() -> None:
 
 
 def test_what_is_imported_is_there_and_does_not_draw_in_ray() -> None:
-    """Else the server would end at its own assertion, unseen, and no sweep would have forked workers."""
+    """Else the server would end at its own assertion, unseen, or forget one: each worker would import it anew."""
     code = """
 import importlib, sys
 from sweeper.forkserver.server import _IMPORTED
