@@ -29,9 +29,13 @@ _IMPORTED = (
 """What takes long; never Ray, which reads its environment when it is imported."""
 
 
+VARIABLE = "SWEEPER_FORK_WORKERS"
+"""Where it is 0 in the environment every worker is a new Python."""
+
+
 def is_possible() -> bool:
-    """Whether processes of this system may be forked after such imports, and say of themselves what Ray asks."""
-    return sys.platform == "linux"
+    """Whether processes of this system may be forked after such imports, and nobody has asked for new ones."""
+    return sys.platform == "linux" and os.environ.get(VARIABLE) != "0"
 
 
 @contextlib.contextmanager

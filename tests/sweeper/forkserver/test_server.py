@@ -211,6 +211,12 @@ def test_the_server_ends_with_the_block_and_nobody_else_may_ask_it() -> None:
     assert not folder.exists()
 
 
+def test_it_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert is_possible()
+    monkeypatch.setenv("SWEEPER_FORK_WORKERS", "0")
+    assert not is_possible()
+
+
 def test_what_is_imported_is_there_and_does_not_draw_in_ray() -> None:
     """Else the server would end at its own assertion, unseen, or forget one: each worker would import it anew."""
     code = """

@@ -1,0 +1,64 @@
+"""How long a person waits for a sweep's first step, and for the prompt after its last: workers forked, and new ones.
+
+    python benchmarks/start_time.py [--rounds 3]
+
+Sweeps of two trials of one epoch with a cached target, as commands, in turns: as ever, whose workers are forked from a
+process that has imported what they need, and with ``SWEEPER_FORK_WORKERS=0``, where each is a new Python. Times are
+from the start of the command; when steps began and trials ended is in trials.csv.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from sweeper.forkserver.server import VARIABLE
+
+COMMAND = "pareto --sampler grid --method gdiff --c 0.5 --lr 1e-4 --lr 3e-4 --epochs 1"
+SIDES = {"forked": {}, "new": {VARIABLE: "0"}}
+COLUMNS = ("to the first step", "from the last trial to the prompt", "in all")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    rounds = parser.parse_args().rounds
+    times: dict[str, list[tuple[float, ...]]] = {side: [] for side in SIDES}
+    with tempfile.TemporaryDirectory() as scratch:
+        environment = os.environ | {"XDG_CACHE_HOME": str(Path(scratch) / "cache")}
+        sweep(Path(scratch), "warm", environment)  # makes the target
+        for number in range(rounds):
+            for side, variables in SIDES.items():
+                times[side].append(found := sweep(Path(scratch), f"{side}-{number}", environment | variables))
+                print(f"{side:8}", *(f"{value:.1f} s {name};" for name, value in zip(COLUMNS, found, strict=True)))
+    print(f"\n{'median':36}{'forked':>8}{'new':>10}{'ratio':>8}")
+    for place, name in enumerate(COLUMNS):
+        forked, new = (statistics.median(row[place] for row in times[side]) for side in SIDES)
+        print(f"{name:36}{forked:6.1f} s{new:8.1f} s{new / forked:8.2f}")
+
+
+def sweep(scratch: Path, name: str, environment: dict[str, str]) -> tuple[float, ...]:
+    """Run it; seconds as in :data:`COLUMNS`."""
+    out = scratch / name
+    where = ["--out", str(out), "--tracking-uri", f"sqlite:///{scratch}/{name}.db"]
+    started = time.time()
+    command = [sys.executable, "-m", "sweeper", *COMMAND.split(), *where]
+    subprocess.run(command, check=True, env=environment, capture_output=True)
+    ended = time.time()
+    with (out / "trials.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["status"] for row in rows] == ["finished"] * 2
+    first = min(float(row["first_step_at"]) for row in rows)
+    last = max(float(row["ended_at"]) for row in rows)
+    return first - started, ended - last, ended - started
+
+
+if __name__ == "__main__":
+    main()
