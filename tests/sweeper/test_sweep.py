@@ -72,7 +72,8 @@ def out(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def _no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ray is there at once, with room for two trials."""
-    monkeypatch.setattr("sweeper.cluster.ray_cluster", lambda address, *, resources, ship: nullcontext(2))
+    monkeypatch.setattr("sweeper.cluster.ray_cluster", lambda address, **given: nullcontext(2))
+    monkeypatch.setattr("sweeper.cluster.is_possible", lambda: False)
     monkeypatch.setattr("sweeper.cluster.require_shared", lambda shared: None)
     monkeypatch.setattr("sweeper.sweep.imported_beside", nullcontext)
 
