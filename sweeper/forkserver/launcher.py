@@ -31,8 +31,9 @@ def main(server: str, command: list[str]) -> None:
 
 
 def standing() -> dict[str, int]:
-    """What the kernel thinks of a process; Ray lets workers stand behind itself."""
+    """Where the kernel has a process; Ray lets workers stand behind itself, each at the head of a group of its own."""
     return {
+        "leads": os.getpgrp() == os.getpid(),
         "nice": os.getpriority(os.PRIO_PROCESS, 0),
         "oom_score_adj": int(Path("/proc/self/oom_score_adj").read_text()),
     }

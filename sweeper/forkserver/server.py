@@ -113,5 +113,7 @@ def _become(link: socket.socket) -> None:
 
 def _stand(asked: dict[str, Any]) -> None:
     """Stand with the kernel as the one who asks does."""
+    if asked["leads"]:
+        os.setpgid(0, 0)
     os.setpriority(os.PRIO_PROCESS, 0, asked["nice"])
     Path("/proc/self/oom_score_adj").write_text(str(asked["oom_score_adj"]))

@@ -28,7 +28,8 @@ told = {
     "process": os.getpid(), "imported by": costly.PROCESS,
     "name": __name__, "arguments": sys.argv, "first": sys.path[0],
     "folder": os.getcwd(), "ROOM": os.environ.get("ROOM"), "left over": os.environ.get("OF_THE_SERVER"),
-    "nice": os.getpriority(os.PRIO_PROCESS, 0), "oom": int(open("/proc/self/oom_score_adj").read()),
+    "leads": os.getpgrp() == os.getpid(), "nice": os.getpriority(os.PRIO_PROCESS, 0),
+    "oom": int(open("/proc/self/oom_score_adj").read()),
     "input": sys.stdin.read(),
 }
 print(json.dumps(told), flush=True)
@@ -92,7 +93,8 @@ def start(place: Path) -> Iterator[Start]:
 
 
 def lower() -> None:
-    """Stand behind other processes, as Ray's workers do."""
+    """Stand behind other processes, in a group of its own, as Ray's workers do."""
+    os.setpgid(0, 0)
     os.nice(3)
     Path("/proc/self/oom_score_adj").write_text("777")
 
@@ -133,6 +135,7 @@ def test_a_fork_does_what_a_new_python_does_but_for_imports(
     assert forked["arguments"] == [str(place / "script.py"), "one", "two words"]
     assert (forked["name"], forked["folder"], forked["first"]) == ("__main__", str(place / "elsewhere"), str(place))
     assert (forked["ROOM"], forked["left over"], forked["input"]) == ("12", None, "what is typed")
+    assert forked["leads"]
     assert (forked["nice"], forked["oom"]) == (os.getpriority(os.PRIO_PROCESS, 0) + 3, 777)
 
 
