@@ -55,7 +55,7 @@ class Cluster:
     def _python(self) -> str | None:
         """What starts a worker of this machine, where that is not Python as ever.
 
-        With GPUs it is: a process that has asked for one cannot be forked, and who imports what may not know.
+        With GPUs it is: a process that has looked at one cannot be forked, and some package may do so when imported.
         """
         settings = self._settings
         if settings.address is not None or settings.resources.gpus > 0 or not is_possible():
@@ -93,7 +93,7 @@ def imported_beside() -> Iterator[None]:
     """Import what the sweep needs next beside the block, and have it at its end.
 
     No longer than that: two threads that import the same packages at once may find one half made. Garbage waits until
-    then: a quarter of an import goes into looking for some.
+    then: a fifth of an import goes into looking for some.
     """
     collects = gc.isenabled()
     gc.disable()
@@ -101,9 +101,11 @@ def imported_beside() -> Iterator[None]:
     try:
         yield
     finally:
-        thread.join()
-        if collects:
-            gc.enable()
+        try:
+            thread.join()
+        finally:
+            if collects:
+                gc.enable()
 
 
 def import_for_the_end() -> None:

@@ -65,6 +65,7 @@ def open_session(
     if courier is not None:
         for row in rows.values():  # before the tracker looks for what they left
             courier.expect(row)
+        courier.written(urgent=True)  # from here on the address alone suffices to go on
     stopping = Stopping(plateau=parse_until(settings.until), epoch_budget=settings.epoch_budget)
     stopping.take_up(ledger.history.read(), but=[name for name, row in rows.items() if row.get("reused_from")])
     pace = Pace(trials=settings.trials, stopping=stopping)

@@ -7,15 +7,17 @@ import gc
 import importlib
 import json
 import os
+import resource
 import runpy
 import select
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +26,10 @@ from sweeper.forkserver import launcher
 _IMPORTED = (
     *("pandas", "pyarrow.fs", "fsspec", "jsonschema", "pydantic", "requests"),  # by Ray Tune
     *("torch", "torch._dynamo", "transformers.modeling_utils", "transformers.models.auto"),
-    *("rouge_score.rouge_scorer", "trainables.run.run", "trainables.run.workspace", "trainables.scoring.item_log"),
+    "rouge_score.rouge_scorer",
 )
-"""What takes long; never Ray, which reads its environment when it is imported."""
+"""What takes long. Never Ray, which reads its environment when it is imported, and nothing of this project's: it would
+bring plug-ins."""
 
 
 VARIABLE = "SWEEPER_FORK_WORKERS"
@@ -42,7 +45,7 @@ def is_possible() -> bool:
 def fork_server(*, threads: int) -> Iterator[str]:
     """Have one while the block runs; yields the command that takes Python's place, ``py_executable`` to Ray.
 
-    ``threads`` is what OpenMP may have in a worker, which it asks once: when it is imported.
+    ``threads`` is what OpenMP may have in a worker, which it asks once, when it is imported: as many as Ray would say.
     """
     with tempfile.TemporaryDirectory(prefix="sweeper-") as folder:  # open to nobody else
         place = str(Path(folder) / "workers")
@@ -51,7 +54,7 @@ def fork_server(*, threads: int) -> Iterator[str]:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "OMP_NUM_THREADS": str(threads)},
+            env={"OMP_NUM_THREADS": str(threads), **os.environ},
         )
         try:
             yield shlex.join([sys.executable, "-I", "-S", launcher.__file__, place])
@@ -68,28 +71,40 @@ def serve(place: str, imported: Sequence[str] = _IMPORTED) -> None:
     In a fork it returns when that has done what it was asked to.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # as Ray does for its own: Ctrl-C is the driver's
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(place)
         listener.listen(128)
-        gc.disable()  # else a fifth of the time goes into looking through what stays anyway
-        for name in imported:
-            with contextlib.suppress(ImportError):  # a worker that needs it will say so
-                importlib.import_module(name)
-        assert "ray" not in sys.modules, "a process that has imported Ray cannot be forked into its workers"
-        gc.freeze()  # for good, in the forks, too: looking through it would make each a copy of its own
-        gc.enable()
+        added = _import(imported)
+        if "ray" in sys.modules:  # it cannot be forked into its own workers: each is a new Python then
+            return
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
         while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
             link, _ = listener.accept()
             if os.fork() == 0:
                 listener.close()
-                _become(link)
+                _become(link, added)
                 return
             link.close()
+    shutil.rmtree(Path(place).parent, ignore_errors=True)  # a driver that was killed has not
 
 
-def _become(link: socket.socket) -> None:
-    """This process is a fork: do what is asked for at the other end of ``link``, as a new Python would."""
+def _import(names: Sequence[str]) -> dict[str, str]:
+    """Import what is there; returns what that has changed in the environment."""
+    before = dict(os.environ)
+    gc.disable()  # else a fifth of the time goes into looking through what stays anyway
+    for name in names:
+        with contextlib.suppress(ImportError):  # a worker that needs it will say so
+            importlib.import_module(name)
+    gc.freeze()  # for good, in the forks, too: looking through it would make each a copy of its own
+    gc.enable()
+    return {name: value for name, value in os.environ.items() if before.get(name) != value}
+
+
+def _become(link: socket.socket, added: Mapping[str, str]) -> None:
+    """This process is a fork: do what is asked for at the other end of ``link``, as a new Python would.
+
+    ``added`` to the environment is what its imports would add there, too.
+    """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     link.settimeout(10.0)
     files = socket.recv_fds(link, 1, 3)[1]
@@ -100,12 +115,14 @@ def _become(link: socket.socket) -> None:
         os.close(file)
     os.chdir(asked["folder"])
     os.environ.clear()
-    os.environ.update(asked["environment"])
+    os.environ.update({**added, **asked["environment"]})
     _stand(asked)
     command: list[str] = asked["command"]
     sys.argv[:] = command
     if not sys.flags.safe_path:
         sys.path[0] = str(Path(command[0]).parent)
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed()  # as it is seeded by an import; Python does so itself
     link.settimeout(None)
     link.sendall(b"+")  # from here on it is this process that does it; the link ends with it
     runpy.run_path(command[0], run_name="__main__")
@@ -115,5 +132,7 @@ def _stand(asked: dict[str, Any]) -> None:
     """Stand with the kernel as the one who asks does."""
     if asked["leads"]:
         os.setpgid(0, 0)
+    for name, limits in asked["limits"].items():
+        resource.setrlimit(getattr(resource, name), limits)
     os.setpriority(os.PRIO_PROCESS, 0, asked["nice"])
     Path("/proc/self/oom_score_adj").write_text(str(asked["oom_score_adj"]))

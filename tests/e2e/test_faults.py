@@ -190,11 +190,16 @@ def listening(numbers: Iterable[int]) -> set[str]:
     return {row[1].partition(":")[0] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in inodes}
 
 
-def test_on_one_machine_nothing_listens_outside_it(cli: Cli) -> None:
+def test_on_one_machine_workers_are_forks_and_nothing_listens_outside_it(cli: Cli) -> None:
     process = begun(cli, cli.new("alone"))
-    found = listening(cli.processes())
+    running = cli.processes()
+    found = listening(running)
+    workers = [number for number, command in running.items() if command.startswith("ray::") and "Trainable" in command]
+    parents = {int(Path(f"/proc/{worker}/stat").read_text().rpartition(")")[2].split()[1]) for worker in workers}
     process.send_signal(signal.SIGINT)
     cli.finish(process, code=130)
+    assert len(workers) == 2
+    assert ["forkserver" in running[parent] for parent in parents] == [True]
     assert found
     assert found <= {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
 

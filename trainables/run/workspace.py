@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
 
 from trainables.data.refusals import refusal
 from trainables.modality import ModelEvaluator, modality_of
 from trainables.models.adapters import add_adapter
-from trainables.models.stored_weights import stored_weights
+from trainables.models.stored_weights import StoredWeights
 from trainables.predictions import Predictions
 from trainables.target.target import Target
 
@@ -38,7 +37,7 @@ class Workspace:
         self.modality = modality_of(target.data, target.template)
         self.tokenizer = self.modality.load_processor(target.path)
         self._model: PreTrainedModel = self.modality.load_model(Path(target.path)).to(device)
-        self._pristine: dict[str, Tensor] = stored_weights(self._model, Path(target.path))
+        self._pristine = StoredWeights(self._model, Path(target.path))
         self._adapted: PreTrainedModel | None = None
         self._frozen: PreTrainedModel | None = None
         self._refusals: dict[tuple[int, int], tuple[Any, tuple[float, ...]]] = {}
@@ -73,9 +72,7 @@ class Workspace:
             self._model = self._adapted.unload()
             self._adapted = None
         self._disable_checkpointing()
-        with torch.no_grad():
-            for name, tensor in self._model.state_dict().items():
-                tensor.copy_(self._pristine[name])
+        self._pristine.load_into(self._model)
         for parameter in self._model.parameters():
             parameter.requires_grad_(True)
             parameter.grad = None
@@ -118,10 +115,8 @@ class Workspace:
                 self._adapted.train(training)
             return
         if self._frozen is None:
-            with torch.no_grad():
-                self._frozen = copy.deepcopy(self._model)
-                for name, tensor in self._frozen.state_dict().items():
-                    tensor.copy_(self._pristine[name])
+            self._frozen = copy.deepcopy(self._model)
+            self._pristine.load_into(self._frozen)
             self._frozen.requires_grad_(False).eval()
         with torch.no_grad():
             yield self._frozen

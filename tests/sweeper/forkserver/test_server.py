@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import shlex
 import signal
 import socket
@@ -23,14 +24,14 @@ from sweeper.forkserver.server import fork_server, is_possible
 pytestmark = pytest.mark.skipif(not is_possible(), reason="workers are forked on Linux alone")
 
 SCRIPT = """
-import json, os, sys, costly
+import json, os, resource, signal, sys, costly
 told = {
-    "process": os.getpid(), "imported by": costly.PROCESS,
-    "name": __name__, "arguments": sys.argv, "first": sys.path[0],
-    "folder": os.getcwd(), "ROOM": os.environ.get("ROOM"), "left over": os.environ.get("OF_THE_SERVER"),
+    "process": os.getpid(), "imported by": costly.PROCESS, "name": __name__, "arguments": sys.argv, "path": sys.path,
+    "folder": os.getcwd(), "environment": dict(os.environ), "input": sys.stdin.read(),
     "leads": os.getpgrp() == os.getpid(), "nice": os.getpriority(os.PRIO_PROCESS, 0),
     "oom": int(open("/proc/self/oom_score_adj").read()),
-    "input": sys.stdin.read(),
+    "limits": [resource.getrlimit(getattr(resource, name)) for name in dir(resource) if name.startswith("RLIMIT_")],
+    "children": signal.getsignal(signal.SIGCHLD).name,
 }
 print(json.dumps(told), flush=True)
 if "wait" in sys.argv:
@@ -44,7 +45,7 @@ if "fail" in sys.argv:
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     """A folder with a script, and with a module that says which process has imported it."""
-    (tmp_path / "costly.py").write_text("import os\nPROCESS = os.getpid()\n")
+    (tmp_path / "costly.py").write_text("import os\nPROCESS = os.getpid()\nos.environ['OF_COSTLY'] = 'yes'\n")
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "script.py").write_text(SCRIPT)
     return tmp_path
@@ -56,7 +57,7 @@ Start = Callable[..., subprocess.Popen[str]]
 @pytest.fixture
 def serving(place: Path) -> Iterator[subprocess.Popen[bytes]]:
     code = f"from sweeper.forkserver.server import serve; serve({str(place / 'socket')!r}, ['costly'])"
-    environment = {**os.environ, "PYTHONPATH": f"{place}:{Path(__file__).parents[3]}", "OF_THE_SERVER": "1"}
+    environment = {**os.environ, "PYTHONPATH": modules(place), "OF_THE_SERVER": "1"}
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, env=environment) as process:
         until((place / "socket").exists)
         yield process
@@ -77,7 +78,7 @@ def start(place: Path) -> Iterator[Start]:
             stderr=subprocess.PIPE,
             text=True,
             cwd=place / "elsewhere",
-            env={"PATH": os.environ["PATH"], "ROOM": "12", "PYTHONPATH": str(place)},
+            env={"PATH": os.environ["PATH"], "ROOM": "12", "PYTHONPATH": modules(place)},
             preexec_fn=lower,
         )
         begun.append(process)
@@ -92,9 +93,14 @@ def start(place: Path) -> Iterator[Start]:
             stream.close()
 
 
+def modules(place: Path) -> str:
+    return f"{place}:{Path(__file__).parents[3]}"
+
+
 def lower() -> None:
-    """Stand behind other processes, in a group of its own, as Ray's workers do."""
+    """Stand behind other processes, in a group of its own and with fewer files, as Ray's workers do."""
     os.setpgid(0, 0)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (123, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     os.nice(3)
     Path("/proc/self/oom_score_adj").write_text("777")
 
@@ -133,10 +139,12 @@ def test_a_fork_does_what_a_new_python_does_but_for_imports(
     assert fresh.pop("imported by") == fresh.pop("process") == process.pid
     assert forked == fresh
     assert forked["arguments"] == [str(place / "script.py"), "one", "two words"]
-    assert (forked["name"], forked["folder"], forked["first"]) == ("__main__", str(place / "elsewhere"), str(place))
-    assert (forked["ROOM"], forked["left over"], forked["input"]) == ("12", None, "what is typed")
-    assert forked["leads"]
-    assert (forked["nice"], forked["oom"]) == (os.getpriority(os.PRIO_PROCESS, 0) + 3, 777)
+    assert (forked["name"], forked["folder"], forked["path"][0]) == ("__main__", str(place / "elsewhere"), str(place))
+    assert {**forked["environment"], "ROOM": "12", "OF_COSTLY": "yes"} == forked["environment"]
+    assert "OF_THE_SERVER" not in forked["environment"]
+    assert (forked["input"], forked["leads"], forked["oom"]) == ("what is typed", True, 777)
+    assert forked["nice"] == os.getpriority(os.PRIO_PROCESS, 0) + 3
+    assert 123 in [soft for soft, _ in forked["limits"]]
 
 
 @pytest.mark.usefixtures("serving")
@@ -166,7 +174,7 @@ def test_a_server_that_does_not_answer_costs_a_new_python(
 ) -> None:
     if answer == "none":  # it imports for longer than a launcher waits
         impatient = tmp_path / "impatient.py"
-        impatient.write_text(Path(launcher.__file__).read_text().replace("_PATIENCE = 45.0", "_PATIENCE = 0.2"))
+        impatient.write_text(Path(launcher.__file__).read_text().replace("_PATIENCE = 20.0", "_PATIENCE = 0.2"))
         monkeypatch.setattr(launcher, "__file__", str(impatient))
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(place / "socket"))
@@ -192,12 +200,13 @@ with fork_server(threads=1) as python:
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as driver:
         assert driver.stdout is not None
         socket_file = Path(shlex.split(driver.stdout.readline())[-1])
-        (server,) = map(int, Path(f"/proc/{driver.pid}/task/{driver.pid}/children").read_text().split())
-        assert is_alive(server)
-        driver.kill()
+        try:
+            (server,) = map(int, Path(f"/proc/{driver.pid}/task/{driver.pid}/children").read_text().split())
+            assert is_alive(server)
+        finally:
+            driver.kill()
     until(lambda: not is_alive(server), seconds=60)
-    socket_file.unlink(missing_ok=True)
-    socket_file.parent.rmdir()
+    assert not socket_file.parent.exists()
 
 
 def test_the_server_ends_with_the_block_and_nobody_else_may_ask_it() -> None:
@@ -212,6 +221,15 @@ def test_the_server_ends_with_the_block_and_nobody_else_may_ask_it() -> None:
         assert b"OMP_NUM_THREADS=3" in Path(f"/proc/{found[0]}/environ").read_bytes().split(b"\0")
     assert not is_alive(found[0])
     assert not folder.exists()
+
+
+def test_who_has_imported_ray_forks_nothing(place: Path, start: Start) -> None:
+    (place / "ray.py").write_text("")
+    code = f"from sweeper.forkserver.server import serve; serve({str(place / 'socket')!r}, ['costly', 'ray'])"
+    environment = {**os.environ, "PYTHONPATH": modules(place)}
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, env=environment) as process:
+        assert process.wait(timeout=60) == 0
+    assert told(fresh := start())["process"] == fresh.pid
 
 
 def test_it_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:

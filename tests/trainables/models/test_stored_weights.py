@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, PhiConfig, PhiForCausalLM
 
-from trainables.models.stored_weights import stored_weights
+from trainables.models.checkpoints import LoadError
+from trainables.models.stored_weights import StoredWeights
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process what it has mapped")
 
@@ -33,6 +34,10 @@ def mapped_file(tensor: Tensor) -> str:
         if first <= tensor.data_ptr() < end:
             return last if last.startswith("/") else ""
     raise AssertionError("nowhere")
+
+
+def stored_weights(model: nn.Module, folder: Path) -> dict[str, Tensor]:
+    return StoredWeights(model, folder)._tensors
 
 
 def assert_equal(found: dict[str, Tensor], model: nn.Module) -> None:
@@ -89,6 +94,25 @@ def test_what_happens_to_the_model_leaves_them_as_they_are(tmp_path: Path, with_
         for parameter in model.parameters():
             parameter.fill_(7.0)
     assert all(torch.equal(found[name], before[name]) for name in before)
+
+
+def test_they_are_loaded_into_a_model_until_their_file_is_written_to(tmp_path: Path) -> None:
+    model, other = tiny(), tiny()
+    model.save_pretrained(tmp_path)  # type: ignore[operator]
+    kept = StoredWeights(model, tmp_path)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.fill_(7.0)
+    kept.load_into(other)
+    assert_equal(other.state_dict(), model)
+    file = tmp_path / "model.safetensors"
+    content = file.read_bytes()
+    file.unlink()  # as where a cache is pruned: the map stays
+    kept.load_into(other)
+    assert_equal(other.state_dict(), model)
+    file.write_bytes(content[:-4] + bytes(4))
+    with pytest.raises(LoadError, match=r"model.safetensors has been changed while .* begin a new sweep"):
+        kept.load_into(other)
 
 
 def test_tied_weights_are_kept_once(tmp_path: Path) -> None:
