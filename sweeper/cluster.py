@@ -44,11 +44,9 @@ class Cluster:
             if problem := address_problem(settings.address):
                 raise PlacementError(problem)
             with held_back():
-                self._slots = self._stack.enter_context(
-                    ray_cluster(
-                        settings.address, resources=settings.resources, ship=settings.ship, python=self._python()
-                    )
-                )
+                python = self._python()
+                ray = ray_cluster(settings.address, resources=settings.resources, ship=settings.ship, python=python)
+                self._slots = self._stack.enter_context(ray)
         require_shared(sharing)
         return self._slots
 

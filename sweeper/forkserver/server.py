@@ -30,8 +30,6 @@ _IMPORTED = (
 )
 """What takes long. Never Ray, which reads its environment when it is imported, and nothing of this project's: it would
 bring plug-ins."""
-
-
 VARIABLE = "SWEEPER_FORK_WORKERS"
 """Where it is 0 in the environment every worker is a new Python."""
 
@@ -49,20 +47,18 @@ def fork_server(*, threads: int) -> Iterator[str]:
     """
     with tempfile.TemporaryDirectory(prefix="sweeper-") as folder:  # open to nobody else
         place = str(Path(folder) / "workers")
-        server = subprocess.Popen(
-            [sys.executable, "-c", f"from {__name__} import serve; serve({place!r})"],
+        command = [sys.executable, "-c", f"from {__name__} import serve; serve({place!r})"]
+        with subprocess.Popen(
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             env={"OMP_NUM_THREADS": str(threads), **os.environ},
-        )
-        try:
-            yield shlex.join([sys.executable, "-I", "-S", launcher.__file__, place])
-        finally:
-            assert server.stdin is not None
-            server.stdin.close()
-            server.kill()
-            server.wait()
+        ) as server:
+            try:
+                yield shlex.join([sys.executable, "-I", "-S", launcher.__file__, place])
+            finally:
+                server.kill()
 
 
 def serve(place: str, imported: Sequence[str] = _IMPORTED) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sweeper.cluster import cluster_of
+from sweeper.cluster import cluster_of, imported_beside
 from sweeper.sweep import trials_at_once
 from tests.sweeper.test_sweep import SETTINGS
 
@@ -52,6 +53,25 @@ def test_one_that_was_never_asked_for_is_not_left(course: list[str]) -> None:
     with cluster_of(SETTINGS) as cluster:
         cluster.leave()
     assert course == []
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_garbage_waits_for_the_imports_and_is_collected_again_if_it_was(
+    monkeypatch: pytest.MonkeyPatch, collects: bool
+) -> None:
+    monkeypatch.setattr("sweeper.cluster._AHEAD", ("json",))
+    before = gc.isenabled()
+    try:
+        (gc.enable if collects else gc.disable)()
+        with imported_beside():
+            assert not gc.isenabled()
+        assert gc.isenabled() == collects
+        monkeypatch.setattr("sweeper.cluster._AHEAD", ())
+        with pytest.raises(KeyboardInterrupt), imported_beside():
+            raise KeyboardInterrupt
+        assert gc.isenabled() == collects
+    finally:
+        (gc.enable if before else gc.disable)()
 
 
 @pytest.mark.parametrize(

@@ -49,20 +49,14 @@ class Told:
         self.order.append("last words")
 
 
-def test_a_head_that_is_gone_is_told_and_then_the_last_words_are_spoken_before_the_block_is_left(
-    head: socket.socket,
+@pytest.mark.parametrize("gone", ["head", "starter"])
+def test_who_is_gone_is_told_and_then_the_last_words_are_spoken_before_the_block_is_left(
+    head: socket.socket, starter: socket.socket, gone: str
 ) -> None:
-    told, address = Told(), f"127.0.0.1:{head.getsockname()[1]}"
+    process = {"head": head, "starter": starter}[gone]
+    told, address = Told(), f"127.0.0.1:{process.getsockname()[1]}"
     with head_watched(told.on_loss, last_words=told.last_words, is_cluster=False):
-        head.close()
-        assert told.lost.wait(30)
-    assert told.order == [f"lost {address}", "last words"]
-
-
-def test_so_is_who_starts_the_workers_of_one_machine(head: socket.socket, starter: socket.socket) -> None:
-    told, address = Told(), f"127.0.0.1:{starter.getsockname()[1]}"
-    with head_watched(told.on_loss, last_words=told.last_words, is_cluster=False):
-        starter.close()
+        process.close()
         assert told.lost.wait(30)
     assert told.order == [f"lost {address}", "last words"]
 

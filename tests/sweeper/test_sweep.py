@@ -25,6 +25,7 @@ from search_spaces.builtin import default_space
 from sweeper.cluster import cluster_of
 from sweeper.folder import Origin, SweepError, UsageError, begin, describe, discard, read_settings
 from sweeper.interruption import Interrupted
+from sweeper.open_session import open_session
 from sweeper.placement import PlacementError
 from sweeper.settings import SweepSettings
 from sweeper.sweep import run, run_config
@@ -110,6 +111,24 @@ def test_a_sweep_can_be_resumed_from_its_first_moment(out: Path) -> None:
     assert content["commit"] == commit()
     assert content["baseline"] is None
     assert (out / "checkpoints").is_dir()
+
+
+def test_a_sweep_is_in_its_bucket_as_soon_as_it_is_open(tmp_path: Path) -> None:
+    """A driver that is killed before the first report leaves enough there to go on with."""
+    out = tmp_path / "out"
+    given = replace(SETTINGS, storage=(tmp_path / "bucket").as_uri(), tracking_uri=f"sqlite:///{tmp_path}/mlflow.db")
+    begin(given, out)
+    settings = read_settings(out)
+    session, _ = open_session(settings, out, "an id", {0: TARGET}, console=CONSOLE)
+    assert session.courier is not None
+    assert settings.bucket is not None
+    try:
+        session.courier.settle()
+        assert settings.bucket.read("sweep.json") == (out / "sweep.json").read_bytes()
+    finally:
+        session.display.close()
+        session.tracker.close(timeout=10.0)
+        session.courier.close(timeout=10.0)
 
 
 def test_what_the_target_knows_is_added_when_it_is_there(

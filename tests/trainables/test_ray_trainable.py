@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -69,6 +71,26 @@ def test_settings_too_large_for_a_class_go_through_the_object_store(monkeypatch:
     pixels = bytes(ray_trainable._LARGEST_CLASS)
     trainable_with(target=pixels, cpus=1.0)
     assert given == [(UnlearningTrainable, {"target": pixels, "cpus": 1.0})]
+
+
+def test_a_target_that_is_written_to_between_two_trials_fails_the_second(
+    target: Target, make_spec: Any, tmp_path: Path
+) -> None:
+    """Its weights are mapped: without a look at the file the trial would start from whatever is there now."""
+    path = tmp_path / "target"
+    shutil.copytree(target.path, path)
+    worker = UnlearningTrainable.__new__(UnlearningTrainable)
+    own = replace(target, key="of its own", path=str(path))
+    worker.setup(worker_config(make_spec(), "first"), target=own, out=str(tmp_path / "out"), cpus=1.0, gpus=0.0)
+    assert steps_of(worker)[-1]["outcome"]["status"] == "finished"
+    file = path / "model.safetensors"
+    with file.open("r+b") as weights:
+        weights.seek(-4, os.SEEK_END)
+        weights.write(b"\x00\x00\x80?")
+    worker.reset_config(worker_config(make_spec(), "second"))
+    outcome = steps_of(worker)[-1]["outcome"]
+    assert outcome["status"] == "failed"
+    assert f"{file} has been changed while trials were starting from it" in outcome["error"]
 
 
 def test_a_worker_takes_trial_after_trial(make_worker: MakeWorker, make_spec: Any, workspace: Workspace) -> None:
