@@ -20,7 +20,10 @@ def tiny(*, tied: bool = False) -> nn.Module:
     torch.manual_seed(0)
     shape = {"vocab_size": 50, "max_position_embeddings": 16, "bos_token_id": 1, "eos_token_id": 1}
     if tied:
-        return GPT2LMHeadModel(GPT2Config(n_embd=16, n_layer=1, n_head=2, **shape))
+        made = GPT2LMHeadModel(GPT2Config(n_embd=16, n_layer=1, n_head=2, **shape))
+        # transformers stops tying in a process two of whose threads have loaded models at the same time.
+        made.lm_head.weight = made.transformer.wte.weight
+        return made
     return PhiForCausalLM(
         PhiConfig(hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2, **shape)
     )
