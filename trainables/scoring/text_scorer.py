@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from trainables.data.examples import Example
 from trainables.metrics.losses import ItemLosses
 from trainables.template import QUESTION_ANSWER
-from trainables.text.generation import generate_greedy
+from trainables.text.generation import generate_greedy, rows_at_once
 from trainables.text.losses import sequence_nll
 from trainables.text.token_scores import TokenScores, token_scores
 from trainables.text.tokens import Tokens, encode, encode_examples, end_ids, pad_id, prompt_text
@@ -110,12 +110,13 @@ class TextScorer:
         begun: Sequence[Sequence[int]] | None = None,
     ) -> list[str]:
         """The greedy continuation of each prompt; ``begun`` are the first tokens of each, where they are known."""
+        longest = max(map(len, prompts), default=1) + max_new_tokens
         return generate_greedy(
             model,
             self.tokenizer,
             prompts,
             max_new_tokens=max_new_tokens,
-            batch_size=self.batch_size,
+            batch_size=rows_at_once(model, self.batch_size, longest=longest, max_length=self.max_length),
             device=self.device,
             strip=strip,
             begun=begun,

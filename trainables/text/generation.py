@@ -14,6 +14,28 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
+_MOST_TIMES = 4
+
+
+def rows_at_once(model: PreTrainedModel, batch_size: int, *, longest: int, max_length: int) -> int:
+    """How many answers are generated together where ``batch_size`` sequences of up to ``max_length`` tokens are scored.
+
+    A step of generation takes about as long for a few rows as for a few more, and scoring keeps the logits of every
+    position where generation keeps keys and values: so up to four times the rows, while those and the longest rows'
+    tokens come to at most half of the logits' memory and to as many tokens as a batch that is scored may have.
+    """
+    config = model.config.get_text_config()
+    asking = getattr(config, "num_attention_heads", None)
+    if asking is None:
+        return batch_size
+    heads = getattr(config, "num_key_value_heads", None) or asking
+    width = getattr(config, "head_dim", None) or config.hidden_size // asking
+    size = model.dtype.itemsize
+    kept: int = 2 * config.num_hidden_layers * heads * width * size
+    scored: int = config.vocab_size * (size + 2 * 4)  # the logits, and as float32 before and after the softmax
+    return batch_size * max(1, min(_MOST_TIMES, scored // (2 * kept), max_length // longest))
+
+
 def generate_greedy(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from transformers import PhiForCausalLM
+from transformers import LlamaConfig, MambaConfig, PhiConfig, PhiForCausalLM
 
 from trainables.data.examples import UnlearningData
 from trainables.scoring.text_scorer import TextScorer
-from trainables.text.generation import generate_greedy
+from trainables.text.generation import generate_greedy, rows_at_once
 from trainables.text.tokens import encode_examples
 
 
@@ -106,3 +107,48 @@ def test_what_is_verified_is_not_generated(
     monkeypatch.setattr(known_network, "forward", None)  # any further pass would fail
     found = scorer.greedy_answers(known_network, sequences, losses, max_new_tokens=64)
     assert found == [example.answer for example in tiny_data.full]
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "layers", "width", "longest", "rows"),
+    [
+        (51_200, 24, 64, 100, 8),  # Phi-1.5: a position's logits, 614 kB, against twice its keys and values, 786 kB
+        (51_200, 12, 64, 100, 8),  # against 393
+        (51_200, 6, 64, 100, 24),  # against 197
+        (51_200, 6, 8, 100, 32),  # never more than four times as many
+        (51_200, 6, 8, 200, 16),  # 512 tokens a row may be scored, but 200 are put through
+        (51_200, 6, 8, 2000, 8),
+    ],
+)
+def test_as_many_answers_at_once_as_need_less_memory_than_scoring(
+    vocabulary: int, layers: int, width: int, longest: int, rows: int
+) -> None:
+    config = PhiConfig(vocab_size=vocabulary, hidden_size=32 * width, num_hidden_layers=layers, num_attention_heads=32)
+    model = SimpleNamespace(config=config, dtype=torch.float32)
+    assert rows_at_once(model, 8, longest=longest, max_length=512) == rows  # type: ignore[arg-type]
+
+
+def test_the_keys_and_values_of_heads_that_share_them_count_once() -> None:
+    config = LlamaConfig(
+        vocab_size=51_200, hidden_size=2048, num_hidden_layers=6, num_attention_heads=32, num_key_value_heads=4
+    )
+    model = SimpleNamespace(config=config, dtype=torch.float32)
+    assert rows_at_once(model, 8, longest=100, max_length=512) == 32  # type: ignore[arg-type]
+    config.num_key_value_heads = 32
+    assert rows_at_once(model, 8, longest=100, max_length=512) == 24  # type: ignore[arg-type]
+
+
+def test_keys_and_values_are_as_large_as_they_are_counted(make_network: Any) -> None:
+    model = make_network(seed=3)
+    cache = model(input_ids=torch.zeros((1, 10), dtype=torch.long), use_cache=True).past_key_values
+    found = sum(layer.keys.nbytes + layer.values.nbytes for layer in cache.layers) // 10
+    vocabulary = found * 2 * 3 // 12  # logits of three times the memory that twice the keys and values take
+    model.config.vocab_size = vocabulary
+    assert rows_at_once(model, 8, longest=10, max_length=512) == 24
+    model.config.vocab_size = vocabulary - 1
+    assert rows_at_once(model, 8, longest=10, max_length=512) == 16
+
+
+def test_a_model_without_attention_is_asked_as_it_is_scored() -> None:
+    model = SimpleNamespace(config=MambaConfig(), dtype=torch.float32)
+    assert rows_at_once(model, 8, longest=10, max_length=512) == 8  # type: ignore[arg-type]
