@@ -55,6 +55,7 @@ _MEMORY = (
     _Column("gpu_gb", "record", "memory of the GPU", "GB"),
 )
 _GENERATION = _Column("generation_seconds", "cost", "generation of answers", "s")
+_INTERPOLATION = _Column("interpolation", "progress", "share of the way from the target to the last weights")
 _REPORTED = _Column("reported_at", "record", "report", "s since 1970")
 _PASSED = (_Column("step", "progress", "optimizer steps"), _Column("epoch", "progress", "epochs"))
 _COURSE = (
@@ -69,7 +70,7 @@ _COURSE = (
 )
 _RULES = (
     _Column("violations", "course", "steps that could raise a loss they should lower"),
-    _Column("interpolation", "course", "share of the way from the target to the last weights"),
+    _INTERPOLATION,
     _Column("distance", "course", "estimated distance to the solution"),
     _Column("effective_lr", "course", "effective learning rate"),
     _Column("auto_lr_eta_star", "course", "AutoLR's eta*"),
@@ -100,7 +101,7 @@ PARAMETERS = tuple(dict.fromkeys((*_LEADING, *FIELDS)))
 METRIC_COLUMNS = (*LOSS_METRICS, *DEFAULT_SET, *_FURTHER)
 TRIAL_COLUMNS = (
     *(*_names(_NAMED), *PARAMETERS, *_names(_ENDED), *LOSS_METRICS, *DEFAULT_SET, *_names(_COSTS)),
-    *(*_FURTHER, _GENERATION.name, _REUSED.name, *_names(_MEMORY)),
+    *(*_FURTHER, _GENERATION.name, _REUSED.name, *_names(_MEMORY), _INTERPOLATION.name),
 )
 HISTORY_COLUMNS = (
     *("trial_id", *_names(_PASSED), "lr", *_names(_COURSE), *LOSS_METRICS, *DEFAULT_SET, *_names(_RULES), *_FURTHER),

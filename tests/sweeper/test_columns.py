@@ -30,7 +30,7 @@ test_accuracy padding train_seconds eval_seconds wall_seconds checkpoint error s
 ended_at worker forget_probability retain_probability forget_quality model_utility extraction_strength
 exact_memorization mia_loss mia_zlib mia_min_k mia_min_k_plus_plus mia_reference privleak mia_loss_distance
 mia_zlib_distance mia_min_k_distance mia_min_k_plus_plus_distance mia_reference_distance privleak_distance
-generation_seconds
+generation_seconds interpolation
 """
 HISTORY = """
 trial_id step epoch lr c_t grad_norm_retain grad_norm_forget grad_norm grad_cosine train_retain_loss

@@ -74,5 +74,6 @@ class Report:
             "train_seconds": self.train_seconds,
             "eval_seconds": self.eval_seconds,
             "generation_seconds": self.generation_seconds,
+            "interpolation": self.training.get("interpolation"),
             "error": self.error,
         }

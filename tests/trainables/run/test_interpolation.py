@@ -123,6 +123,7 @@ def test_the_model_handed_out_is_on_the_line_and_is_the_one_reported(
     run = UnlearningRun(make_spec(interpolate="on", **given), workspace)
     report = list(run)[-1]
     share = report.training["interpolation"]
+    assert report.outcome()["interpolation"] == share
     assert 0.0 < share < 1.0
     for found, begin, end in zip(run.parameters, begun, ended, strict=True):
         torch.testing.assert_close(found.detach(), torch.lerp(begin, end, share))

@@ -43,6 +43,7 @@ def test_a_run_that_would_be_ruined_keeps_its_model(workspace: Workspace, make_s
     kept = look(run := UnlearningRun(make_spec(**given), workspace), found := list(run)[-1])
     assert ruined.answers < KEPT * target.answers <= kept.answers
     assert "interpolation" not in last.training
+    assert last.outcome()["interpolation"] is None
     assert 0.0 < found.training["interpolation"] < 1.0
 
 
