@@ -25,7 +25,7 @@ _PLOT = 8
 
 class Display:
     """Progress on stderr; ``close`` leaves the last state standing. ``scores`` are the metrics beside the losses,
-    ``course`` is what has been seen of the sweep before."""
+    ``course`` is what has been seen of the sweep before, ``idle`` says why nothing runs."""
 
     def __init__(
         self, console: Console, *, trials: int, done: int, scores: Sequence[str] = (), course: Course | None = None
@@ -34,6 +34,7 @@ class Display:
         self._scores = tuple(scores)
         self.course = course or Course()
         self.doing = "trials"
+        self.idle = ""
         self.asked = trials
         self._running: dict[str, dict[str, Any]] = {}
         self._ended: list[dict[str, Any]] = []
@@ -145,7 +146,7 @@ class Display:
         ]
         parts = (
             f"{task.completed:g} of {counted(task.total or 0, 'trial')} done",
-            f"running {', '.join(running)}" if running else "",
+            f"running {', '.join(running)}" if running else self.idle,
             str(task.fields["front"]),
             self._hypervolume(),
             "" if task.finished else str(task.fields["left"]),
@@ -181,6 +182,8 @@ class Display:
         spent = self.course.spent(row["since"] for row in self.running)
         if spent.seconds >= 1.0:
             yield "; ".join(filter(None, (self._hypervolume(), f"cost so far: {spent.words()}")))
+        if self.idle:
+            yield self.idle
         if self.course.warning:
             yield f"last warning: {self.course.warning}"
 

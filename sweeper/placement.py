@@ -30,6 +30,9 @@ RAY_ENVIRONMENT = {
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
     # Workers started before anything is asked of them never become a trial's: Ray starts others for actors.
     "RAY_prestart_worker_first_driver": "0",
+    # Under 'uv run' Ray would start each worker by another 'uv run', in a copy of the working folder that has no
+    # environment. Workers are what the driver is.
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
     # Tune's snapshots are not what a sweep resumes from.
     "TUNE_GLOBAL_CHECKPOINT_S": "600",
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
@@ -279,3 +282,11 @@ def _require_alike(nodes: Sequence[Node]) -> None:
                 f"node {name} differs from this one: {', '.join(found)}; install the same versions on all nodes "
                 "(constraints.txt), and see 'sweeper doctor --address'"
             )
+
+
+def ray_logs() -> Path | None:
+    """The folder of Ray's logs on this machine, while Ray runs."""
+    import ray
+
+    node = ray._private.worker._global_node if ray.is_initialized() else None
+    return Path(node.get_session_dir_path()) / "logs" if node is not None else None

@@ -24,6 +24,7 @@ from sweeper.earlier import Known
 from sweeper.estimate import Pace
 from sweeper.gpu_share import GpuShares
 from sweeper.ledger import Ledger, Row
+from sweeper.placement import ray_logs
 from sweeper.run_states import remove_run_states
 from sweeper.scheduling.schedulers import Scheduler
 from sweeper.search import Proposal, SweepStudy
@@ -351,10 +352,6 @@ class SweepSession:
 
 def worker_logs(text: str) -> list[Path]:
     """What a dead worker printed, where it ran on this machine; ``text`` is Ray's, which names its process."""
-    import ray
-
     found = re.search(r"^\s*pid[:=] ?(\d+)", text, re.MULTILINE) or re.search(r"\bpid=(\d+)", text)
-    node = ray._private.worker._global_node if ray.is_initialized() else None
-    if found is None or node is None:
-        return []
-    return sorted((Path(node.get_session_dir_path()) / "logs").glob(f"worker-*-{found[1]}.*"))
+    logs = ray_logs()
+    return sorted(logs.glob(f"worker-*-{found[1]}.*")) if found is not None and logs is not None else []

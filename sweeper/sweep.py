@@ -26,6 +26,7 @@ from sweeper.folder import SweepError, UsageError, check_tables, describe, read_
 from sweeper.front_metrics import measure_front, unmeasured
 from sweeper.gpu_share import MOST, GpuShares, part
 from sweeper.head_watch import head_watched
+from sweeper.idle import Idle
 from sweeper.interruption import break_off, forget_tune, interruptible, is_interrupted
 from sweeper.lease import at_the_sweep
 from sweeper.open_session import open_session
@@ -285,7 +286,7 @@ def run_config(session: SweepSession, settings: SweepSettings, out: Path) -> Any
     return RunConfig(
         name=f"attempt-{attempt}",
         **where,
-        callbacks=[SessionCallback(session)],
+        callbacks=[SessionCallback(session, Idle(settings.resources, is_cluster=settings.address is not None))],
         stop=AskedToEnd(session),
         failure_config=FailureConfig(max_failures=WORKER_RESTARTS),
         # Left to itself Tune also saves the whole state of every trial that has just ended.

@@ -17,6 +17,7 @@ from typing import Any, ParamSpec
 from ray.tune import Callback, Stopper
 from ray.tune.search import Searcher
 
+from sweeper.idle import Idle
 from sweeper.scheduling.tune_scheduler import TuneScheduler
 from sweeper.session import SweepSession
 
@@ -133,8 +134,9 @@ class AskedToEnd(Stopper):
 class SessionCallback(Callback):
     """Passes Tune's events on. Tune would end the sweep on any exception in a callback, so each is logged."""
 
-    def __init__(self, session: SweepSession) -> None:
+    def __init__(self, session: SweepSession, idle: Idle | None = None) -> None:
         self._session = session
+        self._idle = idle
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A worker took a trial."""
@@ -165,6 +167,8 @@ class SessionCallback(Callback):
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
         """The controller went round once."""
         self._guard(self._session.end_kept_back)
+        if self._idle is not None:
+            self._guard(self._idle.look, self._session.display)
         self._guard(self._session.display.refresh)
         if self._session.exported is not None:
             self._guard(self._session.exported.tell, self._session.display)

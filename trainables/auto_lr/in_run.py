@@ -91,6 +91,7 @@ class AutoLR:
         self._memory: Memory = schedule.rule.init()
         self._last: Update | None = None
         self._restart, self._begun_at = restart, 0
+        self._steps = schedule.steps
         self._rate = float(optimizer.param_groups[0]["lr"])  # the one last chosen, from which it is annealed
 
     def take_step(
@@ -101,11 +102,11 @@ class AutoLR:
         ``retain_loss`` is the training's loss on ``retain_indices`` before the step, if it was computed.
         """
         guard = self.schedule.rule.guard
-        if guard is not None and (self._memory["settled"] or not self.schedule.is_update(step)):
-            # The optimizer's own step, at what the schedule leaves of the chosen rate.
-            self._set_rate(self._rate * guard.share(step, self.schedule.steps))
-            self._optimizer.step()
-            return
+        if guard is not None:
+            self._set_rate(self._rate * guard.share(step, self._steps))
+            if self._memory["settled"] or not self.schedule.is_update(step):
+                self._optimizer.step()
+                return
         retain_now = self._retain_loss(self._probed(step, retain_indices))
         self._fitted_step(step, forget_indices, retain_now, retain_loss if self._zero_is_known else None)
 
@@ -139,7 +140,9 @@ class AutoLR:
         model.train()
         self.counts[(update.fallback or "updates").replace(" ", "_")] += 1
         self.counts["clipped"] += update.clipped
-        self._last, self._rate = update, update.eta_new
+        self._last = update
+        if update.eta_new != update.eta:  # else it is kept, as chosen and not as annealed
+            self._rate = update.eta_new
         self.updates.append((step, update))
 
     def _set_rate(self, rate: float) -> None:
@@ -148,15 +151,18 @@ class AutoLR:
         for group in self._optimizer.param_groups:
             group["lr"] *= share
 
-    def begin_anew(self, step: int) -> bool:
-        """A loss or gradient is not finite: from the start again, at a lower rate; False where no rule says so."""
+    def begin_anew(self, step: int, *, steps: int) -> bool:
+        """A loss or gradient is not finite: from the start again, at a lower rate; False where no rule says so.
+
+        ``steps`` will be the whole run's, without those that are left out.
+        """
         guard = self.schedule.rule.guard
         if self.schedule.every is None or guard is None:
             return False
         assert self._restart is not None, "a rule with a guard is told how to begin anew"
         self._restart()
         self.counts["rolled_back"] += step - self._begun_at
-        self._begun_at = step
+        self._begun_at, self._steps = step, steps
         self._rate /= guard.cut
         self._set_rate(self._rate)
         return True
@@ -180,6 +186,7 @@ class AutoLR:
             "memory": dict(self._memory),
             "rate": self._rate,
             "begun_at": self._begun_at,
+            "steps": self._steps,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -188,6 +195,7 @@ class AutoLR:
         self._last = None if state["last"] is None else Update(**state["last"])
         self._memory, self._rate = state["memory"], state["rate"]
         self._begun_at = state.get("begun_at", 0)
+        self._steps = state.get("steps", self.schedule.steps)
 
     def _probed(self, step: int, retain_indices: Sequence[int]) -> list[Sequence[int]]:
         """The retain batches probed at a step."""

@@ -17,10 +17,12 @@ class Proposal:
     """What a rule wants of one update: the new rate, or None to keep the present one.
 
     ``reason`` says why no minimum was found: for a rate that is kept, or for one that is taken all the same.
+    ``is_minimum``: the rate is meant to be the one found, ``eta*``, and is another only where it is held back.
     """
 
     eta: float | None
     reason: str | None = None
+    is_minimum: bool = True
 
 
 Propose = Callable[[Memory, Fit, Probe], tuple[Proposal, Memory]]
@@ -32,7 +34,6 @@ class Rule:
 
     ``propose(memory, fit, probe) -> (proposal, new_memory)`` is pure but for its probes. ``fit`` is the parabola at the
     present rate, ``fit.eta``. ``init()`` makes the memory of a run that has not updated yet.
-    ``probes_further``: whether ``propose`` ever probes, so that an update may cost more than two forward passes.
     ``guard``: what becomes of the rate once it is chosen, and of a run with a number that is none.
     """
 
@@ -41,7 +42,6 @@ class Rule:
     citation: str
     propose: Propose
     init: Callable[[], Memory] = dict
-    probes_further: bool = False
     guard: Guard | None = None
 
 

@@ -71,7 +71,7 @@ def _propose(memory: Memory, fit: Fit, probe: Probe) -> tuple[Proposal, Memory]:
     distance = bending_distance(fit, probe)
     if distance is None:
         return Proposal(None, "no curvature"), memory
-    return Proposal(SHARE * distance), {"settled": 1}
+    return Proposal(SHARE * distance, is_minimum=False), {"settled": 1}
 
 
 SAFE = Rule(
@@ -80,6 +80,5 @@ SAFE = Rule(
     citation="this project",
     propose=_propose,
     init=lambda: {"settled": 0},
-    probes_further=True,
     guard=Guard(annealed=ANNEALED, cut=CUT),
 )

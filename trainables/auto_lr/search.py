@@ -93,7 +93,6 @@ SEARCH = Rule(
     citation="this project",
     propose=_search,
     init=_unsettled,
-    probes_further=True,
 )
 
 TRUST_REGION = Rule(
@@ -102,5 +101,4 @@ TRUST_REGION = Rule(
     citation="this project",
     propose=_trust,
     init=_unsettled,
-    probes_further=True,
 )

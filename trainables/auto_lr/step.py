@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from trainables.auto_lr.guard import Memory
 from trainables.auto_lr.line import Line
 from trainables.auto_lr.parabola import Fit, fit_parabola
-from trainables.auto_lr.rule import Rule
+from trainables.auto_lr.rule import Proposal, Rule
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -105,11 +105,11 @@ def auto_lr_step(
         line.go(new_eta)
         for group in optimizer.param_groups:
             group["lr"] *= new_eta / eta
-    return _update(eta, new_eta, fits, proposal.reason, forget=(forget_plus, forget_minus)), memory
+    return _update(eta, new_eta, fits, proposal, forget=(forget_plus, forget_minus)), memory
 
 
 def _update(
-    eta: float, new_eta: float, fits: Sequence[Fit], reason: str | None, *, forget: tuple[float | None, float | None]
+    eta: float, new_eta: float, fits: Sequence[Fit], proposal: Proposal, *, forget: tuple[float | None, float | None]
 ) -> Update:
     """The record of a step from ``eta`` to ``new_eta``."""
     last = fits[-1]
@@ -127,6 +127,6 @@ def _update(
         forget_plus=forget[0],
         forget_minus=forget[1],
         probes=2 * len(fits),
-        fallback=reason,
-        clipped=reason is None and not reached,
+        fallback=proposal.reason,
+        clipped=proposal.is_minimum and proposal.reason is None and not reached,
     )

@@ -128,9 +128,9 @@ class UnlearningRun:
             restart=self._start.restore if self._start else None,
         )
 
-    def _steps(self) -> int:
-        """The optimizer steps of the whole run."""
-        steps = self.spec.epochs * -(-len(self._forget_lengths) // self.spec.batch_size)
+    def _steps(self, *, done: int = 0, epoch: float = 0.0) -> int:
+        """The optimizer steps of the whole run, of which so many are ``done`` until ``epoch``."""
+        steps = done + math.ceil(self.spec.epochs - epoch) * -(-len(self._forget_lengths) // self.spec.batch_size)
         return steps if self.spec.max_steps is None else min(steps, self.spec.max_steps)
 
     def __iter__(self) -> Iterator[Report]:
@@ -182,7 +182,7 @@ class UnlearningRun:
             if evaluated := self._is_evaluated(epoch):
                 self._losses = self._evaluate()
         except Diverged as error:
-            if not self.auto_lr.begin_anew(self.step):
+            if not self.auto_lr.begin_anew(self.step, steps=self._steps(done=self.step, epoch=epoch)):
                 self._done = True
                 return self._report(training, status=Status.DIVERGED, error=str(error))
             for p in self.parameters:

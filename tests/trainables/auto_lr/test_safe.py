@@ -6,12 +6,15 @@ import math
 import random
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trainables.auto_lr.in_run import AutoLR, Schedule
 from trainables.auto_lr.parabola import Fit, fit_parabola
 from trainables.auto_lr.rules import RULES, enough_probe_batches
 from trainables.auto_lr.safe import ANNEALED, BEND, SHARE, bending_distance
+from trainables.batches import EndlessBatches
 
 SAFE = RULES["safe"]
 
@@ -94,6 +97,31 @@ def test_the_rate_falls_at_the_end_and_not_before(steps: int) -> None:
     assert all(share == 1.0 for share in shares[: int(steps * (1.0 - ANNEALED))])
     assert shares == sorted(shares, reverse=True)
     assert shares[-1] == pytest.approx(min(1.0, 1.0 / (ANNEALED * steps)))
+
+
+@pytest.mark.parametrize("every", [1, 2, 10])
+def test_a_rate_that_is_kept_is_annealed_once(every: int) -> None:
+    """On a flat loss every update is refused."""
+    steps, model = 100, torch.nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    auto_lr = AutoLR(
+        Schedule(rule=SAFE, every=every, steps=steps),
+        model,  # type: ignore[arg-type]
+        optimizer,
+        retain_loss=lambda batches: lambda: 1.0,
+        forget_loss=lambda batches: lambda: 1.0,
+        fresh=EndlessBatches([1], 1, "probe"),
+        training_loss_is_probe=False,
+        restart=None,
+    )
+    assert SAFE.guard is not None
+    for step in range(1, steps + 1):
+        for parameter in model.parameters():
+            parameter.grad = torch.zeros_like(parameter)
+        auto_lr.take_step(step, [0], [0], None)
+        assert optimizer.param_groups[0]["lr"] == pytest.approx(0.5 * SAFE.guard.share(step, steps))
+    assert auto_lr.counts["no_curvature"] == steps / every
+    assert auto_lr.counts["clipped"] == 0
 
 
 @pytest.mark.parametrize(("batch_size", "batches"), [(1, 8), (2, 4), (3, 3), (4, 2), (8, 2), (32, 2)])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from trainables.auto_lr.safe import CUT
+from trainables.auto_lr.safe import CUT, SAFE
 from trainables.run.interpolation import KEPT, Seen
 from trainables.run.reports import Status
 from trainables.run.run import UnlearningRun
@@ -70,6 +70,8 @@ def test_from_a_number_that_is_none_it_begins_anew_at_a_lower_rate(
     assert [report.epoch for report in reports] == [1.0, 2.0, 3.0, 4.0, 5.0]
     assert reports[-1].step > reports[-2].step > begun_at, "it takes steps again"
     assert reports[-1].status is Status.FINISHED
+    assert SAFE.guard is not None
+    assert reports[-1].training["lr"] == pytest.approx(rate / CUT * SAFE.guard.share(run.step, run.step))
     assert reports[-1].training["auto_lr_rolled_back"] == begun_at
     assert all(math.isfinite(value) for report in reports for value in report.losses.values())
     resumed = UnlearningRun(spec, workspace)
