@@ -18,7 +18,6 @@ from sweeper.folder import SweepError
 from sweeper.interruption import Interrupted, is_interrupted
 from sweeper.session import SweepSession
 from sweeper.settings import SweepSettings
-from sweeper.stopping import End
 from sweeper.tracking.runs import NOTE
 from sweeper.tracking.uri import shown_uri
 from trainables.run.failures import is_no_result
@@ -35,6 +34,7 @@ class Summary:
     """How a sweep ended, for people and for ``--json``; ``status`` has how many trials ended in which one.
 
     ``run_again`` counts the trials without a result because the disk, the memory or a node failed.
+    ``reused`` counts the trials taken over from earlier sweeps, ``repeated`` those of a point that had been run here.
     ``front`` counts what is on the frontier, ``front_trials`` the trials it is of. ``answer`` is what the report
     answers, None where it has none.
     """
@@ -49,6 +49,7 @@ class Summary:
     answer: Mapping[str, Any] | None = None
     front_trials: int | None = None
     reused: int = 0
+    repeated: int = 0
     ended_because: str | None = None
     further: str = ""
     run_again: int = 0
@@ -66,8 +67,8 @@ def conclude(settings: SweepSettings, out: Path, session: SweepSession, console:
     rows = session.ledger.trials.read()
     undone = len(rows) < settings.trials
     end = session.end if undone else None
-    if undone and end is None and settings.time_budget_seconds is not None:
-        end = End("the time budget")
+    origins = [row["reused_from"] for row in rows if row.get("reused_from")]
+    here = {f"{session.ledger.out}/{row['trial_id']}" for row in rows}
     complete = not undone or end is not None
     interrupted = is_interrupted() or not complete
     over = [row for row in rows if not is_no_result(row["status"], row["error"])]
@@ -113,7 +114,8 @@ def conclude(settings: SweepSettings, out: Path, session: SweepSession, console:
         front_trials=len(_by_trial(front.get("front", ()))),
         tracking=delivered.message or shown_uri(settings.tracking_uri),
         answer=front.get("answer"),
-        reused=sum(1 for row in rows if row.get("reused_from")),
+        reused=sum(origin not in here for origin in origins),
+        repeated=sum(origin in here for origin in origins),
         ended_because=end.because if end else None,
         further=end.further if end else "",
         run_again=len(rows) - len(over) + (settings.trials - len(rows) if session.broken else 0),

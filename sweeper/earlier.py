@@ -167,7 +167,9 @@ class Known:
             step = row["step"]
             report = _values(row) | {"step": int(step), "epoch": float(row["epoch"])}
             report["auto_lr"] = [_values(update) for update in updates.get(step, ())]
-            yield report | {"evaluated": step in candidates if candidates else step != stale}
+            # Of a sweep whose last epochs alone are candidates every epoch with losses was evaluated.
+            evaluated = step in candidates if candidates else step != stale and bool(row.get("forget_loss"))
+            yield report | {"evaluated": evaluated}
 
     def outcome(self, trial_id: str) -> dict[str, object]:
         """How it ended, as the row of the trial ``trial_id`` of a new sweep has it."""
@@ -195,8 +197,12 @@ class Known:
                         link_or_copy(path, staging)
 
 
+RAN_TO_ITS_END = (Status.FINISHED, Status.DIVERGED)
+
+
 def known_trials(folders: Sequence[Path]) -> dict[str, Known]:
-    """The finished and the diverged trials of these sweeps by content hash; of equal ones the last folder's.
+    """The finished and the diverged trials of these sweeps by content hash; of equal ones the last folder's, and in
+    it the one that was trained.
 
     A failed or stopped trial says nothing of what it would have become, so it is run again.
     """
@@ -205,7 +211,7 @@ def known_trials(folders: Sequence[Path]) -> dict[str, Known]:
         ledger = Ledger(folder)
         logs = [by_trial(log.read()) for log in (ledger.history, ledger.auto_lr, ledger.candidates)]
         for row in ledger.trials.read():
-            if row["status"] in (Status.FINISHED, Status.DIVERGED):
+            if row["status"] in RAN_TO_ITS_END and not (row.get("reused_from") and row["spec_hash"] in found):
                 history, auto_lr, candidates = (tuple(log.get(row["trial_id"], ())) for log in logs)
                 found[row["spec_hash"]] = Known(folder, row, history, auto_lr, candidates)
     return found

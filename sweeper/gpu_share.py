@@ -20,7 +20,7 @@ MOST = 16
 MemoryClass = tuple[object, ...]
 """What decides how much memory a trial takes."""
 _DECIDE = (
-    *("model", "model_path", "target_path", "dataset", "forget_split", "template", "max_length"),
+    *("model", "model_path", "target_path", "dataset", "data_dir", "limit", "forget_split", "template", "max_length"),
     *("batch_size", "micro_batch", "eval_batch_size", "lora_rank", "optimizer", "dtype", "gradient_checkpointing"),
     *("auto_lr", "retain_objective", "metrics"),
 )

@@ -67,7 +67,8 @@ def open_session(
             courier.expect(row)
         courier.written(urgent=True)  # from here on the address alone suffices to go on
     stopping = Stopping(plateau=parse_until(settings.until), epoch_budget=settings.epoch_budget)
-    stopping.take_up(ledger.history.read(), but=[name for name, row in rows.items() if row.get("reused_from")])
+    trained_here = ledger.trained_here()
+    stopping.take_up(trained_here)
     pace = Pace(trials=settings.trials, stopping=stopping)
     pace.take_up(rows.values())
     objectives = settings.parsed_objectives
@@ -94,7 +95,7 @@ def open_session(
         make_spec=lambda config: settings.make_spec(config, target_key=targets.get(config["seed"], target).key),
         front=FrontKeeper(out, settings.goals, courier=courier) if settings.goals else None,
         courier=courier,
-        scheduler=open_scheduler(settings, target, ledger.history.read()),
+        scheduler=open_scheduler(settings, target, trained_here),
         stopping=stopping,
         pace=pace,
         known=known_trials(reused),

@@ -20,7 +20,7 @@ from sweeper.candidates import FrontKeeper
 from sweeper.columns import OUTCOME_METRICS
 from sweeper.courier import Courier
 from sweeper.display import Display
-from sweeper.earlier import Known
+from sweeper.earlier import RAN_TO_ITS_END, Known, known_trials
 from sweeper.estimate import Pace
 from sweeper.gpu_share import GpuShares
 from sweeper.ledger import Ledger, Row
@@ -47,6 +47,7 @@ from trainables.spec import TrialSpec
 
 logger = logging.getLogger(__name__)
 FULL_DISK = End("a disk that is full or refuses")
+OUT_OF_TIME = End("the time budget")
 NO_ANSWER = End("a storage that refuses or does not answer")
 _ENDS = {NO_SPACE: FULL_DISK, NO_DISK: FULL_DISK, NO_STORAGE: NO_ANSWER}
 """What ends the sweep, by what ended a trial: it would end the others, too."""
@@ -60,6 +61,7 @@ class SweepSession:
     are trials of earlier sweeps by content hash: they are taken over, not run. ``pace`` estimates what is left.
     ``shares`` says which share of a GPU a trial takes, where they are measured; None where all take the same.
     ``exported`` tells Ray how the sweep stands.
+    After ``deadline``, on the monotonic clock, no trial starts.
     ``end`` is what ended the sweep though trials are left, ``broken`` that the infrastructure did: it is no plan.
     ``scheduler`` ends trials early or lets them wait; None where each runs to its end. The trials ``to_end`` were asked
     to by a user: each ends with the epoch that it is in. ``courier`` carries the files where workers do not see the
@@ -82,7 +84,9 @@ class SweepSession:
     exported: Exported | None = None
     end: End | None = field(default=None, init=False)
     broken: End | None = field(default=None, init=False)
+    deadline: float | None = field(default=None, init=False)
     to_end: set[str] = field(default_factory=set, init=False)
+    _done: set[str] = field(default_factory=set, init=False)
     _ready: tuple[Proposal, TrialSpec] | None = field(default=None, init=False)
     _specs: dict[str, TrialSpec] = field(default_factory=dict, init=False)
     _waiting: dict[str, tuple[Proposal, TrialSpec]] = field(default_factory=dict, init=False)
@@ -91,6 +95,7 @@ class SweepSession:
     _epochs: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
+        self._done = {row["spec_hash"] for row in self.ledger.trials.read() if row["status"] in RAN_TO_ITS_END}
         if self.front is not None:
             rows = self.ledger.candidates.read()
             self.front.take_up(rows)
@@ -106,15 +111,15 @@ class SweepSession:
         A trial that had begun goes on whatever the budget; one that an earlier sweep has run is taken over at once; one
         that was waiting at a rung when the sweep was killed is kept back until the scheduler lets it go on.
         """
-        if (ready := self._ready) is not None:
-            self._ready = None
+        ready, self._ready = self._ready, None
+        if ready is not None and not self._is_out_of_time:
             return ready
         if (promoted := self._promoted()) is not None:
             return promoted
         while not self.is_over and (proposal := self._ask()) is not None:
             spec = self.make_spec(proposal.config)
             self._specs[proposal.trial_id] = spec
-            if (known := self.known.get(spec.spec_hash)) is not None:
+            if (known := self.known.get(spec.spec_hash) or self._own(spec.spec_hash)) is not None:
                 self._take_over(proposal.trial_id, known)
             elif not self.is_ended_early(proposal.trial_id):
                 return proposal, spec
@@ -151,9 +156,15 @@ class SweepSession:
         """Whether no new trial is to start; ``end`` then says why."""
         if self.broken is not None:
             self.end = self.broken
+        elif self._is_out_of_time:
+            self.end = OUT_OF_TIME
         elif not self.study.unfinished:
             self.end = self.stopping.end(self.study.attained.trace)
         return self.end is not None
+
+    @property
+    def _is_out_of_time(self) -> bool:
+        return self.deadline is not None and time.monotonic() > self.deadline
 
     def break_off(self, end: End) -> None:
         """No trial starts any more, and those that run get no row: the infrastructure ended the sweep."""
@@ -241,6 +252,8 @@ class SweepSession:
         self.to_end.discard(trial_id)
         self._measured(trial_id, spec, row)
         self.ledger.add_trial(row)
+        if row["status"] in RAN_TO_ITS_END:
+            self._done.add(spec.spec_hash)
         if self.courier is not None:
             self.courier.expect(row)  # before MLflow's tracker finds the row
         self._write(urgent=True)
@@ -301,8 +314,12 @@ class SweepSession:
         passed = {"steps": report.get("step"), "epochs_done": report.get("epoch")}
         self.ended(trial_id, {**values, **passed, "status": str(Status.STOPPED), "checkpoint": None, "error": None})
 
+    def _own(self, spec_hash: str) -> Known | None:
+        """A trial of this sweep that has run with these settings to its end: samplers may propose a point twice."""
+        return known_trials([self.ledger.out]).get(spec_hash) if spec_hash in self._done else None
+
     def _take_over(self, trial_id: str, known: Known) -> None:
-        """Make a trial of an earlier sweep, with its history and its models, one of this sweep under its new id."""
+        """Make a trial that has run before, with its history and its models, one of this sweep under its new id."""
         known.bring(self.ledger.out, trial_id)
         if self.courier is not None:
             self.courier.share(trial_id)

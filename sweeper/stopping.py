@@ -81,12 +81,10 @@ class Stopping:
     epoch_budget: int | None = None
     _epochs: dict[str, float] = field(default_factory=dict)
 
-    def take_up(self, history: Iterable[Mapping[str, object]], *, but: Iterable[str] = ()) -> None:
-        """Begin with the rows of history.csv, ``but`` those of trials that were taken over from other sweeps."""
-        elsewhere = set(but)
+    def take_up(self, history: Iterable[Mapping[str, object]]) -> None:
+        """Begin with the rows of history.csv, without those of trials that were taken over from other sweeps."""
         for row in history:
-            if str(row["trial_id"]) not in elsewhere:
-                self.reported(str(row["trial_id"]), float(str(row["epoch"])))
+            self.reported(str(row["trial_id"]), float(str(row["epoch"])))
 
     def reported(self, trial_id: str, epoch: float) -> None:
         """A trial has been trained so far; what a restarted worker repeats does not count twice."""

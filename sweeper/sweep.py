@@ -253,9 +253,8 @@ def _tuner(
         goals=settings.goals,
         storage=settings.bucket,
     )
-    deadline = None
     if settings.time_budget_seconds is not None:
-        deadline = time.monotonic() + settings.time_budget_seconds
+        session.deadline = time.monotonic() + settings.time_budget_seconds
     return tune.Tuner(
         tune.with_resources(trainable, _resources(settings)),
         tune_config=TuneConfig(
@@ -266,7 +265,6 @@ def _tuner(
                 columns=columns_compared(settings),
                 pausing=settings.scheduler != NONE and settings.stopping == "pause",
                 restore_folders=restore,
-                deadline=deadline,
             ),
             reuse_actors=True,
             trial_name_creator=lambda trial: str(trial.config["trial_id"]),

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ParamSpec
@@ -33,7 +32,6 @@ def what_runs_when(
     columns: Sequence[str],
     pausing: bool,
     restore_folders: Mapping[str, str],
-    deadline: float | None,
 ) -> dict[str, Any]:
     """The part of Tune's configuration that says so: the session's ``left`` trials, ``at_once`` at a time.
 
@@ -46,13 +44,11 @@ def what_runs_when(
             session.scheduler,
             columns,
             at_once=at_once,
-            is_over=lambda: session.is_over or (deadline is not None and time.monotonic() > deadline),
+            is_over=lambda: session.is_over,
             on_pause=session.paused,
             is_to_end=session.is_asked_to_end,
         )
-    searcher = SessionSearcher(
-        session, restore_folders=restore_folders, deadline=deadline, gate=gate if pausing else None
-    )
+    searcher = SessionSearcher(session, restore_folders=restore_folders, gate=gate if pausing else None)
     if pausing:  # else Tune starts one worker after the other, each when the one before is there
         os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(at_once)
     return {
@@ -64,7 +60,7 @@ def what_runs_when(
 
 
 class SessionSearcher(Searcher):
-    """Hands Tune the session's next trial. Ends the sweep when there is none, or when ``deadline`` has passed.
+    """Hands Tune the session's next trial. Ends the sweep when there is none.
 
     With a ``gate``, a scheduler under which trials wait, a new one comes when that has room, and the sweep ends when
     none runs any more.
@@ -75,19 +71,15 @@ class SessionSearcher(Searcher):
         session: SweepSession,
         *,
         restore_folders: Mapping[str, str],
-        deadline: float | None = None,
         gate: TuneScheduler | None = None,
     ) -> None:
         super().__init__(metric=None, mode=None)
         self._session = session
         self._restore = dict(restore_folders)
-        self._deadline = deadline
         self._gate = gate
 
     def suggest(self, trial_id: str) -> Any:
         """The next trial's config for :class:`UnlearningTrainable`."""
-        if self._deadline is not None and time.monotonic() > self._deadline:
-            return Searcher.FINISHED
         gate = self._gate
         if gate is not None and not gate.has_room():
             return None

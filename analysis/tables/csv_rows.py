@@ -18,7 +18,7 @@ from search_spaces.durable import whole_lines
 from search_spaces.messages import found_instead
 
 _TEXT = frozenset(
-    {"trial_id", "spec_hash", "model", "dataset", "method", "auto_lr", "status", "checkpoint", "error"}
+    {"trial_id", "spec_hash", "target_key", "model", "dataset", "method", "auto_lr", "status", "checkpoint", "error"}
     | {"name", "fallback"}
 )
 """Columns that stay text, also where they look like numbers (a trial "00007") or are empty."""

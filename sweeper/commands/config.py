@@ -74,6 +74,11 @@ def _now(folder: Path, settings: SweepSettings, given: Mapping[str, Any]) -> dic
     places = [name for name, item in FIELDS.items() if item.role == "placement" and given.get(name) is not None]
     found: dict[str, Any] = {name: getattr(settings.base, name) for name in places}
     found |= {name: _absolute(given[name]) for name in _PLACES if given.get(name) is not None}
+    found |= {"address": settings.address, "storage": settings.storage}  # resume may have changed them
+    if given.get("tracking_uri") is not None:
+        found["tracking_uri"] = settings.tracking_uri
+    if settings.address is not None and not settings.ship:
+        found["no_ship"] = True
     if settings.kind == PARETO:
         found["trials"] = str(settings.trials)
     found |= {name: str(value) for name in ("epoch_budget", "until") if (value := getattr(settings, name)) is not None}

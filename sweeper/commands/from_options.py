@@ -11,6 +11,7 @@ from typing import Any
 
 from search_spaces.builtin import AUTO_LR
 from search_spaces.messages import expected_one_of
+from search_spaces.parameters import Choice
 from search_spaces.space import Space, SpaceError
 from sweeper.candidates import CANDIDATES, LAST
 from sweeper.commands.checks import (
@@ -75,10 +76,9 @@ def single_spec(given: Mapping[str, Any]) -> TrialSpec:
                 f"{title} is given {len(values)} times; one run takes one value ('pareto' searches among several)"
             )
     spec = base_spec(given, problems)
-    info = find_model(spec.model)
     spec = replace(
         spec,
-        lr=given["lr"][0] if given["lr"] else LR_FREE_LR if spec.optimizer in LR_FREE else info.lr,
+        lr=given["lr"][0] if given["lr"] else _default_lr(spec),
         auto_lr=given["auto_lr"],
         seed=given["seed"] or 0,
     )
@@ -110,13 +110,14 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
         problems += trial_problems(replace(base, auto_lr="on", method="gd", options=()))
     problems += spec_problems(base, () if is_space_file(given["space"]) else methods, options)
     problems += _number_problems(given) + _choice_problems(given)
+    space = _space(given, methods, base, options, rates, problems)
+    given = _whole_if_small(given, space)
     objectives, base = _objectives(given, base, problems)
     costly = base.metrics_every != 1 and not {item.column for item in objectives} <= set(LOSS_METRICS)
     scheduling, wrong = scheduler_settings(given, epochs=base.epochs, eval_every=base.eval_every, blind=costly)
     problems += wrong
     uri = given["tracking_uri"] or os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING
     problems += [problem for problem in (tracking_problem(uri), address_problem(given["address"])) if problem]
-    space = _space(given, methods, base, options, rates, problems)
     problems += source_problems(base, ask_hub=not problems)
     trials = given["trials"]
     if not problems and space is not None and given["sampler"] == "grid":
@@ -135,7 +136,7 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
         # What a space leaves open is the command line's.
         base=replace(
             base,
-            lr=rates[0] if rates else find_model(base.model).lr,
+            lr=rates[0] if rates else _default_lr(base),
             auto_lr="on" if given["auto_lr"] == "on" else "off",
         ),
         space=space,
@@ -153,6 +154,20 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
         front_metrics=FRONT_METRICS if given.get("front_metrics") is None else given["front_metrics"],
         **{name: given[name] for name in _AS_GIVEN},
     )
+
+
+def _whole_if_small(given: Mapping[str, Any], space: Space | None) -> Mapping[str, Any]:
+    """Where nobody says how many trials, a space of a few points is visited whole: more would only repeat them."""
+    own = given["trials"] is None and not any(given.get(name) for name in ("enqueue", "warm_start", "epoch_budget"))
+    if space is None or not own or not all(isinstance(item, Choice) for item in space.parameters):
+        return given
+    few = len(space.grid()) <= min(DEFAULT_TRIALS.values())
+    return {**given, "sampler": "grid"} if few else given
+
+
+def _default_lr(spec: TrialSpec) -> float:
+    """The model's, or the published multiplier of an optimizer whose step has a length of its own."""
+    return LR_FREE_LR if spec.optimizer in LR_FREE else find_model(spec.model).lr
 
 
 def _choice_problems(given: Mapping[str, Any]) -> list[str]:

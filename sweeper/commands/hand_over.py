@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from search_spaces.durable import staged
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -55,7 +57,8 @@ def hand_over(model: Model, given: Mapping[str, Any], *, command: str) -> Handed
     lines: list[str] = []
     content: dict[str, Any] = {}
     if given["copy_to"] is not None:
-        shutil.copytree(model.checkpoint, given["copy_to"])
+        with staged(Path(given["copy_to"])) as staging:
+            shutil.copytree(model.checkpoint, staging)
     if given["export"] is not None:
         lines += _exported(model, Path(given["export"]), merge=given["merge"], command=command)
         content["exported"] = str(given["export"])

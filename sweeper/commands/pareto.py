@@ -279,6 +279,8 @@ def describe(summary: Summary) -> str:
         lines.append(f"MLflow: {summary.tracking}")
     if summary.reused:
         lines.insert(1, f"{summary.reused} of them taken over from earlier sweeps, not run again")
+    if summary.repeated:
+        lines.insert(1, f"{summary.repeated} of them at points that had been run here before, not run again")
     if summary.run_again:
         lines.append(
             f"{summary.run_again} trials have no result because a disk, memory or a node failed: resume runs them again"

@@ -121,13 +121,17 @@ def _say_plan(out: Path, change: dict[str, Any], *, as_json: bool) -> None:
     from sweeper.commands.dry_run import say_plan_of_sweep
     from sweeper.folder import check_tables, read_settings
     from sweeper.ledger import Ledger
+    from sweeper.stopping import Stopping
     from trainables.run.failures import is_no_result
 
     settings = replace(read_settings(out), **change)
     check_tables(out)
-    rows = Ledger(out).trials.read()
+    ledger = Ledger(out)
+    rows = ledger.trials.read()
     ended = sum(not is_no_result(row["status"], row["error"]) for row in rows)
-    say_plan_of_sweep(settings, str(out), as_json=as_json, ended=ended)
+    spent = Stopping()
+    spent.take_up(ledger.trained_here())
+    say_plan_of_sweep(settings, str(out), as_json=as_json, ended=ended, epochs_spent=spent.epochs)
 
 
 def _problems(out: Path, change: dict[str, Any]) -> list[str]:

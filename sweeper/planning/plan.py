@@ -14,7 +14,7 @@ from analysis.words import duration
 from search_spaces.durable import free_bytes
 from search_spaces.messages import counted, size
 from sweeper.disk import Disk, disk_of, parameters_of
-from sweeper.placement import Resources, ray_cluster, slots_here
+from sweeper.placement import Resources, gpus_here, ray_cluster, slots_here
 from sweeper.planning.downloads import Download, downloads
 from sweeper.planning.pace import TrialPace, earlier_pace, measured_pace
 from sweeper.scheduling.schedulers import NONE
@@ -67,9 +67,17 @@ class Plan:
 
 
 def plan_of_sweep(
-    settings: SweepSettings, out: Path, *, ended: int = 0, earlier: Sequence[Path] = (), console: Console
+    settings: SweepSettings,
+    out: Path,
+    *,
+    ended: int = 0,
+    epochs_spent: float = 0.0,
+    earlier: Sequence[Path] = (),
+    console: Console,
 ) -> Plan:
     """Of a sweep in ``out`` of whose trials so many have ``ended``; ``earlier`` are folders of other sweeps.
+
+    ``epochs_spent`` of its budget are gone.
 
     Raises:
         PlacementError: trials cannot be placed, or no cluster answers.
@@ -88,7 +96,7 @@ def plan_of_sweep(
     base = _needs(settings.base, earlier=earlier, scheduler=settings.scheduler, gpus=gpus, console=console)
     epochs = float(settings.base.epochs)
     if settings.epoch_budget is not None and left:
-        epochs = min(epochs, settings.epoch_budget / left)
+        epochs = min(epochs, max(0.0, settings.epoch_budget - epochs_spent) / left)
     at_most = None if base.pace is None else base.pace.trial(epochs) * left / at_once
     share = base.pace.share if base.pace is not None and pace_of_scheduler else 1.0
     seconds = None if base.pace is None else base.pace.trial(epochs * (share or 1.0)) * left / at_once
@@ -120,7 +128,7 @@ def plan_of_sweep(
 
 def plan_of_run(spec: TrialSpec, out: Path | None, *, earlier: Sequence[Path] = (), console: Console) -> Plan:
     """Of one run in this process; with ``out`` None its model is not kept."""
-    gpus = 1.0 if Path("/dev/nvidia0").exists() else 0.0
+    gpus = 1.0 if gpus_here() else 0.0
     base = _needs(spec, earlier=earlier, scheduler=NONE, gpus=gpus, console=console)
     seconds = None if base.pace is None else base.pace.trial(spec.epochs)
     return Plan(

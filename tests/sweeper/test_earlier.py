@@ -18,7 +18,7 @@ from sweeper.session import SweepSession
 from sweeper.settings import SweepSettings
 from sweeper.stopping import Stopping
 from sweeper.trade_off import axes
-from tests.sweeper.conftest import SPACE, bare_session, open_study
+from tests.sweeper.conftest import SPACE, bare_session, open_study, run_trial
 from trainables.methods import options_by_method
 from trainables.spec import TrialSpec
 
@@ -196,6 +196,41 @@ def test_the_study_learns_from_what_is_taken_over(tmp_path: Path) -> None:
     assert session.has_next()
     # 9 * 7 hundredths, and what (5, 1) and (1, 0.5) add beyond retain losses of 3 and 1.
     assert session.study.attained.trace[-1] == pytest.approx((9 * 7 + 5 * 2 + 1 * 0.5) / 100)
+
+
+def test_a_point_that_is_proposed_again_is_not_run_again(tmp_path: Path) -> None:
+    session = session_of(tmp_path / "new", [])
+    made = session.make_spec
+    session.make_spec = lambda config: made({"auto_lr": "off", "seed": 0, **CONFIGS[0]})
+    session.stopping = Stopping()
+    assert run_trial(session) == "00000"
+    assert session.next_trial() is None, "the others, six in all, are the same point"
+    rows = session.ledger.trials.read()
+    assert [row["reused_from"] for row in rows] == ["", *[f"{tmp_path}/new/00000"] * (len(rows) - 1)]
+    assert len(rows) == 6
+    assert len({row["forget_loss"] for row in rows}) == 1
+    assert session.stopping.epochs == 2.0, "trained once"
+    again = session_of(tmp_path / "new", [])
+    assert again._done == {rows[0]["spec_hash"]}, "after a resume, too"
+
+
+def test_a_scheduler_judges_a_resumed_sweep_without_what_was_taken_over(tmp_path: Path) -> None:
+    session = session_of(tmp_path / "new", [write_sweep(tmp_path / "old", statuses={1: "failed"})])
+    session.next_trial()
+    session.reported("00001", {"step": 10, "epoch": 1.0, "forget_loss": 2.0})
+    assert {row["trial_id"] for row in session.ledger.history.read()} > {"00001"}
+    assert {row["trial_id"] for row in session.ledger.trained_here()} == {"00001"}
+
+
+def test_of_epochs_without_losses_none_was_evaluated(tmp_path: Path) -> None:
+    """A sweep whose last epochs alone are candidates has no candidates.csv to tell it by."""
+    old = write_sweep(tmp_path / "old")
+    (old / "candidates.csv").unlink()
+    log = Ledger(old).history
+    rows = log.read()
+    log.rewrite([row | {"forget_loss": "" if row["epoch"] == "1.0" else "2.0"} for row in rows])
+    (known, *_) = known_trials([old]).values()
+    assert [report["evaluated"] for report in known.reports()] == [False, True]
 
 
 def test_another_target_is_another_trial(tmp_path: Path) -> None:

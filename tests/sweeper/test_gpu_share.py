@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -47,6 +48,13 @@ def test_no_share_is_smaller_than_a_sixteenth_and_no_larger_part_than_a_whole_gp
     assert [in_words(found) for found in (0.0625, 0.1666, 0.3333, 1.0)] == [
         *("1/16 of a GPU", "1/6 of a GPU", "1/3 of a GPU", "a whole GPU")
     ]
+
+
+def test_other_texts_are_another_class() -> None:
+    spec = TrialSpec(dataset="jsonl", data_dir="/short")
+    assert memory_class(spec) == memory_class(replace(spec, lr=1e-3))
+    for other in (replace(spec, data_dir="/long"), replace(spec, limit=40)):
+        assert memory_class(other) != memory_class(spec)
 
 
 def test_a_class_is_what_decides_memory() -> None:

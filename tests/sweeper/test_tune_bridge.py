@@ -15,7 +15,7 @@ from ray.tune.search import Searcher
 from ray.tune.trainable.metadata import _TrainingRunMetadata
 
 from sweeper.gpu_share import GpuShares
-from sweeper.session import SweepSession
+from sweeper.session import OUT_OF_TIME, SweepSession
 from sweeper.tune_bridge import SessionCallback, SessionSearcher
 from tests.sweeper.conftest import OUTCOME, RecordingTracker, run_trial
 from trainables.spec import TrialSpec
@@ -69,11 +69,17 @@ def test_an_error_in_the_shares_costs_no_row(session: SweepSession, monkeypatch:
 
 
 def test_after_the_deadline_no_trial_is_handed_out(session: SweepSession) -> None:
-    late = SessionSearcher(session, restore_folders={}, deadline=time.monotonic() - 1)
-    assert late.suggest("tune-0") == Searcher.FINISHED
-    assert session.study.asked == 0
-    early = SessionSearcher(session, restore_folders={}, deadline=time.monotonic() + 60)
-    assert early.suggest("tune-0")["trial_id"] == "00000"
+    searcher = SessionSearcher(session, restore_folders={})
+    session.deadline = time.monotonic() - 1
+    assert searcher.suggest("tune-0") == Searcher.FINISHED
+    assert (session.study.asked, session.end) == (0, OUT_OF_TIME)
+    session.deadline = None
+    assert session.has_next(), "it stands ready, and does not begin after the deadline all the same"
+    session.deadline = time.monotonic() - 1
+    assert searcher.suggest("tune-0") == Searcher.FINISHED
+    session.deadline = time.monotonic() + 60
+    assert searcher.suggest("tune-0")["trial_id"] == "00001"
+    assert session.end is None
 
 
 def test_a_result_is_a_report_and_an_outcome_is_the_end(session: SweepSession) -> None:

@@ -235,7 +235,7 @@ def test_the_search_ends_only_when_none_of_the_waiting_can_go_on(tmp_path: Path)
 
 def test_tunes_own_limits_hold_unless_trials_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TUNE_MAX_PENDING_TRIALS_PG", "auto")
-    given: dict[str, Any] = {"left": 3, "at_once": 2, "columns": COLUMNS, "restore_folders": {}, "deadline": None}
+    given: dict[str, Any] = {"left": 3, "at_once": 2, "columns": COLUMNS, "restore_folders": {}}
     found = what_runs_when(scheduled(tmp_path, "stop"), pausing=False, **given)
     assert (found["num_samples"], found["max_concurrent_trials"]) == (3, 2)
     found = what_runs_when(scheduled(tmp_path, "pause"), pausing=True, **given)

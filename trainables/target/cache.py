@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -88,6 +89,8 @@ class Cache:
                 raise NotCached(f"{path} is not known yet")
             write_whole(path, json.dumps(compute()))  # with NaN, which reads back as such
             found = json.loads(path.read_text(encoding="utf-8"))
+        else:
+            used(path)
         self.notes[name] = dict(found)
         return dict(found)
 
@@ -96,6 +99,12 @@ class Cache:
         for name, content in notes.items():
             if _read(path := self.folder / f"{name}.json") is None:
                 write_whole(path, json.dumps(content))
+
+
+def used(path: Path) -> None:
+    """The cache is pruned by when things were last used; what is somebody else's, on shared storage, stays as it is."""
+    with contextlib.suppress(OSError):
+        os.utime(path)
 
 
 def is_made(folder: Path) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from trainables.device import default_device
 from trainables.metrics.registry import needs_retain_model
 from trainables.scoring.model_scores import RetainValues
-from trainables.target.cache import FORMAT, Cache, digest, folder_digest
+from trainables.target.cache import FORMAT, Cache, digest, folder_digest, used
 from trainables.target.finetune import Progress, TargetError
 from trainables.target.problem import Problem
 from trainables.target.training import trained
@@ -75,6 +75,8 @@ def retain_values(
         return asdict(evaluator.reference(model, key=key, path=str(folder.resolve())))
 
     found = cache.note(f"retain-values/{key}", compute)
+    if given is None:
+        used(Path(found["path"]) / "target.json")
     return RetainValues(
         key=key,
         path=found["path"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import tempfile
 from collections.abc import Callable
@@ -19,7 +18,7 @@ from trainables.models.adapters import add_adapter
 from trainables.models.checkpoints import write_model
 from trainables.models.hub_cache import fetch_model
 from trainables.models.registry import MODELS, is_hub_id
-from trainables.target.cache import is_made
+from trainables.target.cache import is_made, used
 from trainables.target.checksums import require_undamaged
 from trainables.target.finetune import Progress, TargetError, finetune
 from trainables.target.problem import Problem
@@ -54,8 +53,7 @@ def trained(
             if not is_made(folder):  # by the process that was waited for
                 _train(problem, folder, data=data, device=device, on_progress=on_progress)
     require_undamaged(folder)
-    with contextlib.suppress(OSError):  # somebody else's, on shared storage
-        (folder / "target.json").touch()  # the cache is pruned by when things were last used
+    used(folder / "target.json")
     return folder
 
 

@@ -165,6 +165,24 @@ def test_a_grid_has_as_many_trials_as_points_times_seeds(accepted: Callable[...,
     assert read_settings(out).trials == (2 * 2 + 2) * 2
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sampler", "trials"),
+    [
+        (["--method", "ngdiff", "--lr", "1e-4"], "grid", 1),
+        (["--method", "ngdiff", "--lr", "1e-4", "--lr", "1e-3", "--auto-lr", "both", "--seeds", "2"], "grid", 8),
+        (["--method", "ngdiff", "--lr", "1e-4", "--trials", "3"], "tpe", 3),
+        (["--method", "ngdiff", *(word for rate in range(1, 18) for word in ("--lr", f"{rate}e-5"))], "tpe", 32),
+        (["--method", "ngdiff"], "tpe", 32),
+    ],
+)
+def test_a_space_of_a_few_points_is_visited_whole_where_nobody_says_how_often(
+    accepted: Callable[..., list[TrialSpec]], out: Path, arguments: list[str], sampler: str, trials: int
+) -> None:
+    accepted(*arguments)
+    settings = read_settings(out)
+    assert (settings.sampler, settings.trials) == (sampler, trials)
+
+
 def test_a_space_file_is_the_space(accepted: Callable[..., list[TrialSpec]], tmp_path: Path) -> None:
     (tmp_path / "space.yaml").write_text(
         "method: [gdiff, npo]\nlr: {low: 1e-4, high: 2e-4}\nc: {values: [0.3], when: {method: gdiff}}\n"

@@ -87,6 +87,24 @@ def test_pick_copies_the_checkpoint(golden: Path, tmp_path: Path) -> None:
     assert "exists already" in refused("pick", golden, "--copy-to", tmp_path / "model")[0]
 
 
+def test_a_copy_that_breaks_off_leaves_nothing_under_its_name(
+    golden: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = golden / "checkpoints" / "00034"
+    chosen.mkdir(parents=True)
+    for name in ("config.json", "model.safetensors"):
+        (chosen / name).write_bytes(b"content")
+
+    def half(source: str, target: str) -> None:
+        Path(target).mkdir()
+        (Path(target) / "config.json").write_bytes(b"content")
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr("shutil.copytree", half)
+    assert invoke("pick", golden, "--copy-to", tmp_path / "model").exit_code != 0
+    assert not (tmp_path / "model").exists()
+
+
 def test_pick_says_when_nothing_qualifies(golden: Path, tmp_path: Path) -> None:
     assert "the lowest of all is 0.00812" in refused("pick", golden, "--max-verbmem", "0.001")[0]
     assert "meets all thresholds" in refused("pick", golden, "--rule", "success")[0]

@@ -195,6 +195,21 @@ def test_trials_that_resume_added_are_in_it_and_places_are_absolute() -> None:
     assert 'until: "plateau:5:0.01"\n' in text
 
 
+def test_where_a_sweep_runs_and_keeps_things_is_as_it_is_now() -> None:
+    typed_here = ("--storage", "states", "--tracking-uri", "sqlite:///here.db", "--trials", "4")
+    begin(settings_of(*typed_here), Path("begun"))
+    text = config_text(Path("begun"), read_settings(Path("begun")))
+    assert f"storage: {os.getcwd()}/states\n" in text
+    assert f"{os.getcwd()}/here.db" in text
+    assert "address" not in text
+    assert "ship" not in text
+    moved = replace(read_settings(Path("begun")), address="10.0.0.1:6379", ship=False, storage=None)
+    text = config_text(Path("begun"), moved)
+    assert 'address: "10.0.0.1:6379"\n' in text
+    assert "no-ship: true\n" in text
+    assert "storage" not in text
+
+
 def test_the_command_prints_it_or_writes_it_to_a_new_file() -> None:
     begin(settings_of("--method", "ngdiff", "--trials", "3"), Path("begun"))
     printed = run("config", "begun").output

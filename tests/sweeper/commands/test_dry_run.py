@@ -89,6 +89,12 @@ def test_earlier_trials_are_asked_first_and_a_resume_counts_its_own(
     assert (content["trials"], content["asked"], content["seconds"]) == (4, 5, 4 * 30.0)
     assert content["pace"]["source"] == f"1 trial of {out}"
     assert plan(invoke("resume", out, "--trials", "7", "--dry-run", "--json"))["seconds"] == 6 * 30.0
+    whole = plan(invoke("resume", out, "--epoch-budget", "7", "--dry-run", "--json"))["seconds"]
+    assert files(tmp_path) == before
+    Ledger(out).history.append([{"trial_id": "00000", "epoch": epoch, "step": epoch} for epoch in (1.0, 2.0, 3.0)])
+    spent = plan(invoke("resume", out, "--epoch-budget", "7", "--dry-run", "--json"))["seconds"]
+    assert whole - spent == pytest.approx(3 * 6.0), "of the budget three epochs are gone, of 6 s each"
+    before = files(tmp_path)
     beside = plan(pareto(*given, "--epochs", "8", "--dry-run", "--json", out=tmp_path / "next"))
     assert beside["seconds"] == 5 * (6.0 + 8 * 6.0)
     assert files(tmp_path) == before

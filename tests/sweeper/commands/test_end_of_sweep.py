@@ -81,6 +81,18 @@ def test_a_sweep_that_ended_before_all_its_trials_says_why_and_how_to_go_on(
     ]
 
 
+def test_points_that_were_run_before_are_counted_apart(
+    pareto: Callable[..., Result], out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    summary = Summary(str(out), 5, 5, {"finished": 5}, 0.5, 2, "", reused=2, repeated=1)
+    monkeypatch.setattr("sweeper.sweep.run", lambda out, *, console, change, **more: summary)
+    assert pareto().stdout.splitlines()[:3] == [
+        "5 trials: 5 finished",
+        "1 of them at points that had been run here before, not run again",
+        "2 of them taken over from earlier sweeps, not run again",
+    ]
+
+
 def test_json_is_the_only_thing_on_stdout(
     pareto: Callable[..., Result], out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from sweeper.cli import main
 from sweeper.commands.from_options import single_spec
 from tests.sweeper.commands.conftest import invoke, specs_of
+from trainables.models.registry import find_model
 from trainables.optimizers import LR_FREE
 from trainables.spec import TrialSpec
 
@@ -124,3 +125,13 @@ def test_the_list_says_it_too() -> None:
     rows = json.loads(CliRunner().invoke(main, ["list", "optimizers", "--json"]).stdout)
     refused = {row["name"] for row in rows if row["AutoLR"] != "yes"}
     assert refused == set(LR_FREE)
+
+
+def test_a_space_file_without_rates_has_the_multiplier_1(pareto: Pareto, out: Path, tmp_path: Path) -> None:
+    (tmp_path / "space.yaml").write_text("method: [gdiff, ngdiff]\n")
+    for optimizer, lr in (("prodigy", 1.0), ("adamw", find_model("tiny-phi").lr)):
+        result = invoke(
+            "pareto", "--out", out.with_name(optimizer), "--optimizer", optimizer, "--space", tmp_path / "space.yaml"
+        )
+        assert result.exit_code == 0, result.output
+        assert {spec.lr for spec in specs_of(out.with_name(optimizer))} == {lr}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -79,6 +80,19 @@ def test_the_second_time_nothing_is_computed(prepare: Prepare, monkeypatch: pyte
     again, seen = prepare()
     assert again == first
     assert seen == []
+
+
+def test_what_is_found_in_the_cache_counts_as_used(prepare: Prepare) -> None:
+    """Or pruning would remove a note or the retain model of a sweep of today."""
+    first, _ = prepare()
+    cache = Path(first.path).parents[1]
+    notes = [*cache.glob("baselines/*.json"), *cache.glob("retain-values/*.json")]
+    kept = [*notes, Path(first.path) / "target.json", _retain_path(first) / "target.json"]
+    assert len(notes) >= 2
+    for path in kept:
+        os.utime(path, (1e9, 1e9))
+    assert prepare()[0] == first
+    assert {path.name: path.stat().st_mtime > 1e9 for path in kept} == {path.name: True for path in kept}
 
 
 def test_it_takes_as_many_epochs_on_the_retain_set_alone(prepare: Prepare, tiny_data: UnlearningData) -> None:
