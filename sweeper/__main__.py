@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from types import FrameType
 
-_OWN = ("sweeper", "trainables", "search_spaces", "analysis")
+from sweeper import PACKAGES
 
 
 def start() -> None:
@@ -32,7 +32,7 @@ def start() -> None:
             _leave(end.code or 0)
         raise
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] in (*_OWN, *sys.stdlib_module_names, ""):
+        if (error.name or "").partition(".")[0] in (*PACKAGES, *sys.stdlib_module_names, ""):
             raise
         _refuse(
             f"this Python ({sys.executable}) lacks the package '{error.name}': activate the project's environment with "

@@ -16,6 +16,7 @@ from search_spaces.messages import resume_command
 from search_spaces.phases import phase
 from sweeper.folder import SweepError
 from sweeper.interruption import Interrupted, is_interrupted
+from sweeper.ledger import TABLES
 from sweeper.session import SweepSession
 from sweeper.settings import SweepSettings
 from sweeper.tracking.runs import NOTE
@@ -23,7 +24,7 @@ from sweeper.tracking.uri import shown_uri
 from trainables.run.failures import is_no_result
 
 _KEPT = (
-    *("sweep.json", "trials.csv", "history.csv", "auto_lr.csv", "candidates.csv"),
+    *("sweep.json", *TABLES),
     *("pareto.json", "pareto.png", "pareto.svg", "report.html", "figures"),
 )
 """What MLflow keeps with the sweep's run."""

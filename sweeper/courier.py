@@ -16,13 +16,14 @@ from pathlib import Path
 
 from search_spaces.durable import Throttle, whole_lines
 from sweeper.lease import FILE as DRIVER
+from sweeper.ledger import TABLES
 from sweeper.plugins import FOLDER
 from sweeper.run_states import run_state_keys
 from trainables.candidates import FRONT_FILE
 from trainables.run.failures import LOGS
 from trainables.storage import Storage, StorageError
 
-_TABLES = ("history.csv", "auto_lr.csv", "candidates.csv", "optuna.log", "trials.csv")
+_TABLES = (*TABLES[:-1], "optuna.log", TABLES[-1])
 """In the order in which they are mirrored: what a row of trials.csv builds on is there before it."""
 _PATIENCE = 2
 """After so many files that do not come no other is asked for."""

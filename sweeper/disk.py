@@ -13,7 +13,8 @@ from sweeper.folder import SweepError
 from trainables.optimizers import OPTIMIZER_INFO
 from trainables.spec import TrialSpec
 
-_FLOAT = 4  # bytes of a weight in training and in a checkpoint
+FLOAT = 4
+"""Bytes of a weight in training and in a checkpoint."""
 _UNADAPTED = ("embed", "wte", "wpe", "lm_head")
 """Parts of the names of matrices that get no adapter."""
 
@@ -56,7 +57,7 @@ def disk_of(spec: TrialSpec, target: Path, *, models: int, running: int) -> Disk
         matrices = (shape for name, shape in shapes.items() if not any(part in name for part in _UNADAPTED))
         trained = sum(rank * sum(shape) for shape in matrices if len(shape) == 2)
     buffers = OPTIMIZER_INFO[spec.optimizer].buffers
-    return Disk(_FLOAT * trained, _FLOAT * trained * (1 + buffers), models, running)
+    return Disk(FLOAT * trained, FLOAT * trained * (1 + buffers), models, running)
 
 
 def check_disk(disk: Disk, out: Path) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
+from analysis.tables.sweep_file import FORMAT
 from search_spaces.durable import write_json
 from sweeper.columns import column_dictionary
 from sweeper.plugins import described, keep
@@ -22,7 +23,6 @@ from trainables.modality import dataset_modality
 from trainables.storage import is_address
 from trainables.target.target import Target
 
-FORMAT = 2
 _VERSIONS = ("torch", "ray", "transformers", "optuna", "mlflow", "peft", "datasets", "moocore")
 
 

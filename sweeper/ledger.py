@@ -22,6 +22,8 @@ from search_spaces.durable import append, whole_lines, write_whole
 from sweeper.columns import AUTO_LR_COLUMNS, CANDIDATE_COLUMNS, HISTORY_COLUMNS, TRIAL_COLUMNS
 
 Row = dict[str, object]
+TABLES = ("history.csv", "auto_lr.csv", "candidates.csv", "trials.csv")
+"""What a sweep's folder has of them, in an order in which each row is there before one that builds on it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-PACKAGES = ("sweeper", "trainables", "search_spaces", "analysis")
+from sweeper import PACKAGES
+
 NOT_SHIPPED = ("__pycache__",)
 _OF_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 """Where Ray keeps the environment of a job that was submitted, which this process may add to, and not change."""

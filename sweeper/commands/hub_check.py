@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Sequence
 
+from sweeper.planning.downloads import has_dataset
 from trainables.data import DATASETS
 from trainables.modality import MODALITIES, dataset_modality
 from trainables.models.checkpoints import TOKENIZERS, folder_problems
@@ -46,17 +47,13 @@ def _sentence(kind: str, name: str, reason: str) -> str:
 
 
 def _reason(kind: str, name: str) -> str | None:
-    """Why the repository cannot be had; None when it is cached whole or the hub answers for it."""
+    """Why the repository cannot be had; None when it is cached or the hub answers for it."""
     if kind == "model":
         return _model_reason(name)
-    from huggingface_hub import HfApi, snapshot_download
-    from huggingface_hub.errors import LocalEntryNotFoundError
-
-    try:
-        snapshot_download(name, repo_type=kind, local_files_only=True, allow_patterns=["README.md"])
+    if has_dataset(name):
         return None
-    except (LocalEntryNotFoundError, OSError, ValueError):
-        pass
+    from huggingface_hub import HfApi
+
     try:
         HfApi().repo_info(name, repo_type=kind, timeout=TIMEOUT_SECONDS - 1)
     except Exception as error:

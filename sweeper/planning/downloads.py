@@ -38,12 +38,13 @@ def downloads(spec: TrialSpec) -> tuple[Download, ...]:
         if folder is None or folder_problems(folder):
             found.append(Download("model", hub_id, _size("model", hub_id)))
     dataset = DATASETS[spec.dataset]
-    if dataset.hub_id is not None and spec.data_dir is None and not _has_dataset(dataset.hub_id):
+    if dataset.hub_id is not None and spec.data_dir is None and not has_dataset(dataset.hub_id):
         found.append(Download("dataset", dataset.hub_id, _size("dataset", dataset.hub_id)))
     return tuple(found)
 
 
-def _has_dataset(name: str) -> bool:
+def has_dataset(name: str) -> bool:
+    """Whether the hub's cache has the data set, as far as its README tells."""
     from huggingface_hub import snapshot_download
 
     try:

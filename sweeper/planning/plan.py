@@ -13,7 +13,7 @@ from rich.console import Console
 from analysis.words import duration
 from search_spaces.durable import free_bytes
 from search_spaces.messages import counted, size
-from sweeper.disk import Disk, disk_of, parameters_of
+from sweeper.disk import FLOAT, Disk, disk_of, parameters_of
 from sweeper.placement import Resources, gpus_here, ray_cluster, slots_here
 from sweeper.planning.downloads import Download, downloads
 from sweeper.planning.pace import TrialPace, earlier_pace, measured_pace
@@ -28,7 +28,6 @@ from trainables.target.problem import problem_of
 
 SMALL = 20_000_000
 """Parameters of a model of which one epoch is run where no earlier sweep says how long it takes."""
-_FLOAT = 4
 _GRADIENTS = 2
 """At most: of the forget and of the retain loss; what a weighting makes of them takes the place of one."""
 
@@ -199,9 +198,9 @@ def _memory(spec: TrialSpec, folder: Path | None) -> tuple[int | None, str]:
     if folder is None:
         return None, ""
     disk = disk_of(spec, folder, models=1, running=1)
-    trained = disk.checkpoint // _FLOAT
+    trained = disk.checkpoint // FLOAT
     kept = trained * (_GRADIENTS + OPTIMIZER_INFO[spec.optimizer].buffers)
-    return _FLOAT * (
+    return FLOAT * (
         parameters_of(folder) + kept
     ), "weights, gradients, optimizer state; what comes on top are activations and, on a CPU, the process"
 

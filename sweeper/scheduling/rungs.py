@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from sweeper.scheduling.ranking import Points, places
 
@@ -113,27 +113,6 @@ class SuccessiveHalving:
                     self._passed[rung].add(trial_id)
                     return trial_id
         return None
-
-    def state_dict(self) -> dict[str, Any]:
-        """Everything it has heard and decided, for JSON."""
-        return {
-            "curves": {trial_id: list(curve.items()) for trial_id, curve in self._curves.items()},
-            "arrived": {rung: list(arrived) for rung, arrived in self._arrived.items()},
-            "passed": {rung: sorted(passed) for rung, passed in self._passed.items()},
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from what :meth:`state_dict` gave, also after a passage through JSON."""
-        self._curves = {
-            trial_id: {float(epoch): tuple(costs) for epoch, costs in curve}
-            for trial_id, curve in state["curves"].items()
-        }
-        arrived, passed = ({int(rung): ids for rung, ids in state[name].items()} for name in ("arrived", "passed"))
-        self._arrived = {
-            rung: {trial_id: self._so_far(self._curves[trial_id], rung) for trial_id in arrived[rung]}
-            for rung in self.rungs
-        }
-        self._passed = {rung: set(passed[rung]) for rung in self.rungs}
 
     @staticmethod
     def _so_far(curve: Mapping[float, tuple[float, ...]], rung: int) -> Points:

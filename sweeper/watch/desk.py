@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from sweeper import PACKAGES
 from sweeper.display import describe
 from sweeper.interruption import Interrupted, is_interrupted
 from sweeper.session import SweepSession
@@ -22,7 +23,6 @@ from sweeper.watch.requests import take
 
 LOOKS_EVERY = 1.0
 """Seconds between two looks for requests."""
-_OWN = ("sweeper", "trainables", "analysis", "search_spaces")
 
 
 @dataclass(eq=False)
@@ -127,7 +127,7 @@ def desk_of(out: Path) -> Iterator[Desk]:
                 desk.look()
 
     heard = _Heard(desk.warned)
-    loggers = [logging.getLogger(name) for name in _OWN]
+    loggers = [logging.getLogger(name) for name in PACKAGES]
     for logger in loggers:
         logger.addHandler(heard)
     watcher = threading.Thread(target=watch, name="desk", daemon=True)

@@ -16,12 +16,13 @@ from typing import NoReturn
 
 from search_spaces.durable import Throttle
 from sweeper.folder import UsageError
+from sweeper.ledger import TABLES
 
 LOOKS_EVERY = 1.0
 """Seconds between two looks at the tables."""
 _SHARE = 0.1
 """Of the time at most goes into making the page: the trials need the rest."""
-_TABLES = ("sweep.json", "trials.csv", "history.csv", "candidates.csv", "auto_lr.csv")
+_WATCHED = ("sweep.json", *TABLES)
 _HERE = ("127.0.0.1", "localhost")
 _SCRIPT = resources.files("sweeper.watch").joinpath("reload.js").read_text("utf-8").strip()
 _DIGEST = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
@@ -29,7 +30,7 @@ _DIGEST = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
 
 def stamp_of(sources: Sequence[Path]) -> tuple[object, ...]:
     """What changes when a table of one of the sources does."""
-    files = [path for source in sources for path in ([source] if source.is_file() else map(source.joinpath, _TABLES))]
+    files = [path for source in sources for path in ([source] if source.is_file() else map(source.joinpath, _WATCHED))]
     found: list[object] = []
     for path in files:
         with contextlib.suppress(OSError):

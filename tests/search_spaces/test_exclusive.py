@@ -79,6 +79,7 @@ def test_a_folder_may_go_while_it_is_held(tmp_path: Path) -> None:
     folder.mkdir()
     with exclusive(folder, InUseError()):
         shutil.rmtree(folder)
+    assert not folder.exists(), "leaving does not bring it back"
 
 
 # Not too often -------------------------------------------------------------------------------------------------------
