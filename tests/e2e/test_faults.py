@@ -204,6 +204,24 @@ def test_on_one_machine_workers_are_forks_and_nothing_listens_outside_it(cli: Cl
     assert found <= {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
 
 
+def test_under_uv_run_workers_are_what_the_driver_is(cli: Cli, tmp_path: Path) -> None:
+    """Ray would start each by another 'uv run', in a copy of the working folder, where here is nothing to start."""
+    (tmp_path / "run").write_text("import subprocess, sys\nsys.exit(subprocess.call(sys.argv[1:]))\n")
+    sweep = cli.new("uv")
+    words = cli.pareto(sweep, "--method", "ngdiff", "--lr", "0.05", "--optimizer", "sgd", "--epochs", "1")
+    process = subprocess.Popen(
+        ["uv", "run", sys.executable, "-m", "sweeper", *map(str, words)],
+        executable=sys.executable,
+        cwd=tmp_path,
+        env=cli.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    cli.finish(process)
+    assert [row["status"] for row in sweep.trials] == ["finished"]
+
+
 def test_a_closed_terminal_leaves_a_report(cli: Cli) -> None:
     sweep = cli.new("hung-up")
     terminal, side = os.openpty()
