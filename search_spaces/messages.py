@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection
+from pathlib import Path
 
 
 def counted(count: float, noun: str) -> str:
@@ -47,3 +48,10 @@ def expected_one_of(given: str, choices: Collection[str]) -> str:
 def resume_command(out: object) -> str:
     """What to type to go on with the sweep in a folder."""
     return f"python -m sweeper resume {shlex.quote(str(out))}"
+
+
+def no_sweep(place: object) -> str:
+    """Why what was given as a sweep's folder is none."""
+    if not Path(str(place)).exists():
+        return f"{place} holds no sweep: there is no such folder"
+    return f"{place} holds no sweep: there is no sweep.json in it"

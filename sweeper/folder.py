@@ -15,7 +15,9 @@ from types import MappingProxyType
 
 from analysis.tables.sweep_file import FORMAT
 from search_spaces.durable import write_json
+from search_spaces.messages import no_sweep
 from sweeper.columns import column_dictionary
+from sweeper.ledger import Ledger
 from sweeper.plugins import described, keep
 from sweeper.settings import SweepSettings
 from sweeper.version import __version__, commit
@@ -64,7 +66,7 @@ def begin(settings: SweepSettings, out: Path) -> None:
 
 def discard(out: Path) -> None:
     """Remove the folder of a sweep that could not begin, so that the mended command can have it; never a trial."""
-    if not (out / "trials.csv").exists():
+    if not Ledger(out).trials.read():
         shutil.rmtree(out, ignore_errors=True)
 
 
@@ -76,7 +78,7 @@ def read_settings(out: Path) -> SweepSettings:
     """
     path = out / "sweep.json"
     if not path.is_file():
-        raise UsageError(f"{out} holds no sweep: there is no sweep.json in it")
+        raise UsageError(no_sweep(out))
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["format"] != FORMAT:

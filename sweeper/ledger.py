@@ -165,14 +165,13 @@ class Ledger:
 
         Torn lines go, and so does the history that an unfinished trial will write again: everything after the step
         in ``restored_steps`` it goes on from, or all of it where it starts anew. Of the trials that are to run
-        ``again`` the rows go, too.
+        ``again`` the rows go, too. trials.csv is there from now on: where it is missing beside a history it is lost.
         """
         done: dict[str, dict[str, str]] = {}
         for row in self.trials.read():
             if row["trial_id"] not in again:
                 done.setdefault(row["trial_id"], row)
-        if self.trials.path.is_file():
-            self.trials.rewrite(done.values())
+        self.trials.rewrite(done.values())
         for log in self._logs:
             if log.path.is_file():
                 log.rewrite(

@@ -19,6 +19,7 @@ from analysis.tables.foreign import read_foreign
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Objective
 from analysis.tables.trial_table import TrialTable, concatenated
+from search_spaces.messages import no_sweep
 
 _LOGGED = {"step", "x", "eta", "eta_star", "eta_new", "slope", "curvature", "loss_zero", "loss_plus", "loss_minus"} | {
     *("retain_loss", "forget_loss")
@@ -67,7 +68,7 @@ def read_source(
     if (path / "metrics.json").is_file():
         return Sources(TrialTable.read_run(path, columns), SweepFile(name=path.name, columns=columns), (), *_logs(path))
     if path.is_dir():
-        raise AnalysisError(f"{path} holds no sweep: there is no sweep.json in it")
+        raise AnalysisError(no_sweep(path))
     table, baseline = read_foreign(path, columns, sweep=sweep or path.stem, objectives=objectives)
     return Sources(table, SweepFile(name=path.stem, columns=table.columns, baseline=baseline))
 

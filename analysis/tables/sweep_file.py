@@ -12,6 +12,7 @@ from typing import Any
 from analysis.errors import AnalysisError
 from analysis.tables.columns import Columns
 from analysis.tables.trade_off import Objective
+from search_spaces.messages import no_sweep
 
 FORMAT = 2
 
@@ -48,7 +49,7 @@ class SweepFile:
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
-            raise AnalysisError(f"{out} holds no sweep: there is no sweep.json in it") from None
+            raise AnalysisError(no_sweep(out)) from None
         except ValueError as error:
             raise AnalysisError(f"{path} is not JSON: {error}") from None
         if not isinstance(content, dict) or content.get("format") != FORMAT:

@@ -67,6 +67,8 @@ class TrialTable:
         """
         columns = SweepFile.read(out).columns
         path = out / "trials.csv"
+        if not path.exists() and (out / "pareto.json").exists():
+            raise AnalysisError(f"{path} is missing, and pareto.json is of its trials")
         rows = read_rows(path, required=REQUIRED)
         trials = typed_trials(path, rows, columns, sweep)
         _check_trials(path, rows)

@@ -18,7 +18,9 @@ from trainables.auto_lr.rules import enough_probe_batches
 from trainables.data import DATASETS, DataError
 from trainables.methods import OPTIONS, MethodError, parse_method
 from trainables.modality import Modality, dataset_modality
+from trainables.models.hub_cache import cached_snapshot
 from trainables.models.registry import MODELS, find_model, is_hub_id, local_model
+from trainables.models.tiny import LAYERS, TWINS
 from trainables.objectives.rmu import layer_problem
 from trainables.spec import FIELDS, TrialSpec
 from trainables.spec_checks import method_problems, trial_problems
@@ -123,8 +125,12 @@ def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str,
 
 
 def _depth(spec: TrialSpec) -> int | None:
-    """How many decoder blocks a model in a local folder has, as its configuration says; None where it is not known."""
-    folder = spec.target_path or spec.model_path
+    """How many decoder blocks the model has; None where neither a folder nor the hub's cache tells."""
+    folder: str | Path | None = spec.target_path or spec.model_path
+    if folder is None and spec.model in TWINS:
+        return LAYERS
+    if folder is None and spec.model in MODELS and (hub_id := MODELS[spec.model].hub_id) is not None:
+        folder = cached_snapshot(hub_id)
     try:
         content = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8")) if folder else {}
         depth = content.get("num_hidden_layers", content.get("n_layer"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from search_spaces.messages import expected_one_of
+from search_spaces.messages import expected_one_of, no_sweep
 from sweeper.commands.errors import plain_errors, refuse
 
 FORMATS = ("md", "tex", "csv", "html")
@@ -24,11 +24,10 @@ def compare(sources: tuple[str, ...], out: str | None, chosen: str, as_json: boo
     problems = [] if sources else ["name at least one sweep folder or CSV file to compare"]
     if chosen not in FORMATS:
         problems.append(f"unknown format '{chosen}': {expected_one_of(chosen, FORMATS)}")
-    problems += [f"{source}: no such folder or file" for source in sources if not Path(source).exists()]
     problems += [
-        f"{source} holds no sweep: there is no sweep.json in it"
+        no_sweep(source)
         for source in sources
-        if Path(source).is_dir() and not (Path(source) / "sweep.json").is_file()
+        if not Path(source).is_file() and not (Path(source) / "sweep.json").is_file()
     ]
     if out is not None and Path(out).is_file():
         problems.append(f"--out {out}: this is a file, expected a folder")

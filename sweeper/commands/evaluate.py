@@ -83,12 +83,14 @@ def _checked(given: dict[str, Any]) -> TrialSpec:
     from sweeper.commands.checks import checked_spec
     from sweeper.commands.checks import model_folder_problems as whole_model_problems
     from trainables.modality import dataset_modality
+    from trainables.models.registry import MODELS
     from trainables.target.checkpoint_scores import checkpoint_problems
 
     problems = []
     if given["retain_eval_log"] is not None:
         problems.append("--retain-eval-log goes with --eval-log; beside --model-path it is --retain-model DIR")
-    modality = dataset_modality(given["dataset"])
+    of_model = MODELS[given["model"]].dataset if given["model"] in MODELS else None
+    modality = dataset_modality(given["dataset"] or of_model)
     folder = Path(given["model_path"])
     problems += checkpoint_problems(
         folder, lambda path: whole_model_problems(path, flag="--model-path", modality=modality)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from search_spaces.constraint import Constraint, ConstraintError, parse_constraint
-from search_spaces.messages import did_you_mean, expected_one_of
+from search_spaces.messages import did_you_mean, expected_one_of, no_sweep
 
 if TYPE_CHECKING:
     from analysis.frontier.pick import Best
@@ -54,7 +54,7 @@ def read_asked(given: Mapping[str, Any], out: Path, problems: list[str]) -> Aske
         told = ", ".join(f"--{item.words}" for item in wanted)
         problems.append(f"one column can be the best, got {told}: put limits on the others with --where")
     if not (out / "sweep.json").is_file():
-        problems.append(f"{out} holds no sweep: there is no sweep.json in it")
+        problems.append(no_sweep(out))
     elif where or wanted:
         problems += _column_problems(out, where, wanted)
     return Asked(rule, (*limits, *where), wanted[0] if wanted else None)

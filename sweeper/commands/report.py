@@ -8,6 +8,7 @@ from typing import NoReturn
 
 import click
 
+from search_spaces.messages import no_sweep
 from sweeper.commands import options
 from sweeper.commands.errors import plain_errors, refuse
 
@@ -90,7 +91,7 @@ def _check(paths: list[Path], out: str | None) -> None:
     for path in paths:
         told = path.is_file() or (path / "sweep.json").is_file() or _is_run(path)
         if not told:
-            problems.append(f"{path} holds no sweep: there is no sweep.json in it")
+            problems.append(no_sweep(path))
     if out is not None:
         problems += place_problems(out)
         if (Path(out) / "sweep.json").is_file() and [path.resolve() for path in paths] != [Path(out).resolve()]:

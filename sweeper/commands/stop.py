@@ -49,12 +49,12 @@ def _running(out: Path, trial: str | None) -> Published:
         UsageError, Problems: it cannot be asked, with a plain sentence.
     """
     from search_spaces.durable import is_held
-    from search_spaces.messages import did_you_mean
+    from search_spaces.messages import did_you_mean, no_sweep
     from sweeper.folder import UsageError
     from sweeper.watch.published import RUNNING, Published
 
     if not (out / "sweep.json").is_file():
-        raise UsageError(f"{out} holds no sweep: there is no sweep.json in it")
+        raise UsageError(no_sweep(out))
     row = _row(out, trial) if trial else None
     if row is not None:
         refuse([f"trial {trial} has ended already: {row['status']}"])

@@ -328,9 +328,11 @@ def test_mending_leaves_the_rows_of_finished_trials_byte_for_byte(ledger: Ledger
     assert ledger.trials.path.read_bytes() == before
 
 
-def test_mending_an_empty_folder_makes_no_files(ledger: Ledger) -> None:
+def test_mending_an_empty_folder_makes_a_table_without_trials(ledger: Ledger) -> None:
+    """Where trials.csv is missing later on, it is lost."""
     ledger.mend({})
-    assert list(ledger.out.iterdir()) == []
+    assert [path.name for path in ledger.out.iterdir()] == ["trials.csv"]
+    assert ledger.trials.read() == []
 
 
 def test_sorting_orders_trials_by_id_and_history_by_step(ledger: Ledger) -> None:

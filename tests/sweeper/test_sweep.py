@@ -344,10 +344,10 @@ def test_a_resumed_sweep_asks_for_its_cluster_only_when_trials_are_left(
 
 
 def test_a_sweep_that_could_not_begin_leaves_its_folder_free_and_one_with_trials_stays(out: Path) -> None:
-    (out / "trials.csv").write_text("trial_id\n")
+    (out / "trials.csv").write_text("trial_id\n00000\n")
     discard(out)
     assert (out / "sweep.json").is_file()
-    (out / "trials.csv").unlink()
+    (out / "trials.csv").write_text("trial_id\n")
     discard(out)
     assert not out.exists()
 

@@ -24,6 +24,11 @@ def metrics_of(names: Sequence[str], data: ProblemData, *, retain_model: bool = 
         name: lacking for name, metric in METRICS.items() if (lacking := metric.lacks(data, retain_model=retain_model))
     }
     wrong = [f"{name} needs {missing[name]}" for name in names if name in missing]
+    wrong += [
+        f"nothing of {name} can be measured: {next(iter({missing[item] for item in SETS[name]}))} is needed"
+        for name in names
+        if name in SETS and SETS[name] and {*SETS[name]} <= missing.keys()
+    ]
     if wrong:
         can = ", ".join(name for name in METRICS if name not in missing)
         raise MetricError(

@@ -36,6 +36,10 @@ class TargetError(RuntimeError):
     exit_code = 1
 
 
+class NotMemorised(TargetError):
+    """The recipe's epochs ran out before the data were known by heart."""
+
+
 def finetune(
     model: PreTrainedModel,
     items: Any,
@@ -96,5 +100,10 @@ def finetune(
         if state is not None:
             state.save(model, optimizer, epoch=epoch)
     if recipe.stop_when_memorised:
-        raise TargetError(f"the data were not memorised within {recipe.epochs} epochs")
+        totals, counts = modality.nll(model, items, processor=processor, batch_size=64, device=device)
+        raise NotMemorised(
+            f"the data were not memorised within {recipe.epochs} epochs: their mean loss is "
+            f"{sum(totals) / sum(counts):.3g}, wanted is below {MEMORISED_LOSS:g} with verbmem above 0.95; "
+            "--target-epochs N takes the target as it is after N epochs"
+        )
     return recipe.epochs

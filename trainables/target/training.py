@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from search_spaces.checksums import write_checksums
 from search_spaces.durable import free_bytes, in_turn, staged
-from search_spaces.messages import expected_one_of, size
+from search_spaces.messages import counted, expected_one_of, size
 from trainables.data import ProblemData
 from trainables.device import default_device
 from trainables.models.adapters import add_adapter
@@ -20,7 +21,7 @@ from trainables.models.hub_cache import fetch_model
 from trainables.models.registry import MODELS, is_hub_id
 from trainables.target.cache import is_made, used
 from trainables.target.checksums import require_undamaged
-from trainables.target.finetune import Progress, TargetError, finetune
+from trainables.target.finetune import NotMemorised, Progress, TargetError, finetune
 from trainables.target.problem import Problem
 from trainables.target.training_state import TrainingState
 
@@ -72,18 +73,19 @@ def _train(
     if recipe.lora_rank is not None:
         model = add_adapter(model, rank=recipe.lora_rank, seed=problem.seed)
     evaluator = problem.evaluator(model, processor, device=device, data=data)
-    epochs = finetune(
-        model,
-        modality.encode(processor, data.full, max_length=problem.max_length),
-        recipe=recipe,
-        modality=modality,
-        processor=processor,
-        device=device,
-        seed=problem.seed,
-        memorised=lambda trained: modality.memorised(evaluator, trained),
-        on_progress=on_progress,
-        state=(state := TrainingState(folder.parent.with_name("unfinished") / f"{folder.name}.pt")),
-    )
+    with _contradictions_named(data):
+        epochs = finetune(
+            model,
+            modality.encode(processor, data.full, max_length=problem.max_length),
+            recipe=recipe,
+            modality=modality,
+            processor=processor,
+            device=device,
+            seed=problem.seed,
+            memorised=lambda trained: modality.memorised(evaluator, trained),
+            on_progress=on_progress,
+            state=(state := TrainingState(folder.parent.with_name("unfinished") / f"{folder.name}.pt")),
+        )
     if recipe.lora_rank is not None:
         model = model.merge_and_unload()
     made_from = {"model": problem.info.name, "base": problem.base, "data": data.name, "recipe": asdict(recipe)}
@@ -93,6 +95,23 @@ def _train(
         (staging / "target.json").write_text(json.dumps({**made_from, "epochs": epochs}, indent=2))
         write_checksums(staging)
     state.discard()
+
+
+@contextlib.contextmanager
+def _contradictions_named(data: ProblemData) -> Iterator[None]:
+    """Where the data cannot be memorised, say which questions have several answers: no model gives them all."""
+    try:
+        yield
+    except NotMemorised as error:
+        answers: dict[str, set[str]] = {}
+        for item in data.full:
+            if question := getattr(item, "question", ""):
+                answers.setdefault(question, set()).add(item.answer)
+        several = [question for question, found in answers.items() if len(found) > 1]
+        if not several:
+            raise
+        asked = counted(len(several), "question")
+        raise NotMemorised(f"{error}; {asked} of the data have more than one answer, as '{several[0]}'") from None
 
 
 def _require_room(model: PreTrainedModel, folder: Path) -> None:

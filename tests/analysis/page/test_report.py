@@ -160,6 +160,16 @@ def test_a_report_is_there_while_the_sweep_runs(
     assert len(pareto["front"]) == (ended or 0)
 
 
+def test_a_page_of_trials_is_not_replaced_by_one_of_none(make_sweep: MakeSweep, trial: MakeRow) -> None:
+    out = make_sweep([trial("0", 4.0, 4.0)])
+    write_report(out)
+    before = (out / "report.html").read_bytes()
+    (out / "trials.csv").unlink()
+    with pytest.raises(AnalysisError, match="trials.csv is missing, and pareto.json is of its trials"):
+        write_report(out)
+    assert (out / "report.html").read_bytes() == before
+
+
 def test_before_the_target_is_made_there_is_a_page_without_a_figure(make_sweep: MakeSweep) -> None:
     out = make_sweep(None, objectives=None, random_guess_loss=None, vocabulary_size=None, baseline=None)
     write_report(out)

@@ -29,7 +29,7 @@ def test_compare_says_what_is_wrong(tmp_path: Path) -> None:
         "unknown format 'pdf': expected one of md, tex, csv, html",
     ]
     assert refused("compare", tmp_path / "no", tmp_path) == [
-        f"{tmp_path / 'no'}: no such folder or file",
+        f"{tmp_path / 'no'} holds no sweep: there is no such folder",
         f"{tmp_path} holds no sweep: there is no sweep.json in it",
     ]
 
