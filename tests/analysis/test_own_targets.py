@@ -87,7 +87,7 @@ def test_another_forget_split_or_target_is_another_problem(
 def test_a_sweep_whose_tables_lack_a_column_is_about_the_only_problem_there_is(
     make_sweep: MakeSweep, trial: MakeRow, tmp_path: Path
 ) -> None:
-    older = {name: item for name, item in column_dictionary(random_guess=8.0, unit="token").items()}
+    older = dict(column_dictionary(random_guess=8.0, unit="token"))
     del older["target_key"]
     old = make_sweep([trial("0", 6.0, 0.2, target_key=None)], name="old", columns=older)
     new = [make_sweep([trial("0", 5.0, 0.4, lr=2e-4, target_key=key)], name=key) for key in ("k1", "k2")]
