@@ -15,10 +15,12 @@ from analysis.errors import AnalysisError
 from analysis.frontier.frontier import hypervolume
 from analysis.study.placed_trials import PlacedTrial, PlacedTrials, placed_trials
 from analysis.tables.columns import Columns, short
-from analysis.tables.problems import Problem, problems_of
-from analysis.tables.sources import Sources, read_source
+from analysis.tables.problems import Problem
+from analysis.tables.sources import Sources, read_source, shared
+from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable, finite_cell
 from analysis.words import number, policy_in_words
+from search_spaces.constraint import Constraint
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +64,14 @@ class MethodRow:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonTable:
-    """One model and data set: the No-unlearn model and every method; ``rule`` says how an entry was chosen."""
+    """One problem: the No-unlearn model (its mean, where every seed has one) and every method.
+
+    ``apart`` is what sets it apart from others on the same model and data set; ``rule`` says how an entry was chosen.
+    """
 
     model: str
     dataset: str
+    apart: str
     metrics: tuple[str, ...]
     baseline: Entry | None
     rows: tuple[MethodRow, ...]
@@ -98,50 +104,58 @@ def _ranked_by_scores(part: Sources) -> Sources:
 
 
 def comparison_data(parts: Sequence[Sources]) -> tuple[ComparisonTable, ...]:
-    """A table for every model and data set.
+    """A table for every problem: model and data set, and the target and data in which the trials on these differ.
 
     Raises:
-        AnalysisError: no trial at all, or sweeps on one model and data set whose No-unlearn metrics differ: they had
-            different targets.
+        AnalysisError: no trial at all, or sweeps on one problem whose No-unlearn metrics differ: they had different
+            targets.
     """
-    baselines: dict[Problem, Mapping[str, float]] = {}
-    for part in parts:
-        own = part.sweep.baseline
-        for problem in problems_of(part.table):
-            known = baselines.setdefault(problem, own)
-            if any(not math.isclose(known[name], own[name], rel_tol=1e-6) for name in known.keys() & own.keys()):
-                raise AnalysisError(
-                    f"the sweeps on {problem} have different No-unlearn models: compare them one at a time"
-                )
-            baselines[problem] = known or own
-    placed = placed_trials([(part.table, part.sweep.objectives) for part in parts])
-    if not placed.trials:
+    named = {str(name): part for part in parts for name in part.table.trials["sweep"].unique()}
+    if not named:
         raise AnalysisError("there is no trial to compare yet")
-    merged = TrialTable.merge([part.table for part in parts])
-    return tuple(_table(problem, placed, merged, baseline) for problem, baseline in baselines.items())
+    merged = TrialTable.merge([part.table for part in named.values()])
+    sweep = shared({name: part.sweep for name, part in named.items()})
+    boxes = [(part.table, part.sweep.objectives) for part in named.values()]
+    placed = placed_trials(boxes, sweep, seeds_vary=sweep.seeds_vary)
+    rule = " ".join([_rule(merged.columns), *(f"{note[:1].upper()}{note[1:]}." for note in placed.problems.notes)])
+    tables = []
+    for problem in dict.fromkeys(placed.problems.of):
+        here = merged.of(merged.trials[[other == problem for other in placed.problems.of]])
+        targets = _targets(problem, {name: named[str(name)] for name in here.trials["sweep"].unique()})
+        tables.append(_table(problem, placed, here, targets, rule))
+    return tuple(tables)
 
 
-def _table(
-    problem: Problem, placed: PlacedTrials, merged: TrialTable, baseline: Mapping[str, float]
-) -> ComparisonTable:
-    trials = [trial for trial in placed.trials if (trial.case.model, trial.case.dataset) == problem]
-    here = (merged.trials["model"] == problem.model) & (merged.trials["dataset"] == problem.dataset)
-    columns = merged.columns
+def _targets(problem: Problem, parts: Mapping[str, Sources]) -> SweepFile:
+    """What the sweeps on a problem share, and of each trial there the No-unlearn model from which it started.
+
+    Rows from elsewhere without a model before unlearning of their own are held against that of the others.
+    """
+    files = {name: part.sweep for name, part in parts.items()}
+    file = shared(files)
+    if not file.baseline and any(item.baseline for item in files.values()):
+        raise AnalysisError(f"the sweeps on {problem} have different No-unlearn models: compare them one at a time")
+    return replace(file, parts={name: item for name, item in files.items() if item.baseline or parts[name].sweeps})
+
+
+def _table(problem: Problem, placed: PlacedTrials, here: TrialTable, targets: SweepFile, rule: str) -> ComparisonTable:
+    trials = [trial for trial in placed.trials if trial.case.problem == problem]
+    columns = here.columns
     # The paper's metrics, the losses, then every other metric.
     asked = [name for name in columns.metrics if columns[name].primary or name in columns.thresholds]
-    metrics = merged.of(merged.trials[here]).measured(tuple(dict.fromkeys([*asked, *columns.losses, *columns.metrics])))
+    metrics = here.measured(tuple(dict.fromkeys([*asked, *columns.losses, *columns.metrics])))
     rows = []
     for case in dict.fromkeys(trial.case for trial in trials):
         own = [trial for trial in trials if trial.case == case]
         arms = [[trial for trial in own if bool(trial.variant) is on] for on in (False, True)]
-        rows.append(MethodRow(case.method, *(_chosen(arm, placed, metrics, baseline) for arm in arms)))
-    values = {name: Value(baseline[name], None, None) for name in metrics if name in baseline}
-    top = Entry("No-unlearn", 1, 0, values) if baseline else None
-    return ComparisonTable(*problem, metrics, top, tuple(rows), _rule(merged.columns))
+        rows.append(MethodRow(case.method, *(_chosen(arm, placed, metrics, targets) for arm in arms)))
+    values = {name: Value(targets.baseline[name], None, None) for name in metrics if name in targets.baseline}
+    top = Entry("No-unlearn", 1, 0, values) if targets.baseline else None
+    return ComparisonTable(*problem, metrics, top, tuple(rows), rule)
 
 
 def _chosen(
-    trials: Sequence[PlacedTrial], placed: PlacedTrials, metrics: Sequence[str], baseline: Mapping[str, float]
+    trials: Sequence[PlacedTrial], placed: PlacedTrials, metrics: Sequence[str], targets: SweepFile
 ) -> Entry | None:
     """The entry of the configuration the rule picks."""
     configurations: dict[tuple[object, ...], list[PlacedTrial]] = {}
@@ -151,21 +165,21 @@ def _chosen(
     for members in configurations.values():
         done = [trial.row for trial in members if trial.row["status"] == "finished"]
         if done:
-            successes = sum(placed.columns.success(partial(finite_cell, row), baseline) is True for row in done) / len(
-                members
-            )
+            successes = sum(
+                placed.columns.success(partial(finite_cell, row), targets.baseline_of(row)) is True for row in done
+            ) / len(members)
             # A diverged seed attains the worst corner.
             size = next((len(trial.costs) for trial in members if trial.costs is not None), 0)
             costs = [np.ones(size) if trial.costs is None else trial.costs for trial in members]
             share = hypervolume([np.mean(costs, axis=0)]) if size else 0.0
             ranked.append((successes, share, members, done))
     best = max(ranked, key=lambda item: item[:2], default=None)
-    return None if best is None else _entry(*best[2:], placed, metrics, baseline)
+    return None if best is None else _entry(*best[2:], placed, metrics, targets)
 
 
 def _entry(
     members: Sequence[PlacedTrial], done: Sequence[pd.Series], placed: PlacedTrials, metrics: Sequence[str],
-    baseline: Mapping[str, float],
+    targets: SweepFile,
 ) -> Entry:  # fmt: skip
     first, lost = members[0], len(members) - len(done)
     rate = [] if first.lr is None else [f"lr {number(first.lr)}"]
@@ -177,15 +191,32 @@ def _entry(
     label = ", ".join([*([policy_in_words(first.variant, first.lr)] if first.variant else rate), *options])
     values = {}
     for name in metrics:
-        scores = [score for row in done if (score := finite_cell(row, name)) is not None]
-        if scores:
+        found = [(row, score) for row in done if (score := finite_cell(row, name)) is not None]
+        if found:
+            scores = [score for _, score in found]
             mean, deviation = math.fsum(scores) / len(scores), float(np.std(scores, ddof=1)) if scores[1:] else None
-            threshold = placed.columns[name].threshold
-            values[name] = Value(mean, deviation, threshold.met(mean, baseline.get(name)) if threshold else None)
-    success = placed.columns.success(lambda name: values[name].mean if name in values else None, baseline)
+            before = [targets.baseline_of(row).get(name) for row, _ in found]
+            values[name] = Value(mean, deviation, _met(placed.columns[name].threshold, mean, scores, before))
+    verdicts = [values[name].met if name in values else None for name in placed.columns.thresholds]
+    success = False if False in verdicts else None if None in verdicts or not verdicts else True
     if success and lost:
         return Entry(label, len(done), lost, values, None, f"yes ({len(done)} of {len(members)} seeds)")
     return Entry(label, len(done), lost, values, success, {True: "yes", False: "no", None: "\u2013"}[success])
+
+
+def _met(
+    threshold: Constraint | None, mean: float, scores: Sequence[float], before: Sequence[float | None]
+) -> bool | None:
+    """Whether the mean of ``scores`` meets a threshold; of seeds with targets of their own, each against its own.
+
+    ``before`` is what the target of each score has, None where it was not measured.
+    """
+    if threshold is None:
+        return None
+    if not threshold.relative or len(set(before)) == 1:
+        return threshold.met(mean, before[0])
+    verdicts = {threshold.met(*pair) for pair in zip(scores, before, strict=True)}
+    return False if False in verdicts else None if None in verdicts else True
 
 
 def _rule(columns: Columns) -> str:

@@ -83,7 +83,7 @@ def comma_separated(tables: Sequence[ComparisonTable]) -> str:
     """One row for each model, data set, method, policy and metric: the numbers unrounded."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    columns = ("model", "dataset", "method", "auto_lr", "configuration", "seeds", "lost", "success")
+    columns = ("model", "dataset", "apart", "method", "auto_lr", "configuration", "seeds", "lost", "success")
     writer.writerow((*columns, "metric", "mean", "deviation", "meets_threshold"))
     for table in tables:
         for label, *sides in _entries(table):
@@ -92,7 +92,7 @@ def comma_separated(tables: Sequence[ComparisonTable]) -> str:
                     chosen = (entry.label, entry.seeds, entry.lost, entry.success)
                     for name, value in entry.values.items():
                         scores = (name, value.mean, value.deviation, value.met)
-                        writer.writerow((table.model, table.dataset, label, policy, *chosen, *scores))
+                        writer.writerow((table.model, table.dataset, table.apart, label, policy, *chosen, *scores))
     return buffer.getvalue()
 
 
@@ -168,8 +168,9 @@ def _chosen(sides: Sides) -> str:
 
 
 def _title(table: ComparisonTable) -> str:
-    """``tiny-phi on authors``, as far as the table names them."""
-    return " on ".join(name for name in (table.model, table.dataset) if name) or "All methods"
+    """``tiny-phi on tofu (forget split forget01)``, as far as the table names them."""
+    names = " on ".join(name for name in (table.model, table.dataset) if name) or "All methods"
+    return f"{names} ({table.apart})" if table.apart else names
 
 
 def _note(tables: Sequence[ComparisonTable]) -> str:

@@ -12,34 +12,31 @@ from analysis.figures.scales import LEAST_SPAN
 from analysis.figures.style import INK, OKABE_ITO
 from analysis.frontier.anytime import anytime_data
 from analysis.study.lr_study import LrStudy
-from analysis.tables.problems import file_stem, problems_of
+from analysis.tables.problems import Problem, file_stem
 from analysis.tables.sources import Sources
 from analysis.tables.trial_table import auto_lr_on
 
 
-def anytime_panels(sources: Sources) -> PanelFigure[Panel] | None:
-    """Hypervolume over compute, a curve per method and per arm of AutoLR, a panel per model and data set.
+def anytime_panels(parts: Mapping[Problem, Sources]) -> PanelFigure[Panel] | None:
+    """Hypervolume over compute, a curve per method and per arm of AutoLR, a panel per problem, each in its own box.
 
     None before the target is made. An arm has one colour in all panels.
     """
-    if not sources.sweep.objectives:
-        return None
-    own = sources.table.own
-    trials, on = own.trials, auto_lr_on(own.trials)
-    problems = problems_of(own)
-    drawn, colours = [], method_colours(own)
-    for problem in problems:
-        here = (trials["model"] == problem.model) & (trials["dataset"] == problem.dataset)
+    drawn = []
+    for problem, part in parts.items():
+        own = part.table.own
+        trials, on = own.trials, auto_lr_on(own.trials)
         curves: dict[str, tuple[Sequence[float], Sequence[float]]] = {}
-        for method in trials["method"].unique():
+        for method in trials["method"].unique() if part.sweep.objectives else ():
             for arm, chosen in ((str(method), ~on), (f"{method}, AutoLR", on)):
                 of_arm = chosen & (trials["method"] == method)
                 if of_arm.any():
-                    curve = anytime_data(own.of(trials[of_arm & here]), sources.sweep.objectives)
+                    curve = anytime_data(own.of(trials[of_arm]), part.sweep.objectives)
                     curves[arm] = (curve.seconds.tolist(), curve.hypervolume.tolist())
+        colours = method_colours(own)
         looks = {arm: (colours[name], look) for name in own.methods
                  for arm, look in ((name, "line"), (f"{name}, AutoLR", "dashed"))}  # fmt: skip
-        figure = anytime_figure(curves, str(problem) if len(problems) > 1 else "", looks=looks)
+        figure = anytime_figure(curves, str(problem) if len(parts) > 1 else "", looks=looks)
         drawn += [figure] if figure else []
     if not drawn:
         return None

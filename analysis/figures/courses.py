@@ -35,7 +35,7 @@ def metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
     columns = sources.table.columns
     units = {name: columns[name].unit or panel_title(columns, name) for name in shown_metrics(sources.table)}
     return figure_of(
-        _panels(sources, units, baseline=sources.sweep.baseline),
+        _panels(sources, units, from_target=True),
         name="metrics_over_steps",
         title="Metrics over steps",
         caption="Per method the finished trial nearest to the ideal corner; step 0 is the No-unlearn model. "
@@ -49,7 +49,7 @@ def gradients_data(sources: Sources) -> PanelFigure[Panel] | None:
     Norms and cosine are only measured by methods that compute the two gradients apart.
     """
     return figure_of(
-        _panels(sources, _GRADIENTS, baseline={}),
+        _panels(sources, _GRADIENTS, from_target=False),
         name="gradients_over_steps",
         title="Gradients and learning rate over steps",
         caption="Means over the steps since the report before. Methods that need one backward pass measure no norms. "
@@ -63,7 +63,7 @@ def _updates(sources: Sources, row: pd.Series) -> pd.DataFrame:
     return updates[updates["trial_id"] == row["trial_id"]] if len(updates) else updates
 
 
-def _panels(sources: Sources, units: Mapping[str, str], *, baseline: Mapping[str, float]) -> Iterator[Panel]:
+def _panels(sources: Sources, units: Mapping[str, str], *, from_target: bool) -> Iterator[Panel]:
     table, sweep = sources.table, sources.sweep
     colours = colours_of(table.methods)
     trials = shown_trials(sources)
@@ -76,12 +76,12 @@ def _panels(sources: Sources, units: Mapping[str, str], *, baseline: Mapping[str
                 steps, values = map(np.asarray, rate_course(own, reports))
             if np.isfinite(values).any():
                 courses.append((row, steps, values))
-        start = baseline.get(column)
-        every = [value for _, _, values in courses for value in values] + ([start] if start else [])
+        starts = [sweep.baseline_of(row).get(column) if from_target else None for row, _, _ in courses]
+        every = [value for _, _, values in courses for value in values] + [start for start in starts if start]
         score = table.columns[column].role == "metric" or column in _SHARES
         scale = "linear" if score else scale_for(every)
         lines: list[Line] = []
-        for row, steps, values in courses:
+        for (row, steps, values), start in zip(courses, starts, strict=True):
             if start is not None and steps[0] > 0:
                 steps, values = np.insert(steps, 0, 0.0), np.insert(values, 0, start)
             colour, marker = colours[str(row["method"])]

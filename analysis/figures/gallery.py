@@ -49,7 +49,7 @@ def gallery(
 ) -> list[GalleryFigure]:
     """The figures that the tables, and the study made of them, allow; one whose data are absent is left out.
 
-    With several ``parts`` each gets its own: a trial or a mean is never of two models or data sets.
+    With several ``parts`` each gets its own: a trial or a mean is never of two problems.
     """
     parts = parts or {Problem("", ""): sources}
     found = []
@@ -57,9 +57,9 @@ def gallery(
         for section, data_of, draw in FIGURES:
             data = data_of(part)
             if data is not None and len(parts) > 1:
-                data = replace(data, name=file_stem(data.name, *problem), caption=f"{problem}. {data.caption}")
+                data = replace(data, name=file_stem(data.name, *problem.names), caption=f"{problem}. {data.caption}")
             found += [GalleryFigure(section, data, draw)] if data is not None else []
-    compute = anytime_panels(sources)
+    compute = anytime_panels(parts)
     found += [GalleryFigure("compute", compute, draw_panels)] if compute is not None else []
     if study is not None:
         found += [GalleryFigure("auto_lr", curve, draw_panels) for curve in tuning_panels(study)]

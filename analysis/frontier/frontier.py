@@ -6,7 +6,7 @@ the whole box, in [0, 1].
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import moocore
@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from analysis.errors import AnalysisError
+from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Floats, Mask, Objective, costs_of, measured, values_of
 from analysis.tables.trial_table import TrialTable
 
@@ -121,17 +122,17 @@ LEAST_GAIN = 0.01
 """Of the box: what an epoch must be ahead of the model before unlearning in some objective to be worth taking."""
 
 
-def gained(rows: pd.DataFrame, objectives: Sequence[Objective], baseline: Mapping[str, float]) -> Mask:
+def gained(rows: pd.DataFrame, sweep: SweepFile) -> Mask:
     """Which models of a table are worth taking: not those that have hardly begun to unlearn. Shape (rows,).
 
-    Such an epoch is on the frontier, at the end where nothing is lost, but nothing is won by it. Where all are such,
-    or the model before unlearning was not measured, none is left out.
+    Such an epoch is on the frontier, at the end where nothing is lost, but nothing is won by it. Where all are such
+    none is left out, nor is one whose model before unlearning was not measured.
     """
-    ahead = np.zeros(len(rows), dtype=bool)
-    for item in objectives:
-        if (before := baseline.get(item.column)) is None:
-            return np.ones(len(rows), dtype=bool)
-        ahead |= np.asarray(item.cost(before) - item.cost(values_of(rows, [item])[:, 0]) > LEAST_GAIN)
+    columns = [item.column for item in sweep.objectives]
+    starts = [sweep.baseline_of(row) for _, row in rows.iterrows()]
+    before = np.array([[start.get(name, np.nan) for name in columns] for start in starts]).reshape(-1, len(columns))
+    gain = costs_of(before, sweep.objectives) - costs_of(values_of(rows, sweep.objectives), sweep.objectives)
+    ahead = np.isnan(before).any(axis=1) | (gain > LEAST_GAIN).any(axis=1)
     return ahead if ahead.any() else np.ones(len(rows), dtype=bool)
 
 

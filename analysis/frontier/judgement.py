@@ -8,14 +8,15 @@ all say what is found here.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 import pandas as pd
 
-from analysis.tables.columns import Columns, short
+from analysis.tables.columns import Columns
+from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Floats, Objective, costs_of, measured, values_of
 from analysis.tables.trial_table import finite_cell, numbers
 from search_spaces.constraint import Constraint, parse_constraint
@@ -38,11 +39,14 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """What a model must meet; ``stated`` are those of them that a user stated, the others are the paper's."""
+    """What a model must meet; ``stated`` are those of them that a user stated, the others are the paper's.
+
+    ``baseline_of`` gives the metrics of the No-unlearn model from which a row of a table of models started.
+    """
 
     all: tuple[Constraint, ...]
     stated: tuple[Constraint, ...]
-    baseline: Mapping[str, float]
+    baseline_of: Callable[[pd.Series], Mapping[str, float]]
 
     def of(self, name: str) -> tuple[Constraint, ...]:
         """Those on one column."""
@@ -50,7 +54,8 @@ class Thresholds:
 
     def verdicts(self, row: pd.Series) -> dict[Constraint, bool | None]:
         """Of each threshold whether the row meets it; None where it or the baseline was not measured."""
-        return {item: item.met(finite_cell(row, item.name), self.baseline.get(item.name)) for item in self.all}
+        before = self.baseline_of(row)
+        return {item: item.met(finite_cell(row, item.name), before.get(item.name)) for item in self.all}
 
     def met(self, row: pd.Series) -> bool | None:
         """Whether all are met; None where one cannot be judged and none is missed, or there is none."""
@@ -68,11 +73,6 @@ class Thresholds:
         if not self.stated:
             return "the paper's thresholds"
         return "the thresholds stated" + ("" if self.stated == self.all else " and, beside them, the paper's")
-
-    def words(self, item: Constraint) -> str:
-        """``verbmem below 0.1``, ``utility at least 70% of No-unlearn's 0.8``."""
-        before = self.baseline.get(item.name)
-        return f"{short(item.name)} {item.words()}" + (f"'s {before:.3g}" if item.relative and before else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +97,12 @@ class Judgement:
         return self.outcome in (Outcome.GOOD, Outcome.NOT_JUDGED)
 
 
-def thresholds_of(columns: Columns, baseline: Mapping[str, float], constraints: Sequence[str] = ()) -> Thresholds:
-    """The thresholds in force: the ``constraints`` stated, and the paper's for a set about which none is."""
-    stated = tuple(dict.fromkeys(map(parse_constraint, constraints)))
+def thresholds_of(sweep: SweepFile) -> Thresholds:
+    """The thresholds in force: those stated, and the paper's for a set about which none is."""
+    columns, stated = sweep.columns, tuple(dict.fromkeys(map(parse_constraint, sweep.constraints)))
     told = {columns[item.name].of for item in stated}
     papers = tuple(item for name, item in columns.thresholds.items() if columns[name].of not in told)
-    return Thresholds((*stated, *papers), stated, baseline)
+    return Thresholds((*stated, *papers), stated, sweep.baseline_of)
 
 
 def judge(rows: pd.DataFrame, thresholds: Thresholds, columns: Columns, objectives: Sequence[Objective]) -> Judgement:
@@ -135,14 +135,17 @@ def _by_objectives(
     """No threshold can be judged: at least no row may be recommended where the forget set's objective never moved."""
     forgetting = [item for item in objectives if columns[item.column].of == "forget"]
     for item in forgetting if place is not None else ():
-        before = thresholds.baseline.get(item.column)
         values = numbers(rows, item.column)
         best = float(values.max() if item.direction == "max" else values.min())
-        if before is not None and float(item.oriented(best)) >= float(item.oriented(before)):
-            sign = ">" if item.direction == "max" else "<"
-            return Judgement(
-                Outcome.NOTHING_FORGOTTEN, place, (Constraint(item.column, sign, before), best), judged=len(rows)
-            )
+        before = [thresholds.baseline_of(row).get(item.column) for _, row in rows.iterrows()]
+        moved = [
+            start is None or float(item.oriented(value)) < float(item.oriented(start))
+            for start, value in zip(before, values, strict=True)
+        ]
+        if not any(moved):
+            sign, start = (">", max) if item.direction == "max" else ("<", min)
+            bar = Constraint(item.column, sign, start(value for value in before if value is not None))
+            return Judgement(Outcome.NOTHING_FORGOTTEN, place, (bar, best), judged=len(rows))
     return Judgement(Outcome.NOT_JUDGED, place, None, 0)
 
 
@@ -179,25 +182,33 @@ def _named(
     """The outcome, and the threshold on which it shows best, if one is missed by all."""
     asked = [item for item in thresholds.all if _asks_for(item, columns) == what]
     item = max(asked, key=lambda item: sum(item in missed[place] for place in places))
-    values = numbers(rows.iloc[list(missed)], item.name).dropna()
+    judged = rows.iloc[list(missed)]
+    judged = judged[numbers(judged, item.name).notna()]
+    values = numbers(judged, item.name)
     best = float(values.max() if item.sign.startswith(">") else values.min())
-    before = thresholds.baseline.get(item.name)
-    bound = item.bound * (before or 0.0) if item.relative else item.bound
     decisive = (item, best) if all(item in missed[place] for place in places) else None
+    starts = [thresholds.baseline_of(row).get(item.name) for _, row in judged.iterrows()]
+    found = [
+        (value, before, item.bound * (before or 0.0) if item.relative else item.bound)
+        for value, before in zip(values, starts, strict=True)
+    ]
     if what == "forgetting":
-        hardly = before is not None and before != bound and (before - best) / (before - bound) <= _HARDLY
+        hardly = all(
+            before is not None and before != bound and (before - value) / (before - bound) <= _HARDLY
+            for value, before, bound in found
+        )
         return (Outcome.NOTHING_FORGOTTEN if hardly else Outcome.TOO_LITTLE), decisive
-    ruined = best < bound / 2 if item.sign.startswith(">") else best > 2 * bound
+    ruined = all(value < bound / 2 if item.sign.startswith(">") else value > 2 * bound for value, _, bound in found)
     return (Outcome.LOST if ruined else Outcome.TOO_MUCH), decisive
 
 
 def _missed(row: pd.Series, thresholds: Thresholds, columns: Columns) -> dict[Constraint, float]:
     """How far the row is from each threshold that it misses: ``x / (1 + x)`` of x bounds (ranges for a bound of 0)."""
-    found = {}
+    found, baseline = {}, thresholds.baseline_of(row)
     for item in thresholds.all:
-        by = item.violation(finite_cell(row, item.name), thresholds.baseline.get(item.name))
+        by = item.violation(finite_cell(row, item.name), baseline.get(item.name))
         if by is not None and by > 0:
-            before = thresholds.baseline.get(item.name, 0.0) if item.relative else 1.0
+            before = baseline.get(item.name, 0.0) if item.relative else 1.0
             low, high = columns[item.name].bounds
             scale = abs(item.bound * before) or (high - low if low is not None and high is not None else 1.0)
             found[item] = max(by / (by + scale), math.ulp(0.0))

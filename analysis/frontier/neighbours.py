@@ -108,7 +108,8 @@ def _neighbour(
         there, here = finite_cell(other, name), finite_cell(row, name)
         if there is not None and here is not None and there != here:
             (better if (there > here) == (direction == "max") else worse)[name] = Change(there, here)
-    verdicts = [item.met(finite_cell(other, item.name), sweep.baseline.get(item.name)) for item in limits]
+    before = sweep.baseline_of(other)
+    verdicts = [item.met(finite_cell(other, item.name), before.get(item.name)) for item in limits]
     within = False if False in verdicts else None if None in verdicts or not verdicts else True
     name = model_name(other, with_epoch=table.every_epoch)
     outside = "; it is not within the limits" if within is False else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,7 @@ from analysis.errors import AnalysisError
 from analysis.frontier.frontier import frontier, gained, recommend, takeable
 from analysis.frontier.judgement import thresholds_of
 from analysis.tables.columns import short
+from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Floats, Objective, scored
 from analysis.tables.trial_table import TrialTable, numbers
 from analysis.words import counted, number
@@ -58,15 +59,13 @@ class NothingQualifies(AnalysisError):
 
 def pick(
     table: TrialTable,
-    objectives: Sequence[Objective],
-    baseline: Mapping[str, float],
+    sweep: SweepFile,
     *,
     rule: str = KNEE,
     limits: Sequence[Constraint] = (),
-    constraints: Sequence[str] = (),
     best: Best | None = None,
 ) -> Pick:
-    """The model the rule takes, ``limits`` applied first whatever the rule; ``constraints`` are the sweep's own.
+    """The model of a sweep that the rule takes, ``limits`` applied first whatever the rule.
 
     It is the end of a finished trial or, where every epoch counts, one on the frontier; then not one that has hardly
     begun to unlearn, if there is another. With ``best`` the rule only says what qualifies; of all that does, what has
@@ -82,18 +81,19 @@ def pick(
         raise AnalysisError(f"unknown rule '{rule}': {expected_one_of(rule, RULES)}")
     if rule == CONSTRAINT and not limits and best is None:
         raise AnalysisError("the rule constraint needs a limit")
+    objectives = sweep.objectives
     models = takeable(table, objectives).trials
     what = "epoch" if table.every_epoch else "trial"
     if models.empty:
         raise NothingQualifies(f"no trial has finished ({counted(len(table.trials), 'trial')} in the table)")
-    within = _within(models, limits, baseline, what)
+    within = _within(models, limits, sweep, what)
     if table.every_epoch and best is None:
-        within = within[gained(within, objectives, baseline)]
+        within = within[gained(within, sweep)]
     words = f" among {counted(len(within), 'epoch' if what == 'epoch' else 'finished trial')}" + "".join(
         f"{' with' if index == 0 else ' and'} {limit.name} {limit.words()}" for index, limit in enumerate(limits)
     )
     if rule == SUCCESS:
-        thresholds = thresholds_of(table.columns, baseline, constraints)
+        thresholds = thresholds_of(sweep)
         within = within[[thresholds.good(row) for _, row in within.iterrows()]]
         if within.empty:
             asked = "; ".join(f"{item.name} {item.words()}" for item in thresholds.all)
@@ -138,26 +138,25 @@ def _best(within: pd.DataFrame, best: Best, objectives: Sequence[Objective], wor
     return Pick(row, len(rows), f"the {most} {short(best.column)} ({number(float(row[best.column]))}){words}")
 
 
-def _within(
-    models: pd.DataFrame, limits: Sequence[Constraint], baseline: Mapping[str, float], what: str
-) -> pd.DataFrame:
+def _within(models: pd.DataFrame, limits: Sequence[Constraint], sweep: SweepFile, what: str) -> pd.DataFrame:
     """The models within all limits; a missing value is within none."""
     within = models
     for index, limit in enumerate(limits):
         if limit.name not in models.columns:
             there = found_instead([limit.name], models.columns)
             raise AnalysisError(f"trials.csv has no column {limit.name} to put a limit on: {there}")
-        if limit.relative and limit.name not in baseline:
+        if limit.relative and limit.name not in sweep.baseline:
             raise AnalysisError(f"constraint {limit}: the sweep's No-unlearn model has no {limit.name}")
         values = numbers(within, limit.name)
-        kept = within[[limit.met(value, baseline.get(limit.name)) is True for value in values]]
+        before = (sweep.baseline_of(row).get(limit.name) for _, row in within.iterrows())
+        kept = within[[limit.met(*pair) is True for pair in zip(values, before, strict=True)]]
         if kept.empty:
             least = limit.sign.startswith(">")
-            before = " and ".join(f"{item.name} {item.words()}" for item in limits[:index])
+            earlier = " and ".join(f"{item.name} {item.words()}" for item in limits[:index])
             raise NothingQualifies(
                 f"no {'epoch' if what == 'epoch' else 'finished trial'} has {limit.name} {limit.words()}"
-                + (f" among the {counted(len(within), what)} with {before}" if before else "")
-                + f"; the {'highest' if least else 'lowest'} of {'these' if before else 'all'} is "
+                + (f" among the {counted(len(within), what)} with {earlier}" if earlier else "")
+                + f"; the {'highest' if least else 'lowest'} of {'these' if earlier else 'all'} is "
                 + number(float(values.max() if least else values.min()))
             )
         within = kept

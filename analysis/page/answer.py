@@ -96,7 +96,7 @@ def answer(table: TrialTable, sweep: SweepFile, front: Frontier) -> Answer:
     """What to take from the trials of a sweep; a row from elsewhere has no checkpoint here and is only mentioned."""
     every = table.own.every_epoch
     rows = takeable(table.own, sweep.objectives).trials
-    thresholds = thresholds_of(sweep.columns, sweep.baseline, sweep.constraints)
+    thresholds = thresholds_of(sweep)
     judgement = judge(rows, thresholds, sweep.columns, sweep.objectives)
     own = frontier(table.own.models, sweep.objectives)
     if judgement.place is None or not sweep.objectives:
@@ -147,14 +147,14 @@ def _after_divergence(table: TrialTable) -> Iterator[str]:
 
 def _moves(row: pd.Series, sweep: SweepFile) -> str:
     """What the trial's objectives were before and are now."""
-    moves = []
+    moves, baseline = [], sweep.baseline_of(row)
     for objective in sweep.objectives:
-        before = sweep.baseline.get(objective.column)
+        before = baseline.get(objective.column)
         better = "higher" if objective.direction == "max" else "lower"
         start = f"from {number(before)} to " if before is not None else ""
         value = number(float(row[objective.column]))
         moves.append(f"{objective.label.partition(' (')[0]} {start}{value} ({better} is better)")
-    against = any(item.column in sweep.baseline for item in sweep.objectives)
+    against = any(item.column in baseline for item in sweep.objectives)
     return f"{'Against the model before unlearning' if against else 'It scores'}: {'; '.join(moves)}."
 
 
@@ -207,7 +207,8 @@ def _elsewhere(front: Frontier, row: pd.Series, objectives: Sequence[Objective])
 
 
 def _beware(row: pd.Series, sweep: SweepFile) -> Iterator[str]:
-    before = {item: sweep.baseline.get(item.column) for item in sweep.objectives}
+    baseline = sweep.baseline_of(row)
+    before = {item: baseline.get(item.column) for item in sweep.objectives}
     if not any(
         value is None or float(item.oriented(row[item.column])) < float(item.oriented(value))
         for item, value in before.items()
@@ -235,11 +236,11 @@ def _roles(front: Frontier, judgement: Judgement, row: pd.Series) -> dict[str, l
 
 def _metric_lines(chosen: pd.DataFrame, sweep: SweepFile, thresholds: Thresholds) -> Iterator[MetricLine]:
     """The objectives, then what the model before unlearning was scored by or, beyond that, the one trial ``chosen``."""
-    columns = sweep.columns
-    labels = {name: columns.axis(name) for name in (*sweep.baseline, *columns.losses, *columns.metrics)}
+    columns, baseline = sweep.columns, sweep.baseline_of(chosen.iloc[0])
+    labels = {name: columns.axis(name) for name in (*baseline, *columns.losses, *columns.metrics)}
     own = {objective.column: objective.label for objective in sweep.objectives}
     for name, label in (own | {name: label for name, label in labels.items() if name not in own}).items():
-        before, after = sweep.baseline.get(name), float(numbers(chosen, name).iloc[0])
+        before, after = baseline.get(name), float(numbers(chosen, name).iloc[0])
         asked = thresholds.of(name)
         verdicts = [item.met(after, before) for item in asked]
         if name not in chosen or (before is None and not math.isfinite(after)):

@@ -45,14 +45,8 @@ def choose(
     if rule is None and best is None and given.trial_id:
         found = _answered(table, sweep, given)
     else:
-        found = pick(
-            *(table, sweep.objectives, sweep.baseline),
-            rule=rule or KNEE,
-            limits=limits,
-            constraints=sweep.constraints,
-            best=best,
-        )
-    thresholds = thresholds_of(sweep.columns, sweep.baseline, sweep.constraints)
+        found = pick(table, sweep, rule=rule or KNEE, limits=limits, best=best)
+    thresholds = thresholds_of(sweep)
     alone = judge(found.row.to_frame().T.infer_objects(), thresholds, sweep.columns, sweep.objectives)
     lines = tuple(judged_by(alone, found.row, thresholds))
     if not given.recommended and given.outcome:
@@ -66,7 +60,7 @@ def _answered(table: TrialTable, sweep: SweepFile, given: Answer) -> Pick:
     named = models["trial_id"] == given.trial_id
     row = models[named if given.epoch is None else named & (models["epoch"] == given.epoch)].iloc[0]
     try:
-        knee = pick(table.own, sweep.objectives, sweep.baseline, rule=KNEE)
+        knee = pick(table.own, sweep, rule=KNEE)
     except NothingQualifies:
         knee = None
     if knee is not None and knee.row.name == row.name:

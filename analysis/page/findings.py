@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from analysis.figures.ablation import ablation_data
 from analysis.frontier.frontier import frontier
@@ -12,6 +12,7 @@ from analysis.study.lr_grid import lr_grid
 from analysis.study.lr_study import LrStudy
 from analysis.study.study_tables import arms_table, differences_table, rates_table
 from analysis.study.verdict_words import words
+from analysis.tables.problems import Problem
 from analysis.tables.sources import Sources
 from analysis.tables.trial_table import auto_lr_on
 from analysis.tables.worker_time import worker_time
@@ -49,9 +50,14 @@ class Finding:
 
 
 def findings(
-    sources: Sources, figures: Sequence[tuple[str, PageFigure]], study: LrStudy | None = None
+    sources: Sources,
+    parts: Mapping[Problem, Sources],
+    figures: Sequence[tuple[str, PageFigure]],
+    study: LrStudy | None = None,
 ) -> Iterator[Finding]:
     """The sections that have something to say; ``figures`` are (anchor of the section, figure).
+
+    ``parts`` are the sources by problem: hypervolumes and means are never of several.
 
     With a ``study`` the section on AutoLR is its verdict, without one a description.
     """
@@ -66,10 +72,12 @@ def findings(
             sentences = tuple(dict.fromkeys(f"{line}." for verdict in study.verdicts for line in words(verdict)))
             tables = (differences_table(study),)
         elif anchor == "auto_lr":
-            sentences, tables = _auto_lr(sources)
+            told = [(f"{problem}: " if len(parts) > 1 else "", *_auto_lr(part)) for problem, part in parts.items()]
+            sentences = tuple(f"{name}{sentence}" for name, found, _ in told for sentence in found)
+            tables = tuple(replace(item, caption=f"{name}{item.caption}") for name, _, found in told for item in found)
         elif anchor == "fronts" and sources.sweeps and sources.sweep.objectives:
             # Of one arm alone there is nothing to compare.
-            found = arm_fronts(lr_grid([(sources.table.own, sources.sweep.objectives)]))
+            found = arm_fronts(lr_grid([(part.table, part.sweep.objectives) for part in sources.each_sweep]))
             tables = tuple(arms_table(fronts) for fronts in found if len(fronts.indicators) > 1)
         elif anchor == "compute" and (spent := worker_time(sources.table.own.trials)) is not None:
             sentences, tables = (spent.sentence(),), (spent.table(),)

@@ -64,7 +64,7 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
     links = {trial_id: f"#{anchor}" for trial_id, anchor in anchors(read.table).items()}
     frontiers: dict[Problem, list[PageFrontier]] = {problem: [] for problem in parts}
     for problem, name, shown, heading, about in drawn:
-        stem = file_stem(name, *problem) if len(parts) > 1 else name
+        stem = file_stem(name, *problem.names) if len(parts) > 1 else name
         document = save_figure(draw_pareto(shown, links=links), out if stem == "pareto" else out / "figures", stem)
         pictures = {"wide": document, "narrow": svg_text(draw_pareto(shown, size=NARROW, links=links))}
         description = f"The attained frontier of {shown.title}. {shown.subtitle}."
@@ -75,7 +75,7 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
         frontiers[problem].append(PageFrontier(heading, about, *svgs))
     page_answers = [
         PageAnswer(
-            sweep_title(part.table, part.sweep),
+            sweep_title(part.table, part.sweep) + (f" ({problem.apart})" if problem.apart else ""),
             f"-{i}" if len(parts) > 1 else "",
             answers[problem],
             fronts[problem],
@@ -87,7 +87,7 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
     page = _page(
         read,
         page_answers,
-        list(findings(read, figures, study)),
+        list(findings(read, parts, figures, study)),
         _notices(read, notes, fronts, study),
         verdict=[study_headline(study), *study_cautions(study)] if study and study.verdicts and _is_study(read) else [],
     )
@@ -123,7 +123,7 @@ class PageFrontier:
 
 @dataclass(frozen=True, slots=True)
 class PageAnswer:
-    """The answer of one model and data set; ``anchor`` ends its ids, "" where it is the only one."""
+    """The answer of one problem; ``anchor`` ends its ids, "" where it is the only one."""
 
     title: str
     anchor: str
@@ -255,8 +255,8 @@ def _notices(
     said = []
     if len(fronts) > 1:
         said.append(
-            f"This report is on {len(fronts)} models or data sets. Each has its own answer and frontier, as a "
-            "loss or a score on one says nothing about another."
+            f"This report is on {len(fronts)} problems: {'; '.join(map(str, fronts))}. Each has its own answer and "
+            "frontier, as a loss or a score on one says nothing about another."
         )
     ended, planned = len(table.own.trials), sweep.planned_trials
     if planned is not None and ended < planned:

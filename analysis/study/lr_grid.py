@@ -119,8 +119,8 @@ def lr_grid(parts: Sequence[tuple[TrialTable, Sequence[Objective]]], *, seeds_va
     Raises:
         AnalysisError: sweeps with different objectives, or a table without a column of them.
     """
-    placed = placed_trials(parts, by_problem=True, seeds_vary=seeds_vary)
-    notes = list(placed.notes)
+    placed = placed_trials(parts, roles=("data", "training"), seeds_vary=seeds_vary)
+    notes = [*placed.notes, *placed.problems.notes]
     fronts: dict[tuple[Case, str, float, int], dict[Setting, PlacedTrial]] = {}
     apart = 0
     for item in placed.trials:

@@ -98,7 +98,7 @@ def study_in(sources: Sources) -> LrStudy | None:
     grids = all(sweep.settings.get("sampler") == "grid" for sweep in sources.sweeps)
     if not sources.sweeps or not grids or not sources.sweep.objectives:
         return None
-    study = study_of([replace(sources, table=replace(sources.table.own, notes=()))])
+    study = study_of([replace(part, table=replace(part.table, notes=())) for part in sources.each_sweep])
     return study if study.verdicts or study.compared else None
 
 

@@ -6,14 +6,17 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pandas as pd
 
 from analysis.errors import AnalysisError
 from analysis.frontier.indicators import further_objectives
-from analysis.tables.columns import Columns, short
-from analysis.tables.trade_off import Floats, Objective, scored
+from analysis.tables.columns import Columns
+from analysis.tables.problems import Problem, Problems, problems_of
+from analysis.tables.sweep_file import SweepFile
+from analysis.tables.trade_off import Floats, Mask, Objective, scored, widest
 from analysis.tables.trial_table import ATTAIN_NOTHING, TrialTable, auto_lr_on
-from analysis.words import PROBE_BATCHES, auto_lr_variant, counted, known, number
+from analysis.words import PROBE_BATCHES, auto_lr_variant, counted, known
 
 Setting = tuple[object, ...]
 """What a person varies besides the learning rate: c, and any other option or field in which trials differ."""
@@ -26,7 +29,7 @@ class Case:
 
     Attributes:
         apart: the data and training in which the problem differs from others on the same model and data set, such as
-            ``epochs 3, batch size 8``; empty where there is no other, and where trials are not placed by problem.
+            ``epochs 3, batch size 8``; empty where there is no other.
     """
 
     model: str
@@ -40,21 +43,22 @@ class Case:
     @property
     def place(self) -> str:
         """The problem."""
-        return f"{self.model}, {self.dataset}{self._brackets}"
+        return str(self.problem)
+
+    @property
+    def problem(self) -> Problem:
+        """What is unlearned, by whatever method."""
+        return Problem(self.model, self.dataset, self.apart)
 
     @property
     def what(self) -> str:
         """The method, with what sets its problem apart."""
-        return f"{self.method}{self._brackets}"
+        return f"{self.method} ({self.apart})" if self.apart else self.method
 
     @property
     def names(self) -> tuple[str, ...]:
         """Its parts, for the name of a file."""
         return tuple(filter(None, (self.model, self.dataset, self.method, self.apart)))
-
-    @property
-    def _brackets(self) -> str:
-        return f" ({self.apart})" if self.apart else ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,22 +96,31 @@ class PlacedTrial:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacedTrials:
-    """Every trial in its place; ``setting_columns`` make a setting, ``notes`` say what was left out."""
+    """Every trial in its place; ``setting_columns`` make a setting, ``notes`` say what was left out.
+
+    ``problems`` are those of all trials that were read, also of what was left out.
+    """
 
     trials: tuple[PlacedTrial, ...]
     setting_columns: tuple[str, ...]
     columns: Columns
     notes: tuple[str, ...]
+    problems: Problems
 
 
 def placed_trials(
-    parts: Sequence[tuple[TrialTable, Sequence[Objective]]], *, by_problem: bool = False, seeds_vary: str = "order"
+    parts: Sequence[tuple[TrialTable, Sequence[Objective]]],
+    sweep: SweepFile | None = None,
+    *,
+    roles: Sequence[str] = ("data",),
+    seeds_vary: str = "order",
 ) -> PlacedTrials:
     """The trials of one or several sweeps, each with its own objectives (and thus bounds).
 
-    Of two trials in the same place the first counts; a trial without a seed is a run of its own. ``by_problem``: other
-    data or other training (target, split, epochs, batch size, optimizer, ...) make another case, not another setting;
-    only not another target or other data where that is what ``seeds_vary``.
+    Of two trials in the same place the first counts; a trial without a seed is a run of its own. Trials are cases of
+    their own where they differ in a column of ``roles`` (target, split, ...; with ``training`` also epochs, batch size,
+    optimizer, ...), as :func:`analysis.tables.problems.problems_of` finds it by ``sweep``, and only not in what
+    ``seeds_vary``. Those of one problem are scored in one box, the widest of their sweeps, and in no other's.
 
     Raises:
         AnalysisError: sweeps with different objectives, or a table without a column of them.
@@ -116,90 +129,60 @@ def placed_trials(
     if len(names) > 1:
         raise AnalysisError("the sweeps have different objectives: their hypervolumes do not compare")
     merged = TrialTable.merge([table for table, _ in parts])
-    problems = _Problems(merged, seeds_vary) if by_problem else None
-    varying = tuple(name for name in merged.varying if _makes_a_setting(merged, name, by_problem=by_problem))
+    problems = problems_of(merged, sweep, roles=roles, seeds_vary=seeds_vary)
+    varying = tuple(name for name in merged.varying if _makes_a_setting(merged, name, roles))
     of_variant = _numbers_of_variants(merged)
     found: dict[tuple[object, ...], PlacedTrial] = {}
     doubled = 0
-    for table, objectives in parts:
-        automatic = auto_lr_on(table.trials).tolist()
-        usable, costs = scored(table.trials, objectives)
-        boxes = further_objectives(objectives, merged.columns, merged.measured(merged.columns.metrics))
-        elsewhere = {name: scored(table.trials, box) for name, box in boxes.items()}
-        for index, (_, row) in enumerate(table.trials.iterrows()):
-            variant = (auto_lr_variant(row, of_variant) or "on") if automatic[index] else ""
-            apart = problems.apart(row) if problems else ""
-            case = Case(str(row["model"]), str(row["dataset"]), str(row["method"]), apart)
-            setting = tuple(known(row.get(name)) for name in varying)
-            lr, seed = known(row["lr"]), known(row["seed"])
-            place = (
-                *(case, variant, float(lr) if isinstance(lr, (int, float)) else None, setting),
-                int(seed) if isinstance(seed, (int, float)) else None,
-            )
-            key = (*place, len(found) if seed is None else None)
-            if key in found:
-                doubled += 1
-            else:
-                further = {name: other[index] if there[index] else None for name, (there, other) in elsewhere.items()}
-                found[key] = PlacedTrial(*place, costs[index] if usable[index] else None, row, further)
-    repeated = f"{counted(doubled, 'trial')} repeated the settings and seed of another and did not count"
-    notes = ((repeated,) if doubled else ()) + (problems.notes if problems else ())
-    return PlacedTrials(tuple(found.values()), varying, merged.columns, notes)
-
-
-class _Problems:
-    """By model and data set the columns of data and training in which its trials differ.
-
-    ``target_key`` names a target by a hash: it is left out where the other columns tell the problems apart as well.
-    """
-
-    def __init__(self, table: TrialTable, seeds_vary: str) -> None:
-        asked = [name for name in table.varying if name not in _STRUCTURE and _of_a_problem(table, name)]
-        asked = [name for name in asked if name not in _by_seed(table, seeds_vary)]
-        self._differ: dict[tuple[str, str], list[str]] = {}
-        own = table.own.trials
-        for place in dict.fromkeys(zip(own["model"], own["dataset"], strict=True)):
-            trials = own[(own["model"] == place[0]) & (own["dataset"] == place[1])]
-            names = [name for name in asked if trials[name].nunique(dropna=False) > 1]
-            others = [name for name in names if name != "target_key"]
-            alike = len(trials[others].drop_duplicates()) if others else 1
-            self._differ[place] = others if alike == len(trials[names].drop_duplicates()) else names
-
-    def apart(self, row: pd.Series) -> str:
-        """``epochs 3, batch size 8``."""
-        names = self._differ.get((row["model"], row["dataset"]), [])
-        given = ((short(name), known(row.get(name))) for name in names)
-        return ", ".join(f"no {name}" if value is None else f"{name} {number(value)}" for name, value in given)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What differs, in a sentence for each model and data set."""
-        return tuple(
-            f"the trials on {', '.join(place)} differ in {' and '.join(short(name) for name in names)}: these are "
-            "different problems, and nothing is pooled over them"
-            for place, names in self._differ.items()
-            if names
+    scores, automatics = _costs(parts, merged, problems.of), auto_lr_on(merged.trials)
+    for (_, row), problem, (own, further), automatic in zip(
+        merged.trials.iterrows(), problems.of, scores, automatics, strict=True
+    ):
+        variant = (auto_lr_variant(row, of_variant) or "on") if automatic else ""
+        case = Case(problem.model, problem.dataset, str(row["method"]), problem.apart)
+        setting = tuple(known(row.get(name)) for name in varying)
+        lr, seed = known(row["lr"]), known(row["seed"])
+        place = (
+            *(case, variant, float(lr) if isinstance(lr, (int, float)) else None, setting),
+            int(seed) if isinstance(seed, (int, float)) else None,
         )
+        key = (*place, len(found) if seed is None else None)
+        if key in found:
+            doubled += 1
+        else:
+            found[key] = PlacedTrial(*place, own, row, further)
+    repeated = f"{counted(doubled, 'trial')} repeated the settings and seed of another and did not count"
+    notes = (repeated,) if doubled else ()
+    return PlacedTrials(tuple(found.values()), varying, merged.columns, notes, problems)
 
 
-def _by_seed(table: TrialTable, seeds_vary: str) -> tuple[str, ...]:
-    """The columns that the seeds vary, of one problem: nothing where a seed has several targets after all."""
-    own = table.own.trials
-    names = {"target": ("target_key", "target_seed"), "data": ("target_key", "data_seed")}.get(seeds_vary, ())
-    places = own.groupby(["model", "dataset", "seed"], dropna=False)
-    alone = all((places[name].nunique(dropna=False) <= 1).all() for name in names if name in own)
-    return names if alone else ()
+def _costs(
+    parts: Sequence[tuple[TrialTable, Sequence[Objective]]], merged: TrialTable, problems: Sequence[Problem]
+) -> list[tuple[Floats | None, dict[str, Floats | None]]]:
+    """Of each trial of ``merged`` its costs in the box of its problem, shape (m,), and in the further boxes by name."""
+    of_part = np.repeat(np.arange(len(parts)), [len(table.trials) for table, _ in parts])
+    scores = merged.measured(merged.columns.metrics)
+    found: list[tuple[Floats | None, dict[str, Floats | None]]] = [(None, {})] * len(problems)
+    for problem in dict.fromkeys(problems):
+        places = [place for place, other in enumerate(problems) if other == problem]
+        box = widest([parts[part][1] for part in sorted(set(of_part[places]))])
+        rows = merged.trials.iloc[places]
+        boxes = {"": box} | further_objectives(box, merged.columns, scores)
+        costs = {name: _rows_of(*scored(rows, axes)) for name, axes in boxes.items()}
+        for index, place in enumerate(places):
+            here = {name: lines[index] for name, lines in costs.items()}
+            found[place] = here.pop(""), here
+    return found
 
 
-def _of_a_problem(table: TrialTable, name: str) -> bool:
-    return table.columns[name].role in ("training", "data")
+def _rows_of(known: Mask, costs: Floats) -> list[Floats | None]:
+    return [line if there else None for line, there in zip(costs, known, strict=True)]
 
 
-def _makes_a_setting(table: TrialTable, name: str, *, by_problem: bool) -> bool:
+def _makes_a_setting(table: TrialTable, name: str, roles: Sequence[str]) -> bool:
     """Whether trials that differ here are different trials of one case, and not the same trial made otherwise."""
-    if name in _STRUCTURE or name.startswith("target_"):
-        return False
-    return table.columns[name].role == "method" or (not by_problem and _of_a_problem(table, name))
+    role = table.columns[name].role
+    return name not in _STRUCTURE and (role == "method" or (role == "training" and role not in roles))
 
 
 def _numbers_of_variants(table: TrialTable) -> tuple[str, ...]:

@@ -41,15 +41,15 @@ def with_ruin(part: Sources) -> TrialTable:
     """
     table = part.table
     found = pd.Series(np.nan, index=table.trials.index)
-    for (sweep, seed), rows in table.trials.groupby(["sweep", "seed"], sort=False, dropna=False):
-        for name, bar in _bars(part.files.get(str(sweep), part.sweep), float(str(seed))):
+    for _, rows in table.trials.groupby(["sweep", "seed"], sort=False, dropna=False):
+        for name, bar in _bars(part.sweep, rows.iloc[0]):
             values = numbers(rows, name)
             found[rows.index] = (values < bar).astype(float).where(values.notna())
     return replace(table, trials=table.trials.assign(**{RUINED: found}))
 
 
-def _bars(file: SweepFile, seed: float) -> Iterable[tuple[str, float]]:
-    baseline = file.baseline_of(seed)
+def _bars(file: SweepFile, trial: pd.Series) -> Iterable[tuple[str, float]]:
+    baseline = file.baseline_of(trial)
     for name, column in file.columns.entries.items():
         threshold = column.threshold if column.primary and column.of == "retain" else None
         if threshold is not None and threshold.relative and name in baseline:

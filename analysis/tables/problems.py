@@ -1,41 +1,148 @@
-"""A report's trials by problem (model and data set): the losses of one say nothing about those of another."""
+"""Trials by problem (what is unlearned from which target): the losses of one say nothing about those of another."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
+from analysis.tables.columns import short
 from analysis.tables.sources import Sources, differences, shared
+from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Mask
 from analysis.tables.trial_table import TrialTable
+from analysis.words import known, number
+
+_STRUCTURE = ("model", "dataset", "method", "lr", "seed")
+"""What is told of a problem in any case, and what never makes one."""
+_BY_SEED = {"target": ("target_key", "target_seed"), "data": ("target_key", "data_seed")}
+"""The columns that the seeds vary, by what they were declared to vary."""
 
 
 class Problem(NamedTuple):
-    """What is unlearned by which model."""
+    """What is unlearned by which model.
+
+    ``apart`` is in what it differs from others on the same model and data set, such as ``forget split forget01``; empty
+    where there is no other.
+    """
 
     model: str
     dataset: str
+    apart: str = ""
 
     def __str__(self) -> str:
-        return ", ".join(self)
+        """``tiny-phi, tofu (forget split forget01)``."""
+        return f"{self.model}, {self.dataset}" + (f" ({self.apart})" if self.apart else "")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its parts, for the name of a file."""
+        return tuple(filter(None, self))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Problems:
+    """The problems of a table.
+
+    Attributes:
+        of: of each trial its problem, in the order of the table.
+        differ: by model and data set the columns in which their problems differ.
+        given: of each trial what it says of the columns in which any differ; None for nothing.
+    """
+
+    of: tuple[Problem, ...]
+    differ: Mapping[tuple[str, str], Sequence[str]]
+    given: pd.DataFrame
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What differs, in a sentence for each model and data set."""
+        return tuple(
+            f"the trials on {', '.join(place)} differ in {' and '.join(short(name) for name in names)}: these are "
+            "different problems, and nothing is pooled over them"
+            for place, names in self.differ.items()
+            if names
+        )
+
+
+def problems_of(
+    table: TrialTable, sweep: SweepFile | None = None, *, roles: Sequence[str] = ("data",), seeds_vary: str = "order"
+) -> Problems:
+    """The problem of every trial: model, data set and the columns of ``roles`` in which the trials on these differ.
+
+    What the seeds were declared to vary makes no problem. ``target_key`` names a target by a hash: it is left out where
+    the other columns tell the problems apart as well. Given ``sweep``, a column that the tables of one of its sweeps
+    lack says nothing about the trials of that one, nor does an empty cell of a row from elsewhere: they are taken to be
+    about the only problem there is on their model and data set or, where there are several, about one of their own.
+    """
+    own = table.own.trials
+    asked = [name for name in table.spec_columns if name not in _STRUCTURE and table.columns[name].role in roles]
+    asked = [name for name in asked if name not in _left_to_seeds(own, asked, seeds_vary)]
+    places = pd.Series(list(zip(table.trials["model"], table.trials["dataset"], strict=True)), table.trials.index)
+    cells = {name: pd.Series(map(known, table.trials[name]), table.trials.index, dtype=object) for name in asked}
+    given = pd.DataFrame(cells, table.trials.index)
+    silent = _silent(table, given, sweep)
+    differ: dict[tuple[str, str], list[str]] = {}
+    for place in dict.fromkeys(places[own.index]):
+        here = places == place
+        for name in asked:
+            told = given.loc[here & ~silent[name], name].unique()
+            if len(told) == 1:
+                given.loc[here & silent[name], name] = told[0]
+        rows = given.loc[own.index.intersection(given.index[here])]
+        names = [name for name in asked if rows[name].nunique(dropna=False) > 1]
+        fewer = [name for name in names if name != "target_key"]
+        alike = len(rows[fewer].drop_duplicates()) if fewer else 1
+        differ[place] = fewer if alike == len(rows[names].drop_duplicates()) else names
+    found = (
+        Problem(model, dataset, ", ".join(_in_words(name, row[name]) for name in differ.get((model, dataset), ())))
+        for (model, dataset), (_, row) in zip(places, given.iterrows(), strict=True)
+    )
+    return Problems(tuple(found), differ, given)
+
+
+def _left_to_seeds(own: pd.DataFrame, asked: Sequence[str], seeds_vary: str) -> Sequence[str]:
+    """The columns that the seeds vary, of one problem: none where a seed has several targets after all."""
+    names = [name for name in _BY_SEED.get(seeds_vary, ()) if name in asked]
+    others = [name for name in asked if name not in names]
+    seeds = own.groupby(["model", "dataset", "seed", *others], dropna=False, sort=False)
+    return names if all((seeds[name].nunique(dropna=False) <= 1).all() for name in names) else ()
+
+
+def _silent(table: TrialTable, given: pd.DataFrame, sweep: SweepFile | None) -> pd.DataFrame:
+    """Where an empty cell says nothing, as nobody could have filled it; shape of ``given``."""
+    nobody = np.zeros(given.shape, dtype=bool)
+    if sweep is not None:
+        elsewhere = table.trials["elsewhere"].to_numpy(dtype=bool)
+        for place, name in enumerate(given.columns):
+            lacking = [called for called, file in sweep.parts.items() if name not in file.columns]
+            nobody[:, place] = elsewhere | table.trials["sweep"].isin(lacking).to_numpy()
+    return pd.DataFrame(nobody & given.isna().to_numpy(dtype=bool), given.index, given.columns)
+
+
+def _in_words(name: str, value: object) -> str:
+    return f"no {short(name)}" if value is None else f"{short(name)} {number(value)}"
 
 
 def by_problem(sources: Sources) -> tuple[dict[Problem, Sources], tuple[str, ...]]:
-    """The sources of each model and data set in the order of the table, and the notes of all, in sentences.
+    """The sources of each problem in the order of the table, and the notes of all, in sentences.
 
-    A row from elsewhere that does not say its model or data set is taken to be about every one; a row about a model
-    or a data set of which there is no trial is in no part. Without trials there is one part, named ("", "").
+    A row from elsewhere that does not say its model, its data set or in what problems differ is taken to be about every
+    one; a row about one of which there is no trial is in no part. Without trials there is one part, named ("", "").
     """
-    trials = sources.table.trials
-    found = problems_of(sources.table.own)
+    table, sweep = sources.table, sources.sweep
+    problems = problems_of(table, sweep, seeds_vary=sweep.seeds_vary)
+    foreign = table.trials["elsewhere"].to_numpy(dtype=bool)
+    found = dict.fromkeys(problem for problem, far in zip(problems.of, foreign, strict=True) if not far)
     if not found:
-        return {Problem("", ""): sources}, sources.table.notes
-    inside = {problem: _inside(sources.table, problem) for problem in found}
-    homeless = trials["trial_id"].to_numpy()[~np.any(list(inside.values()), axis=0)].tolist()
+        return {Problem("", ""): sources}, table.notes
+    inside = {problem: _inside(table, problems, problem) for problem in found}
+    homeless = table.trials["trial_id"].to_numpy()[~np.any(list(inside.values()), axis=0)].tolist()
     parts = {problem: _part(sources, mask, alone=len(found) == 1) for problem, mask in inside.items()}
-    notes = list(sources.table.notes)
+    notes = [*table.notes, *problems.notes]
     if len(parts) > 1:
         # Sweeps of different problems may differ; those of one are scored together.
         notes = [note for note in notes if note not in differences(sources.sweeps)]
@@ -45,25 +152,23 @@ def by_problem(sources: Sources) -> tuple[dict[Problem, Sources], tuple[str, ...
     return parts, tuple(notes)
 
 
-def problems_of(table: TrialTable) -> list[Problem]:
-    """The problems of a table, in its order."""
-    pairs = zip(table.trials["model"], table.trials["dataset"], strict=True)
-    return [Problem(*pair) for pair in dict.fromkeys(pairs)]
-
-
 def file_stem(name: str, *words: str) -> str:
     """The stem of the files of a figure on something that has names of its own."""
     return "_".join("".join(c if c.isalnum() or c in "-_" else "-" for c in word) for word in (name, *words))
 
 
-def _inside(table: TrialTable, problem: Problem) -> Mask:
+def _inside(table: TrialTable, problems: Problems, problem: Problem) -> Mask:
     """Which trials are about ``problem``; shape (trials,)."""
     foreign = table.trials["elsewhere"].to_numpy(dtype=bool)
-    mask = np.ones(len(foreign), dtype=bool)
-    for column, value in problem._asdict().items():
-        given = table.trials[column].to_numpy(dtype=object)
-        mask &= np.asarray(given == value, dtype=bool) | (foreign & np.asarray(given == "", dtype=bool))
-    return mask
+    mask = np.array([found == problem for found in problems.of], dtype=bool) & ~foreign
+    one = table.trials.index[mask][0]
+    may = foreign.copy()
+    for column in ("model", "dataset"):
+        may &= table.trials[column].isin(("", table.trials.at[one, column])).to_numpy()
+    for column in problems.differ[problem.model, problem.dataset]:
+        told = (None, problems.given.at[one, column])
+        may &= np.array([value in told for value in problems.given[column]], dtype=bool)
+    return np.asarray(mask | may, dtype=bool)
 
 
 def _part(sources: Sources, mask: Mask, *, alone: bool) -> Sources:
@@ -73,11 +178,11 @@ def _part(sources: Sources, mask: Mask, *, alone: bool) -> Sources:
     if alone:
         return replace(sources, table=part)
     names = set(part.trials["sweep"])
-    files = {name: file for name, file in sources.files.items() if name in names}
+    files = {name: file for name, file in sources.sweep.parts.items() if name in names}
     # A single run has no file that says what its target scores; another problem's baseline is none of its own.
-    sweep = shared(list(files.items())) if files else sources.sweep
-    if not files and sources.files:
-        sweep = replace(sweep, baseline={})
+    sweep = shared(files) if files else sources.sweep
+    if not files and sources.sweep.parts:
+        sweep = replace(sweep, baseline={}, parts={})
     elsewhere = set(table.trials.loc[~mask, "sweep"])
     if not files or names & elsewhere & set(files):
         sweep = replace(sweep, settings={**sweep.settings, "trials": None})
@@ -85,4 +190,4 @@ def _part(sources: Sources, mask: Mask, *, alone: bool) -> Sources:
         frame[frame["trial_id"].isin(set(part.trials["trial_id"]))] if len(frame) else frame
         for frame in (sources.auto_lr, sources.landscape)
     )
-    return Sources(part, sweep, tuple(files.values()) or sources.sweeps, updates, landscape, files)
+    return Sources(part, sweep, tuple(files.values()) or sources.sweeps, updates, landscape)

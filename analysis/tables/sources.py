@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,7 @@ from analysis.tables.columns import Columns
 from analysis.tables.csv_rows import read_rows, typed_frame
 from analysis.tables.foreign import read_foreign
 from analysis.tables.sweep_file import SweepFile
-from analysis.tables.trade_off import Objective
+from analysis.tables.trade_off import Objective, widest
 from analysis.tables.trial_table import TrialTable, concatenated
 from search_spaces.messages import no_sweep
 
@@ -38,7 +39,6 @@ class Sources:
         sweeps: the files of all sweeps, each with its command.
         auto_lr: the rows of auto_lr.csv, empty without one.
         landscape: the rows of landscape.csv, empty without one.
-        files: of several sources, the file of each sweep by what the column ``sweep`` calls it.
     """
 
     table: TrialTable
@@ -46,7 +46,16 @@ class Sources:
     sweeps: tuple[SweepFile, ...] = ()
     auto_lr: pd.DataFrame = field(default_factory=pd.DataFrame)
     landscape: pd.DataFrame = field(default_factory=pd.DataFrame)
-    files: Mapping[str, SweepFile] = field(default_factory=dict)
+
+    @property
+    def each_sweep(self) -> list[Sources]:
+        """Every sweep by itself, with the bounds of its own; rows from elsewhere and single runs are of none."""
+        if not self.sweep.parts:
+            return [replace(self, table=self.table.own)]
+        return [
+            replace(self, table=self.table.of_sweep(name), sweep=file, sweeps=(file,))
+            for name, file in self.sweep.parts.items()
+        ]
 
 
 def read_source(
@@ -81,17 +90,19 @@ def read_sources(paths: Sequence[Path], *, out: Path) -> Sources:
     Raises:
         AnalysisError: no sweep is among them, their objectives differ, or one cannot be read.
     """
+    paths = list(dict.fromkeys(paths))
     sweeps = [path for path in paths if (path / "sweep.json").is_file()]
     if not sweeps:
         raise AnalysisError(f"none of {', '.join(map(str, paths))} holds a sweep: there is no sweep.json in it")
-    files = [SweepFile.read(path) for path in sweeps]
-    sweep = shared([(str(path), file) for path, file in zip(sweeps, files, strict=True)])
     if len(paths) == 1:
-        read = read_source(paths[0], sweep.columns)
+        read = read_source(paths[0])
         return replace(read, table=read.table.renamed(str, lambda path: _from(out, paths[0], path)))
+    prefixes = dict(zip(paths, _prefixes(paths), strict=True))
+    sweep = shared({prefixes[path]: SweepFile.read(path) for path in sweeps})
+    files = tuple(sweep.parts.values())
     named = {
         prefix: _labelled(read_source(path, sweep.columns, objectives=sweep.objectives), prefix, out, path)
-        for path, prefix in zip(paths, _prefixes(paths), strict=True)
+        for path, prefix in prefixes.items()
     }
     merged = TrialTable.merge([part.table for part in named.values()])
     before = {prefix: part.sweep.baseline for prefix, part in named.items() if not part.sweeps and part.sweep.baseline}
@@ -105,10 +116,9 @@ def read_sources(paths: Sequence[Path], *, out: Path) -> Sources:
     return Sources(
         replace(merged, notes=tuple(dict.fromkeys(notes))),
         replace(sweep, columns=merged.columns),
-        tuple(files),
+        files,
         concatenated([part.auto_lr for part in named.values()]),
         concatenated([part.landscape for part in named.values()]),
-        {prefix: part.sweep for prefix, part in named.items() if part.sweeps},
     )
 
 
@@ -141,44 +151,56 @@ def _prefixes(paths: Sequence[Path]) -> list[str]:
     return names
 
 
-def shared(sweeps: Sequence[tuple[str, SweepFile]]) -> SweepFile:
-    """What sweeps, one or more, each with a name for messages, have in common.
+def shared(files: Mapping[str, SweepFile]) -> SweepFile:
+    """What sweeps, one or more, each by its name, have in common; their own files are its ``parts``.
 
-    Bounds are the widest, so that every trial is scored in one box.
+    Bounds are the widest, so that every trial is scored in one box. The baseline is that of all whose metrics agree as
+    far as they have the same ones; a trial is held against the one of its own sweep all the same.
 
     Raises:
         AnalysisError: their objectives differ in more than the bounds.
     """
-    files = [file for _, file in sweeps]
-    if len(files) == 1:
-        return files[0]
-    known = [(name, file) for name, file in sweeps if file.objectives]
-    kinds = [[(item.name, item.column, item.direction) for item in file.objectives] for _, file in known]
-    for (name, _), kind in zip(known, kinds, strict=True):
-        if kind != kinds[0]:
-            said = "; ".join(", ".join(f"{item[0]}:{item[2]}" for item in items) for items in (kinds[0], kind))
-            raise AnalysisError(f"{known[0][0]} and {name} have other objectives ({said}): one frontier needs the same")
-    objectives = [
-        replace(same[0], low=min(item.low for item in same), high=max(item.high for item in same))
-        for same in zip(*(file.objectives for _, file in known), strict=True)
-    ]
-    baselines = [file.baseline for _, file in known]
-    guesses = {file.random_guess_loss for _, file in known}
-    planned = [file.planned_trials for file in files]
-    stated = {file.constraints for file in files}
-    versions = {name: ", ".join(dict.fromkeys(file.versions[name] for file in files if name in file.versions))
-                for file in files for name in file.versions}  # fmt: skip
+    every = list(files.values())
+    known = {name: file for name, file in files.items() if file.objectives}
+    kinds = {
+        name: [(item.name, item.column, item.direction) for item in file.objectives] for name, file in known.items()
+    }
+    first = next(iter(kinds), "")
+    for name, kind in kinds.items():
+        if kind != kinds[first]:
+            said = "; ".join(", ".join(f"{item[0]}:{item[2]}" for item in items) for items in (kinds[first], kind))
+            raise AnalysisError(f"{first} and {name} have other objectives ({said}): one frontier needs the same")
+    if len(every) == 1:
+        return replace(every[0], parts=files)
+    guesses = {file.random_guess_loss for file in known.values()}
+    planned = [file.planned_trials for file in every]
+    stated = {file.constraints for file in every}
+    versions = {name: ", ".join(dict.fromkeys(file.versions[name] for file in every if name in file.versions))
+                for file in every for name in file.versions}  # fmt: skip
     return SweepFile(
-        name=" + ".join(dict.fromkeys(file.name for file in files)),
-        columns=reduce(or_, [file.columns for file in files]),
-        created=min((file.created for file in files if file.created), default=""),
+        name=" + ".join(dict.fromkeys(file.name for file in every)),
+        columns=reduce(or_, [file.columns for file in every]),
+        created=min((file.created for file in every if file.created), default=""),
         versions=versions,
         settings={"trials": sum(count or 0 for count in planned) if all(planned) else None}
         | ({"constraints": stated.pop()} if len(stated) == 1 and any(stated) else {}),
-        objectives=tuple(objectives),
+        objectives=widest([file.objectives for file in known.values()]),
         random_guess_loss=guesses.pop() if len(guesses) == 1 else None,
-        baseline=baselines[0] if baselines and all(item == baselines[0] for item in baselines) else {},
+        baseline=_agreed([file.baseline for file in every]),
+        parts=files,
     )
+
+
+def same_model(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
+    """Whether two baselines may be of one model: the metrics that both have agree, up to rounding."""
+    return all(math.isclose(one[name], other[name], rel_tol=1e-6) for name in one.keys() & other.keys())
+
+
+def _agreed(baselines: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """All metrics of baselines that may be of one model; none where two cannot be."""
+    if all(same_model(*pair) for pair in itertools.combinations(baselines, 2)):
+        return {name: value for baseline in reversed(baselines) for name, value in baseline.items()}
+    return {}
 
 
 def differences(files: Sequence[SweepFile]) -> list[str]:
@@ -187,8 +209,10 @@ def differences(files: Sequence[SweepFile]) -> list[str]:
     found = []
     if any(file.objectives != known[0].objectives for file in known):
         found.append("the sweeps have other bounds of the objectives: the widest count for all")
-    if any(file.baseline != known[0].baseline for file in known):
-        found.append("the sweeps have other No-unlearn models: none is shown, and thresholds that need one are open")
+    if any(file.baseline for file in known) and not _agreed([file.baseline for file in known]):
+        found.append(
+            "the sweeps have other No-unlearn models: each trial is held against its own, and none is shown for all"
+        )
     if len({file.constraints for file in files}) > 1:
         found.append("the sweeps state other thresholds: the paper's count")
     if len(known) < len(files):

@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
+
 from analysis.errors import AnalysisError
 from analysis.tables.columns import Columns
 from analysis.tables.trade_off import Objective
@@ -24,6 +27,7 @@ class SweepFile:
     ``columns`` is the dictionary of the table's columns. ``objectives`` is empty, ``random_guess_loss`` (ln|V|, nats
     per token) is None and ``baseline`` (the metrics of the No-unlearn model) is empty as long as the sweep is still
     making its target. Where every seed has a target of its own, ``baselines`` has theirs and ``baseline`` the mean.
+    Of several sweeps shown as one ``parts`` has the file of each, by what the column ``sweep`` calls it.
     """
 
     name: str
@@ -37,6 +41,7 @@ class SweepFile:
     random_guess_loss: float | None = None
     baseline: Mapping[str, float] = field(default_factory=dict)
     baselines: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
+    parts: Mapping[str, SweepFile] = field(default_factory=dict)
 
     @classmethod
     def read(cls, out: Path) -> SweepFile:
@@ -83,12 +88,21 @@ class SweepFile:
 
     @property
     def seeds_vary(self) -> str:
-        """What the seeds vary: ``order``, ``target`` or ``data``."""
-        return str(self.settings.get("seeds_vary") or "order")
+        """What the seeds vary: ``order``, ``target`` or ``data``; "" where several sweeps differ in it."""
+        varied = {file.seeds_vary for file in self.parts.values()} or {str(self.settings.get("seeds_vary") or "order")}
+        return varied.pop() if len(varied) == 1 else ""
 
-    def baseline_of(self, seed: float) -> Mapping[str, float]:
-        """The No-unlearn model from which the trials of a seed started."""
-        return self.baselines.get(int(seed), self.baseline) if math.isfinite(seed) else self.baseline
+    def baseline_of(self, trial: pd.Series) -> Mapping[str, float]:
+        """The metrics of the No-unlearn model from which a trial, a row of the trial table, started.
+
+        It is that of the trial's own sweep and seed, empty where that sweep has none. A row that is of none of several
+        sweeps is held against the one that they share, and so is any where no sweep has measured its own.
+        """
+        measured = any(file.baseline for file in self.parts.values())
+        file = self.parts.get(str(trial.get("sweep")), self) if measured else self
+        seed = trial.get("seed")
+        own = int(seed) if isinstance(seed, (int, float, np.number)) and math.isfinite(seed) else None
+        return file.baseline if own is None else file.baselines.get(own, file.baseline)
 
     def baseline_objectives(self) -> dict[str, float | None]:
         """The objectives of the No-unlearn model, by name; None where it was not measured."""

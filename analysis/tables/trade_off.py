@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -81,6 +81,18 @@ class Objective:
         """``values`` with the sign that makes smaller better: neither scaled, rounded nor clipped."""
         array = np.asarray(values, dtype=np.float64)
         return array if self.direction == "min" else -array
+
+
+def widest(boxes: Sequence[Sequence[Objective]]) -> tuple[Objective, ...]:
+    """The box in which trials of one problem are scored together: the same axes, each from the lowest to the highest of
+    the bounds; () without boxes.
+
+    Trials of different problems are never scored in one box: ln|V| of one model says nothing about another.
+    """
+    return tuple(
+        replace(same[0], low=min(item.low for item in same), high=max(item.high for item in same))
+        for same in zip(*boxes, strict=True)
+    )
 
 
 def values_of(rows: pd.DataFrame, objectives: Sequence[Objective]) -> Floats:

@@ -122,6 +122,13 @@ class TrialTable:
         """The same table with these of its trials."""
         return replace(self, trials=trials)
 
+    def of_sweep(self, name: str) -> TrialTable:
+        """What the table has of one sweep: its trials, their reports and their candidates."""
+        trials, history, candidates = (
+            part[part["sweep"] == name] for part in (self.trials, self.history, self.candidates)
+        )
+        return replace(self, trials=trials, history=history, candidates=candidates)
+
     def renamed(self, name: Callable[[str], str], checkpoint: Callable[[str], str]) -> TrialTable:
         """The same table with other trial ids and other paths of the checkpoints that there are."""
         trials, history, candidates = (

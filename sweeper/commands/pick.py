@@ -176,9 +176,9 @@ def _in_words(
     yield f"why: {found.reason}"
     for line in judgement.lines:
         yield f"judgement: {line}"
-    metrics = measured_of(found.row, table)
+    metrics, before = measured_of(found.row, table), sweep.baseline_of(found.row)
     width = max(map(len, metrics), default=0)
     for column, value in metrics.items():
-        unlearned = f"   (No-unlearn {number(sweep.baseline[column])})" if column in sweep.baseline else ""
+        unlearned = f"   (No-unlearn {number(before[column])})" if column in before else ""
         yield f"  {column:<{width}}  {number(value)}{unlearned}"
     yield from (item.words for item in near)

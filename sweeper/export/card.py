@@ -131,7 +131,7 @@ def _asked(spec: TrialSpec) -> str:
 
 
 def _scores(card: Card) -> str:
-    before, columns = card.sweep.baseline_of(finite_cell(card.row, "seed") or 0.0), card.sweep.columns
+    before, columns = card.sweep.baseline_of(card.row), card.sweep.columns
     rows = [
         (f"{columns.axis(name)}: `{name}`", number(before.get(name)), number(finite_cell(card.row, name)))
         for name in columns.outcomes

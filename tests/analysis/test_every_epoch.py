@@ -140,7 +140,7 @@ def test_the_page_names_the_epoch_to_take_and_every_epoch_of_the_frontier(make_e
 def test_pick_takes_an_epoch_with_its_checkpoint(make_epochs: MakeEpochs) -> None:
     out = make_epochs()
     table, sweep = TrialTable.read(out), SweepFile.read(out)
-    found = pick(table, sweep.objectives, sweep.baseline, rule=KNEE)
+    found = pick(table, sweep, rule=KNEE)
     distances = {
         (trial_id, epoch): np.hypot(1 - min(forget, 8.0) / 8.0, retain / 8.0)
         for trial_id, epochs in EPOCHS.items()
@@ -159,11 +159,11 @@ def test_an_epoch_that_forgot_nothing_is_on_the_frontier_but_is_not_picked(make_
     table, sweep = TrialTable.read(out), SweepFile.read(out)
     assert ("00000", 1.0) in FRONT
     limits = [Constraint("retain_loss", "<=", 0.5)]
-    found = pick(table, sweep.objectives, sweep.baseline, rule=CONSTRAINT, limits=limits)
+    found = pick(table, sweep, rule=CONSTRAINT, limits=limits)
     assert (found.row["trial_id"], found.row["epoch"]) == ("00000", 2.0)
     # Where nothing else is within the limits it is what there is.
     limits = [Constraint("retain_loss", "<=", 0.1)]
-    found = pick(table, sweep.objectives, sweep.baseline, rule=CONSTRAINT, limits=limits)
+    found = pick(table, sweep, rule=CONSTRAINT, limits=limits)
     assert (found.row["trial_id"], found.row["epoch"]) == ("00000", 1.0)
 
 
@@ -171,11 +171,11 @@ def test_what_was_not_measured_of_an_epoch_is_within_no_limit(make_epochs: MakeE
     out = make_epochs(verbmem={("00001", 1): 0.07}, utility={("00001", 1): 0.6})
     table, sweep = TrialTable.read(out), SweepFile.read(out)
     limits = [Constraint("verbmem", "<=", 0.09)]
-    found = pick(table, sweep.objectives, sweep.baseline, rule=CONSTRAINT, limits=limits)
+    found = pick(table, sweep, rule=CONSTRAINT, limits=limits)
     assert (found.row["trial_id"], found.row["epoch"]) == ("00001", 1.0)
     with pytest.raises(NothingQualifies, match=r"no epoch has verbmem at most 0\.01"):
         pick(
-            *(table, sweep.objectives, sweep.baseline),
+            *(table, sweep),
             rule=CONSTRAINT,
             limits=[Constraint("verbmem", "<=", 0.01)],
         )

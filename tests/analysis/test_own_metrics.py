@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -115,11 +116,11 @@ def test_the_comparison_judges_it_and_says_by_what(folder: Path) -> None:
 def test_pick_knows_what_is_best_and_what_is_success(folder: Path) -> None:
     table, sweep = TrialTable.read(folder), SweepFile.read(folder)
     limits = [Constraint("grudge", "<=", 5.0)]
-    found = pick(table, sweep.objectives, sweep.baseline, rule=CONSTRAINT, limits=limits)
+    found = pick(table, sweep, rule=CONSTRAINT, limits=limits)
     assert (found.row["trial_id"], found.reason.partition(" among")[0]) == ("00001", "the highest politeness (8)")
-    assert pick(table, sweep.objectives, sweep.baseline, rule=SUCCESS).row["trial_id"] == "00002"
+    assert pick(table, sweep, rule=SUCCESS).row["trial_id"] == "00002"
     with pytest.raises(NothingQualifies, match=r"grudge below 2; politeness at least 50% of No-unlearn"):
-        pick(table, sweep.objectives, {"politeness": 99.0}, rule=SUCCESS)
+        pick(table, replace(sweep, baseline={"politeness": 99.0}), rule=SUCCESS)
 
 
 def test_a_study_shows_it_beside_the_hypervolume(folder: Path) -> None:

@@ -196,6 +196,7 @@ def test_the_csv_has_the_unrounded_means(table: ComparisonTable) -> None:
 NASTY = ComparisonTable(
     "a_b & 50%",
     "<tofu>",
+    "target key 0x_1",
     ("my_metric",),
     None,
     (MethodRow("x|y_{z}~^\\#$", Entry("lr 1", 1, 0, {"my_metric": Value(0.5, None, True)}, True, "yes"), None),),

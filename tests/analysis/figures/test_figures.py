@@ -25,6 +25,7 @@ from analysis.figures.panels import graded, method_colours
 from analysis.figures.pareto import pareto_data, scores_data
 from analysis.figures.scales import LEAST_SPAN, limits_of, scale_for
 from analysis.figures.style import save_figure, svg_text
+from analysis.tables.problems import Problem
 from analysis.tables.sources import Sources, read_source
 
 MakeSweep = Callable[..., Path]
@@ -261,7 +262,7 @@ def test_a_method_has_one_colour_in_all_figures_of_a_report(sources: Sources) ->
     part = replace(sources, table=sources.table.of(sources.table.trials[sources.table.trials["method"] == "ngdiff"]))
     front = pareto_data(part.table, part.sweep)
     assert [series.colour for series in front.methods] == [colours["ngdiff"]]
-    drawn = [metrics_data(part), final_metrics_data(part), anytime_panels(part)]
+    drawn = [metrics_data(part), final_metrics_data(part), anytime_panels({Problem("tiny-phi", "authors"): part})]
     for figure in drawn:
         assert figure is not None
         named = [line for panel in figure.panels for line in panel.lines if line.name.startswith("ngdiff")]

@@ -31,7 +31,7 @@ def choose(make_sweep: Callable[..., Path], trial: Callable[..., Row]) -> Choose
     sweep = SweepFile.read(out)
 
     def run(**given: object) -> Pick:
-        return pick(TrialTable.read(out), sweep.objectives, sweep.baseline, **given)  # type: ignore[arg-type]
+        return pick(TrialTable.read(out), sweep, **given)  # type: ignore[arg-type]
 
     return run
 
@@ -108,7 +108,7 @@ def test_a_table_without_finished_trials_has_nothing_to_pick(
 ) -> None:
     out = make_sweep([trial("00000", None, None, status="diverged")])
     with pytest.raises(NothingQualifies, match=r"no trial has finished \(1 trial in the table\)"):
-        pick(TrialTable.read(out), SweepFile.read(out).objectives, {})
+        pick(TrialTable.read(out), SweepFile.read(out))
 
 
 def test_a_finished_trial_without_objectives_cannot_be_the_knee(
@@ -116,4 +116,4 @@ def test_a_finished_trial_without_objectives_cannot_be_the_knee(
 ) -> None:
     out = make_sweep([trial("00000", None, None)])
     with pytest.raises(NothingQualifies, match="none of the objectives was measured"):
-        pick(TrialTable.read(out), SweepFile.read(out).objectives, {})
+        pick(TrialTable.read(out), SweepFile.read(out))

@@ -165,7 +165,7 @@ def test_a_page_of_trials_is_not_replaced_by_one_of_none(make_sweep: MakeSweep, 
     write_report(out)
     before = (out / "report.html").read_bytes()
     (out / "trials.csv").unlink()
-    with pytest.raises(AnalysisError, match="trials.csv is missing, and pareto.json is of its trials"):
+    with pytest.raises(AnalysisError, match=r"trials.csv is missing, and pareto.json is of its trials"):
         write_report(out)
     assert (out / "report.html").read_bytes() == before
 

@@ -50,7 +50,7 @@ def test_every_data_set_has_its_own_answer_and_frontier(merged: tuple[Path, str]
         assert "<h3>No good trade-off: none of 36 trials" in section[:200]
         assert (out / "figures" / f"pareto_tiny-phi_{dataset}.png").is_file()
         assert (out / "figures" / f"gradients_over_steps_tiny-phi_{dataset}.png").is_file()
-    assert "This report is on 2 models or data sets." in page
+    assert "This report is on 2 problems: tiny-phi, authors; tiny-phi, tofu." in page
     assert not (out / "pareto.png").exists()
     found = json.loads((out / "pareto.json").read_text())
     assert found["hypervolume"] is None
@@ -69,15 +69,16 @@ def test_a_sweep_of_another_data_set_is_held_against_its_own_model(
     assert "other No-unlearn models" not in page
 
 
-def test_sweeps_of_one_problem_with_other_baselines_show_the_trials_own_scores(
+def test_sweeps_of_one_problem_with_other_baselines_hold_each_trial_against_its_own(
     make_sweep: MakeSweep, trial: MakeRow, tmp_path: Path
 ) -> None:
     one = make_sweep([trial("0", 7.0, 0.9, verbmem=0.05)], name="one")
     two = make_sweep([trial("0", 1.0, 0.9)], name="two", baseline={"retain_loss": 0.25})
     write_report(tmp_path / "out", [one, two])
     page = (tmp_path / "out" / "report.html").read_text()
-    assert "Against the model before unlearning" not in page
-    assert "It scores: forget loss 7 (higher is better)" in page
+    assert "Against the model before unlearning: forget loss from 0.04 to 7" in page
+    assert "The sweeps have other No-unlearn models: each trial is held against its own" in page
+    assert json.loads((tmp_path / "out" / "pareto.json").read_text())["baseline"] is None
     assert "verbatim memorisation of the forget set" in page
 
 
