@@ -12,7 +12,7 @@ from analysis.errors import AnalysisError
 from analysis.frontier.indicators import further_objectives
 from analysis.tables.columns import Columns, short
 from analysis.tables.trade_off import Floats, Objective, scored
-from analysis.tables.trial_table import ATTAIN_NOTHING, TrialTable, auto_lr_on
+from analysis.tables.trial_table import TrialTable, auto_lr_on
 from analysis.words import PROBE_BATCHES, auto_lr_variant, counted, known, number
 
 Setting = tuple[object, ...]
@@ -81,8 +81,16 @@ class PlacedTrial:
 
     @property
     def judged(self) -> bool:
-        """Whether the trial has an outcome: it is scored, or it diverged or was stopped and so attains nothing."""
-        return self.costs is not None or self.row["status"] in ATTAIN_NOTHING
+        """Whether the trial has an outcome: it is scored, or it diverged and so attains nothing.
+
+        One that failed or was stopped, by a user or a scheduler, says nothing of how its setting ends.
+        """
+        return self.costs is not None or self.diverged
+
+    @property
+    def diverged(self) -> bool:
+        """Whether its loss was not finite, so that there is no model."""
+        return bool(self.row["status"] == "diverged")
 
     @property
     def train_seconds(self) -> float:

@@ -13,7 +13,6 @@ import numpy as np
 
 from analysis.study.lr_grid import LrGrid, Unit
 from analysis.study.placed_trials import Case
-from analysis.tables.trial_table import ATTAIN_NOTHING
 from analysis.words import counted, number
 
 WITHIN = 0.05
@@ -27,7 +26,7 @@ class RateRow:
         hypervolume: mean over seeds; NaN where no seed has a whole front.
         deviation: standard deviation over seeds; NaN with fewer than 2.
         seeds: how many seeds have a whole front.
-        diverged: trials that diverged or were stopped, over all seeds.
+        diverged: trials that diverged, over all seeds.
         metrics: means over finished trials, by name; only those that were measured.
         further: hypervolumes in other boxes, mean over seeds, by the box's name; NaN where one was not measured.
     """
@@ -92,7 +91,7 @@ class Sensitivity:
         if any(row.seeds for row in self.rates) and self.best_lr is None:
             lost = counted(sum(row.diverged for row in self.rates), "trial")
             tried = counted(len(self.rates), "learning rate")
-            return f"{self.case.what}: nothing is attained at any of {tried}; {lost} diverged or stopped"
+            return f"{self.case.what}: nothing is attained at any of {tried}; {lost} diverged"
         if self.best_lr is None or self.near_best is None:
             return f"{self.case.what}: no learning rate has a whole front"
         low, high = self.near_best
@@ -154,7 +153,8 @@ def _row(lr: float, units: Sequence[Unit], grid: LrGrid) -> RateRow:
     whole = [unit for unit in units if not unit.missing]
     volumes = np.array([unit.hypervolume for unit in whole])
     further = {box: [unit.further_hypervolume(box) for unit in whole] for box in grid.boxes}
-    rows = [trial.row for unit in units for trial in unit.trials.values()]
+    trials = [trial for unit in units for trial in unit.trials.values()]
+    rows = [trial.row for trial in trials]
     metrics = {}
     for name in grid.columns.outcomes:
         values = [float(row[name]) for row in rows if row["status"] == "finished" and name in row.index]
@@ -166,7 +166,7 @@ def _row(lr: float, units: Sequence[Unit], grid: LrGrid) -> RateRow:
         hypervolume=float(volumes.mean()) if len(volumes) else math.nan,
         deviation=float(volumes.std(ddof=1)) if len(volumes) > 1 else math.nan,
         seeds=len(volumes),
-        diverged=sum(row["status"] in ATTAIN_NOTHING for row in rows),
+        diverged=sum(trial.diverged for trial in trials),
         metrics=metrics,
         further={box: float(np.mean(values)) if values else math.nan for box, values in further.items()},
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from analysis.study.ruin import Ruin
 from analysis.study.tuning_curve import TuningCurve
 from analysis.study.verdict import BETTER, OPEN, SINGLE, TOO_FEW, UNDECIDED, WORSE, Opponent, Verdict, seeds_for
 from analysis.words import counted, number
@@ -122,11 +123,15 @@ def ruin_in_words(verdict: Verdict) -> str:
     arm = (f"AutoLR {verdict.variant}", verdict.ruin)
     sides = [arm, *((f"the {item.name}", item.ruin) for item in _asked(verdict))]
     fresh = "" if verdict.same_seeds else "fresh "
-    counts = "; ".join(
-        f"{name} on {found.seeds} {fresh}seeds, {counted(found.runs, 'ruined run')} of {found.of}"
-        for name, found in sides
-    )
+    counts = "; ".join(f"{name} {_ruined_seeds(found, fresh)}, {found.runs_in_words()}" for name, found in sides)
     return f"fronts none of whose runs keeps the model, with exact 95% intervals: {counts}"
+
+
+def _ruined_seeds(found: Ruin, fresh: str) -> str:
+    """``on 1 of 7 (0% to 58%) fresh seeds``, and on how many it is not known."""
+    unknown = f"not known on {counted(found.seeds_unknown, f'{fresh}seed')}" if found.seeds_unknown else ""
+    known = f"on {found.seeds} {fresh}seeds" if found.seeds.n else ""
+    return " and ".join(filter(None, (known, unknown)))
 
 
 def further_in_words(verdict: Verdict) -> str:

@@ -22,7 +22,7 @@ def test_where_everything_diverged_no_rate_is_called_the_best(grid: Grid, row: C
     found = grid([item | {"status": "diverged", "forget_loss_capped": None, "retain_loss": None} for item in rows])
     (item,) = rate_sensitivity(found)
     assert (item.best_lr, item.near_best, item.decades) == (None, None, None)
-    assert item.words() == "gdiff: nothing is attained at any of 2 learning rates; 2 trials diverged or stopped"
+    assert item.words() == "gdiff: nothing is attained at any of 2 learning rates; 2 trials diverged"
     (verdict,) = verdicts_data(found)
     assert "attains nothing" in curve_in_words(verdict.curve, verdict.opponents[0])
 
