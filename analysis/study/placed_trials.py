@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pandas as pd
@@ -113,9 +113,9 @@ def placed_trials(
 ) -> PlacedTrials:
     """The trials of one or several sweeps, each with its own objectives (and thus bounds).
 
-    Of two trials in the same place the first counts; a trial without a seed is a run of its own. ``by_problem``: other
-    data or other training (target, split, epochs, batch size, optimizer, ...) make another case, not another setting;
-    only not another target or other data where that is what ``seeds_vary``.
+    Of two trials in the same place the first counts, settings compared by nine digits; a trial without a seed is a run
+    of its own. ``by_problem``: other data or other training (target, split, epochs, batch size, optimizer, ...) make
+    another case, not another setting; only not another target or other data where that is what ``seeds_vary``.
 
     Raises:
         AnalysisError: sweeps with different objectives, or a table without a column of them.
@@ -138,8 +138,8 @@ def placed_trials(
             variant = (auto_lr_variant(row, of_variant) or "on") if automatic[index] else ""
             apart = problems.apart(row) if problems else ""
             case = Case(str(row["model"]), str(row["dataset"]), str(row["method"]), apart)
-            setting = tuple(known(row.get(name)) for name in varying)
-            lr, seed = known(row["lr"]), known(row["seed"])
+            setting = tuple(_nominal(known(row.get(name))) for name in varying)
+            lr, seed = _nominal(known(row["lr"])), known(row["seed"])
             place = (
                 *(case, variant, float(lr) if isinstance(lr, (int, float)) else None, setting),
                 int(seed) if isinstance(seed, (int, float)) else None,
@@ -153,6 +153,11 @@ def placed_trials(
     repeated = f"{counted(doubled, 'trial')} repeated the settings and seed of another and did not count"
     notes = ((repeated,) if doubled else ()) + (problems.notes if problems else ())
     return PlacedTrials(tuple(found.values()), varying, merged.columns, notes)
+
+
+def _nominal(value: Hashable) -> Hashable:
+    """A setting as it was meant: numbers that agree in nine digits are one, such as 0.0003 and 3 * 0.0001."""
+    return float(f"{value:.9g}") if isinstance(value, float) else value
 
 
 class _Problems:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analysis.study.lr_study import LrStudy
-from analysis.study.verdict import BETTER, OPEN, SINGLE, TOO_FEW, UNDECIDED, WORSE, Verdict
+from analysis.study.verdict import BETTER, DESCRIBED, OPEN, SINGLE, TOO_FEW, UNDECIDED, WORSE, Verdict
 from analysis.study.verdict_words import few_updates_in_words
 from analysis.words import counted
 
@@ -13,6 +13,7 @@ _SAID = {
     UNDECIDED: "not shown to differ from the {name} for",
     OPEN: "nothing can be concluded, as the best rate is at the edge of the grid, for",
     TOO_FEW: "nothing can be concluded from so few seeds for",
+    DESCRIBED: "nothing is tested by objectives that were chosen afterwards for",
 }
 
 

@@ -58,6 +58,30 @@ def test_arms_are_compared_as_fronts_and_seeds_as_attainment(grid: Grid, row: Ca
     assert attained.difference.differences.min() > 0
 
 
+def test_rates_are_compared_on_the_seeds_that_all_of_them_have(grid: Grid, row: Callable[..., Row]) -> None:
+    """Odd seeds are hard; 3e-3 failed on them, and is 0.1 below 1e-3 on every seed that both have."""
+    volumes = {3e-4: 0.1, 1e-3: 0.5, 3e-3: 0.4, 1e-2: 0.1}
+    rows = []
+    for seed in range(6):
+        for lr, volume in volumes.items():
+            failed = lr == 3e-3 and seed % 2
+            own = {"verbmem": volume - 0.05 * (seed % 2)} | ({"status": "failed"} if failed else {})
+            rows.append(row(max(0.01, volume - 0.3 * (seed % 2)), lr, seed, **own))
+        rows.append(row(0.45 - 0.3 * (seed % 2), 1e-3, seed, auto=True))
+    (found,) = rate_sensitivity(grid(rows))
+    assert (found.best_lr, found.left_out, found.paired) == (1e-3, (1, 3, 5), True)
+    assert [item.seeds for item in found.rates] == [3, 3, 3, 3]
+    assert found.spread["verbmem"] == pytest.approx(0.4)
+    assert found.words().endswith("; compared on the seeds that all of them have, without seeds 1, 3, 5")
+    assert (found.auto[0].beats, found.auto[0].share_of_best) == (3, pytest.approx(0.9))
+
+
+def test_rates_without_a_common_seed_are_said_to_have_none(grid: Grid, row: Callable[..., Row]) -> None:
+    (found,) = rate_sensitivity(grid([row(0.4, 1e-4, 0), row(0.5, 1e-3, 1)]))
+    assert not found.paired
+    assert found.words().endswith("each on seeds of its own, as no seed has a whole front at all of them")
+
+
 def test_only_failures_leave_no_best_rate(grid: Grid, row: Callable[..., Row]) -> None:
     (found,) = rate_sensitivity(grid([row(0.25, 1e-4, 0) | {"status": "failed", "forget_loss_capped": None}]))
     assert found.best_lr is None
