@@ -94,8 +94,15 @@ class Thresholds:
         return False not in self.held(row).values() and len(sides) == len(SIDES) and any(sides.values())
 
     def _tell(self, side: str, verdicts: Mapping[Constraint, bool | None]) -> bool:
-        """Whether the verdicts tell of a side: what the No-unlearn model meets, too, does not tell that it forgot."""
-        judged = [item for item in _judged(verdicts) if asks_for(item, self.columns) == side]
+        """Whether the verdicts tell of a side: those stated and those on the set's primary metric do.
+
+        What the No-unlearn model meets, too, does not tell that it forgot.
+        """
+        judged = [
+            item
+            for item in _judged(verdicts)
+            if asks_for(item, self.columns) == side and (item in self.stated or self.columns[item.name].primary)
+        ]
         before = {item: self.baseline.get(item.name) for item in judged}
         return any(side == KEEPING or item.met(value, value) is not True for item, value in before.items())
 

@@ -98,7 +98,7 @@ def judged_by(judgement: Judgement, row: pd.Series, thresholds: Thresholds) -> I
             yield f"Nothing is known of what it {verb}."
         elif loss is not None and not sides[side]:
             value = number(float(row[loss.name]))
-            yield f"What it {verb} is told by the {short(loss.name)} alone: {value} ({loss.words()})."
+            yield f"What it {verb} is told by the {short(loss.name)}: {value} ({loss.words()})."
 
 
 def _to_forget(rows: pd.DataFrame) -> Iterator[str]:

@@ -159,7 +159,7 @@ CASES = (
         "0",
         [
             "retain loss is 8 in the only trial, wanted below 6",
-            "What it keeps is told by the retain loss alone: 8 (below",
+            "What it keeps is told by the retain loss: 8 (below",
         ],
         [TAKE],
     ),
@@ -176,7 +176,7 @@ CASES = (
         [(6.0, 0.6, scores(0.05, None, None))],
         Outcome.GOOD,
         "0",
-        ["Take trial 0", "What it keeps is told by the retain loss alone: 0.6 (below 6)."],
+        ["Take trial 0", "What it keeps is told by the retain loss: 0.6 (below 6)."],
     ),
     Case(
         "only utility measured, and the forget loss never rose",
@@ -212,12 +212,12 @@ CASES = (
         [(6.0, 0.05, scores(0.0, 0.8))],
         Outcome.GOOD,
         "0",
-        ["Take trial 0", "What it forgets is told by the forget loss capped alone: 6 (above 0.12)."],
+        ["Take trial 0", "What it forgets is told by the forget loss capped: 6 (above 0.12)."],
         baseline=BASELINE | {"verbmem": 0.05},
     ),
     Case(
-        "of no utility no share can be kept",
-        [(7.9, 7.9, scores(0.0, 0.0, None))],
+        "of no utility no share can be kept, and a truth ratio alone does not tell of what is",
+        [(7.9, 7.9, scores(0.0, 0.0, 0.5))],
         Outcome.LOST,
         "0",
         ["Not judged, as No-unlearn's is 0: utility."],
