@@ -52,7 +52,12 @@ class Constraint:
         return math.ulp(0.0) if missed == 0.0 and len(self.sign) == 1 else missed
 
     def met(self, value: float | None, baseline: float | None = None) -> bool | None:
-        """Whether ``value`` is acceptable; None where a number it needs is missing."""
+        """Whether ``value`` is acceptable; None where a number it needs is missing, and for a share of nothing.
+
+        A search goes on by :meth:`violation` then; that a model keeps its share of 0 shows nothing.
+        """
+        if self.relative and baseline == 0.0:
+            return None
         missed = self.violation(value, baseline)
         return None if missed is None else missed <= 0.0
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from statistics import stdev
 
 import numpy as np
 import pandas as pd
@@ -25,11 +26,13 @@ from search_spaces.constraint import Constraint
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """Mean and standard deviation (None for one seed) of a metric over seeds, and whether its threshold is met."""
+    """Mean and standard deviation (None for one seed) of a metric over the ``seeds`` that it was measured on, and
+    whether the mean meets its threshold."""
 
     mean: float
     deviation: float | None
     met: bool | None
+    seeds: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +43,9 @@ class Entry:
         label: what was chosen: ``lr 1e-4, c 0.9``, or AutoLR's variant with its start; may be empty.
         seeds: finished trials behind the means; ``lost`` diverged, stopped or failed.
         values: by metric; a metric that was not measured is missing.
-        success: whether the means meet all thresholds; None where that cannot be judged, as with lost seeds: they have
-            no metrics, and the means of the others speak for these only.
-        outcome: that in words: ``yes``, ``no``, ``yes (2 of 3 seeds)`` with lost ones, a dash where it is not known.
+        success: whether every seed meets all thresholds, or none does; None where some do, and where that cannot be
+            judged of all, as of lost ones.
+        outcome: that in words (:func:`_outcome`).
     """
 
     label: str
@@ -194,14 +197,24 @@ def _entry(
         found = [(row, score) for row in done if (score := finite_cell(row, name)) is not None]
         if found:
             scores = [score for _, score in found]
-            mean, deviation = math.fsum(scores) / len(scores), float(np.std(scores, ddof=1)) if scores[1:] else None
+            mean, deviation = math.fsum(scores) / len(scores), stdev(scores) if scores[1:] else None
             before = [targets.baseline_of(row).get(name) for row, _ in found]
-            values[name] = Value(mean, deviation, _met(placed.columns[name].threshold, mean, scores, before))
-    verdicts = [values[name].met if name in values else None for name in placed.columns.thresholds]
-    success = False if False in verdicts else None if None in verdicts or not verdicts else True
-    if success and lost:
-        return Entry(label, len(done), lost, values, None, f"yes ({len(done)} of {len(members)} seeds)")
-    return Entry(label, len(done), lost, values, success, {True: "yes", False: "no", None: "\u2013"}[success])
+            met = _met(placed.columns[name].threshold, mean, scores, before)
+            values[name] = Value(mean, deviation, met, len(scores))
+    succeeded = [placed.columns.success(partial(finite_cell, row), targets.baseline_of(row)) for row in done]
+    return Entry(label, len(done), lost, values, *_outcome(succeeded, lost))
+
+
+def _outcome(succeeded: Sequence[bool | None], lost: int) -> tuple[bool | None, str]:
+    """What the seeds come to, and that in words: ``2 of 3 seeds``, or ``yes (2 of 3 seeds)`` of those known."""
+    met, missed, seeds = succeeded.count(True), succeeded.count(False), len(succeeded) + lost
+    if met and missed:
+        return None, f"{met} of {seeds} seeds"
+    if met:
+        return (True, "yes") if met == seeds else (None, f"yes ({met} of {seeds} seeds)")
+    if missed:
+        return (False, "no") if missed == len(succeeded) else (None, f"no ({missed} of {seeds} seeds)")
+    return None, "\u2013"
 
 
 def _met(
@@ -229,6 +242,6 @@ def _rule(columns: Columns) -> str:
         "Each method is shown at one configuration (learning rate and options), without AutoLR and with it: the one "
         f"with the largest share of seeds that meet the paper's thresholds ({said or 'none of them applies here'}), of "
         "those the one whose mean objectives dominate the largest share of the box. Choice and numbers are from the "
-        "same seeds. Bold: the mean meets the metric's threshold. Means are over finished seeds; a success of some "
-        "seeds says of how many. ± is the standard deviation over seeds."
+        "same seeds. Bold: the mean meets the metric's threshold. Means are over finished seeds, or over the seeds "
+        "that a cell names; a success of some seeds says of how many. ± is the standard deviation over seeds."
     )

@@ -84,14 +84,14 @@ def comma_separated(tables: Sequence[ComparisonTable]) -> str:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     columns = ("model", "dataset", "apart", "method", "auto_lr", "configuration", "seeds", "lost", "success")
-    writer.writerow((*columns, "metric", "mean", "deviation", "meets_threshold"))
+    writer.writerow((*columns, "metric", "mean", "deviation", "meets_threshold", "seeds_measured"))
     for table in tables:
         for label, *sides in _entries(table):
             for policy, entry in zip(("off", "on"), sides, strict=True):
                 if entry is not None:
                     chosen = (entry.label, entry.seeds, entry.lost, entry.success)
                     for name, value in entry.values.items():
-                        scores = (name, value.mean, value.deviation, value.met)
+                        scores = (name, value.mean, value.deviation, value.met, value.seeds)
                         writer.writerow((table.model, table.dataset, table.apart, label, policy, *chosen, *scores))
     return buffer.getvalue()
 
@@ -142,6 +142,8 @@ def _rows(table: ComparisonTable, escape: Words, bold: Words) -> Iterator[tuple[
                 value = entry.values.get(name) if entry is not None else None
                 shown = _NOTHING if value is None else number(value.mean)
                 shown += f" ± {number(value.deviation)}" if value is not None and value.deviation is not None else ""
+                if entry is not None and value is not None and value.seeds < entry.seeds:
+                    shown += f" ({value.seeds} of {entry.seeds} seeds)"
                 text = escape(shown)
                 texts.append(bold(text) if value is not None and value.met else text)
             cells.append(escape(" → ").join(texts))

@@ -6,10 +6,13 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from analysis.frontier.judgement import Judgement, Outcome, Thresholds
+from analysis.frontier.judgement import FORGETTING, KEEPING, Judgement, Outcome, Thresholds
 from analysis.tables.columns import short
 from analysis.tables.trial_table import auto_lr_on, numbers
 from analysis.words import counted, number
+
+_WHAT = {FORGETTING: "forgotten", KEEPING: "kept"}
+_VERBS = {FORGETTING: "forgets", KEEPING: "keeps"}
 
 
 def headline(judgement: Judgement, rows: pd.DataFrame, *, take: str, noun: str = "trial") -> str:
@@ -20,9 +23,14 @@ def headline(judgement: Judgement, rows: pd.DataFrame, *, take: str, noun: str =
     if judgement.recommended:
         return take
     found = judgement.outcome.capitalize()
+    if judgement.outcome is Outcome.ONE_SIDED:
+        return f"{found}: nothing is known of what is {_WHAT[judgement.unknown]}, so no {noun} is a good trade-off."
     if judgement.decisive is None:
         return f"{found}: none of {counted(judgement.judged, noun)} meets the thresholds for both sets."
     item, best = judgement.decisive
+    if judgement.outcome is Outcome.MISSED:
+        ends = f"{'at most' if item.sign.startswith('>') else 'at least'} {number(best)}"
+        return f"{found}: where enough is forgotten and kept {short(item.name)} is {ends}, wanted {item.words()}."
     beyond = "or below" if item.sign.startswith(">") else "or above"
     which = f"the only {noun}" if judgement.judged == 1 else f"all {counted(judgement.judged, noun)}"
     if numbers(rows, item.name).nunique() == 1:
@@ -38,6 +46,14 @@ def advice(judgement: Judgement, rows: pd.DataFrame) -> str:
         return f"To forget more: {', '.join(_to_forget(rows))}."
     if judgement.outcome in (Outcome.LOST, Outcome.TOO_MUCH):
         return f"To keep more: {', '.join(_to_keep(rows))}."
+    if judgement.outcome is Outcome.MISSED and judgement.decisive:
+        item, _ = judgement.decisive
+        return (
+            f"To meet {short(item.name)} {item.words()}: search more settings (more --trials), try another --method, "
+            "or state another threshold (--constraint)."
+        )
+    if judgement.outcome is Outcome.ONE_SIDED:
+        return f"To judge it, measure what is {_WHAT[judgement.unknown]} (--metrics)."
     if judgement.outcome is Outcome.NO_TRADE_OFF:
         return (
             "What forgets enough here loses too much, and what keeps enough forgets too little: search between them "
@@ -63,12 +79,27 @@ def judged_by(judgement: Judgement, row: pd.Series, thresholds: Thresholds) -> I
     elif missed:
         yield f"Of {thresholds.whose} it misses {missed}" + (f" and meets {met}." if met else ".")
     lacking = [short(item.name) for item, verdict in verdicts.items() if verdict is None and not _there(row, item.name)]
-    alone = [short(item.name) for item, verdict in verdicts.items() if verdict is None and _there(row, item.name)]
+    alone = [item.name for item, verdict in verdicts.items() if verdict is None and _there(row, item.name)]
     if lacking:
         only = "" if judgement.outcome is not Outcome.NOT_JUDGED else ": it is nearest to the ideal by its losses alone"
         yield f"Not measured, and so not judged: {', '.join(dict.fromkeys(lacking))}{only}."
-    if alone:
-        yield f"Not judged, as No-unlearn's is not known: {', '.join(dict.fromkeys(alone))}."
+    baseline = thresholds.baseline_of(row)
+    for why, names in (
+        ("not known", [name for name in alone if name not in baseline]),
+        ("0", [name for name in alone if name in baseline]),
+    ):
+        if names:
+            yield f"Not judged, as No-unlearn's is {why}: {', '.join(dict.fromkeys(map(short, names)))}."
+    if judgement.outcome is Outcome.NOT_JUDGED:
+        return
+    sides, losses = thresholds.sides(row), thresholds.losses(row)
+    for side, verb in _VERBS.items():
+        loss = losses.get(side)
+        if side not in sides:
+            yield f"Nothing is known of what it {verb}."
+        elif loss is not None and not sides[side]:
+            value = number(float(row[loss.name]))
+            yield f"What it {verb} is told by the {short(loss.name)}: {value} ({loss.words()})."
 
 
 def _to_forget(rows: pd.DataFrame) -> Iterator[str]:

@@ -19,11 +19,12 @@ def fronts_csv(grid: LrGrid) -> str:
     writer.writerow((*head, "hypervolume", *boxes))
     for unit in grid.units:
         case = unit.case
+        ruined = ruin([[unit]])
         volumes = [unit.hypervolume, *map(unit.further_hypervolume, grid.boxes)]
         writer.writerow(
             (
                 *(case.model, case.dataset, case.apart, case.method, unit.variant or "off", unit.lr, unit.seed),
-                *(len(unit.trials), len(unit.missing), ruin([[unit]]).runs),
+                *(len(unit.trials), len(unit.missing), "" if ruined.runs_unknown else ruined.runs),
                 *("" if math.isnan(volume) else repr(volume) for volume in volumes),
             )
         )

@@ -6,7 +6,7 @@ The rules, for one method on one model and data set:
   it was started from, so that nothing about it is tuned.
 - Seeds are split beforehand, in rising order: the first ``max(1, n // 3)`` are for tuning, the others fresh. The
   person's rates are chosen on the tuning seeds; every difference is taken on fresh ones. A seed without whole fronts on
-  both sides drops out of its own part, and no other changes sides for it.
+  both sides drops out of its own part, and no other changes sides for it; one that was run on one side only is in none.
 - Two opponents: the best single rate for all c (L runs per c), and the per-c oracle, which takes for every c its own
   rate so that the front's mean hypervolume on the tuning seeds is largest (the same L runs per c, used better).
 - The best rate must lie inside the grid: at its edge (on the tuning seeds, or on all), nothing is concluded.
@@ -39,6 +39,7 @@ from analysis.study.ruin import chosen, ruin
 from analysis.study.tuning_curve import tuning_curve
 from analysis.study.verdict import (
     BETTER,
+    DESCRIBED,
     OPEN,
     ORACLE,
     SINGLE,
@@ -68,6 +69,12 @@ def verdicts_data(grid: LrGrid, primary: Primary | None = None) -> tuple[Verdict
     return tuple(_corrected(found, primary))
 
 
+def described(verdict: Verdict) -> Verdict:
+    """The verdict without what only a test can say: no outcome, no p-value and no bounds."""
+    opponents = (replace(item, outcome=DESCRIBED, p_holm=None, bounds=None) for item in verdict.opponents)
+    return replace(verdict, opponents=tuple(opponents))
+
+
 def _verdict(grid: LrGrid, case: Case, variant: str) -> Verdict | None:
     hand, auto = grid.arm(case), grid.arm(case, variant)
     everyone = sorted({seed for units in (*hand.values(), *auto.values()) for seed in units})
@@ -78,7 +85,7 @@ def _verdict(grid: LrGrid, case: Case, variant: str) -> Verdict | None:
     }
     if not hand or not whole:
         return None
-    tuning, fresh = (tuple(seed for seed in part if seed in whole) for part in split_seeds(everyone))
+    tuning, fresh = (tuple(seed for seed in part if seed in whole) for part in split_seeds(_of_both(hand, auto)))
     if not tuning or not fresh:
         tuning = fresh = tuple(sorted(whole))
     of_auto = tuple(float(np.mean([units[seed].hypervolume for units in auto.values()])) for seed in fresh)
@@ -111,6 +118,11 @@ def _verdict(grid: LrGrid, case: Case, variant: str) -> Verdict | None:
         updates=median_updates(auto),
         seeds_vary=grid.seeds_vary,
     )
+
+
+def _of_both(*sides: Mapping[float, Mapping[int, Unit]]) -> tuple[int, ...]:
+    """The seeds that every side was run on, at some rate or from some start."""
+    return tuple(set.intersection(*({seed for units in side.values() for seed in units} for side in sides)))
 
 
 def _opponent(

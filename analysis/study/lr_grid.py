@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +28,7 @@ class Unit:
         variant: AutoLR's, such as ``clip/fresh``; empty for a fixed learning rate.
         lr: the fixed learning rate, or AutoLR's start.
         trials: per setting its trial.
-        missing: settings of the case that have no outcome here (not run, failed, or a metric is missing).
+        missing: settings of the case that have no outcome here (not run, stopped, failed, or a metric is missing).
     """
 
     case: Case
@@ -40,10 +40,7 @@ class Unit:
 
     @property
     def costs(self) -> dict[Setting, Floats | None]:
-        """Per setting with an outcome its costs, (m,), in [0, 1]; None for one that diverged or was stopped.
-
-        Such a one counts and adds nothing.
-        """
+        """Per setting with an outcome its costs, (m,), in [0, 1]; None for one that diverged: it adds nothing."""
         return {setting: trial.costs for setting, trial in self.trials.items() if trial.judged}
 
     @property
@@ -139,6 +136,14 @@ def lr_grid(parts: Sequence[tuple[TrialTable, Sequence[Objective]]], *, seeds_va
     ]
     incomplete = sum(bool(unit.missing) for unit in units)
     if incomplete:
-        notes.append(f"{counted(incomplete, 'front')} of {len(units)} lack a trial and do not count")
+        notes.append(
+            f"{counted(incomplete, 'front')} of {len(units)} lack a trial and do not count{_stopped(fronts.values())}"
+        )
     boxes = tuple(dict.fromkeys(name for item in placed.trials for name in item.further))
     return LrGrid(tuple(units), placed.setting_columns, placed.columns, tuple(notes), boxes, seeds_vary)
+
+
+def _stopped(fronts: Iterable[Mapping[Setting, PlacedTrial]]) -> str:
+    """How many trials were ended before they had an outcome; "" for none."""
+    count = sum(trial.row["status"] == "stopped" for front in fronts for trial in front.values())
+    return f"; {counted(count, 'trial')} stopped early say nothing of how they would have ended" if count else ""

@@ -12,13 +12,13 @@ from analysis.errors import AnalysisError
 from analysis.frontier.pareto_json import plain
 from analysis.study.fronts import ArmFronts, arm_fronts
 from analysis.study.fronts_csv import fronts_csv
-from analysis.study.judging import verdicts_data
+from analysis.study.judging import described, verdicts_data
 from analysis.study.lr_grid import LrGrid, lr_grid
 from analysis.study.primary import shared_primary
 from analysis.study.probe_cost import with_probes, with_step_passes
 from analysis.study.ruin import with_ruin
 from analysis.study.sensitivity import Sensitivity, rate_sensitivity
-from analysis.study.verdict import Opponent, Verdict, seeds_for
+from analysis.study.verdict import DESCRIBED, Opponent, Verdict, seeds_for
 from analysis.study.verdict_words import words
 from analysis.tables.sources import Sources, read_source
 from analysis.tables.trade_off import Objective
@@ -80,6 +80,7 @@ def read_study(folders: Sequence[Path], objectives: Sequence[Objective] = ()) ->
     study = study_of([replace(part, sweep=replace(part.sweep, objectives=tuple(objectives))) for part in parts])
     return replace(
         study,
+        verdicts=tuple(map(described, study.verdicts)),
         afterwards=f"Judged by {_directed(objectives)}, chosen when the results were there; the trials were run for "
         f"{' and '.join(sorted(searched))}. What is chosen afterwards describes; it tests nothing.",
     )
@@ -128,7 +129,7 @@ def _of_sensitivity(item: Sensitivity) -> dict[str, object]:
     found = asdict(item)
     case: dict[str, object] = found.pop("case")
     computed = {"words": item.words(), "decades": item.decades}
-    return case | computed | _renamed(found, near_best="within_5_percent", auto="auto_lr")
+    return case | computed | _renamed(found, near_best="within_5_percent", auto="auto_lr", left_out="seeds_left_out")
 
 
 def _of_verdict(item: Verdict, columns: Sequence[str]) -> dict[str, object]:
@@ -156,7 +157,7 @@ def _of_opponent(item: Opponent, columns: Sequence[str]) -> dict[str, object]:
         "choice": [{**dict(zip(columns, setting, strict=True)), "lr": rate} for setting, rate in item.choice.items()],
         "difference": result.mean,
         "interval": None if item.bounds is None else list(item.bounds),
-        "p": result.p if result.n else None,
+        "p": result.p if result.n and item.outcome != DESCRIBED else None,
         "seeds_ahead": asdict(result.ahead) if result.ahead else None,
         "paired_t_interval": None if result.t_interval is None else list(result.t_interval),
         "sign_flip_p": result.sign_flip_p,

@@ -15,6 +15,8 @@ from analysis.study.bounded_mean import Share, checked, exact_share, finite, p_a
 
 ALPHA = 0.05
 """The probability that a report decides anything at all wrongly."""
+TIE = 1e-12
+"""Hypervolumes that differ by less are equal: means of the same numbers in another order differ in the last bits."""
 _MOST_EXACT = 22
 
 
@@ -52,6 +54,7 @@ def paired(differences: npt.ArrayLike) -> PairedResult:
         AnalysisError: a difference is NaN, infinite or outside [-1, 1].
     """
     values = checked(differences)
+    values = np.where(np.abs(values) < TIE, 0.0, values)
     n = len(values)
     if n == 0:
         return PairedResult(0, math.nan, 1.0, 1.0, None, None, None)

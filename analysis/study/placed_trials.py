@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,7 +15,7 @@ from analysis.tables.columns import Columns
 from analysis.tables.problems import Problem, Problems, problems_of
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Floats, Mask, Objective, scored, widest
-from analysis.tables.trial_table import ATTAIN_NOTHING, TrialTable, auto_lr_on
+from analysis.tables.trial_table import TrialTable, auto_lr_on
 from analysis.words import PROBE_BATCHES, auto_lr_variant, counted, known
 
 Setting = tuple[object, ...]
@@ -85,8 +85,16 @@ class PlacedTrial:
 
     @property
     def judged(self) -> bool:
-        """Whether the trial has an outcome: it is scored, or it diverged or was stopped and so attains nothing."""
-        return self.costs is not None or self.row["status"] in ATTAIN_NOTHING
+        """Whether the trial has an outcome: it is scored, or it diverged and so attains nothing.
+
+        One that failed or was stopped, by a user or a scheduler, says nothing of how its setting ends.
+        """
+        return self.costs is not None or self.diverged
+
+    @property
+    def diverged(self) -> bool:
+        """Whether its loss was not finite, so that there is no model."""
+        return bool(self.row["status"] == "diverged")
 
     @property
     def train_seconds(self) -> float:
@@ -117,10 +125,11 @@ def placed_trials(
 ) -> PlacedTrials:
     """The trials of one or several sweeps, each with its own objectives (and thus bounds).
 
-    Of two trials in the same place the first counts; a trial without a seed is a run of its own. Trials are cases of
-    their own where they differ in a column of ``roles`` (target, split, ...; with ``training`` also epochs, batch size,
-    optimizer, ...), as :func:`analysis.tables.problems.problems_of` finds it by ``sweep``, and only not in what
-    ``seeds_vary``. Those of one problem are scored in one box, the widest of their sweeps, and in no other's.
+    Of two trials in the same place the first counts, settings compared by nine digits; a trial without a seed is a run
+    of its own. Trials are cases of their own where they differ in a column of ``roles`` (target, split, ...; with
+    ``training`` also epochs, batch size, optimizer, ...), as :func:`analysis.tables.problems.problems_of` finds it by
+    ``sweep``, and only not in what ``seeds_vary``. Those of one problem are scored in one box, the widest of their
+    sweeps, and in no other's.
 
     Raises:
         AnalysisError: sweeps with different objectives, or a table without a column of them.
@@ -140,8 +149,8 @@ def placed_trials(
     ):
         variant = (auto_lr_variant(row, of_variant) or "on") if automatic else ""
         case = Case(problem.model, problem.dataset, str(row["method"]), problem.apart)
-        setting = tuple(known(row.get(name)) for name in varying)
-        lr, seed = known(row["lr"]), known(row["seed"])
+        setting = tuple(_nominal(known(row.get(name))) for name in varying)
+        lr, seed = _nominal(known(row["lr"])), known(row["seed"])
         place = (
             *(case, variant, float(lr) if isinstance(lr, (int, float)) else None, setting),
             int(seed) if isinstance(seed, (int, float)) else None,
@@ -154,6 +163,11 @@ def placed_trials(
     repeated = f"{counted(doubled, 'trial')} repeated the settings and seed of another and did not count"
     notes = (repeated,) if doubled else ()
     return PlacedTrials(tuple(found.values()), varying, merged.columns, notes, problems)
+
+
+def _nominal(value: Hashable) -> Hashable:
+    """A setting as it was meant: numbers that agree in nine digits are one, such as 0.0003 and 3 * 0.0001."""
+    return float(f"{value:.9g}") if isinstance(value, float) else value
 
 
 def _costs(

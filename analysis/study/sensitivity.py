@@ -1,22 +1,25 @@
 """How much a method's result depends on the learning rate, and where AutoLR comes out among the rates.
 
-The scalar a learning rate is judged by: the hypervolume of its front over c, mean over seeds.
+The scalar a learning rate is judged by: the hypervolume of its front over c, mean over the seeds on which all the rates
+compared have a whole front, so that no rate looks better for the seeds that it lacks.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from statistics import stdev
 
 import numpy as np
 
 from analysis.study.lr_grid import LrGrid, Unit
 from analysis.study.placed_trials import Case
-from analysis.tables.trial_table import ATTAIN_NOTHING
 from analysis.words import counted, number
 
 WITHIN = 0.05
+Arm = Mapping[float, Mapping[int, Unit]]
+"""By learning rate, or AutoLR's start, the unit of each seed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +27,11 @@ class RateRow:
     """One learning rate, or one start of AutoLR.
 
     Attributes:
-        hypervolume: mean over seeds; NaN where no seed has a whole front.
-        deviation: standard deviation over seeds; NaN with fewer than 2.
-        seeds: how many seeds have a whole front.
-        diverged: trials that diverged or were stopped, over all seeds.
-        metrics: means over finished trials, by name; only those that were measured.
+        hypervolume: mean over the seeds compared; NaN where no seed has a whole front.
+        deviation: standard deviation over them; NaN with fewer than 2.
+        seeds: how many they are.
+        diverged: trials that diverged, over all seeds.
+        metrics: means over their finished trials, by name; only those that were measured.
         further: hypervolumes in other boxes, mean over seeds, by the box's name; NaN where one was not measured.
     """
 
@@ -48,8 +51,8 @@ class AutoPlace:
     Attributes:
         starts: a row for each learning rate it started from.
         mean, worst, best: hypervolume over the starts.
-        beats: how many of the fixed rates have a lower hypervolume than ``mean``.
-        share_of_best: ``mean`` over that of the best fixed rate.
+        beats: how many of the fixed rates have a lower hypervolume than ``mean`` on the seeds of both.
+        share_of_best: ``mean`` over that of the best fixed rate, on these seeds.
     """
 
     variant: str
@@ -73,6 +76,8 @@ class Sensitivity:
             lowest and highest. The true range may reach up to the next rates tried.
         spread: per metric the largest mean over the rates minus the smallest; ``hypervolume`` among them.
         auto: a place for each AutoLR variant.
+        left_out: the seeds on which some rate has a whole front and another none.
+        paired: whether the rates are compared on the same seeds; not where they have none in common.
     """
 
     case: Case
@@ -81,6 +86,8 @@ class Sensitivity:
     near_best: tuple[float, float] | None
     spread: dict[str, float]
     auto: tuple[AutoPlace, ...]
+    left_out: tuple[int, ...] = ()
+    paired: bool = True
 
     @property
     def decades(self) -> float | None:
@@ -92,7 +99,7 @@ class Sensitivity:
         if any(row.seeds for row in self.rates) and self.best_lr is None:
             lost = counted(sum(row.diverged for row in self.rates), "trial")
             tried = counted(len(self.rates), "learning rate")
-            return f"{self.case.what}: nothing is attained at any of {tried}; {lost} diverged or stopped"
+            return f"{self.case.what}: nothing is attained at any of {tried}; {lost} diverged"
         if self.best_lr is None or self.near_best is None:
             return f"{self.case.what}: no learning rate has a whole front"
         low, high = self.near_best
@@ -106,8 +113,14 @@ class Sensitivity:
         edge = ", at the edge of the rates tried" if self.best_lr in ends else ""
         return (
             f"{self.case.what}: best at lr {number(self.best_lr)}{edge}; within {WITHIN:.0%} of it: {reach}, of "
-            f"{tried}; the hypervolume varies by {self.spread['hypervolume']:.3f} over them"
+            f"{tried}; the hypervolume varies by {self.spread['hypervolume']:.3f} over them{self._seeds()}"
         )
+
+    def _seeds(self) -> str:
+        if not self.paired:
+            return "; each on seeds of its own, as no seed has a whole front at all of them"
+        names = f"seed{'s' if len(self.left_out) > 1 else ''} {', '.join(map(str, self.left_out))}"
+        return f"; compared on the seeds that all of them have, without {names}" if self.left_out else ""
 
 
 def rate_sensitivity(grid: LrGrid) -> tuple[Sensitivity, ...]:
@@ -116,7 +129,9 @@ def rate_sensitivity(grid: LrGrid) -> tuple[Sensitivity, ...]:
 
 
 def _sensitivity(grid: LrGrid, case: Case) -> Sensitivity:
-    rates = _rows(grid, case)
+    hand = grid.arm(case)
+    shared = _shared(hand)
+    rates = _rows(grid, hand, shared)
     volumes = np.array([row.hypervolume for row in rates])
     best_lr, near_best, top = None, None, math.nan
     if len(rates) and np.nanmax(volumes, initial=0.0) > 0:
@@ -134,27 +149,45 @@ def _sensitivity(grid: LrGrid, case: Case) -> Sensitivity:
         values = [row.metrics[name] for row in rates if name in row.metrics]
         if values:
             spread[name] = _range(np.array(values))
-    places = []
-    for variant in grid.variants(case):
-        starts = _rows(grid, case, variant)
-        own = np.array([row.hypervolume for row in starts])
-        own = own[np.isfinite(own)]
-        worst, mean, best_start = (own.min(), own.mean(), own.max()) if len(own) else (math.nan,) * 3
-        beats, share = int(np.count_nonzero(volumes < mean)), mean / top if top > 0 else math.nan
-        places.append(AutoPlace(variant, starts, float(mean), float(worst), float(best_start), beats, float(share)))
-    return Sensitivity(case, rates, best_lr, near_best, spread, tuple(places))
+    places = [_place(grid, hand, variant, grid.arm(case, variant)) for variant in grid.variants(case)]
+    whole = {seed for units in hand.values() for seed in _whole(units)}
+    left_out = tuple(sorted(whole - shared)) if shared else ()
+    return Sensitivity(case, rates, best_lr, near_best, spread, tuple(places), left_out, bool(shared or not whole))
 
 
-def _rows(grid: LrGrid, case: Case, variant: str = "") -> tuple[RateRow, ...]:
-    arm = grid.arm(case, variant)
-    return tuple(_row(lr, list(units.values()), grid) for lr, units in arm.items())
+def _place(grid: LrGrid, hand: Arm, variant: str, auto: Arm) -> AutoPlace:
+    shared = _shared(hand, auto)
+    starts = _rows(grid, auto, shared)
+    rates = np.array([row.hypervolume for row in _rows(grid, hand, shared)])
+    own = np.array([row.hypervolume for row in starts])
+    own = own[np.isfinite(own)]
+    worst, mean, best = (own.min(), own.mean(), own.max()) if len(own) else (math.nan,) * 3
+    top = np.nanmax(rates, initial=0.0)
+    beats, share = int(np.count_nonzero(rates < mean)), mean / top if top > 0 else math.nan
+    return AutoPlace(variant, starts, float(mean), float(worst), float(best), beats, float(share))
 
 
-def _row(lr: float, units: Sequence[Unit], grid: LrGrid) -> RateRow:
-    whole = [unit for unit in units if not unit.missing]
-    volumes = np.array([unit.hypervolume for unit in whole])
+def _whole(units: Mapping[int, Unit]) -> set[int]:
+    return {seed for seed, unit in units.items() if not unit.missing}
+
+
+def _shared(*arms: Arm) -> set[int]:
+    """The seeds on which every rate has a whole front, of those that have one at all."""
+    found = [whole for arm in arms for units in arm.values() if (whole := _whole(units))]
+    return set.intersection(*found) if found else set()
+
+
+def _rows(grid: LrGrid, arm: Arm, shared: set[int]) -> tuple[RateRow, ...]:
+    """A row for each rate on the ``shared`` seeds; on its own where there are none."""
+    return tuple(_row(lr, units, shared or _whole(units), grid) for lr, units in arm.items())
+
+
+def _row(lr: float, units: Mapping[int, Unit], seeds: set[int], grid: LrGrid) -> RateRow:
+    whole = [unit for seed, unit in units.items() if seed in seeds and not unit.missing]
+    volumes = [unit.hypervolume for unit in whole]
     further = {box: [unit.further_hypervolume(box) for unit in whole] for box in grid.boxes}
-    rows = [trial.row for unit in units for trial in unit.trials.values()]
+    # Without a whole front there is nothing to compare, and what was measured is described.
+    rows = [trial.row for unit in whole or units.values() for trial in unit.trials.values()]
     metrics = {}
     for name in grid.columns.outcomes:
         values = [float(row[name]) for row in rows if row["status"] == "finished" and name in row.index]
@@ -163,10 +196,10 @@ def _row(lr: float, units: Sequence[Unit], grid: LrGrid) -> RateRow:
             metrics[name] = math.fsum(values) / len(values)
     return RateRow(
         lr,
-        hypervolume=float(volumes.mean()) if len(volumes) else math.nan,
-        deviation=float(volumes.std(ddof=1)) if len(volumes) > 1 else math.nan,
+        hypervolume=math.fsum(volumes) / len(volumes) if volumes else math.nan,
+        deviation=stdev(volumes) if len(volumes) > 1 else math.nan,
         seeds=len(volumes),
-        diverged=sum(row["status"] in ATTAIN_NOTHING for row in rows),
+        diverged=sum(trial.diverged for unit in units.values() for trial in unit.trials.values()),
         metrics=metrics,
         further={box: float(np.mean(values)) if values else math.nan for box, values in further.items()},
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analysis.study.lr_study import LrStudy
-from analysis.study.verdict import BETTER, OPEN, SINGLE, TOO_FEW, UNDECIDED, WORSE, Verdict
+from analysis.study.verdict import BETTER, DESCRIBED, OPEN, SINGLE, TOO_FEW, UNDECIDED, WORSE, Verdict
 from analysis.study.verdict_words import few_updates_in_words
 from analysis.words import counted
 
@@ -13,11 +13,15 @@ _SAID = {
     UNDECIDED: "not shown to differ from the {name} for",
     OPEN: "nothing can be concluded, as the best rate is at the edge of the grid, for",
     TOO_FEW: "nothing can be concluded from so few seeds for",
+    DESCRIBED: "nothing is tested by objectives that were chosen afterwards for",
 }
 
 
 def study_headline(study: LrStudy) -> str:
-    """``AutoLR is better than the best single lr for ngdiff, AutoLR search/freshx4.``, a primary question first."""
+    """``AutoLR is better than the best single lr for ngdiff, AutoLR search/freshx4.``, a primary question first.
+
+    Ruined runs of either side are named with it, whatever the verdict: the hypervolume of losses hardly sees them.
+    """
     if not study.verdicts:
         return "No verdict: no seed has whole fronts both for fixed learning rates and for AutoLR."
     verdicts = sorted(study.verdicts, key=lambda verdict: not verdict.opponents[0].primary)
@@ -32,7 +36,8 @@ def study_headline(study: LrStudy) -> str:
     same = "" if not any(item.same_seeds for item in verdicts) else ", which also chose the rates"
     seeds = f" ({counted(fresh[0], 'fresh seed' if not same else 'seed')}{same})" if len(fresh) == 1 else ""
     text = "; ".join(parts)
-    return (f"AutoLR: {text}" if text.startswith("nothing") else f"AutoLR is {text}") + f"{seeds}."
+    said = (f"AutoLR: {text}" if text.startswith("nothing") else f"AutoLR is {text}") + f"{seeds}."
+    return " ".join([said, *(ruin for item in verdicts if (ruin := _ruin(study, item)))])
 
 
 def study_cautions(study: LrStudy) -> tuple[str, ...]:
@@ -46,6 +51,16 @@ def study_cautions(study: LrStudy) -> tuple[str, ...]:
     ]
     found = [*filter(None, [study.afterwards]), *found]
     return tuple(dict.fromkeys([*found, *(f"{_subject(study, item)}: {few_updates_in_words(item)}." for item in few)]))
+
+
+def _ruin(study: LrStudy, verdict: Verdict) -> str:
+    """``For gdiff AutoLR has 20 ruined runs of 20, the best single lr has 0 ruined runs of 20.``; "" without any."""
+    single = verdict.opponents[0]
+    sides = {"AutoLR": verdict.ruin, f"the {single.name}": single.ruin}
+    if not any(ruin.runs for ruin in sides.values()):
+        return ""
+    told = (f"{name} has {ruin.runs_in_words()}" for name, ruin in sides.items())
+    return f"For {_subject(study, verdict)} {', '.join(told)}."
 
 
 def _subject(study: LrStudy, verdict: Verdict) -> str:

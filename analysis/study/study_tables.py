@@ -66,7 +66,7 @@ def differences_table(study: LrStudy) -> DataTable:
     """The differences behind the verdicts."""
     caption = (
         "Paired over fresh seeds; the hand-tuned rate was chosen on other seeds. The interval holds for any bounded "
-        "differences and for all rows together; the paired-t interval is a description, right for normal ones."
+        f"differences and for {_together(study)}; the paired-t interval is a description, right for normal ones."
     )
     if any(verdict.same_seeds for verdict in study.verdicts):
         caption = "Paired over seeds; a hand-tuned rate that was chosen on the same seeds looks better than it is."
@@ -75,6 +75,13 @@ def differences_table(study: LrStudy) -> DataTable:
         *("AutoLR is", "paired-t interval"),
     )
     return DataTable(caption, head, tuple(_differences(study)))
+
+
+def _together(study: LrStudy) -> str:
+    """What the intervals hold for together: a primary question is a family of its own."""
+    if any(opponent.primary for verdict in study.verdicts for opponent in verdict.opponents):
+        return "the primary question by itself, and for all other rows together"
+    return "all rows together"
 
 
 def _differences(study: LrStudy) -> Iterator[tuple[str, ...]]:

@@ -5,7 +5,6 @@ Exact over all subsets, after Dodge et al. (2019) and the unbiased estimator of 
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.errors import AnalysisError
+from analysis.study.paired import TIE
 from analysis.tables.trade_off import Floats
 
 PROBE_CHARGE = 1.033
@@ -30,8 +30,9 @@ class TuningCurve:
         picks: (L,), n = 1, ..., L: how many runs a person pays for.
         expected: (L,), expected hypervolume of the best of n different learning rates, all subsets alike.
         auto: AutoLR's hypervolume, charged ``charge`` runs.
-        equals: the least n (in runs, interpolated between whole ones) at which hand-tuning attains ``auto``: "AutoLR
-            equals the best of n* learning rates". Infinite where all L do not; 1 where a single pick does already.
+        equals: the n (in runs, interpolated between whole ones) from which on hand-tuning attains ``auto``: "AutoLR
+            equals the best of n* learning rates". Infinite where all L do not, 1 where any number does. The curve may
+            fall: what is best on the tuning seeds need not be on those of the report.
         beats_at_cost: whether ``auto`` is above what the person gets for ``charge`` runs.
     """
 
@@ -84,14 +85,16 @@ def tuning_curve(
     expected = expected_best(choice, report)
     picks = np.arange(1, len(expected) + 1)
     paid = float(np.interp(charge, picks, expected))
-    return TuningCurve(picks, expected, auto, charge, _reached(expected, auto), auto > paid)
+    return TuningCurve(picks, expected, auto, charge, _reached(expected, auto), auto > paid + TIE)
 
 
 def _reached(expected: Sequence[float] | Floats, auto: float) -> float:
-    """The least n, interpolated, with ``expected(n) >= auto``."""
-    if expected[0] >= auto:
+    """The n, interpolated, from which on ``expected(n) >= auto``."""
+    below = np.flatnonzero(np.asarray(expected) < auto - TIE)
+    if len(below) == 0:
         return 1.0
-    for n, (before, after) in enumerate(itertools.pairwise(expected), start=1):
-        if after >= auto:
-            return float(n + (auto - before) / (after - before))
-    return math.inf
+    last = int(below[-1])
+    if last == len(expected) - 1:
+        return math.inf
+    before, after = expected[last], expected[last + 1]
+    return float(last + 1 + (auto - before) / (after - before))

@@ -14,6 +14,8 @@ from analysis.study.ruin import Ruin
 from analysis.study.tuning_curve import TuningCurve
 
 BETTER, WORSE, UNDECIDED, TOO_FEW, OPEN = "better", "worse", "undecided", "too few seeds", "open"
+DESCRIBED = "described"
+"""The outcome by objectives that were chosen when the results were there, which decide nothing."""
 SINGLE, ORACLE = "best single lr", "per-c oracle"
 
 
@@ -39,8 +41,8 @@ class Opponent:
         p_holm: the p-value after Holm's correction; None where nothing can be concluded.
         bounds: of the mean difference, at 95% for all comparisons together; None where the rates were chosen on the
             seeds of the report.
-        outcome: AutoLR is :data:`BETTER`, :data:`WORSE`, :data:`UNDECIDED`, :data:`TOO_FEW`, or :data:`OPEN` for a best
-            rate at the edge of the grid.
+        outcome: AutoLR is :data:`BETTER`, :data:`WORSE`, :data:`UNDECIDED`, :data:`TOO_FEW`, :data:`OPEN` for a best
+            rate at the edge of the grid, or :data:`DESCRIBED`.
         comparisons: how many are corrected for together, itself included.
         primary: whether it is the question named beforehand.
         further: hypervolumes of both sides in other boxes, mean over the seeds of the report, by the box's name: a

@@ -5,8 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from analysis.study.ruin import Ruin
 from analysis.study.tuning_curve import TuningCurve
-from analysis.study.verdict import BETTER, OPEN, SINGLE, TOO_FEW, UNDECIDED, WORSE, Opponent, Verdict, seeds_for
+from analysis.study.verdict import (
+    BETTER,
+    DESCRIBED,
+    OPEN,
+    SINGLE,
+    TOO_FEW,
+    UNDECIDED,
+    WORSE,
+    Opponent,
+    Verdict,
+    seeds_for,
+)
 from analysis.words import counted, number
 
 FEW_UPDATES = 5
@@ -59,6 +71,8 @@ def _of_opponent(verdict: Verdict, opponent: Opponent) -> str:
             f"(mean of bounded differences{_corrected(opponent)}) over {seeds}, {ahead}; {excluded_in_words(opponent)}"
         )
         return f"{text}. {_further(opponent)}" if opponent.outcome == UNDECIDED else text
+    if opponent.outcome == DESCRIBED:
+        return f"{verdict.case}: {arm} against {against}, described and not tested: {difference} over {seeds}, {ahead}"
     why = opponent.edge.words() if opponent.edge else ""
     lacking = "" if opponent.outcome == OPEN else _lacking(opponent, same_seeds=verdict.same_seeds)
     so_far = "" if verdict.same_seeds or opponent.edge else f"; {excluded_in_words(opponent)}"
@@ -122,11 +136,15 @@ def ruin_in_words(verdict: Verdict) -> str:
     arm = (f"AutoLR {verdict.variant}", verdict.ruin)
     sides = [arm, *((f"the {item.name}", item.ruin) for item in _asked(verdict))]
     fresh = "" if verdict.same_seeds else "fresh "
-    counts = "; ".join(
-        f"{name} on {found.seeds} {fresh}seeds, {counted(found.runs, 'ruined run')} of {found.of}"
-        for name, found in sides
-    )
+    counts = "; ".join(f"{name} {_ruined_seeds(found, fresh)}, {found.runs_in_words()}" for name, found in sides)
     return f"fronts none of whose runs keeps the model, with exact 95% intervals: {counts}"
+
+
+def _ruined_seeds(found: Ruin, fresh: str) -> str:
+    """``on 1 of 7 (0% to 58%) fresh seeds``, and on how many it is not known."""
+    unknown = f"not known on {counted(found.seeds_unknown, f'{fresh}seed')}" if found.seeds_unknown else ""
+    known = f"on {found.seeds} {fresh}seeds" if found.seeds.n else ""
+    return " and ".join(filter(None, (known, unknown)))
 
 
 def further_in_words(verdict: Verdict) -> str:
@@ -161,11 +179,13 @@ def curve_in_words(curve: TuningCurve, opponent: Opponent) -> str:
             "the only learning rate" if len(curve.picks) == 1 else f"the best of all {len(curve.picks)} learning rates"
         )
         text = f"{cost} is above {tried} tried"
-        if opponent.outcome == BETTER and len(curve.picks) > 1:
+        if max(curve.expected) >= curve.auto:
+            text += " (not above the best of fewer: what is best on the tuning seeds is not best on these)"
+        elif opponent.outcome == BETTER and len(curve.picks) > 1:
             text += ": no number of picks equals it"
     elif curve.auto <= 0:
         text = f"{cost} attains nothing"
-    elif curve.expected[0] >= curve.auto:
+    elif curve.equals <= 1:
         text = f"{cost} does no better than one learning rate picked at random"
     else:
         text = f"{cost} equals the best of {curve.equals:.1f} hand-picked learning rates"

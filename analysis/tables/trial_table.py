@@ -20,8 +20,6 @@ from analysis.tables.csv_rows import CsvRow, CsvRows, read_rows, typed_frame
 from analysis.tables.sweep_file import SweepFile
 
 STATUSES = ("finished", "stopped", "diverged", "failed")
-ATTAIN_NOTHING = ("diverged", "stopped")
-"""How a trial ends that ran and whose outcome is that it attains nothing; a failed one has no outcome."""
 REQUIRED = ("trial_id", "spec_hash", "model", "dataset", "method", "lr", "seed", "status", "checkpoint", "error")
 
 

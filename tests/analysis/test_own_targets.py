@@ -124,7 +124,7 @@ def test_a_comparison_holds_every_seed_against_its_own_target(make_sweep: MakeSw
     rows = [trial(str(seed), 6.0, 0.4, seed=seed, utility=(0.50, 0.34)[seed], **scores) for seed in (0, 1)]
     ((row,),) = (table.rows for table in compared(make_sweep(rows, **OF_SEEDS)))
     assert row.without is not None
-    assert (row.without.outcome, row.without.values["utility"].met) == ("no", False)
+    assert (row.without.outcome, row.without.values["utility"].met) == ("1 of 2 seeds", False)
 
 
 def test_a_comparison_does_not_pool_targets(make_sweep: MakeSweep, trial: MakeRow) -> None:

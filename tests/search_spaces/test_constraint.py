@@ -42,6 +42,7 @@ def test_anything_else_is_refused_with_an_example(text: str) -> None:
         ("utility>=70%", 0.6, 0.8, True),
         ("utility>=70%", 0.5, 0.8, False),
         ("utility>=70%", 0.5, None, None),
+        ("utility>=70%", 0.0, 0.0, None),
         ("utility>=0.7", None, 0.8, None),
         ("utility>=0.7", math.nan, 0.8, None),
     ],

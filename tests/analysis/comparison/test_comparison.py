@@ -184,6 +184,52 @@ def test_a_success_with_lost_seeds_is_no_plain_yes(make_sweep: Callable[..., Pat
     }
 
 
+@pytest.mark.parametrize(
+    ("seeds", "outcome"),
+    [
+        ([(0.0, 0.7), (0.0, 0.7), (0.25, 0.7)], "2 of 3 seeds"),
+        ([(0.0, 0.0), *[(0.0, 0.75)] * 9], "9 of 10 seeds"),
+        ([(0.0, 0.7), (0.0, None), (0.0, None)], "yes (1 of 3 seeds)"),
+        ([(0.5, 0.7), (0.05, None), (0.05, None)], "no (1 of 3 seeds)"),
+        ([(0.5, 0.7), (0.5, 0.7)], "no"),
+        ([(0.05, 0.7), (0.05, 0.7)], "yes"),
+        ([(0.05, None), (0.05, None)], "–"),
+    ],
+)
+def test_a_success_of_some_seeds_says_of_how_many(
+    make_sweep: Callable[..., Path],
+    trial: Callable[..., Row],
+    seeds: list[tuple[float, float | None]],
+    outcome: str,
+) -> None:
+    """Of the means alone each of the first two would be a success."""
+    rows = [
+        trial(f"{seed:05d}", 6.0, 0.5, verbmem=verbmem, utility=utility, truth_ratio=0.4, seed=seed)
+        for seed, (verbmem, utility) in enumerate(seeds)
+    ]
+    (table,) = tables = read(make_sweep(rows, baseline=BASELINE))
+    entry = table.rows[0].without
+    assert entry is not None
+    assert (entry.outcome, entry.success) == (outcome, {"yes": True, "no": False}.get(outcome))
+    assert f"| {outcome} |" in markdown(tables)
+
+
+def test_a_metric_of_some_seeds_says_of_how_many(make_sweep: Callable[..., Path], trial: Callable[..., Row]) -> None:
+    rows = [trial(f"{seed}", 6.0, 0.5, utility=None if seed else 0.7, verbmem=0.05, seed=seed) for seed in range(3)]
+    tables = read(make_sweep(rows, baseline=BASELINE))
+    assert "0.7 (1 of 3 seeds)" in markdown(tables)
+    cells = list(csv.DictReader(io.StringIO(comma_separated(tables))))
+    measured = {row["metric"]: row["seeds_measured"] for row in cells if row["method"] == "ngdiff"}
+    assert (measured["utility"], measured["verbmem"]) == ("1", "3")
+
+
+def test_equal_seeds_do_not_deviate(make_sweep: Callable[..., Path], trial: Callable[..., Row]) -> None:
+    rows = [trial(f"{seed}", 6.0, 0.5, verbmem=0.1 / 3, utility=0.7, seed=seed) for seed in range(3)]
+    entry = read(make_sweep(rows, baseline=BASELINE))[0].rows[0].without
+    assert entry is not None
+    assert {value.deviation for value in entry.values.values()} == {0.0}
+
+
 def test_the_csv_has_the_unrounded_means(table: ComparisonTable) -> None:
     rows = list(csv.DictReader(io.StringIO(comma_separated([table]))))
     (cell,) = [

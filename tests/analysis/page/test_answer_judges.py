@@ -26,7 +26,7 @@ Scores = Mapping[str, float | None]
 BASELINE = {"forget_loss_capped": 0.04, "retain_loss": 0.05, "verbmem": 0.95, "utility": 0.8, "truth_ratio": 0.5}
 
 
-def scores(verbmem: float | None, utility: float | None, truth_ratio: float | None = 0.5) -> Scores:
+def scores(verbmem: float | None, utility: float | None, truth_ratio: float | None = 0.5) -> dict[str, float | None]:
     return {"verbmem": verbmem, "utility": utility, "truth_ratio": truth_ratio}
 
 
@@ -134,8 +134,107 @@ CASES = (
         [(0.03, 0.6, scores(None, None, None))],
         Outcome.NOTHING_FORGOTTEN,
         "0",
-        ["Nothing was forgotten: forget loss capped is 0.03 in the only trial, wanted above 0.04."],
+        ["Nothing was forgotten: forget loss capped is 0.03 in the only trial, wanted above 0.12."],
         [TAKE],
+    ),
+    Case(
+        "nothing measured, and the model is destroyed",
+        [(7.9, 7.9, scores(None, None, None)), (8.0, 7.95, scores(None, None, None))],
+        Outcome.LOST,
+        "0",
+        ["Everything was lost: retain loss is 7.9 or above in all 2 trials, wanted below 6.", "a lower learning rate"],
+        [TAKE],
+    ),
+    Case(
+        "nothing measured, and one model is destroyed that is nearer to the ideal",
+        [(7.9, 6.1, scores(None, None, None)), (0.2, 0.1, scores(None, None, None))],
+        Outcome.NOT_JUDGED,
+        "1",
+        ["Take trial 1", "by its losses alone"],
+    ),
+    Case(
+        "only verbmem measured, and the model is destroyed",
+        [(7.5, 8.0, scores(0.0, None, None))],
+        Outcome.LOST,
+        "0",
+        [
+            "retain loss is 8 in the only trial, wanted below 6",
+            "What it keeps is told by the retain loss: 8 (below",
+        ],
+        [TAKE],
+    ),
+    Case(
+        "a destroyed model does not come before one that misses utility by little",
+        [(6.0, 0.4, scores(0.05, 0.55)), (7.5, 8.0, scores(0.0, None, None))],
+        Outcome.TOO_MUCH,
+        "0",
+        ["Closest is trial 0"],
+        [TAKE],
+    ),
+    Case(
+        "only verbmem measured, and the retain loss stayed low",
+        [(6.0, 0.6, scores(0.05, None, None))],
+        Outcome.GOOD,
+        "0",
+        ["Take trial 0", "What it keeps is told by the retain loss: 0.6 (below 6)."],
+    ),
+    Case(
+        "only utility measured, and the forget loss never rose",
+        [(0.04, 0.05, scores(None, 0.8, 0.5))],
+        Outcome.NOTHING_FORGOTTEN,
+        "0",
+        [
+            "forget loss capped is 0.04 in the only trial, wanted above 0.12",
+            "What it forgets is told by the forget loss",
+        ],
+        [TAKE],
+    ),
+    Case(
+        "only utility measured, and the forget loss before is not known",
+        [(6.0, 0.05, scores(None, 0.8, 0.5))],
+        Outcome.ONE_SIDED,
+        "0",
+        ["One side was not measured: nothing is known of what is forgotten, so no trial is a good trade-off."],
+        [TAKE],
+        baseline={"utility": 0.8, "truth_ratio": 0.5},
+    ),
+    Case(
+        "No-unlearn had forgotten already, and nothing changed",
+        [(0.04, 0.05, scores(0.05, 0.8))],
+        Outcome.NOTHING_FORGOTTEN,
+        "0",
+        ["Nothing was forgotten: forget loss capped is 0.04 in the only trial, wanted above 0.12."],
+        [TAKE],
+        baseline=BASELINE | {"verbmem": 0.05},
+    ),
+    Case(
+        "No-unlearn had forgotten already, and more was forgotten",
+        [(6.0, 0.05, scores(0.0, 0.8))],
+        Outcome.GOOD,
+        "0",
+        ["Take trial 0", "What it forgets is told by the forget loss capped: 6 (above 0.12)."],
+        baseline=BASELINE | {"verbmem": 0.05},
+    ),
+    Case(
+        "of no utility no share can be kept, and a truth ratio alone does not tell of what is",
+        [(7.9, 7.9, scores(0.0, 0.0, 0.5))],
+        Outcome.LOST,
+        "0",
+        ["Not judged, as No-unlearn's is 0: utility."],
+        [TAKE, "utility 0 (at least 70% of No-unlearn)"],
+        baseline=BASELINE | {"utility": 0.0},
+    ),
+    Case(
+        "a threshold that is neither of forgetting nor of keeping",
+        [(6.0, 0.2, scores(0.02, 0.79) | {"train_seconds": 9.0}), (6.1, 0.2, scores(0.02, 0.79))],
+        Outcome.MISSED,
+        "1",
+        [
+            "A threshold was missed: where enough is forgotten and kept train seconds is at least 6, wanted at most 5.",
+            "To meet train seconds at most 5",
+        ],
+        [TAKE, "loses too much", "for both sets"],
+        constraints=["train_seconds<=5"],
     ),
     Case(
         "a stated threshold on the retain set leaves the paper's on the forget set",

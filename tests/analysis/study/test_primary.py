@@ -13,6 +13,7 @@ from analysis.page.report import write_report
 from analysis.study.lr_study import LrStudy, read_study
 from analysis.study.primary import Primary
 from analysis.study.study_headline import study_cautions, study_headline
+from analysis.study.study_tables import differences_table
 from analysis.study.verdict import BETTER, OPEN, TOO_FEW, UNDECIDED
 from analysis.study.verdict_words import words
 
@@ -91,6 +92,13 @@ def test_studies_that_named_different_questions_have_none(make_sweep: MakeSweep,
         make_sweep(rows, name=name, settings={"primary": primary}) for name, primary in (("a", "gdiff"), ("b", None))
     ]
     assert "the studies named different primary questions (gdiff and none)" in " ".join(read_study(folders).notes)
+
+
+def test_the_caption_says_what_the_intervals_hold_for_together(study: Callable[..., LrStudy]) -> None:
+    truths = {"gdiff": 0.3, "ngdiff": 0.3}
+    assert "and for all rows together;" in differences_table(study(truths)).caption
+    named = differences_table(study(truths, primary="gdiff", name="named")).caption
+    assert "for the primary question by itself, and for all other rows together;" in named
 
 
 # The headline, and what weakens it ----------------------------------------------------------------------------------

@@ -15,7 +15,8 @@ from analysis.study.judging import verdicts_data
 from analysis.study.lr_grid import LrGrid, lr_grid
 from analysis.study.lr_study import read_study, write_study
 from analysis.study.sensitivity import rate_sensitivity
-from analysis.study.verdict import BETTER, ORACLE, SINGLE, TOO_FEW, UNDECIDED, WORSE, seeds_for, split_seeds
+from analysis.study.study_headline import study_cautions, study_headline
+from analysis.study.verdict import BETTER, DESCRIBED, ORACLE, SINGLE, TOO_FEW, UNDECIDED, WORSE, seeds_for, split_seeds
 from analysis.study.verdict_words import curve_in_words, words
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
@@ -236,6 +237,76 @@ def test_autolr_is_the_mean_over_its_starts_and_pays_its_measured_time(grid: Gri
     noisy = [item | {"train_seconds": 9.0 if item["auto_lr"] == "on" else 10.0} for item in rows]
     (free,) = verdicts_data(grid(noisy))
     assert (free.charge, free.charge_measured) == (1.033, False), "probes are never free"
+
+
+def test_exact_ties_are_ahead_on_no_seed(grid: Grid, row: Callable[..., Row]) -> None:
+    """The mean over three equal starts may differ from each in the last bits."""
+    rows = []
+    for seed in range(30):
+        best = 0.45 + 0.0213 * math.sin(seed)
+        rows += [row(volume, lr, seed) for lr, volume in ((1e-5, 0.1), (1e-4, best), (1e-3, 0.3))]
+        rows += [row(best, lr, seed, auto=True) for lr in (1e-5, 1e-4, 1e-3)]
+    (verdict,) = verdicts_data(grid(rows))
+    result = verdict.opponents[0].result
+    assert result.ahead is not None
+    assert (result.mean, result.ahead.count) == (0.0, 0)
+    assert verdict.curve.equals == 3.0
+
+
+def test_seeds_of_one_side_alone_do_not_move_the_split(grid: Grid, row: Callable[..., Row]) -> None:
+    rows = list(simulated(row, seeds=30, advantage=0.3))
+    (before,) = verdicts_data(grid(rows))
+    extra = [row(0.4, 1e-4, seed, auto=True) for seed in range(100, 140)]
+    more = [row(0.4, 1e-4, seed) for seed in range(200, 240)]
+    (after,) = verdicts_data(grid([*rows, *extra, *more]))
+    assert (after.tuning, after.fresh) == (before.tuning, before.fresh)
+    assert after.opponents[0].outcome == before.opponents[0].outcome == BETTER
+    assert after.left_out == (*range(100, 140), *range(200, 240))
+
+
+def test_rates_that_agree_in_nine_digits_are_one(grid: Grid, row: Callable[..., Row]) -> None:
+    rows = list(simulated(row, seeds=30, advantage=0.3))
+    assert 3 * 1e-4 != 3e-4
+    moved = [item | {"lr": {1e-3: 3e-4}.get(float(str(item["lr"])), item["lr"])} for item in rows]
+    noisy = [item | {"lr": 3 * 1e-4} if item["lr"] == 3e-4 and int(str(item["seed"])) >= 15 else item for item in moved]
+    (verdict,) = verdicts_data(grid(noisy))
+    assert verdict.rates == (1e-5, 1e-4, 3e-4)
+    assert (verdict.opponents[0].outcome, verdict.left_out) == (BETTER, ())
+
+
+def test_above_what_tuning_all_rates_gives_is_not_equal_to_the_best_of_some(
+    grid: Grid, row: Callable[..., Row]
+) -> None:
+    """The tuning seeds prefer a rate that is the third best on fresh ones: more picks are worse there."""
+    rows = []
+    for seed in range(30):
+        for lr, tuned, fresh in ((3e-4, 0.3, 0.3), (1e-3, 0.6, 0.2), (3e-3, 0.42, 0.42), (1e-2, 0.05, 0.05)):
+            rows.append(row(tuned if seed < 10 else fresh, lr, seed))
+        rows.append(row(0.25, 1e-3, seed, auto=True))
+    (verdict,) = verdicts_data(grid(rows))
+    assert max(verdict.curve.expected) > 0.25 > verdict.curve.expected[-1]
+    said = curve_in_words(verdict.curve, verdict.opponents[0])
+    assert "is above the best of all 4 learning rates tried (not above the best of fewer: " in said
+    assert "equals the best of" not in said
+
+
+def test_by_objectives_chosen_afterwards_nothing_is_decided(
+    make_sweep: Callable[..., Path], row: Callable[..., Row]
+) -> None:
+    rows = [
+        item | {"verbmem": 0.05 if item["auto_lr"] == "on" else 0.6, "utility": 0.8}
+        for item in simulated(row, seeds=30, advantage=0.3)
+    ]
+    out = make_sweep(rows)
+    objectives = [item for name in ("verbmem", "utility") if (item := SweepFile.read(out).columns.objective(name))]
+    study = read_study([out], objectives)
+    (verdict,) = study.verdicts
+    assert {(item.outcome, item.p_holm, item.bounds) for item in verdict.opponents} == {(DESCRIBED, None, None)}
+    said = " ".join([study_headline(study), *study_cautions(study), *words(verdict)])
+    assert "it tests nothing" in said
+    assert "AutoLR: nothing is tested by objectives that were chosen afterwards for gdiff" in said
+    assert not [claim for claim in ("is better", "is worse", "p = ", "excluded at") if claim in said]
+    assert read_study([out]).verdicts[0].opponents[0].outcome == BETTER
 
 
 def test_a_single_trial_and_an_empty_table_have_no_verdict(grid: Grid, row: Callable[..., Row]) -> None:
