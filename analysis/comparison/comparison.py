@@ -85,7 +85,8 @@ def comparison_parts(paths: Sequence[Path], columns: Columns) -> list[Sources]:
     """Every source with its objectives: sweep folders, and CSV files, whose ``columns`` the sweeps may add to.
 
     A CSV needs a column ``method`` and one for each metric. Its configurations are ranked by the primary metrics, as
-    it has no losses' bounds; so are all where the sweeps have different objectives: those bounds are the same for all.
+    it has no losses' bounds (without those by a sweep's objectives); so are all where the sweeps have different
+    objectives: those bounds are the same for all.
 
     Raises:
         AnalysisError: a source is neither, or cannot be read.
@@ -95,7 +96,13 @@ def comparison_parts(paths: Sequence[Path], columns: Columns) -> list[Sources]:
         if (path / "sweep.json").is_file():
             described = read_source(path, columns).sweep.columns | described
     found = [read_source(path, described, sweep=f"{i + 1}: {path.name}") for i, path in enumerate(paths)]
-    found = [part if part.sweeps else _ranked_by_scores(part) for part in found]
+    own = next((part.sweep.objectives for part in found if part.sweep.objectives), ())
+    for place, part in enumerate(found):
+        if not part.sweeps:
+            found[place] = scored = _ranked_by_scores(part)
+            if own and not scored.sweep.objectives:  # losses alone, in a sweep's bounds
+                again = read_source(paths[place], described, sweep=f"{place + 1}: {paths[place].name}", objectives=own)
+                found[place] = replace(again, sweep=replace(again.sweep, objectives=own))
     if len({tuple(item.column for item in part.sweep.objectives) for part in found}) > 1:
         return [_ranked_by_scores(part) for part in found]
     return found

@@ -266,14 +266,22 @@ def _missed_beside(
 
 
 def _missed(row: pd.Series, thresholds: Thresholds, columns: Columns) -> dict[Constraint, float]:
-    """How far the row is from each threshold that it misses: ``x / (1 + x)`` of x bounds (ranges for a bound of 0)."""
+    """How far the row is from each threshold that it misses: ``x / (1 + x)``, x the share of the way to the worst.
+
+    The worst is what No-unlearn has where something is to be forgotten, and the far bound where it is to be kept. Where
+    that is not known, x is in bounds (in ranges for a bound of 0).
+    """
     found, baseline = {}, thresholds.baseline_of(row)
     for item in thresholds.held(row):
         by = item.violation(finite_cell(row, item.name), baseline.get(item.name))
         if by is not None and by > 0:
-            before = baseline.get(item.name, 0.0) if item.relative else 1.0
+            before = baseline.get(item.name)
+            bound = item.bound * (before or 0.0) if item.relative else item.bound
             low, high = columns[item.name].bounds
-            scale = abs(item.bound * before) or (high - low if low is not None and high is not None else 1.0)
+            side = asks_for(item, columns)
+            worst = before if side == FORGETTING else (low if item.sign.startswith(">") else high) if side else None
+            scale = abs(bound - worst) if worst is not None else abs(bound)
+            scale = scale or (high - low if low is not None and high is not None else 1.0)
             found[item] = max(by / (by + scale), math.ulp(0.0))
     return found
 

@@ -292,5 +292,6 @@ def describe(summary: Summary) -> str:
         lines.append("go on, when what ended them is mended, with:")
         lines.append(f"  {resume_command(summary.out)}")
     elif not summary.status.get("finished"):
-        lines.append("no trial finished: the column 'error' of trials.csv says why")
+        lower = "; a lower learning rate (--lr) may not diverge" if summary.status.get("diverged") else ""
+        lines.append(f"no trial finished: the column 'error' of trials.csv says why{lower}")
     return "\n".join(lines)

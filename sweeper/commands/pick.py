@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +49,7 @@ def _limit_options(command: Any) -> Any:
 @click.option("--minimize", multiple=True, metavar="COLUMN", help="Take the smallest of this column.")
 @_limit_options
 @click.option(
-    "--constraint", multiple=True, metavar="METRIC>=VALUE", help="A limit as in pareto: utility>=70%; repeats."
+    "--constraint", multiple=True, metavar="METRIC>=VALUE", help="A limit, also to judge by: utility>=70%; repeats."
 )
 @click.option("--copy-to", type=click.Path(), help="Copy the checkpoint to this new folder.")
 @click.option(
@@ -115,6 +115,8 @@ def chosen(folder: str, given: Mapping[str, Any], *, command: str) -> Chosen:
     asked = read_asked(given, out, problems)
     refuse([*problems, *hand_over_problems(given, out)])
     sweep = SweepFile.read(out)
+    if given["constraint"]:
+        sweep = replace(sweep, settings={**sweep.settings, "constraints": [*given["constraint"]]})
     table = TrialTable.read(out, sweep=sweep.name)
     found, judgement = choose(table, sweep, rule=asked.rule, limits=asked.limits, best=asked.best)
     near = neighbours(found.row, table, sweep, limits=asked.limits, best=asked.best)

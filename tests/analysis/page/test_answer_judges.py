@@ -318,3 +318,15 @@ def test_page_and_pareto_json_say_the_same(make_sweep: MakeSweep, trial: MakeRow
 def test_all_diverged_names_the_knob(make_sweep: MakeSweep, trial: MakeRow) -> None:
     found = answered(make_sweep([trial("0", None, None, status="diverged")]))
     assert found.sentences == ("Where every trial diverges the learning rate is too high: try a lower one (--lr).",)
+
+
+def test_what_keeps_the_model_is_closer_than_what_ruins_it(make_sweep: MakeSweep, trial: MakeRow) -> None:
+    """Verbmem 0.18 is twice what is wanted and nearly all of the way from No-unlearn; utility 0.23 is a third of it."""
+    ruined = trial("0", 6.0, 3.0, verbmem=0.09, utility=0.23)
+    kept = trial("1", 4.0, 0.3, verbmem=0.18, utility=0.83)
+    out = make_sweep(
+        [ruined, kept], baseline={"verbmem": 0.99, "utility": 0.96, "retain_loss": 0.05, "forget_loss": 0.05}
+    )
+    write_report(out)
+    answer = json.loads((out / "pareto.json").read_text())["answer"]
+    assert (answer["recommended"], answer["trial_id"]) == (False, "1")

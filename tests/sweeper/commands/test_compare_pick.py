@@ -40,9 +40,9 @@ def test_compare_says_what_is_wrong(tmp_path: Path) -> None:
 def test_pick_prints_the_trial_the_reason_and_the_checkpoint(golden: Path) -> None:
     result = invoke("pick", golden)
     assert result.exit_code == 0, result.output
-    assert "trial 00034: ngdiff" in result.stdout
-    assert "why: the knee of the frontier" in result.stdout
-    assert f"checkpoint: {golden}/checkpoints/00034 (not there any more)" in result.stdout
+    assert "trial 00011: gdiff" in result.stdout
+    assert "why: closest to the thresholds" in result.stdout
+    assert f"checkpoint: {golden}/checkpoints/00011 (not there any more)" in result.stdout
     content = json.loads(invoke("pick", golden, "--max-verbmem", "0.3", "--min-utility", "0.5", "--json").stdout)
     assert (content["trial_id"], content["rule"], content["eligible"]) == ("00016", "constraint", 4)
     assert content["metrics"]["utility"] == pytest.approx(0.814, abs=1e-3)
@@ -51,7 +51,12 @@ def test_pick_prints_the_trial_the_reason_and_the_checkpoint(golden: Path) -> No
 def test_a_constraint_of_pick_is_a_limit_on_any_metric(golden: Path) -> None:
     limited = json.loads(invoke("pick", golden, "--max-verbmem", "0.3", "--min-utility", "0.5", "--json").stdout)
     stated = ("--constraint", "verbmem<=0.3", "--constraint", "utility>=0.5", "--json")
-    assert json.loads(invoke("pick", golden, *stated).stdout) == limited
+    found = json.loads(invoke("pick", golden, *stated).stdout)
+    assert {**found, "judgement": None} == {**limited, "judgement": None}
+    assert (limited["judgement"]["recommended"], found["judgement"]["recommended"]) == (False, True)
+    assert "It meets the thresholds stated: verbmem 0.234 (at most 0.3)" in found["judgement"]["lines"][0]
+    meets = json.loads(invoke("pick", golden, *stated, "--rule", "success").stdout)
+    assert (meets["trial_id"], meets["judgement"]["recommended"]) == ("00016", True)
     baseline = json.loads((golden / "sweep.json").read_text())["baseline"]["utility"]
     share = json.loads(invoke("pick", golden, "--constraint", "utility>=50%", "--json").stdout)
     assert share["metrics"]["utility"] >= baseline / 2
@@ -71,15 +76,15 @@ def test_constraints_of_pick_that_make_no_sense_are_told_together(golden: Path) 
 def test_pick_names_no_checkpoint_that_is_not_there(golden: Path) -> None:
     result = invoke("pick", golden, "--json")
     assert json.loads(result.stdout)["checkpoint"] is None
-    assert result.stderr == f"the checkpoint of trial 00034 is not there: {golden}/checkpoints/00034\n"
-    (golden / "checkpoints" / "00034").mkdir(parents=True)
+    assert result.stderr == f"the checkpoint of trial 00011 is not there: {golden}/checkpoints/00011\n"
+    (golden / "checkpoints" / "00011").mkdir(parents=True)
     result = invoke("pick", golden, "--json")
-    assert json.loads(result.stdout)["checkpoint"] == f"{golden}/checkpoints/00034"
+    assert json.loads(result.stdout)["checkpoint"] == f"{golden}/checkpoints/00011"
     assert result.stderr == ""
 
 
 def test_pick_copies_the_checkpoint(golden: Path, tmp_path: Path) -> None:
-    chosen = golden / "checkpoints" / "00034"
+    chosen = golden / "checkpoints" / "00011"
     chosen.mkdir(parents=True)
     (chosen / "model.safetensors").write_bytes(b"weights")
     assert invoke("pick", golden, "--copy-to", tmp_path / "model").exit_code == 0
@@ -90,7 +95,7 @@ def test_pick_copies_the_checkpoint(golden: Path, tmp_path: Path) -> None:
 def test_a_copy_that_breaks_off_leaves_nothing_under_its_name(
     golden: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chosen = golden / "checkpoints" / "00034"
+    chosen = golden / "checkpoints" / "00011"
     chosen.mkdir(parents=True)
     for name in ("config.json", "model.safetensors"):
         (chosen / name).write_bytes(b"content")
@@ -108,7 +113,7 @@ def test_a_copy_that_breaks_off_leaves_nothing_under_its_name(
 def test_pick_says_when_nothing_qualifies(golden: Path, tmp_path: Path) -> None:
     assert "the lowest of all is 0.00812" in refused("pick", golden, "--max-verbmem", "0.001")[0]
     assert "meets all thresholds" in refused("pick", golden, "--rule", "success")[0]
-    assert "the checkpoint of trial 00034 is not there" in refused("pick", golden, "--copy-to", tmp_path / "m")[0]
+    assert "the checkpoint of trial 00011 is not there" in refused("pick", golden, "--copy-to", tmp_path / "m")[0]
     (golden / "trials.csv").unlink()
     assert refused("pick", golden) == ["no trial has finished (0 trials in the table)"]
 

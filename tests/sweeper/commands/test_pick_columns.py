@@ -85,9 +85,9 @@ def test_what_comes_nearest_is_said_where_nothing_is_within(golden: Path) -> Non
 
 
 def test_the_neighbours_are_told_in_words_and_for_machines(golden: Path) -> None:
-    found = picked(golden)
+    found = picked(golden, "--rule", "knee")
     assert [item["side"] for item in found["neighbours"]] == ["better forget_loss", "worse forget_loss"]
     for item in found["neighbours"]:
         change = item["worse"]["retain_loss" if item["side"].startswith("better") else "forget_loss_capped"]
         assert set(change) == {"value", "instead_of"}
-        assert item["words"] in invoke("pick", golden).stdout
+        assert item["words"] in invoke("pick", golden, "--rule", "knee").stdout
