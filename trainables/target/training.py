@@ -111,7 +111,7 @@ def _contradictions_named(data: ProblemData) -> Iterator[None]:
         if not several:
             raise
         asked = counted(len(several), "question")
-        raise NotMemorised(f"{error}; {asked} of the data have more than one answer, as '{several[0]}'") from None
+        raise NotMemorised(f"{error}; more than one answer has {asked}, as '{several[0]}'") from None
 
 
 def _require_room(model: PreTrainedModel, folder: Path) -> None:

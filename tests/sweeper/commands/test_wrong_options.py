@@ -112,6 +112,7 @@ WRONG_SWEEP: dict[str, tuple[list[str], list[str]]] = {
     "epochs a word": (["--epoch-budget", "few"], ["--epoch-budget must be a whole number, got 'few'"]),
     "until never": (["--until", "done"], ["--until 'done'", "such as plateau:10:0.001"]),
     "until after no trial": (["--until", "plateau:0"], ["--until 'plateau:0'"]),
+    "layer too deep": (["--method", "rmu", "--option", "layer=99"], ["layer must be from 0 to 3", "got 99"]),
     "constraint malformed": (["--constraint", "utility=0.7"], ["constraint 'utility=0.7'", "such as utility>=0.7"]),
     "constraint on nothing": (["--constraint", "speed>=1"], ["unknown metric 'speed'", "utility"]),
     "constraint not measured": (

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
-from trainables.data.examples import UnlearningData
+from trainables.data.examples import Example, UnlearningData
 from trainables.modality.language import Language
 from trainables.models.registry import TargetRecipe
-from trainables.target.finetune import MEMORISED_LOSS, Progress, TargetError, finetune
+from trainables.target.finetune import MEMORISED_LOSS, NotMemorised, Progress, TargetError, finetune
+from trainables.target.training import _contradictions_named
 from trainables.text.tokens import Tokens, encode_examples
 
 QUICK = TargetRecipe(lr=1e-2, batch_size=8, epochs=150, stop_when_memorised=True)
@@ -70,6 +72,17 @@ def test_a_target_that_never_memorises_is_an_error(make_network: Any, run_finetu
             TargetRecipe(lr=1e-3, batch_size=8, epochs=3, stop_when_memorised=True),
             memorised=memorised,
         )
+
+
+def test_questions_with_several_answers_are_named_where_the_data_are_not_memorised() -> None:
+    def data(*answers: str) -> Any:
+        return SimpleNamespace(full=[Example("Who?", "Ada"), *(Example("Where?", answer) for answer in answers)])
+
+    for answers, told in ((("here", "there"), "too few; more than one answer has 1 question, as 'Where?'"),
+                          (("here", "here"), "too few")):  # fmt: skip
+        with pytest.raises(NotMemorised) as error, _contradictions_named(data(*answers)):
+            raise NotMemorised("too few")
+        assert str(error.value) == told
 
 
 def test_a_recipe_with_a_fixed_length_runs_to_its_end(make_network: Any, run_finetune: Finetune) -> None:
