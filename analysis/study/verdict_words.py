@@ -22,9 +22,9 @@ from analysis.study.verdict import (
 from analysis.words import counted, number
 
 FEW_UPDATES = 5
+"""Below so many updates of a run, AutoLR's start decides most."""
 SETS_ITS_RATE_ONCE = ("safe",)
 """Rules that choose the rate at their first update, wherever they start."""
-"""Below so many updates of a run, AutoLR's start decides most."""
 _CONDITIONAL = {
     "order": "Seeds vary the order of examples: the verdict is conditional on this one target model and these data",
     "target": "Seeds vary the target model and the order of examples: the verdict is conditional on these data",
