@@ -12,8 +12,6 @@ from sweeper.version import __version__ as __version__
 if TYPE_CHECKING:
     from sweeper.api import Sweep, evaluate, pick, unlearn
 
-PACKAGES = ("sweeper", "trainables", "search_spaces", "analysis")
-"""The packages of this project."""
 __all__ = ["Sweep", "evaluate", "pick", "unlearn"]
 
 

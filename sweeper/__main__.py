@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from types import FrameType
 
-from sweeper import PACKAGES
+from sweeper.version import PACKAGES
 
 
 def start() -> None:

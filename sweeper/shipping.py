@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from sweeper import PACKAGES
+from sweeper.version import PACKAGES
 
 NOT_SHIPPED = ("__pycache__",)
 _OF_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"

@@ -1,10 +1,11 @@
-"""Which version of the project runs, for the record of what it does."""
+"""What the project is made of and which version of it runs, for the record of what it does."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 __version__ = "0.1.0"
+PACKAGES = ("sweeper", "trainables", "search_spaces", "analysis")
 
 
 def commit() -> str | None:

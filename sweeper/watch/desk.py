@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from sweeper import PACKAGES
 from sweeper.display import describe
 from sweeper.interruption import Interrupted, is_interrupted
 from sweeper.session import SweepSession
+from sweeper.version import PACKAGES
 from sweeper.watch.published import FAILED, FINISHED, INTERRUPTED, RUNNING, Published
 from sweeper.watch.requests import take
 

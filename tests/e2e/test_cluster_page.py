@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from sweeper import PACKAGES
+from sweeper.version import PACKAGES
 from sweeper.watch.exported import METRICS
 from tests.e2e.nodes import free_port, terminal
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from sweeper import PACKAGES
 from sweeper.cli import main
 from sweeper.nodes import PROJECT, versions
 from sweeper.placement import PlacementError, address_problem, require_shared
 from sweeper.shipping import NOT_SHIPPED, project_folders, runtime_env
+from sweeper.version import PACKAGES
 
 ROOT = Path(__file__).parents[2]
 

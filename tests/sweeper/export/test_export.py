@@ -20,7 +20,7 @@ from trainables.models.checkpoints import save_model
 from trainables.models.tiny import make_tiny, tokenizer_for
 from trainables.spec import TrialSpec
 
-TAKEN = "00034"
+TAKEN = "00011"
 """What ``pick`` takes of the golden sweep."""
 
 
@@ -75,13 +75,13 @@ def test_a_whole_model_is_copied_with_a_card(golden: Path, models: Path, tmp_pat
         "library_name": "transformers",
         "pipeline_tag": "text-generation",
         "license": "unknown",
-        "tags": ["machine-unlearning", "ngdiff"],
+        "tags": ["machine-unlearning", "gdiff"],
     }
     card = (out / "README.md").read_text()
     row = next(line for line in (golden / "trials.csv").read_text().splitlines() if line.startswith(TAKEN))
     assert f"trial {TAKEN} of the sweep lr-study-gdiff-ngdiff-tiny-phi-authors" in card
     assert "python -m sweeper lr-study --lr 3e-5" in card
-    assert "python -m sweeper unlearn --method ngdiff" in card
+    assert "python -m sweeper unlearn --method gdiff" in card
     assert "| 0.997 |" in card  # verbmem of No-unlearn
     assert "The licence of the base model is unknown" in card
     assert row.split(",")[1] in card  # the content hash
