@@ -87,6 +87,7 @@ class SweepSession:
     deadline: float | None = field(default=None, init=False)
     to_end: set[str] = field(default_factory=set, init=False)
     _done: set[str] = field(default_factory=set, init=False)
+    _run_here: Mapping[str, Known] = field(default_factory=dict, init=False)
     _ready: tuple[Proposal, TrialSpec] | None = field(default=None, init=False)
     _specs: dict[str, TrialSpec] = field(default_factory=dict, init=False)
     _waiting: dict[str, tuple[Proposal, TrialSpec]] = field(default_factory=dict, init=False)
@@ -316,7 +317,11 @@ class SweepSession:
 
     def _own(self, spec_hash: str) -> Known | None:
         """A trial of this sweep that has run with these settings to its end: samplers may propose a point twice."""
-        return known_trials([self.ledger.out]).get(spec_hash) if spec_hash in self._done else None
+        if spec_hash not in self._done or self.courier is not None:  # its models may still be on their way here
+            return None
+        if spec_hash not in self._run_here:
+            self._run_here = known_trials([self.ledger.out])
+        return self._run_here.get(spec_hash)
 
     def _take_over(self, trial_id: str, known: Known) -> None:
         """Make a trial that has run before, with its history and its models, one of this sweep under its new id."""

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.frontier.frontier import hypervolume, nondominated
-from analysis.tables.trade_off import Floats, Objective, scored
+from analysis.tables.trade_off import Floats, Mask, Objective, scored
 from analysis.tables.trial_table import TrialTable, numbers
 
 
@@ -33,8 +33,9 @@ def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> AnytimeC
 
     A trial's cost is ``train_seconds`` plus ``eval_seconds``: the time it held its worker also holds the start of the
     worker and the loading of the model, which whoever comes first pays for all. Only where a trial has no
-    ``train_seconds`` it is ``wall_seconds``; without either it is nothing. With trials side by side the sum is not
-    time on a clock. The order is that of ``ended_at``; trials without it come in the order of the table.
+    ``train_seconds`` it is ``wall_seconds``; without either it is nothing. A point that the sweep had run before, and
+    so took over from itself, costs nothing. With trials side by side the sum is not time on a clock. The order is that
+    of ``ended_at``; trials without it come in the order of the table.
 
     Raises:
         AnalysisError: the table lacks a column of the objectives.
@@ -60,4 +61,14 @@ def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> AnytimeC
 def _seconds(trials: pd.DataFrame) -> Floats:
     train, evaluation, wall = (numbers(trials, f"{part}_seconds").to_numpy() for part in ("train", "eval", "wall"))
     own = train + np.nan_to_num(evaluation)
-    return np.where(np.isnan(own), wall, own)
+    return np.where(_repeated(trials), 0.0, np.where(np.isnan(own), wall, own))
+
+
+def _repeated(trials: pd.DataFrame) -> Mask:
+    """Whether a trial was taken over from one of the same sweep."""
+    if not {"reused_from", "spec_hash"} <= set(trials.columns):
+        return np.zeros(len(trials), dtype=bool)
+    taken: list[bool] = (trials["reused_from"].notna() & (trials["reused_from"] != "")).tolist()
+    places = list(zip(trials["sweep"], trials["spec_hash"], strict=True))
+    trained = {place for place, elsewhere in zip(places, taken, strict=True) if not elsewhere}
+    return np.array([there and place in trained for place, there in zip(places, taken, strict=True)], dtype=bool)

@@ -49,12 +49,14 @@ class Sources:
 
     @property
     def each_sweep(self) -> list[Sources]:
-        """Every sweep by itself, with the bounds of its own; rows from elsewhere and single runs are of none."""
+        """Every sweep by itself, with the bounds of its own; rows from elsewhere and single runs are of none, and one
+        that is still making its target has no bounds yet."""
         if not self.sweep.parts:
             return [replace(self, table=self.table.own)]
         return [
             replace(self, table=self.table.of_sweep(name), sweep=file, sweeps=(file,))
             for name, file in self.sweep.parts.items()
+            if file.objectives
         ]
 
 

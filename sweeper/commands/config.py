@@ -80,7 +80,7 @@ def _now(folder: Path, settings: SweepSettings, given: Mapping[str, Any]) -> dic
     if settings.address is not None and not settings.ship:
         found["no_ship"] = True
     if settings.kind == PARETO:
-        found["trials"] = str(settings.trials)
+        found |= {"trials": str(settings.trials), "sampler": settings.sampler}
     found |= {name: str(value) for name in ("epoch_budget", "until") if (value := getattr(settings, name)) is not None}
     found["plugin"] = [path for name, path in files.items() if name.endswith(".py")]
     templates = {Path(name).stem: path for name, path in files.items() if not name.endswith(".py")}

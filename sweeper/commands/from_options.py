@@ -9,6 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import click
+from click.core import ParameterSource
+
 from search_spaces.builtin import AUTO_LR
 from search_spaces.messages import expected_one_of
 from search_spaces.parameters import Choice
@@ -51,6 +54,8 @@ from trainables.storage import is_address, storage_problem
 DEFAULT_METHODS = ("gdiff", "ngdiff")
 DEFAULT_TRIALS = {True: 16, False: 32}
 """Where trials are whole, and where a scheduler ends most of them after an epoch or two."""
+_GRID = 1000
+"""Points of a product of lists that are counted, of which conditions may leave few."""
 DEFAULT_TRACKING = "sqlite:///mlflow.db"
 _AS_GIVEN = ("sampler", "seeds", "seed", "cpus_per_trial", "max_concurrent", "address", "experiment")
 
@@ -158,10 +163,12 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
 
 def _whole_if_small(given: Mapping[str, Any], space: Space | None) -> Mapping[str, Any]:
     """Where nobody says how many trials, a space of a few points is visited whole: more would only repeat them."""
-    own = given["trials"] is None and not any(given.get(name) for name in ("enqueue", "warm_start", "epoch_budget"))
-    if space is None or not own or not all(isinstance(item, Choice) for item in space.parameters):
+    told = given["trials"] is not None or any(given.get(name) for name in ("enqueue", "warm_start", "epoch_budget"))
+    source = click.get_current_context().get_parameter_source("sampler")
+    if space is None or told or source not in (None, ParameterSource.DEFAULT):
         return given
-    few = len(space.grid()) <= min(DEFAULT_TRIALS.values())
+    sizes = [len(item.values) if isinstance(item, Choice) else math.inf for item in space.parameters]
+    few = math.prod(sizes) <= _GRID and len(space.grid()) <= min(DEFAULT_TRIALS.values())
     return {**given, "sampler": "grid"} if few else given
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -212,6 +213,8 @@ def test_a_point_that_is_proposed_again_is_not_run_again(tmp_path: Path) -> None
     assert session.stopping.epochs == 2.0, "trained once"
     again = session_of(tmp_path / "new", [])
     assert again._done == {rows[0]["spec_hash"]}, "after a resume, too"
+    again.courier = Mock()
+    assert again._own(rows[0]["spec_hash"]) is None, "its models may still be on their way from the bucket"
 
 
 def test_a_scheduler_judges_a_resumed_sweep_without_what_was_taken_over(tmp_path: Path) -> None:

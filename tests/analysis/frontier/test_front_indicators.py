@@ -134,6 +134,16 @@ def test_the_anytime_curve_charges_every_trial_and_credits_only_finished_ones(ma
     assert curve.hypervolume.tolist() == [0.25, 0.25, 0.25, 0.5, 0.5]
 
 
+def test_a_point_that_was_run_before_costs_nothing_and_a_trial_of_another_sweep_what_it_cost(make_sweep, trial) -> None:  # type: ignore[no-untyped-def]
+    cost = {"train_seconds": 6.0, "eval_seconds": 4.0}
+    rows = [trial(f"{number:05d}", 4.0, 4.0, spec_hash=name, **cost) for number, name in enumerate("aab")]
+    out = make_sweep(rows)
+    table = TrialTable.read(out)
+    table.trials["reused_from"] = [None, "here/00000", "elsewhere/00007"]
+    curve = anytime_data(table, SweepFile.read(out).objectives)
+    assert curve.seconds.tolist() == [10.0, 10.0, 20.0]
+
+
 def test_an_empty_table_has_an_empty_curve(make_sweep) -> None:  # type: ignore[no-untyped-def]
     out = make_sweep(None)
     curve = anytime_data(TrialTable.read(out), SweepFile.read(out).objectives)

@@ -210,6 +210,13 @@ def test_where_a_sweep_runs_and_keeps_things_is_as_it_is_now() -> None:
     assert "storage" not in text
 
 
+def test_a_space_that_is_visited_whole_is_so_again() -> None:
+    begin(settings_of("--method", "ngdiff", "--lr", "1e-4", "--lr", "1e-3"), Path("begun"))
+    Path("again.yaml").write_text(config_text(Path("begun"), read_settings(Path("begun"))))
+    again = settings_of("--config", "again.yaml")
+    assert (again.sampler, again.trials) == ("grid", 2)
+
+
 def test_the_command_prints_it_or_writes_it_to_a_new_file() -> None:
     begin(settings_of("--method", "ngdiff", "--trials", "3"), Path("begun"))
     printed = run("config", "begun").output
