@@ -220,7 +220,8 @@ def _outcome(succeeded: Sequence[bool | None], lost: int) -> tuple[bool | None, 
     if met:
         return (True, "yes") if met == seeds else (None, f"yes ({met} of {seeds} seeds)")
     if missed:
-        return (False, "no") if missed == len(succeeded) else (None, f"no ({missed} of {seeds} seeds)")
+        known = missed == len(succeeded)
+        return (False if known else None), ("no" if missed == seeds else f"no ({missed} of {seeds} seeds)")
     return None, "\u2013"
 
 

@@ -23,7 +23,7 @@ def study_headline(study: LrStudy) -> str:
     Ruined runs of either side are named with it, whatever the verdict: the hypervolume of losses hardly sees them.
     """
     if not study.verdicts:
-        return "No verdict: no seed has whole fronts both for fixed learning rates and for AutoLR."
+        return "No verdict: no seed has a whole front at every fixed learning rate and one of AutoLR."
     verdicts = sorted(study.verdicts, key=lambda verdict: not verdict.opponents[0].primary)
     told: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
