@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 _FORM = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)\s*(?P<sign>>=|<=|>|<)\s*(?P<number>[^\s%]+)\s*(?P<percent>%?)\s*")
 
 _WORDS = {">=": "at least", "<=": "at most", ">": "above", "<": "below"}
+
+
+def all_met(verdicts: Iterable[bool | None]) -> bool | None:
+    """Whether all are true: None where one is not known and none is false, and where there is none."""
+    found = set(verdicts)
+    return False if False in found else None if None in found or not found else True
 
 
 class ConstraintError(ValueError):

@@ -9,10 +9,10 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
+from sweeper.version import PACKAGES
+
 if TYPE_CHECKING:
     from types import FrameType
-
-from sweeper.version import PACKAGES
 
 
 def start() -> None:

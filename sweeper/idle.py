@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 from analysis.words import duration
 from sweeper.display import Display
-from sweeper.placement import Resources, ray_logs
+from sweeper.placement import Resources
+from sweeper.ray_logs import ray_logs
 
 _PATIENCE = 60.0
 """Seconds: a worker imports torch from a slow disk in less."""

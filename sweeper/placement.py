@@ -282,11 +282,3 @@ def _require_alike(nodes: Sequence[Node]) -> None:
                 f"node {name} differs from this one: {', '.join(found)}; install the same versions on all nodes "
                 "(constraints.txt), and see 'sweeper doctor --address'"
             )
-
-
-def ray_logs() -> Path | None:
-    """The folder of Ray's logs on this machine, while Ray runs."""
-    import ray
-
-    node = ray._private.worker._global_node if ray.is_initialized() else None
-    return Path(node.get_session_dir_path()) / "logs" if node is not None else None

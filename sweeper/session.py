@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -24,7 +23,7 @@ from sweeper.earlier import RAN_TO_ITS_END, Known, known_trials
 from sweeper.estimate import Pace
 from sweeper.gpu_share import GpuShares
 from sweeper.ledger import Ledger, Row
-from sweeper.placement import ray_logs
+from sweeper.ray_logs import worker_logs
 from sweeper.run_states import remove_run_states
 from sweeper.scheduling.schedulers import Scheduler
 from sweeper.search import Proposal, SweepStudy
@@ -370,10 +369,3 @@ class SweepSession:
         self.tracker.wake()
         if self.courier is not None:
             self.courier.written(urgent=urgent)
-
-
-def worker_logs(text: str) -> list[Path]:
-    """What a dead worker printed, where it ran on this machine; ``text`` is Ray's, which names its process."""
-    found = re.search(r"^\s*pid[:=] ?(\d+)", text, re.MULTILINE) or re.search(r"\bpid=(\d+)", text)
-    logs = ray_logs()
-    return sorted(logs.glob(f"worker-*-{found[1]}.*")) if found is not None and logs is not None else []

@@ -21,7 +21,7 @@ from analysis.tables.sources import Sources, read_source, shared
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable, finite_cell
 from analysis.words import number, policy_in_words
-from search_spaces.constraint import Constraint
+from search_spaces.constraint import Constraint, all_met
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,8 +236,7 @@ def _met(
         return None
     if not threshold.relative or len(set(before)) == 1:
         return threshold.met(mean, before[0])
-    verdicts = {threshold.met(*pair) for pair in zip(scores, before, strict=True)}
-    return False if False in verdicts else None if None in verdicts else True
+    return all_met(threshold.met(*pair) for pair in zip(scores, before, strict=True))
 
 
 def _rule(columns: Columns) -> str:

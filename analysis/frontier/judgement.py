@@ -22,7 +22,7 @@ from analysis.tables.columns import Columns
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Floats, Objective, costs_of, measured, values_of
 from analysis.tables.trial_table import finite_cell, numbers
-from search_spaces.constraint import Constraint, parse_constraint
+from search_spaces.constraint import Constraint, all_met, parse_constraint
 
 _HARDLY = 0.25
 """Of the way from the No-unlearn model to the threshold: up to here nothing was forgotten."""
@@ -71,8 +71,7 @@ class Thresholds:
 
     def met(self, row: pd.Series) -> bool | None:
         """Whether all are met; None where one cannot be judged and none is missed, or there is none."""
-        found = self.verdicts(row).values()
-        return False if False in found else None if None in found or not found else True
+        return all_met(self.verdicts(row).values())
 
     def held(self, row: pd.Series) -> dict[Constraint, bool | None]:
         """The verdicts, and those on the losses that stand in for a side of which they do not tell."""

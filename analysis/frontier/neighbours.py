@@ -15,7 +15,7 @@ from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import values_of
 from analysis.tables.trial_table import TrialTable, finite_cell
 from analysis.words import known, model_name, number, settings_in_words
-from search_spaces.constraint import Constraint
+from search_spaces.constraint import Constraint, all_met
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +109,7 @@ def _neighbour(
         if there is not None and here is not None and there != here:
             (better if (there > here) == (direction == "max") else worse)[name] = Change(there, here)
     before = sweep.baseline_of(other)
-    verdicts = [item.met(finite_cell(other, item.name), before.get(item.name)) for item in limits]
-    within = False if False in verdicts else None if None in verdicts or not verdicts else True
+    within = all_met(item.met(finite_cell(other, item.name), before.get(item.name)) for item in limits)
     name = model_name(other, with_epoch=table.every_epoch)
     outside = "; it is not within the limits" if within is False else ""
     words = (

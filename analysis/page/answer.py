@@ -19,6 +19,7 @@ from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Objective, costs_of, values_of
 from analysis.tables.trial_table import STATUSES, TrialTable, numbers
 from analysis.words import counted, known, model_name, number, settings_in_words
+from search_spaces.constraint import all_met
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +254,7 @@ def _metric_lines(chosen: pd.DataFrame, sweep: SweepFile, thresholds: Thresholds
             before=number(before),
             after=number(after),
             criterion=", ".join(item.words() for item in asked),
-            met=False if False in verdicts else None if None in verdicts or not verdicts else True,
+            met=all_met(verdicts),
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,15 +12,14 @@ import pandas as pd
 from analysis.errors import AnalysisError
 from analysis.frontier.indicators import further_objectives
 from analysis.tables.columns import Columns
-from analysis.tables.problems import Problem, Problems, problems_of
+from analysis.tables.problems import STRUCTURE, Problem, Problems, problems_of
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Floats, Mask, Objective, scored, widest
 from analysis.tables.trial_table import TrialTable, auto_lr_on
-from analysis.words import PROBE_BATCHES, auto_lr_variant, counted, known
+from analysis.words import PROBE_BATCHES, auto_lr_variant, counted, known, nominal
 
 Setting = tuple[object, ...]
 """What a person varies besides the learning rate: c, and any other option or field in which trials differ."""
-_STRUCTURE = ("model", "dataset", "method", "lr", "seed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +148,8 @@ def placed_trials(
     ):
         variant = (auto_lr_variant(row, of_variant) or "on") if automatic else ""
         case = Case(problem.model, problem.dataset, str(row["method"]), problem.apart)
-        setting = tuple(_nominal(known(row.get(name))) for name in varying)
-        lr, seed = _nominal(known(row["lr"])), known(row["seed"])
+        setting = tuple(nominal(row.get(name)) for name in varying)
+        lr, seed = nominal(row["lr"]), known(row["seed"])
         place = (
             *(case, variant, float(lr) if isinstance(lr, (int, float)) else None, setting),
             int(seed) if isinstance(seed, (int, float)) else None,
@@ -163,11 +162,6 @@ def placed_trials(
     repeated = f"{counted(doubled, 'trial')} repeated the settings and seed of another and did not count"
     notes = (repeated,) if doubled else ()
     return PlacedTrials(tuple(found.values()), varying, merged.columns, notes, problems)
-
-
-def _nominal(value: Hashable) -> Hashable:
-    """A setting as it was meant: numbers that agree in nine digits are one, such as 0.0003 and 3 * 0.0001."""
-    return float(f"{value:.9g}") if isinstance(value, float) else value
 
 
 def _costs(
@@ -196,7 +190,7 @@ def _rows_of(known: Mask, costs: Floats) -> list[Floats | None]:
 def _makes_a_setting(table: TrialTable, name: str, roles: Sequence[str]) -> bool:
     """Whether trials that differ here are different trials of one case, and not the same trial made otherwise."""
     role = table.columns[name].role
-    return name not in _STRUCTURE and (role == "method" or (role == "training" and role not in roles))
+    return name not in STRUCTURE and (role == "method" or (role == "training" and role not in roles))
 
 
 def _numbers_of_variants(table: TrialTable) -> tuple[str, ...]:

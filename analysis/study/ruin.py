@@ -15,7 +15,7 @@ from analysis.tables.sources import Sources
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable, finite_cell
 from analysis.words import counted
-from search_spaces.constraint import Constraint
+from search_spaces.constraint import Constraint, all_met
 
 RUINED = "ruined"
 """The column of :func:`with_ruin`."""
@@ -71,15 +71,10 @@ def ruin(seeds: Sequence[Sequence[Unit]]) -> Ruin:
     """The ruin of one side; per seed its fronts, one for each start of AutoLR."""
     runs = [ruined for units in seeds for unit in units for ruined in _ruined(unit)]
     # A front is ruined if all its runs are, and a seed if any of its fronts is; None spreads where it decides.
-    lost = [_any(_all(_ruined(unit)) for unit in units) for units in seeds]
+    lost = [_any(all_met(_ruined(unit)) for unit in units) for units in seeds]
     known_runs, known = ([item for item in found if item is not None] for found in (runs, lost))
     share = exact_share(sum(known), len(known))
     return Ruin(share, sum(known_runs), len(known_runs), len(lost) - len(known), len(runs) - len(known_runs))
-
-
-def _all(found: Iterable[bool | None]) -> bool | None:
-    values = set(found)
-    return False if False in values else None if None in values else True
 
 
 def _any(found: Iterable[bool | None]) -> bool | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from analysis.errors import AnalysisError
 from analysis.tables.trade_off import Objective
-from search_spaces.constraint import Constraint
+from search_spaces.constraint import Constraint, all_met
 
 SETTINGS = frozenset({"method", "training", "auto_lr", "data", "scoring", "placement"})
 """The roles of what a trial was asked to do."""
@@ -138,10 +138,7 @@ class Columns:
 
     def success(self, value: Callable[[str], float | None], baseline: Mapping[str, float]) -> bool | None:
         """Whether the values meet all thresholds; None if one cannot be judged and none is missed, or there is none."""
-        verdicts = [item.met(value(name), baseline.get(name)) for name, item in self.thresholds.items()]
-        if False in verdicts:
-            return False
-        return None if None in verdicts or not verdicts else True
+        return all_met(item.met(value(name), baseline.get(name)) for name, item in self.thresholds.items())
 
 
 def short(name: str) -> str:

@@ -14,9 +14,9 @@ from analysis.tables.sources import Sources, differences, shared
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Mask
 from analysis.tables.trial_table import TrialTable
-from analysis.words import known, number
+from analysis.words import nominal, number
 
-_STRUCTURE = ("model", "dataset", "method", "lr", "seed")
+STRUCTURE = ("model", "dataset", "method", "lr", "seed")
 """What is told of a problem in any case, and what never makes one."""
 _BY_SEED = {"target": ("target_key", "target_seed"), "data": ("target_key", "data_seed")}
 """The columns that the seeds vary, by what they were declared to vary."""
@@ -79,10 +79,10 @@ def problems_of(
     about the only problem there is on their model and data set or, where there are several, about one of their own.
     """
     own = table.own.trials
-    asked = [name for name in table.spec_columns if name not in _STRUCTURE and table.columns[name].role in roles]
+    asked = [name for name in table.spec_columns if name not in STRUCTURE and table.columns[name].role in roles]
     asked = [name for name in asked if name not in _left_to_seeds(own, asked, seeds_vary)]
     places = pd.Series(list(zip(table.trials["model"], table.trials["dataset"], strict=True)), table.trials.index)
-    cells = {name: pd.Series(map(known, table.trials[name]), table.trials.index, dtype=object) for name in asked}
+    cells = {name: pd.Series(map(nominal, table.trials[name]), table.trials.index, dtype=object) for name in asked}
     given = pd.DataFrame(cells, table.trials.index)
     silent = _silent(table, given, sweep)
     differ: dict[tuple[str, str], list[str]] = {}

@@ -15,9 +15,10 @@ from analysis.comparison.comparison import ComparisonTable, comparison_data, com
 from analysis.comparison.formats import markdown
 from analysis.page.report import write_report
 from analysis.study.lr_study import read_study, study_in
-from analysis.tables.columns import Columns
-from analysis.tables.problems import by_problem
+from analysis.tables.columns import Column, Columns
+from analysis.tables.problems import by_problem, problems_of
 from analysis.tables.sources import read_sources
+from analysis.tables.trial_table import TrialTable
 from sweeper.columns import column_dictionary
 from tests.analysis.conftest import BASELINE, OBJECTIVES
 
@@ -82,6 +83,14 @@ def test_another_forget_split_or_target_is_another_problem(
     assert [item["baseline"]["utility"] for item in found["places"]] == [0.8, 0.3]
     page = (tmp_path / "both" / "report.html").read_text()
     assert f"differ in {field.replace('_', ' ')}: these are different problems, and nothing is pooled" in page
+
+
+def test_numbers_that_agree_in_nine_digits_are_one_problem(make_sweep: MakeSweep, trial: MakeRow) -> None:
+    rates = (0.3, 0.1 + 0.2, 0.4)
+    table = TrialTable.read(make_sweep([trial(str(number), 4.0, 1.0) for number in range(3)]))
+    columns = Columns({**table.columns.entries, "target_lr": Column(role="data")})
+    table = replace(table, trials=table.trials.assign(target_lr=rates), columns=columns)
+    assert [problem.apart for problem in problems_of(table).of] == ["target lr 0.3", "target lr 0.3", "target lr 0.4"]
 
 
 def test_a_sweep_whose_tables_lack_a_column_is_about_the_only_problem_there_is(

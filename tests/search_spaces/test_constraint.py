@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from search_spaces.constraint import Constraint, ConstraintError, parse_constraint
+from search_spaces.constraint import Constraint, ConstraintError, all_met, parse_constraint
 
 
 @pytest.mark.parametrize(
@@ -54,3 +54,21 @@ def test_met_missed_or_unknown(text: str, value: float | None, baseline: float |
 def test_the_violation_is_the_distance_from_the_bound_in_the_metrics_unit() -> None:
     assert parse_constraint("utility>=70%").violation(0.5, 0.8) == pytest.approx(0.06)
     assert parse_constraint("verbmem<=0.1").violation(0.3) == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "together"),
+    [
+        ([], None),
+        ([True], True),
+        ([True, True], True),
+        ([True, None], None),
+        ([False, None], False),
+        ([True, False], False),
+        ([None], None),
+    ],
+)
+def test_all_are_met_where_each_is_and_unknown_where_one_is_not_known_and_none_is_missed(
+    verdicts: list[bool | None], together: bool | None
+) -> None:
+    assert all_met(iter(verdicts)) is together

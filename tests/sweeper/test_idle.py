@@ -9,7 +9,7 @@ import pytest
 import ray
 from rich.console import Console
 
-from sweeper import idle, placement
+from sweeper import idle, ray_logs
 from sweeper.display import Display
 from sweeper.idle import Idle
 from sweeper.placement import Resources
@@ -70,4 +70,4 @@ def test_on_a_cluster_what_is_free_is_named(clock: list[float], display: Display
 
 
 def test_logs_are_named_while_ray_runs_only() -> None:
-    assert placement.ray_logs() is None
+    assert ray_logs.ray_logs() is None

@@ -25,7 +25,7 @@ def metrics_of(names: Sequence[str], data: ProblemData, *, retain_model: bool = 
     }
     wrong = [f"{name} needs {missing[name]}" for name in names if name in missing]
     wrong += [
-        f"nothing of {name} can be measured: {next(iter({missing[item] for item in SETS[name]}))} is needed"
+        f"nothing of {name} can be measured: {missing[SETS[name][0]]} is needed"
         for name in names
         if name in SETS and SETS[name] and {*SETS[name]} <= missing.keys()
     ]

@@ -14,15 +14,12 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
-_MOST_TIMES = 4
-
-
 def rows_at_once(model: PreTrainedModel, batch_size: int, *, longest: int, max_length: int) -> int:
     """How many answers are generated together where ``batch_size`` sequences of up to ``max_length`` tokens are scored.
 
-    A step of generation takes about as long for a few rows as for a few more, and scoring keeps the logits of every
-    position where generation keeps keys and values: so up to four times the rows, while those and the longest rows'
-    tokens come to at most half of the logits' memory and to as many tokens as a batch that is scored may have.
+    A step of generation takes about as long for a few rows as for a few more. Scoring holds the logits of every
+    position, generation its keys and values: so up to four times the rows, as long as twice the keys and values of a
+    position take no more memory than its logits, and all rows are no more tokens than a batch that is scored may have.
     """
     config = model.config.get_text_config()
     asking = getattr(config, "num_attention_heads", None)
@@ -33,7 +30,7 @@ def rows_at_once(model: PreTrainedModel, batch_size: int, *, longest: int, max_l
     size = model.dtype.itemsize
     kept: int = 2 * config.num_hidden_layers * heads * width * size
     scored: int = config.vocab_size * (size + 2 * 4)  # the logits, and as float32 before and after the softmax
-    return batch_size * max(1, min(_MOST_TIMES, scored // (2 * kept), max_length // longest))
+    return batch_size * max(1, min(4, scored // (2 * kept), max_length // longest))
 
 
 def generate_greedy(

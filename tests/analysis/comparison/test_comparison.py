@@ -301,3 +301,15 @@ def test_a_comparison_of_a_real_run_in_every_format() -> None:
         text = write(tables)
         assert "ngdiff" in text
         assert "nan" not in text.lower().split()
+
+
+def test_a_csv_of_losses_alone_joins_a_sweep_in_its_bounds(
+    make_sweep: Callable[..., Path], trial: Callable[..., Row], tmp_path: Path
+) -> None:
+    path = tmp_path / "theirs.csv"
+    path.write_text("model,dataset,method,lr,forget_loss,retain_loss\ntiny-phi,authors,npo,1e-4,5.0,0.5\n"
+                    "tiny-phi,authors,npo,1e-3,7.0,6.0\n")  # fmt: skip
+    (table,) = read(make_sweep([trial("00000", 1.0, 1.0)]), path)
+    chosen = {row.method: row.without for row in table.rows}
+    assert chosen["npo"] is not None
+    assert chosen["npo"].label == "lr 1e-4", "of a box of 8 x 8 it dominates 5 * 7.5, the other 7 * 2"

@@ -85,6 +85,15 @@ def test_what_a_set_of_metrics_loses_without_a_retain_model_is_said_in_one_line(
         assert evaluate(*enough).stderr == ""
 
 
+@pytest.mark.parametrize(
+    ("model", "lacking"), [("tiny-phi", "no tokenizer"), ("tiny-resnet", "no preprocessor_config.json")]
+)
+def test_a_folder_is_looked_at_as_one_of_the_models_own_data(tmp_path: Path, model: str, lacking: str) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    assert lacking in problems_of(invoke("evaluate", "--model", model, "--model-path", tmp_path))[-1]
+
+
 def test_a_metric_that_needs_a_retain_model_is_refused_by_name_without_one(evaluate: Callable[..., Result]) -> None:
     (problem,) = problems_of(evaluate("--metrics", "tofu,forget_quality"))
     assert "forget_quality needs a retain model (--retain-model DIR" in problem
