@@ -60,9 +60,9 @@ def run(
     """One run; its row. ``arm`` is ``RULE:RATE``, a rule's start or, of ``fixed`` and ``interpolated``, the rate."""
     import torch
 
-    from trainables.ray_trainable import worker_workspace
     from trainables.run.run import UnlearningRun
     from trainables.target.prepare import prepare_target
+    from trainables.worker import worker_workspace
 
     torch.set_num_threads(1)
     rule, _, rate = arm.partition(":")

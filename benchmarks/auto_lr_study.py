@@ -83,9 +83,9 @@ def run(job: tuple[str, str, str, float, int], folder: str) -> dict[str, object]
     """One run; its row."""
     import torch
 
-    from trainables.ray_trainable import worker_workspace
     from trainables.run.run import UnlearningRun
     from trainables.target.prepare import prepare_target
+    from trainables.worker import worker_workspace
 
     torch.set_num_threads(1)
     size, method, rule, lr, seed = job

@@ -37,9 +37,9 @@ def row_of(spec: TrialSpec) -> dict[str, object]:
     """The outcome of one run; ``gradient_MB`` counts the gradient buffers the step holds at once, 4 bytes a weight."""
     import torch
 
-    from trainables.ray_trainable import worker_workspace
     from trainables.run.run import UnlearningRun
     from trainables.target.prepare import prepare_target
+    from trainables.worker import worker_workspace
 
     torch.set_num_threads(1)
     target = prepare_target(spec)

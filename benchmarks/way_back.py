@@ -32,10 +32,10 @@ SHARES = 16
 def rows_of(spec: TrialSpec, name: str) -> list[dict[str, object]]:
     """One run, looked at on the line."""
     from trainables.metrics.losses import agreement
-    from trainables.ray_trainable import worker_workspace
     from trainables.run.run import UnlearningRun
     from trainables.scoring.evaluator import Evaluator
     from trainables.target.prepare import prepare_target
+    from trainables.worker import worker_workspace
 
     target = prepare_target(spec)
     workspace = worker_workspace(target, "cpu")

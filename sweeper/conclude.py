@@ -12,13 +12,15 @@ from typing import Any
 
 from rich.console import Console
 
-from search_spaces.messages import resume_command
+from search_spaces.messages import counted, resume_command
 from search_spaces.phases import phase
 from sweeper.folder import SweepError
+from sweeper.front_metrics import unmeasured
 from sweeper.interruption import Interrupted, is_interrupted
 from sweeper.ledger import TABLES
 from sweeper.session import SweepSession
 from sweeper.settings import SweepSettings
+from sweeper.stopping import End
 from sweeper.tracking.runs import NOTE
 from sweeper.tracking.uri import shown_uri
 from trainables.run.failures import is_no_result
@@ -105,6 +107,8 @@ def conclude(settings: SweepSettings, out: Path, session: SweepSession, console:
         raise Interrupted
     if missing or unmirrored:
         raise SweepError(_of_the_storage(out, settings, missing, unmirrored))
+    if session.broken and not undone and (left := len(unmeasured(out, most=settings.front_metrics))):
+        console.print(_of_the_front(out, session.broken, left), highlight=False, markup=False, soft_wrap=True)
     return Summary(
         out=str(out),
         trials=len(rows),
@@ -138,6 +142,13 @@ def _of_the_storage(out: Path, settings: SweepSettings, missing: Sequence[str], 
     return (
         f"the storage of the sweep, {refusal or (settings.bucket and settings.bucket.uri)}: {what}. "
         f"Nothing that finished is lost; when the storage answers, go on with:\n  {resume_command(out)}"
+    )
+
+
+def _of_the_front(out: Path, end: End, left: int) -> str:
+    return (
+        f"{end.because} came before the metrics of {counted(left, 'epoch')} on the frontier were measured; do so "
+        f"with:\n  {resume_command(out)}"
     )
 
 

@@ -7,6 +7,7 @@ loaded by a worker and scored. What was measured is in candidates.csv at once, a
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,15 +55,19 @@ def unmeasured(out: Path, *, most: int) -> list[Unmeasured]:
     ]
 
 
-def measure_front(session: SweepSession, settings: SweepSettings, target: Target) -> None:
+def measure_front(
+    session: SweepSession, settings: SweepSettings, target: Target, *, head_answers: Callable[[], None]
+) -> None:
     """Measure what is :func:`unmeasured`, on the Ray that is up, as many at once as trials would run.
 
-    A checkpoint that cannot be scored is told and left out: the next ``resume`` tries again.
+    A checkpoint that cannot be scored is told and left out: the next ``resume`` tries again. ``head_answers`` returns
+    while Ray's head is there: a task begun without it hangs, or ends this process.
     """
     import ray
     from ray.exceptions import RayError
 
-    from trainables.ray_trainable import measure_checkpoint
+    from trainables.ray_trainable import task_with
+    from trainables.worker import measure_checkpoint
 
     out = session.ledger.out
     if is_interrupted():
@@ -71,15 +76,15 @@ def measure_front(session: SweepSession, settings: SweepSettings, target: Target
     if not (left := unmeasured(out, most=settings.front_metrics)):
         return
     gpus = settings.resources.gpus if session.shares is None else session.shares.widest
-    resources = {"num_cpus": settings.cpus_per_trial, "num_gpus": gpus}
-    score = ray.remote(max_retries=1, **resources)(measure_checkpoint)
-    given, given_spec = ray.put(target), ray.put(settings.base)
-    places = {"cpus": settings.cpus_per_trial, "gpus": gpus, "storage": settings.bucket}
+    cpus = settings.cpus_per_trial
+    same = {"target": target, "spec": settings.base, "cpus": cpus, "gpus": gpus, "storage": settings.bucket}
+    head_answers()
+    score = task_with(measure_checkpoint, same, max_retries=1, num_cpus=cpus, num_gpus=gpus)
 
     def place(checkpoint: str) -> Path:
         return Path(checkpoint) if settings.bucket else (out / checkpoint).resolve()
 
-    waiting = {score.remote(given, given_spec, place(item.checkpoint), **places): item for item in left}
+    waiting = {score(folder=place(item.checkpoint)): item for item in left}
     while waiting:
         session.display.note(f"measuring {len(waiting)} of {len(left)} epochs on the frontier")
         session.display.refresh()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -148,7 +149,8 @@ def _run(
             session.bring_models()
             if settings.goals and unmeasured(out, most=settings.front_metrics):
                 cluster.slots(sharing=settings.shared(out.resolve(), Path(target.path)))
-                measure_front(session, settings, target)
+                with _head_watched(settings, out, session, console, end_process) as head_answers:
+                    measure_front(session, settings, target, head_answers=head_answers)
     except KeyboardInterrupt:
         pass  # what is finished gets its report below, which ends in Interrupted
     except BaseException:
@@ -190,16 +192,7 @@ def _tune(
         logging.getLogger(name).setLevel(logging.CRITICAL)
     import_for_the_end()
 
-    def lost(address: str) -> None:
-        elsewhere = "--address ADDRESS|none" if settings.address else ""
-        session.break_off(End(f"the loss of Ray's head at {address}", elsewhere))
-        break_off()
-
-    def last_words() -> None:
-        session.display.close()
-        end_process(lambda: conclude(settings, out, session, console))
-
-    with head_watched(lost, last_words=last_words, is_cluster=settings.address is not None):
+    with _head_watched(settings, out, session, console, end_process) as head_answers:
         try:
             with phase("trials, from the first worker's start to the last trial's end"):
                 tuner.fit()
@@ -215,7 +208,24 @@ def _tune(
         if session.exported is not None:
             session.exported.tell(session.display, anyway=True)
         with phase("metrics of the frontier's epochs"):
-            measure_front(session, settings, next(iter(targets.values())))
+            measure_front(session, settings, next(iter(targets.values())), head_answers=head_answers)
+
+
+def _head_watched(
+    settings: SweepSettings, out: Path, session: SweepSession, console: Console, end_process: EndProcess
+) -> AbstractContextManager[Callable[[], None]]:
+    """Where Ray's head goes while the block runs, break the sweep off and conclude it."""
+
+    def lost(address: str) -> None:
+        elsewhere = "--address ADDRESS|none" if settings.address else ""
+        session.break_off(End(f"the loss of Ray's head at {address}", elsewhere))
+        break_off()
+
+    def last_words() -> None:
+        session.display.close()
+        end_process(lambda: conclude(settings, out, session, console))
+
+    return head_watched(lost, last_words=last_words, is_cluster=settings.address is not None)
 
 
 def trials_at_once(settings: SweepSettings, slots: int) -> int:

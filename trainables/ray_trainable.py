@@ -1,7 +1,6 @@
 """The Ray Tune wrapper of one unlearning run: the only module of this package that knows ray.
 
-A worker keeps its :class:`Workspace` (weights, tokenizer, tokenised data) between trials and between actors of the same
-process, so a reused worker starts the next trial in milliseconds. An exception inside a run ends that trial as
+An exception inside a run ends that trial as
 ``failed`` with its reason and leaves the worker alive; only a dead worker is Ray's to restart.
 
 The driver imports this module to name the class, so torch is imported where it is used.
@@ -17,17 +16,17 @@ import socket
 import tempfile
 import time
 import traceback
-from collections.abc import Mapping
-from functools import partialmethod
+from collections.abc import Callable, Mapping
+from functools import partial, partialmethod
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import ray
 from ray import cloudpickle, tune
 from ray.tune.result import SHOULD_CHECKPOINT
 
 from search_spaces.durable import Throttle, remove_whole
-from trainables import plugins
 from trainables.candidates import FRONT_FILE, Costs, Goals, candidate_folder, costs_of, dominates, read_front
 from trainables.models.checkpoints import save_model
 from trainables.run import gpu_memory
@@ -40,10 +39,10 @@ from trainables.storage import Storage, StorageError
 from trainables.target.shared import target_at_hand
 from trainables.target.target import Target
 from trainables.target.training_state import load_state_file
+from trainables.worker import device_of, worker_workspace
 
 if TYPE_CHECKING:
     from trainables.run.run import UnlearningRun
-    from trainables.run.workspace import Workspace
 
 STATE_FILE = "state.pt"
 _RESTORED = "restored"
@@ -54,19 +53,6 @@ _LARGEST_CLASS = 8_000_000
 """Bytes: Ray complains of classes above 10 MB, and refuses those above 95."""
 
 logger = logging.getLogger(__name__)
-plugins.active()  # what a plug-in defines may be in the objects that this process receives
-_workspaces: dict[tuple[str, str], Workspace] = {}
-
-
-def worker_workspace(target: Target, device: str) -> Workspace:
-    """This process's workspace for a target; a process holds one at a time."""
-    from trainables.run.workspace import Workspace
-
-    key = (target.key, device)
-    if key not in _workspaces:
-        _workspaces.clear()
-        _workspaces[key] = Workspace(target, device=device)
-    return _workspaces[key]
 
 
 class UnlearningTrainable(tune.Trainable):
@@ -105,7 +91,7 @@ class UnlearningTrainable(tune.Trainable):
         self._out = Path(out if self._scratch is None else self._scratch.name)
         self._goals = goals
         self._gpus = float(config.get("gpus", gpus))  # of equal ones only a worker takes another trial
-        self._device = _device(self._gpus)
+        self._device = device_of(self._gpus)
         self._gpu_gb: float | None = None
         gpu_memory.keep_to_share(self._device, self._gpus)
         self._accept(config)
@@ -312,44 +298,32 @@ def trainable_with(**settings: Any) -> type[tune.Trainable]:
     """The class whose workers get ``settings`` in their :meth:`~UnlearningTrainable.setup`.
 
     They travel with the class. ``tune.with_parameters`` puts each in Ray's object store instead, and a driver that owns
-    something there is ended by Ray, with exit code 1 and without a word, as soon as it hears that the store's node is
-    gone. Left to it are settings too large for a class, such as the pixels of CIFAR, which workers share there.
+    something there, or puts it there, is ended by Ray, with exit code 1 and without a word, as soon as the store's node
+    is gone. Left to it are settings too large for a class, such as the pixels of CIFAR, which workers share there.
     """
-    if len(cloudpickle.dumps(settings)) > _LARGEST_CLASS:
+    if _is_large(settings):
         stored: type[tune.Trainable] = tune.with_parameters(UnlearningTrainable, **settings)
         return stored
     setup = partialmethod(UnlearningTrainable.setup, **settings)
     return type(UnlearningTrainable.__name__, (UnlearningTrainable,), {"setup": setup, "__module__": __name__})
 
 
-def measure_checkpoint(
-    target: Target, spec: TrialSpec, folder: Path, *, cpus: float, gpus: float, storage: Storage | None = None
-) -> dict[str, float]:
-    """The metrics of a checkpoint of a run on ``target``: the bits that the run itself would have measured.
+def task_with(
+    function: Callable[..., Any], settings: Mapping[str, Any], **options: Any
+) -> Callable[..., ray.ObjectRef[Any]]:
+    """What submits ``function`` to Ray with ``options``; ``settings`` travel with it as with :func:`trainable_with`."""
+    if _is_large(settings):
+        return partial(ray.remote(**options)(function).remote, **{name: ray.put(it) for name, it in settings.items()})
 
-    With ``storage`` the ``folder`` is one of it.
+    def with_settings(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs, **settings)
 
-    Raises:
-        LoadError: the checkpoint cannot be loaded.
-        StorageError: it cannot be fetched.
-    """
-    if storage is not None:
-        with tempfile.TemporaryDirectory(prefix="sweeper-") as scratch:
-            storage.get(str(folder), place := Path(scratch) / "checkpoint")
-            return measure_checkpoint(target_at_hand(target, storage), spec, place, cpus=cpus, gpus=gpus)
-    import torch
-
-    torch.set_num_threads(max(1, int(cpus)))
-    workspace = worker_workspace(target, _device(gpus))
-    model = workspace.modality.load_model(folder).to(workspace.device)
-    evaluator = workspace.evaluator(max_length=spec.max_length, batch_size=spec.eval_batch_size)
-    return dict(evaluator.measure(model, spec.metrics, retain=target.retain).metrics)
+    submit: Callable[..., ray.ObjectRef[Any]] = ray.remote(**options)(with_settings).remote
+    return submit
 
 
-def _device(gpus: float) -> str:
-    import torch
-
-    return "cuda" if gpus > 0 and torch.cuda.is_available() else "cpu"
+def _is_large(settings: Mapping[str, Any]) -> bool:
+    return len(cloudpickle.dumps(settings)) > _LARGEST_CLASS
 
 
 def read_state(folder: Path) -> dict[str, Any] | None:

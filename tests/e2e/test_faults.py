@@ -146,6 +146,11 @@ def parent_status(cli: Cli, sweep: Any) -> str:
     return str(parent.info.status)
 
 
+def workers(cli: Cli) -> list[int]:
+    running = cli.processes()
+    return [number for number, command in running.items() if command.startswith("ray::") and "Trainable" in command]
+
+
 def head_processes(cli: Cli, name: str) -> list[int]:
     return [number for number, command in cli.processes().items() if command.split()[0].endswith(f"/{name}")]
 
@@ -169,7 +174,8 @@ def test_the_loss_of_rays_head_is_said_soon(cli: Cli, reference: Reference, name
     sweep = cli.new(f"without-{name}")
     process = begun(cli, sweep)
     (head,) = head_processes(cli, name)
-    os.kill(head, signal.SIGKILL)
+    for number in (head, *workers(cli)):  # which outlive it by seconds, enough for what is left here
+        os.kill(number, signal.SIGKILL)
     done = cli.finish(process, code=1)
     summary = json.loads(done.stdout)
     assert "the loss of Ray's head" in summary["ended_because"]
@@ -194,11 +200,11 @@ def test_on_one_machine_workers_are_forks_and_nothing_listens_outside_it(cli: Cl
     process = begun(cli, cli.new("alone"))
     running = cli.processes()
     found = listening(running)
-    workers = [number for number, command in running.items() if command.startswith("ray::") and "Trainable" in command]
-    parents = {int(Path(f"/proc/{worker}/stat").read_text().rpartition(")")[2].split()[1]) for worker in workers}
+    stats = [Path(f"/proc/{worker}/stat").read_text() for worker in workers(cli)]
+    parents = {int(stat.rpartition(")")[2].split()[1]) for stat in stats}
     process.send_signal(signal.SIGINT)
     cli.finish(process, code=130)
-    assert len(workers) == 2
+    assert len(stats) == 2
     assert ["forkserver" in running[parent] for parent in parents] == [True]
     assert found
     assert found <= {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,7 +15,8 @@ from sweeper.columns import column_dictionary
 from sweeper.front_metrics import Unmeasured, measure_front, unmeasured
 from sweeper.ledger import Ledger
 from sweeper.placement import Resources
-from trainables.ray_trainable import measure_checkpoint
+from trainables import ray_trainable
+from trainables.worker import measure_checkpoint
 
 GUESS = 8.0
 AXES = (("forget_loss", "forget_loss_capped", "max"), ("retain_loss", "retain_loss", "min"))
@@ -73,19 +75,19 @@ class OneAfterTheOther:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, fails: dict[str, BaseException]) -> None:
         self.scored: list[str] = []
         self.fails = fails
-        for name, stand_in in (
-            ("remote", lambda **resources: self.task),
-            ("put", lambda value: value),
-            ("wait", lambda references, timeout: (references[:1], references[1:])),
-            ("get", self.score),
-        ):
-            monkeypatch.setattr(ray, name, stand_in)
+        self.submitted = False
+        monkeypatch.setattr(ray_trainable, "task_with", self.task_with)
+        monkeypatch.setattr(ray, "wait", lambda references, timeout: (references[:1], references[1:]))
+        monkeypatch.setattr(ray, "get", self.score)
 
-    def task(self, function: object) -> SimpleNamespace:
+    def task_with(self, function: object, settings: Mapping[str, object], **options: float) -> Callable[..., Path]:
         assert function is measure_checkpoint
-        return SimpleNamespace(remote=self.submit)
+        assert settings.keys() == {"target", "spec", "cpus", "gpus", "storage"}
+        assert options == {"max_retries": 1, "num_cpus": 1.0, "num_gpus": 0.0}
+        self.submitted = True
+        return self.submit
 
-    def submit(self, target: object, spec: object, folder: Path, **places: float) -> Path:
+    def submit(self, folder: Path) -> Path:
         assert (folder / "weights").is_file()
         return folder
 
@@ -96,12 +98,12 @@ class OneAfterTheOther:
         return {"verbmem": 0.5}
 
 
-def measure(out: Path) -> None:
+def measure(out: Path, *, head_answers: Callable[[], None] = lambda: None) -> None:
     display = SimpleNamespace(note=lambda text: None, refresh=lambda: None)
     session = SimpleNamespace(ledger=Ledger(out), display=display, shares=None, bring_models=list)
     resources = Resources(cpus=1.0, gpus=0.0)
     settings = SimpleNamespace(front_metrics=8, cpus_per_trial=1.0, resources=resources, base=None, bucket=None)
-    measure_front(session, settings, target=None)  # type: ignore[arg-type]
+    measure_front(session, settings, None, head_answers=head_answers)  # type: ignore[arg-type]
 
 
 def test_what_was_measured_before_ctrl_c_is_kept_and_the_rest_is_measured_by_the_next_start(
@@ -119,6 +121,18 @@ def test_what_was_measured_before_ctrl_c_is_kept_and_the_rest_is_measured_by_the
     measure(out)
     assert second.scored == ["00000-epoch-1"]
     assert [row["verbmem"] for row in Ledger(out).candidates.read()] == ["0.5", "", "", "0.5"]
+
+
+def test_without_rays_head_nothing_is_handed_to_ray(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would end this process without a word."""
+    ray_stands = OneAfterTheOther(monkeypatch, {})
+
+    def lost() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        measure(out, head_answers=lost)
+    assert not ray_stands.submitted
 
 
 def test_a_checkpoint_that_cannot_be_scored_is_told_and_tried_again(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 import time
@@ -76,6 +77,59 @@ def test_the_last_words_are_spoken_also_where_the_block_is_held_up(head: socket.
         deadline = time.monotonic() + 30
         while "last words" not in told.order and time.monotonic() < deadline:
             time.sleep(0.02)
+        assert told.order[-1] == "last words"
+
+
+def failing(told: Told, head: socket.socket, *, is_cluster: bool) -> None:
+    """A call of Ray's that notices the loss before the watch does."""
+    with head_watched(told.on_loss, last_words=told.last_words, is_cluster=is_cluster):
+        head.close()
+        raise OSError("Broken pipe")
+
+
+def test_what_rays_calls_raise_as_their_head_goes_does_not_come_before_its_loss(head: socket.socket) -> None:
+    told = Told()
+    with pytest.raises(OSError, match="Broken pipe"):
+        failing(told, head, is_cluster=False)
+    assert told.order[-1] == "last words"
+
+
+@contextlib.contextmanager
+def back_in(seconds: float, address: tuple[str, int]) -> Iterator[None]:
+    """The head of a cluster, started anew."""
+    servers: list[socket.socket] = []
+    timer = threading.Timer(seconds, lambda: servers.append(socket.create_server(address)))
+    timer.start()
+    yield
+    timer.join()
+    servers[0].close()
+
+
+def test_what_is_raised_while_the_head_of_a_cluster_starts_anew_is_raised_when_it_is_back(head: socket.socket) -> None:
+    told, begun = Told(), time.monotonic()
+    with back_in(0.3, head.getsockname()), pytest.raises(OSError, match="Broken pipe"):
+        failing(told, head, is_cluster=True)
+    assert time.monotonic() - begun >= 0.3
+    assert told.order == []
+
+
+def test_what_needs_the_head_is_held_up_until_it_answers(head: socket.socket) -> None:
+    told, begun = Told(), time.monotonic()
+    with head_watched(told.on_loss, last_words=told.last_words, is_cluster=True) as head_answers:
+        head_answers()
+        assert time.monotonic() - begun < 0.3
+        with back_in(0.3, head.getsockname()):
+            head.close()
+            head_answers()
+            assert time.monotonic() - begun >= 0.3
+    assert told.order == []
+
+
+def test_what_needs_the_head_does_not_go_on_before_its_loss_is_told(head: socket.socket) -> None:
+    told = Told()
+    with head_watched(told.on_loss, last_words=told.last_words, is_cluster=False) as head_answers:
+        head.close()
+        head_answers()
         assert told.order[-1] == "last words"
 
 

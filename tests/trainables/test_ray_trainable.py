@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from tests.trainables.ray_worker import expected_of, numbers_of, steps_of, worker_config
 from trainables import ray_trainable
 from trainables.candidates import write_front
-from trainables.ray_trainable import UnlearningTrainable, measure_checkpoint, trainable_with, worker_workspace
+from trainables.ray_trainable import UnlearningTrainable, task_with, trainable_with
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.target.target import Target
@@ -71,6 +72,29 @@ def test_settings_too_large_for_a_class_go_through_the_object_store(monkeypatch:
     pixels = bytes(ray_trainable._LARGEST_CLASS)
     trainable_with(target=pixels, cpus=1.0)
     assert given == [(UnlearningTrainable, {"target": pixels, "cpus": 1.0})]
+
+
+def together(*, first: object, second: object) -> tuple[object, object]:
+    return first, second
+
+
+def test_what_a_task_is_given_travels_with_its_function_unless_it_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that puts something into Ray's object store is ended by Ray where the store's node is gone."""
+    put: list[object] = []
+    monkeypatch.setattr(ray, "put", lambda value: put.append(value) or value)
+    sent: list[tuple[object, object]] = []
+
+    def remote(**options: object) -> Callable[..., Any]:
+        return lambda function: SimpleNamespace(
+            remote=lambda **given: sent.append((options, pickle.loads(cloudpickle.dumps(function))(**given)))
+        )
+
+    monkeypatch.setattr(ray, "remote", remote)
+    task_with(together, {"first": 1}, num_cpus=2.0)(second=2)
+    assert (sent.pop(), put) == (({"num_cpus": 2.0}, (1, 2)), [])
+    pixels = bytes(ray_trainable._LARGEST_CLASS)
+    task_with(together, {"first": pixels})(second=2)
+    assert (sent.pop(), put) == (({}, (pixels, 2)), [pixels])
 
 
 def test_a_target_that_is_written_to_between_two_trials_fails_the_second(
@@ -204,36 +228,3 @@ def test_a_disk_that_refuses_a_candidate_costs_the_candidate_and_not_the_trial(
 def test_a_diverged_epoch_says_that_its_losses_are_an_earlier_ones(make_worker: MakeWorker, make_spec: Any) -> None:
     results = steps_of(make_worker(worker_config(make_spec(method="ga", lr=1e30)), GOALS))
     assert [result["report"].get("evaluated", True) for result in results] == [True] * (len(results) - 1) + [False]
-
-
-@pytest.mark.parametrize("lora_rank", [None, 2], ids=["whole model", "adapter"])
-def test_a_checkpoint_has_the_metrics_that_the_run_would_have_measured_there(
-    make_worker: MakeWorker, make_spec: Any, target: Target, tmp_path: Path, lora_rank: int | None
-) -> None:
-    spec = make_spec(method="ga", lr=1e-4, lora_rank=lora_rank, metrics_every=1)
-    report = make_worker(worker_config(spec), GOALS).step()["report"]
-    folder = tmp_path / "out" / "checkpoints" / "t1-epoch-1"
-    measured = measure_checkpoint(target, replace(spec, metrics_every=None), folder, cpus=1.0, gpus=0.0)
-    assert measured == {name: report[name] for name in measured}
-    assert {"verbmem", "utility"} <= measured.keys()
-
-
-# The worker's workspace ----------------------------------------------------------------------------------------------
-
-
-def test_a_process_keeps_one_workspace_for_all_its_trials(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ray_trainable, "_workspaces", {})
-    first = worker_workspace(target, "cpu")
-    assert worker_workspace(replace(target), "cpu") is first
-    other = worker_workspace(replace(target, key="another"), "cpu")
-    assert other is not first
-    assert list(ray_trainable._workspaces.values()) == [other]
-
-
-def test_setting_up_loads_nothing(make_worker: MakeWorker, make_spec: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ray waits for it; the weights are loaded by the first step."""
-    monkeypatch.setattr(ray_trainable, "_workspaces", {})
-    worker = make_worker(worker_config(make_spec()))
-    assert ray_trainable._workspaces == {}
-    worker.step()
-    assert len(ray_trainable._workspaces) == 1

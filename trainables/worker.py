@@ -1,0 +1,66 @@
+"""What a worker process keeps from one trial to the next, and how it measures a checkpoint.
+
+It keeps its :class:`Workspace` (weights, tokenizer, tokenised data) also between actors of the same process, so a
+reused worker starts the next trial in milliseconds. The driver imports this module, so torch is imported where it is
+used.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trainables import plugins
+from trainables.spec import TrialSpec
+from trainables.storage import Storage
+from trainables.target.shared import target_at_hand
+from trainables.target.target import Target
+
+if TYPE_CHECKING:
+    from trainables.run.workspace import Workspace
+
+plugins.active()  # what a plug-in defines may be in the objects that this process receives
+_workspaces: dict[tuple[str, str], Workspace] = {}
+
+
+def worker_workspace(target: Target, device: str) -> Workspace:
+    """This process's workspace for a target; a process holds one at a time."""
+    from trainables.run.workspace import Workspace
+
+    key = (target.key, device)
+    if key not in _workspaces:
+        _workspaces.clear()
+        _workspaces[key] = Workspace(target, device=device)
+    return _workspaces[key]
+
+
+def measure_checkpoint(
+    target: Target, spec: TrialSpec, folder: Path, *, cpus: float, gpus: float, storage: Storage | None = None
+) -> dict[str, float]:
+    """The metrics of a checkpoint of a run on ``target``: the bits that the run itself would have measured.
+
+    With ``storage`` the ``folder`` is one of it.
+
+    Raises:
+        LoadError: the checkpoint cannot be loaded.
+        StorageError: it cannot be fetched.
+    """
+    if storage is not None:
+        with tempfile.TemporaryDirectory(prefix="sweeper-") as scratch:
+            storage.get(str(folder), place := Path(scratch) / "checkpoint")
+            return measure_checkpoint(target_at_hand(target, storage), spec, place, cpus=cpus, gpus=gpus)
+    import torch
+
+    torch.set_num_threads(max(1, int(cpus)))
+    workspace = worker_workspace(target, device_of(gpus))
+    model = workspace.modality.load_model(folder).to(workspace.device)
+    evaluator = workspace.evaluator(max_length=spec.max_length, batch_size=spec.eval_batch_size)
+    return dict(evaluator.measure(model, spec.metrics, retain=target.retain).metrics)
+
+
+def device_of(gpus: float) -> str:
+    """Where one works that was given so much of a GPU."""
+    import torch
+
+    return "cuda" if gpus > 0 and torch.cuda.is_available() else "cpu"
