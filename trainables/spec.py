@@ -165,7 +165,7 @@ class TrialSpec:
         when={"optimizer": LR_FREE},
     )
     weight_decay: float = setting("training", 0.0, "Decoupled for adamw.", low=0.0)
-    momentum: float = setting("training", 0.0, "For sgd.", low=0.0, when={"optimizer": ("sgd",)})
+    momentum: float = setting("training", 0.0, "For sgd.", low=0.0, high=1.0, when={"optimizer": ("sgd",)})
     max_grad_norm: float | None = setting("training", None, "Clip the combined gradient.", "off", above=0.0)
     weight_scale: str = setting(
         "method", "raw", "Weights raw as published, or unit, summing to 1.", choices=("raw", "unit")

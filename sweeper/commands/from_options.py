@@ -25,7 +25,7 @@ from sweeper.commands.checks import (
     spec_problems,
 )
 from sweeper.commands.errors import Problems, refuse
-from sweeper.commands.options import given_problems, read_method_options
+from sweeper.commands.options import given_problems, read_method_options, without_effect
 from sweeper.commands.scheduler_options import scheduler_settings
 from sweeper.commands.search_options import search_options
 from sweeper.commands.spaces import file_space, grid_trials, is_space_file, named_space
@@ -89,6 +89,8 @@ def single_spec(given: Mapping[str, Any]) -> TrialSpec:
     )
     methods = tuple(dict.fromkeys(given["method"])) or (FIELDS["method"].default,)
     problems += spec_problems(spec, methods, options)
+    if not problems and spec.auto_lr == "off":
+        problems += without_effect("auto_lr", "AutoLR is off; give --auto-lr on, too")
     problems += source_problems(spec, ask_hub=not problems)
     problems += precision_problems(spec, gpus=gpus_here(), others=problems)
     refuse(problems)
@@ -116,6 +118,8 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
     problems += spec_problems(base, () if is_space_file(given["space"]) else methods, options)
     problems += _number_problems(given) + _choice_problems(given)
     space = _space(given, methods, base, options, rates, problems)
+    if space and not _tries_auto_lr(space, given["auto_lr"]):
+        problems += without_effect("auto_lr", "AutoLR is off; give --auto-lr on or both, too")
     given = _whole_if_small(given, space)
     objectives, base = _objectives(given, base, problems)
     costly = base.metrics_every != 1 and not {item.column for item in objectives} <= set(LOSS_METRICS)
@@ -170,6 +174,13 @@ def _whole_if_small(given: Mapping[str, Any], space: Space | None) -> Mapping[st
     sizes = [len(item.values) if isinstance(item, Choice) else math.inf for item in space.parameters]
     few = math.prod(sizes) <= _GRID and len(space.grid()) <= min(DEFAULT_TRIALS.values())
     return {**given, "sampler": "grid"} if few else given
+
+
+def _tries_auto_lr(space: Space, otherwise: str) -> bool:
+    """Whether any trial may run under AutoLR; ``otherwise`` is what holds where the space does not say."""
+    return space.constants.get("auto_lr", otherwise) != "off" or any(
+        item.name == "auto_lr" for item in space.parameters
+    )
 
 
 def _default_lr(spec: TrialSpec) -> float:

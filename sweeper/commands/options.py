@@ -144,6 +144,17 @@ def read_method_options(given: Mapping[str, Any], problems: list[str]) -> dict[s
     return found
 
 
+def without_effect(role: Role, why: str) -> list[str]:
+    """The options of a role that were typed though they change nothing, each with ``why``."""
+    context = click.get_current_context()
+    typed = click.core.ParameterSource.COMMANDLINE
+    return [
+        f"{item.flag} has no effect: {why}"
+        for name, item in FIELDS.items()
+        if item.role == role and name not in OWN and context.get_parameter_source(name) is typed
+    ]
+
+
 def _note(param: click.Parameter | None, ctx: click.Context | None, problem: str) -> None:
     if ctx is not None:
         ctx.meta.setdefault(PROBLEMS, []).append(f"{param.opts[-1] if param is not None else 'value'} {problem}")

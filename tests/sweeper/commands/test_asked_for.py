@@ -89,7 +89,7 @@ def test_options_of_a_run_are_those_of_every_trial(accepted: Callable[..., list[
         *("--epochs", "3", "--max-steps", "7", "--batch-size", "5", "--optimizer", "sgd", "--momentum", "0.5"),
         *("--max-grad-norm", "1", "--weight-scale", "unit", "--lora-rank", "2", "--dtype", "bf16"),
         *("--retain-objective", "kl"),
-        *("--gradient-checkpointing", "--limit", "20", "--seed", "9", "--auto-lr-every", "3"),
+        *("--gradient-checkpointing", "--limit", "20", "--seed", "9", "--auto-lr", "both", "--auto-lr-every", "3"),
     )
     for name, value in {
         "epochs": 3,
@@ -189,7 +189,8 @@ def test_a_space_file_is_the_space(accepted: Callable[..., list[TrialSpec]], tmp
         "method: [gdiff, npo]\nlr: {low: 1e-4, high: 2e-4}\nc: {values: [0.3], when: {method: gdiff}}\n"
         "auto_lr: [on]\nepochs: [2, 4]\n"
     )
-    specs = accepted("--space", tmp_path / "space.yaml")
+    specs = accepted("--space", tmp_path / "space.yaml", "--auto-lr-every", "3")
+    assert values(specs, "auto_lr_every") == {3}
     assert values(specs, "method") == {"gdiff", "npo"}
     assert values(specs, "c") == {0.3, None}
     assert values(specs, "auto_lr") == {"on"}
