@@ -101,7 +101,7 @@ def test_earlier_trials_are_asked_first_and_a_resume_counts_its_own(
 
 
 def test_a_study_and_a_single_run_are_planned(
-    data: Path, unlearn: Callable[..., Result], tmp_path: Path, out: Path
+    data: Path, unlearn: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, out: Path
 ) -> None:
     before = files(tmp_path)
     tofu = ("--model", "tiny-phi", "--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01")
@@ -109,7 +109,11 @@ def test_a_study_and_a_single_run_are_planned(
     assert (study["what"], study["trials"]) == ("lr-study", 2 * 2 * 2)
     run = plan(unlearn("--epochs", "3", "--dry-run", "--json"))
     assert (run["what"], run["trials"], run["seconds"], run["out"]) == ("unlearn", 1, 7.0, str(out))
-    assert "in this process" in unlearn("--dry-run").stdout
+    assert "in this process" in (shown := unlearn("--dry-run").stdout)
+    assert "GPU" not in shown, "on a machine without one"
+    for module in ("planning.plan", "commands.from_options"):
+        monkeypatch.setattr(f"sweeper.{module}.gpus_here", lambda: 1)
+    assert "1 GPU" in unlearn("--dry-run").stdout
     assert files(tmp_path) == before
 
 
