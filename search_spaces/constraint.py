@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterable
@@ -67,6 +68,18 @@ class Constraint:
             return None
         missed = self.violation(value, baseline)
         return None if missed is None else missed <= 0.0
+
+
+def contradictions(given: Iterable[Constraint]) -> list[str]:
+    """A plain sentence for each two of which no value meets both."""
+    asked = tuple(given)
+    least, most = ([item for item in asked if item.sign.startswith(way)] for way in "><")
+    return [
+        f"constraints {low} and {high} contradict each other: no {low.name} meets both"
+        for low, high in itertools.product(least, most)
+        if (low.name, low.relative) == (high.name, high.relative)
+        and (low.bound > high.bound or (low.bound == high.bound and min(len(low.sign), len(high.sign)) == 1))
+    ]
 
 
 def parse_constraint(text: str) -> Constraint:

@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pandas as pd
 
-from analysis.frontier.judgement import FORGETTING, KEEPING, Judgement, Outcome, Thresholds
+from analysis.frontier.judgement import Judgement, Outcome
+from analysis.frontier.thresholds import FORGETTING, KEEPING, SIDES, Thresholds
 from analysis.tables.columns import short
-from analysis.tables.trial_table import auto_lr_on, numbers
+from analysis.tables.trial_table import auto_lr_on, finite_cell, numbers
 from analysis.words import counted, number
+from search_spaces.constraint import Constraint
 
 _WHAT = {FORGETTING: "forgotten", KEEPING: "kept"}
 _VERBS = {FORGETTING: "forgets", KEEPING: "keeps"}
 
 
-def headline(judgement: Judgement, rows: pd.DataFrame, *, take: str, noun: str = "trial") -> str:
+def headline(
+    judgement: Judgement, rows: pd.DataFrame, thresholds: Thresholds, *, take: str, noun: str = "trial"
+) -> str:
     """``Nothing was forgotten: verbmem is 0.883 or above in all 5 trials, wanted below 0.1.``; of a good one ``take``.
 
     ``noun`` is what a row is.
     """
-    if judgement.recommended:
+    if judgement.recommended or judgement.place is None:
         return take
     found = judgement.outcome.capitalize()
     if judgement.outcome is Outcome.ONE_SIDED:
-        return f"{found}: nothing is known of what is {_WHAT[judgement.unknown]}, so no {noun} is a good trade-off."
+        why = _why_unknown(rows.iloc[judgement.place], judgement.unknown, thresholds)
+        return f"{found}: {why}, so no {noun} is shown to be a good trade-off."
+    if judgement.outcome is Outcome.NOT_ASKED:
+        return f"{found}: no {noun} is shown to be what was asked for."
     if judgement.decisive is None:
         return f"{found}: none of {counted(judgement.judged, noun)} meets the thresholds for both sets."
     item, best = judgement.decisive
@@ -40,10 +47,20 @@ def headline(judgement: Judgement, rows: pd.DataFrame, *, take: str, noun: str =
     return f"{found}: {is_at} in {which}{judged}, wanted {item.words()}."
 
 
-def advice(judgement: Judgement, rows: pd.DataFrame) -> str:
-    """Which knob to turn; "" where there is a model to take."""
+def advice(judgement: Judgement, rows: pd.DataFrame, thresholds: Thresholds, *, diverged: pd.DataFrame) -> str:
+    """What to do next, by the models judged and the trials that diverged; "" where there is a model to take."""
+    if judgement.recommended:
+        return ""
+    knobs, unjudged = _knobs(judgement, rows, thresholds, diverged=diverged), len(rows) - judgement.judged
+    if not unjudged or not judgement.judged:
+        return knobs
+    others = f"{unjudged} of {len(rows)} are known by their losses alone, and may be better: 'evaluate' measures them."
+    return f"{knobs} {others}".strip()
+
+
+def _knobs(judgement: Judgement, rows: pd.DataFrame, thresholds: Thresholds, *, diverged: pd.DataFrame) -> str:
     if judgement.outcome in (Outcome.NOTHING_FORGOTTEN, Outcome.TOO_LITTLE):
-        return f"To forget more: {', '.join(_to_forget(rows))}."
+        return f"To forget more: {', '.join(_to_forget(rows, diverged))}."
     if judgement.outcome in (Outcome.LOST, Outcome.TOO_MUCH):
         return f"To keep more: {', '.join(_to_keep(rows))}."
     if judgement.outcome is Outcome.MISSED and judgement.decisive:
@@ -52,8 +69,14 @@ def advice(judgement: Judgement, rows: pd.DataFrame) -> str:
             f"To meet {short(item.name)} {item.words()}: search more settings (more --trials), try another --method, "
             "or state another threshold (--constraint)."
         )
-    if judgement.outcome is Outcome.ONE_SIDED:
+    if judgement.outcome is Outcome.ONE_SIDED and judgement.place is not None:
+        if thresholds.keeps_nothing(rows.iloc[judgement.place]):
+            return "To have something to keep, begin with a target that knows the retain set (--target-epochs)."
         return f"To judge it, measure what is {_WHAT[judgement.unknown]} (--metrics)."
+    if judgement.outcome is Outcome.NOT_ASKED:
+        return "To judge it, measure what the thresholds stated are about (--metrics)."
+    if judgement.outcome is Outcome.NO_TRADE_OFF and not judgement.near:
+        return "Nothing here does both: train longer at a lower rate (--epochs, --lr), or try another --method."
     if judgement.outcome is Outcome.NO_TRADE_OFF:
         return (
             "What forgets enough here loses too much, and what keeps enough forgets too little: search between them "
@@ -65,23 +88,16 @@ def advice(judgement: Judgement, rows: pd.DataFrame) -> str:
 def judged_by(judgement: Judgement, row: pd.Series, thresholds: Thresholds) -> Iterator[str]:
     """What the row meets and misses, by whose thresholds, and what could not be judged."""
     verdicts = thresholds.verdicts(row)
-    parts = {
-        met: [
-            f"{short(item.name)} {number(float(row[item.name]))} ({item.words()})"
-            for item, verdict in verdicts.items()
-            if verdict is met
-        ]
-        for met in (True, False)
-    }
-    met, missed = ("; ".join(parts[side]) for side in (True, False))
-    if met and not missed:
-        yield f"It meets {thresholds.whose}: {met}."
-    elif missed:
-        yield f"Of {thresholds.whose} it misses {missed}" + (f" and meets {met}." if met else ".")
+    stated = {item: verdict for item, verdict in verdicts.items() if item in thresholds.stated}
+    papers = {item: verdict for item, verdict in verdicts.items() if item not in stated}
+    yield from _held(row, stated, "the thresholds stated")
+    yield from _held(row, papers, "the paper's thresholds" + (" beside those stated" if stated else ""))
+    yield from _set_aside(row, thresholds)
     lacking = [short(item.name) for item, verdict in verdicts.items() if verdict is None and not _there(row, item.name)]
     alone = [item.name for item, verdict in verdicts.items() if verdict is None and _there(row, item.name)]
+    judged = judgement.outcome is not Outcome.NOT_JUDGED
     if lacking:
-        only = "" if judgement.outcome is not Outcome.NOT_JUDGED else ": it is nearest to the ideal by its losses alone"
+        only = "" if judged else ": it is nearest to the ideal by the objectives alone"
         yield f"Not measured, and so not judged: {', '.join(dict.fromkeys(lacking))}{only}."
     baseline = thresholds.baseline_of(row)
     for why, names in (
@@ -90,21 +106,65 @@ def judged_by(judgement: Judgement, row: pd.Series, thresholds: Thresholds) -> I
     ):
         if names:
             yield f"Not judged, as No-unlearn's is {why}: {', '.join(dict.fromkeys(map(short, names)))}."
-    if judgement.outcome is Outcome.NOT_JUDGED:
-        return
-    sides, losses = thresholds.sides(row), thresholds.losses(row)
-    for side, verb in _VERBS.items():
-        loss = losses.get(side)
-        if side not in sides:
+    yield from _told_by_stand_ins(row, thresholds, losses=judged)
+
+
+def _held(row: pd.Series, verdicts: Mapping[Constraint, bool | None], whose: str) -> Iterator[str]:
+    met, missed = (
+        "; ".join(f"{_value(row, item)} ({item.words()})" for item, verdict in verdicts.items() if verdict is side)
+        for side in (True, False)
+    )
+    if missed:
+        yield f"Of {whose} it misses {missed}" + (f" and meets {met}." if met else ".")
+    elif met:
+        some = "Of" if None in verdicts.values() else "It meets"
+        yield f"{some} {whose}" + (f" it meets {met}." if some == "Of" else f": {met}.")
+
+
+def _set_aside(row: pd.Series, thresholds: Thresholds) -> Iterator[str]:
+    """What the row misses of the paper's thresholds that do not hold, as others are stated on the same set."""
+    asked, baseline = thresholds.verdicts(row), thresholds.baseline_of(row)
+    missed = [
+        f"{_value(row, item)} ({item.words()})"
+        for item in thresholds.aside
+        if item not in asked and item.met(finite_cell(row, item.name), baseline.get(item.name)) is False
+    ]
+    if missed:
+        yield f"Not asked, as others are stated on that set, and missed: {'; '.join(missed)}."
+
+
+def _told_by_stand_ins(row: pd.Series, thresholds: Thresholds, *, losses: bool) -> Iterator[str]:
+    """Of each side no threshold tells of what does, if anything; of losses only where they were looked at for that."""
+    sides, stand_ins = thresholds.sides(row), thresholds.stand_ins(row)
+    for side in SIDES:
+        item, verb = stand_ins.get(side), _VERBS[side]
+        if sides.get(side) or (not losses and (item is None or thresholds.columns.is_loss(item.least.name))):
+            continue
+        if item is None or not _there(row, item.least.name):
             yield f"Nothing is known of what it {verb}."
-        elif loss is not None and not sides[side]:
-            value = number(float(row[loss.name]))
-            yield f"What it {verb} is told by the {short(loss.name)}: {value} ({loss.words()})."
+            continue
+        short_of = thresholds.held(row).get(item.least) is False
+        wanted = f"wanted {item.least.words()}" if short_of else item.proof.words()
+        told = "is told" if side in sides else "is not shown"
+        yield f"What it {verb} {told} by the {_value(row, item.least, between=': ')} ({wanted})."
 
 
-def _to_forget(rows: pd.DataFrame) -> Iterator[str]:
+def _why_unknown(row: pd.Series, side: str, thresholds: Thresholds) -> str:
+    item = thresholds.stand_ins(row).get(side)
+    if item is not None and _there(row, item.least.name):
+        return f"what is {_WHAT[side]} is not shown by the {_value(row, item.least)} (wanted {item.proof.words()})"
+    if side == KEEPING and thresholds.keeps_nothing(row):
+        return "the model before unlearning keeps nothing itself"
+    return f"nothing is known of what is {_WHAT[side]}"
+
+
+def _value(row: pd.Series, item: Constraint, *, between: str = " ") -> str:
+    return f"{short(item.name)}{between}{number(float(row[item.name]))}"
+
+
+def _to_forget(rows: pd.DataFrame, diverged: pd.DataFrame) -> Iterator[str]:
     yield f"more epochs (--epochs{_now(rows, 'epochs')}{_steps(rows)})"
-    yield f"a higher learning rate (--lr{_reach(rows, 'lr', 'up to')})"
+    yield f"a higher learning rate (--lr{_reach(rows, 'lr', 'up to')}{_too_high(rows, diverged)})"
     yield f"smaller batches (--batch-size{_now(rows, 'batch_size')})"
     if numbers(rows, "c").notna().any():
         yield f"less weight on the retain set (--c{_reach(rows, 'c', 'down to')})"
@@ -132,6 +192,12 @@ def _steps(rows: pd.DataFrame) -> str:
 def _reach(rows: pd.DataFrame, name: str, way: str) -> str:
     values = numbers(rows, name).dropna()
     return f", {way} {number(float(values.max() if way == 'up to' else values.min()))} so far" if len(values) else ""
+
+
+def _too_high(rows: pd.DataFrame, diverged: pd.DataFrame) -> str:
+    """The lowest rate at which a trial diverged, where it is above all those that did not."""
+    lowest = numbers(diverged, "lr").min()
+    return f"; {number(float(lowest))} diverged" if lowest > numbers(rows, "lr").max() else ""
 
 
 def _there(row: pd.Series, name: str) -> bool:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from analysis.errors import AnalysisError
 from analysis.frontier.frontier import frontier, gained, recommend, takeable
-from analysis.frontier.judgement import thresholds_of
+from analysis.frontier.thresholds import thresholds_of
 from analysis.tables.columns import short
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Floats, Objective, scored
@@ -98,7 +98,7 @@ def pick(
         if within.empty:
             asked = "; ".join(f"{item.name} {item.words()}" for item in thresholds.all)
             raise NothingQualifies(f"no {what}{words} meets all thresholds ({asked or 'this table has none'})")
-        words = f" among {counted(len(within), what)} that meet {thresholds.whose}"
+        words = f" among {counted(len(within), what)} that meet the thresholds"
     if best is not None:
         return _best(within, best, objectives, words)
     # What is to be kept decides before what is to be forgotten.

@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 
 from analysis.frontier.frontier import Frontier, frontier, recommend, takeable
-from analysis.frontier.judgement import Judgement, Outcome, Thresholds, judge, thresholds_of
+from analysis.frontier.judgement import Judgement, Outcome, judge
 from analysis.frontier.judgement_words import advice, headline, judged_by
+from analysis.frontier.thresholds import Thresholds, thresholds_of
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Objective, costs_of, values_of
 from analysis.tables.trial_table import STATUSES, TrialTable, numbers
@@ -104,15 +105,17 @@ def answer(table: TrialTable, sweep: SweepFile, front: Frontier) -> Answer:
         why, members = _nothing(table, sweep), _members(front, {}, sweep, table, thresholds)
         return Answer(why, tuple(_after_divergence(table)), "", "", (), tuple(members))
     row = rows.iloc[judgement.place]
-    judged, knobs = tuple(judged_by(judgement, row, thresholds)), advice(judgement, rows)
+    judged = tuple(judged_by(judgement, row, thresholds))
+    knobs = advice(judgement, rows, thresholds, diverged=table.own.with_status("diverged"))
+    noun = "epoch" if every else "trial"
     name, settings = model_name(row, with_epoch=every), settings_in_words(row, table.varying)
     return Answer(
-        headline=headline(judgement, rows, take=f"Take {name}: {settings}.", noun="epoch" if every else "trial"),
+        headline=headline(judgement, rows, thresholds, take=f"Take {name}: {settings}.", noun=noun),
         sentences=(
             *([] if judgement.recommended else [knobs, f"Closest is {name}: {settings}."]),
             _moves(row, sweep),
             *judged,
-            *_place_on(own, row, table),
+            *_place_on(own, row, table, recommended=judgement.recommended),
             *_elsewhere(front, row, sweep.objectives),
             *_beware(row, sweep),
         ),
@@ -159,7 +162,7 @@ def _moves(row: pd.Series, sweep: SweepFile) -> str:
     return f"{'Against the model before unlearning' if against else 'It scores'}: {'; '.join(moves)}."
 
 
-def _place_on(front: Frontier, row: pd.Series, table: TrialTable) -> Iterator[str]:
+def _place_on(front: Frontier, row: pd.Series, table: TrialTable, *, recommended: bool) -> Iterator[str]:
     """Where the model stands among the others, and which of them adds most."""
     best, count = recommend(front), len(front.members)
     if best is None:
@@ -183,7 +186,8 @@ def _place_on(front: Frontier, row: pd.Series, table: TrialTable) -> Iterator[st
     )
     which = "this one is" if knee_name == name else f"{knee_name} is"
     named = [model_name(item, with_epoch=every) for _, item in front.members.iterrows()]
-    aside = "" if name in named else f"; {name} is not among them, and is named for its scores"
+    why = "it meets the thresholds and most of them were measured of it" if recommended else "it comes closest to them"
+    aside = "" if name in named else f"; {name} is not among them, and is named as {why}"
     yield (
         f"{models}, {count} of them on the frontier{alone}: no other {what} is better than one of these "
         f"in some objective without being worse in another. Of these, {which} {near}{aside}."
@@ -211,7 +215,7 @@ def _beware(row: pd.Series, sweep: SweepFile) -> Iterator[str]:
     baseline = sweep.baseline_of(row)
     before = {item: baseline.get(item.column) for item in sweep.objectives}
     if not any(
-        value is None or float(item.oriented(row[item.column])) < float(item.oriented(value))
+        value is None or not float(item.oriented(row[item.column])) >= float(item.oriented(value))
         for item, value in before.items()
     ):
         yield "Beware: the model before unlearning scores at least as well in every objective. Nothing was gained."

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analysis.frontier.frontier import frontier, takeable
-from analysis.frontier.judgement import judge, thresholds_of
+from analysis.frontier.judgement import Outcome, judge
 from analysis.frontier.judgement_words import judged_by
 from analysis.frontier.pick import KNEE, Best, NothingQualifies, Pick, pick
+from analysis.frontier.thresholds import thresholds_of
 from analysis.page.answer import Answer, answer
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
@@ -66,5 +67,8 @@ def _answered(table: TrialTable, sweep: SweepFile, given: Answer) -> Pick:
     if knee is not None and knee.row.name == row.name:
         return knee
     count = counted(len(models), "epoch" if table.own.every_epoch else "finished trial")
-    best = "nearest to the ideal corner of those that meet the thresholds"
-    return Pick(row, len(models), f"{best if given.recommended else 'closest to the thresholds'}, among {count}")
+    good = "it meets the thresholds, most of them were measured of it, and of such it is nearest to the ideal corner"
+    why = {True: good, False: "closest to the thresholds"}[given.recommended]
+    if given.outcome == Outcome.NOT_JUDGED:
+        why = "nearest to the ideal corner of those that are not known to be bad"
+    return Pick(row, len(models), f"{why} (of {count})")

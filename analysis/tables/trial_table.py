@@ -65,7 +65,7 @@ class TrialTable:
         """
         columns = SweepFile.read(out).columns
         path = out / "trials.csv"
-        if not path.exists() and (out / "pareto.json").exists():
+        if not path.exists() and _has_front(out / "pareto.json"):
             raise AnalysisError(f"{path} is missing, and pareto.json is of its trials")
         rows = read_rows(path, required=REQUIRED)
         trials = typed_trials(path, rows, columns, sweep)
@@ -206,6 +206,16 @@ def numbers(rows: pd.DataFrame, column: str) -> pd.Series:
     if column not in rows.columns or not pd.api.types.is_numeric_dtype(rows[column]):
         return pd.Series(np.nan, index=rows.index, dtype=np.float64)
     return rows[column].astype(np.float64)
+
+
+def _has_front(path: Path) -> bool:
+    """Whether a pareto.json is of trials that have ended: that of a sweep which has only begun has an empty front."""
+    try:
+        return bool(json.loads(path.read_text(encoding="utf-8"))["front"])
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError, KeyError, TypeError):
+        return True
 
 
 def finite_cell(row: pd.Series, column: str) -> float | None:

@@ -110,13 +110,15 @@ def chosen(folder: str, given: Mapping[str, Any], *, command: str) -> Chosen:
     from analysis.tables.sweep_file import SweepFile
     from analysis.tables.trial_table import TrialTable
     from analysis.words import model_name
+    from search_spaces.constraint import parse_constraint
 
     out, problems = Path(folder), options.given_problems()
     asked = read_asked(given, out, problems)
     refuse([*problems, *hand_over_problems(given, out)])
     sweep = SweepFile.read(out)
-    if given["constraint"]:
-        sweep = replace(sweep, settings={**sweep.settings, "constraints": [*given["constraint"]]})
+    named = {parse_constraint(text).name for text in given["constraint"]}
+    kept = [text for text in sweep.constraints if parse_constraint(text).name not in named]
+    sweep = replace(sweep, settings={**sweep.settings, "constraints": [*given["constraint"], *kept]})
     table = TrialTable.read(out, sweep=sweep.name)
     found, judgement = choose(table, sweep, rule=asked.rule, limits=asked.limits, best=asked.best)
     near = neighbours(found.row, table, sweep, limits=asked.limits, best=asked.best)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from search_spaces.constraint import Constraint, ConstraintError, parse_constraint
+from search_spaces.constraint import Constraint, ConstraintError, contradictions, parse_constraint
 from search_spaces.messages import counted, expected_one_of
 from search_spaces.points import Point, PointError, params_of_point, read_points
 from search_spaces.space import Space
@@ -91,7 +91,7 @@ def known_constraint(text: str) -> Constraint:
 
 def constraint_problems(given: Sequence[str], base: TrialSpec) -> list[str]:
     """A plain sentence for each threshold that cannot be read, or whose metric no trial of the sweep measures."""
-    found = []
+    found, read = [], []
     modality = dataset_modality(base.dataset)
     chosen = base.metrics or ("default",)
     measured = {*LOSS_METRICS, *(metric for name in chosen for metric in SETS.get(name, (name,)))}
@@ -101,12 +101,13 @@ def constraint_problems(given: Sequence[str], base: TrialSpec) -> list[str]:
         except ConstraintError as error:
             found.append(str(error))
             continue
+        read.append(constraint)
         if modality.name not in METRICS[constraint.name].modalities:
             found.append(f"constraint {text}: {constraint.name} is not measured for {modality.models}")
         elif constraint.name not in measured:
             wanted = ",".join((*chosen, constraint.name))
             found.append(f"constraint {text}: {constraint.name} is not measured: add it with --metrics {wanted}")
-    return found
+    return found + contradictions(read)
 
 
 def _points(given: Mapping[str, Any], space: Space | None, trials: int | None, problems: list[str]) -> list[Point]:

@@ -127,7 +127,7 @@ CASES = (
         [(6.0, 0.6, scores(None, None, None))],
         Outcome.NOT_JUDGED,
         "0",
-        ["Take trial 0", "Not measured, and so not judged: verbmem, utility, truth ratio", "by its losses alone"],
+        ["Take trial 0", "Not measured, and so not judged: verbmem, utility, truth ratio", "by the objectives alone"],
     ),
     Case(
         "nothing measured, and the loss never rose",
@@ -150,7 +150,7 @@ CASES = (
         [(7.9, 6.1, scores(None, None, None)), (0.2, 0.1, scores(None, None, None))],
         Outcome.NOT_JUDGED,
         "1",
-        ["Take trial 1", "by its losses alone"],
+        ["Take trial 1", "by the objectives alone"],
     ),
     Case(
         "only verbmem measured, and the model is destroyed",
@@ -159,7 +159,7 @@ CASES = (
         "0",
         [
             "retain loss is 8 in the only trial, wanted below 6",
-            "What it keeps is told by the retain loss: 8 (below",
+            "What it keeps is told by the retain loss: 8 (wanted below 6).",
         ],
         [TAKE],
     ),
@@ -176,7 +176,7 @@ CASES = (
         [(6.0, 0.6, scores(0.05, None, None))],
         Outcome.GOOD,
         "0",
-        ["Take trial 0", "What it keeps is told by the retain loss: 0.6 (below 6)."],
+        ["Take trial 0", "What it keeps is told by the retain loss: 0.6 (at most 0.845)."],
     ),
     Case(
         "only utility measured, and the forget loss never rose",
@@ -194,7 +194,7 @@ CASES = (
         [(6.0, 0.05, scores(None, 0.8, 0.5))],
         Outcome.ONE_SIDED,
         "0",
-        ["One side was not measured: nothing is known of what is forgotten, so no trial is a good trade-off."],
+        ["One side is not known: nothing is known of what is forgotten, so no trial is shown to be a good trade-off."],
         [TAKE],
         baseline={"utility": 0.8, "truth_ratio": 0.5},
     ),
@@ -212,7 +212,7 @@ CASES = (
         [(6.0, 0.05, scores(0.0, 0.8))],
         Outcome.GOOD,
         "0",
-        ["Take trial 0", "What it forgets is told by the forget loss capped: 6 (above 0.12)."],
+        ["Take trial 0", "What it forgets is told by the forget loss capped: 6 (at least 0.836)."],
         baseline=BASELINE | {"verbmem": 0.05},
     ),
     Case(
@@ -241,7 +241,12 @@ CASES = (
         [(6.0, 0.6, scores(0.05, 0.5)), (1.0, 0.1, KNOWN)],
         Outcome.GOOD,
         "0",
-        ["Take trial 0", "It meets the thresholds stated and, beside them, the paper's", "utility 0.5 (at least 0.4)"],
+        [
+            "Take trial 0",
+            "It meets the thresholds stated: utility 0.5 (at least 0.4).",
+            "It meets the paper's thresholds beside those stated: verbmem 0.05 (below 0.1).",
+            "Not asked, as others are stated on that set, and missed: utility 0.5 (at least 70% of No-unlearn).",
+        ],
         constraints=["utility>=0.4"],
     ),
     Case(
@@ -261,7 +266,139 @@ CASES = (
         ["Take trial 1", "forget loss 6 (at least 5)"],
         constraints=["forget_loss>=5"],
     ),
+    Case(
+        "verbmem low, utility unknown, and a retain loss that shows neither",
+        [(8.0, 5.9, scores(0.0, None, None))],
+        Outcome.ONE_SIDED,
+        "0",
+        ["what is kept is not shown by the retain loss 5.9 (wanted at most 0.845)", "measure what is kept (--metrics)"],
+        [TAKE],
+    ),
+    Case(
+        "utility kept, verbmem unknown, and a forget loss that has hardly risen",
+        [(0.13, 0.06, scores(None, 0.79))],
+        Outcome.ONE_SIDED,
+        "0",
+        ["What it forgets is not shown by the forget loss capped: 0.13 (at least 0.836)."],
+        [TAKE],
+    ),
+    Case(
+        "a stated threshold that was never measured does not set the paper's aside",
+        [(0.3, 0.06, scores(0.85, 0.79))],
+        Outcome.NOTHING_FORGOTTEN,
+        "0",
+        ["verbmem is 0.85 in the only trial, wanted below 0.1", "Not measured, and so not judged: knowmem."],
+        [TAKE],
+        constraints=["knowmem<=0.2"],
+    ),
+    Case(
+        "all is well but a stated threshold was never measured",
+        [(6.0, 0.06, scores(0.0, 0.79))],
+        Outcome.NOT_ASKED,
+        "0",
+        ["A threshold stated is not known: no trial is shown to be what was asked for.", "(--metrics)"],
+        [TAKE],
+        constraints=["knowmem<=0.2"],
+    ),
+    Case(
+        "a stated threshold that is met where the paper's on the same set is missed",
+        [(6.0, 0.06, scores(0.85, 0.79))],
+        Outcome.GOOD,
+        "0",
+        ["Not asked, as others are stated on that set, and missed: verbmem 0.85 (below 0.1)."],
+        constraints=["forget_loss>=2"],
+    ),
+    Case(
+        "neither side in any trial",
+        [(2.0, 5.0, scores(0.5, 0.1)), (2.1, 5.1, scores(0.6, 0.1))],
+        Outcome.NO_TRADE_OFF,
+        "0",
+        ["Nothing here does both"],
+        [TAKE, "what keeps enough forgets too little"],
+    ),
+    Case(
+        "the model before unlearning keeps nothing",
+        [(8.0, 7.9, scores(0.0, 0.0, 0.0))],
+        Outcome.ONE_SIDED,
+        "0",
+        ["the model before unlearning keeps nothing itself", "a target that knows the retain set (--target-epochs)"],
+        [TAKE, "measure what is kept"],
+        baseline=BASELINE | {"retain_loss": 7.9, "utility": 0.0, "truth_ratio": 0.0},
+    ),
+    Case(
+        "losses of equal scores beyond the bound",
+        [(6.0, 1e6, scores(0.0, 0.79)), (6.0, 9e5, scores(0.0, 0.79))],
+        Outcome.GOOD,
+        "1",
+        ["Take trial 1"],
+        ["is not among them"],
+    ),
 )
+
+
+IMAGES = {"forget_loss_capped": 0.04, "retain_loss": 0.05, "forget_accuracy": 0.95, "retain_accuracy": 0.9}
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "outcome", "trial_id", "said"),
+    [
+        # The second trial is nearer to the ideal by its losses.
+        ([(0.0, 0.9), (0.0, 0.1)], Outcome.NOT_JUDGED, "0", "keeps is told by the retain accuracy: 0.9 (at least 70%"),
+        (
+            [(0.0, 0.2), (0.0, 0.1)],
+            Outcome.LOST,
+            "0",
+            "retain accuracy is 0.2 or below in all 2 trials, wanted at least",
+        ),
+        (
+            [(0.94, 0.9)],
+            Outcome.NOTHING_FORGOTTEN,
+            "0",
+            "forget accuracy is 0.94 in the only trial, wanted at most 95%",
+        ),
+        ([(0.8, 0.9)], Outcome.NOT_JUDGED, "0", "forgets is not shown by the forget accuracy: 0.8 (at most 50%"),
+    ],
+    ids=["one destroyed", "all destroyed", "untouched", "between"],
+)
+def test_models_of_images_are_judged_by_their_accuracy(
+    make_sweep: MakeSweep,
+    trial: MakeRow,
+    accuracies: Sequence[tuple[float, float]],
+    outcome: Outcome,
+    trial_id: str,
+    said: str,
+) -> None:
+    """By its losses alone a model that answers nothing right any more may look best."""
+    losses = [(7.0, 0.3), (7.9, 0.2)]
+    rows = [
+        trial(str(i), *losses[i], **scores(None, None, None), forget_accuracy=forget, retain_accuracy=retain)
+        for i, (forget, retain) in enumerate(accuracies)
+    ]
+    found = answered(make_sweep(rows, baseline=IMAGES))
+    assert (found.outcome, found.trial_id) == (outcome, trial_id)
+    told = " ".join((found.headline, *found.sentences))
+    assert said in told
+    assert "verbmem" not in told + found.thresholds
+
+
+def test_epochs_of_which_only_the_losses_are_known_are_not_forgotten(make_sweep: MakeSweep, trial: MakeRow) -> None:
+    found = answered(make_sweep([trial("0", 8.0, 6.0, **GONE), trial("1", 6.0, 0.4)], baseline=BASELINE))
+    assert found.outcome == Outcome.LOST
+    assert found.advice.endswith("1 of 2 are known by their losses alone, and may be better: 'evaluate' measures them.")
+
+
+def test_the_rate_at_which_trials_diverged_is_named_where_a_higher_one_is_advised(
+    make_sweep: MakeSweep, trial: MakeRow
+) -> None:
+    diverged = [trial(name, None, None, lr=lr, status="diverged") for name, lr in (("1", 1e-3), ("2", 1e-2))]
+    found = answered(make_sweep([trial("0", 0.9, 0.1, **KNOWN), *diverged], baseline=BASELINE))
+    assert "a higher learning rate (--lr, up to 1e-4 so far; 0.001 diverged)" in found.advice
+
+
+def test_without_an_objective_nobody_knows_whether_something_was_gained(make_sweep: MakeSweep, trial: MakeRow) -> None:
+    found = answered(make_sweep([trial("0", None, 0.06, **scores(0.0, 0.79))], baseline=BASELINE))
+    assert found.recommended
+    assert "Beware" not in " ".join(found.sentences)
 
 
 def optuna_volume(costs: Sequence[tuple[float, float]]) -> float:

@@ -160,6 +160,13 @@ def test_a_report_is_there_while_the_sweep_runs(
     assert len(pareto["front"]) == (ended or 0)
 
 
+def test_a_page_made_before_the_first_trial_can_be_made_again(make_sweep: MakeSweep) -> None:
+    out = make_sweep(None)
+    for _ in range(2):
+        write_report(out)
+    assert json.loads((out / "pareto.json").read_text())["front"] == []
+
+
 def test_a_page_of_trials_is_not_replaced_by_one_of_none(make_sweep: MakeSweep, trial: MakeRow) -> None:
     out = make_sweep([trial("0", 4.0, 4.0)])
     write_report(out)

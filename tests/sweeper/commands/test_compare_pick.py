@@ -62,6 +62,18 @@ def test_a_constraint_of_pick_is_a_limit_on_any_metric(golden: Path) -> None:
     assert share["metrics"]["utility"] >= baseline / 2
 
 
+def test_a_constraint_of_pick_takes_the_place_of_the_sweeps_own_on_that_metric_alone(golden: Path) -> None:
+    content = json.loads((golden / "sweep.json").read_text())
+    content["settings"]["constraints"] = ["verbmem<=0.3", "utility>=99%"]
+    (golden / "sweep.json").write_text(json.dumps(content))
+    found = json.loads(invoke("pick", golden, "--constraint", "utility>=0.5", "--rule", "success", "--json").stdout)
+    assert found["judgement"]["recommended"]
+    (line,) = found["judgement"]["lines"][:1]
+    assert line.startswith("It meets the thresholds stated: utility ")
+    assert "verbmem 0.234 (at most 0.3)" in line
+    assert "99%" not in line
+
+
 def test_a_strict_constraint_of_pick_is_missed_where_it_is_hit(golden: Path) -> None:
     best = json.loads(invoke("pick", golden, "--constraint", "utility>=0", "--json").stdout)["metrics"]["utility"]
     assert invoke("pick", golden, "--constraint", f"utility>={best!r}").exit_code == 0

@@ -116,6 +116,10 @@ WRONG_SWEEP: dict[str, tuple[list[str], list[str]]] = {
     "until after no trial": (["--until", "plateau:0"], ["--until 'plateau:0'"]),
     "layer too deep": (["--method", "rmu", "--option", "layer=99"], ["layer must be from 0 to 3", "got 99"]),
     "constraint malformed": (["--constraint", "utility=0.7"], ["constraint 'utility=0.7'", "such as utility>=0.7"]),
+    "constraints that no value meets": (
+        ["--constraint", "verbmem<=0.1", "--constraint", "verbmem>=0.5"],
+        ["verbmem>=0.5 and verbmem<=0.1 contradict each other"],
+    ),
     "constraint on nothing": (["--constraint", "speed>=1"], ["unknown metric 'speed'", "utility"]),
     "constraint not measured": (
         ["--constraint", "mia_loss<=0.6"],
