@@ -89,6 +89,15 @@ class CsvLog:
         content, header = _lines(self.columns, rows), _lines(self.columns, [], header=True)
         append(self.path, content, header=header, sync=self._sync)
 
+    def sync(self) -> None:
+        """Have what was appended on the disk, not in its cache.
+
+        Raises:
+            OSError: the disk refuses.
+        """
+        with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
+            os.fsync(file.fileno())
+
     def rewrite(self, rows: Iterable[Mapping[str, object]]) -> None:
         """Replace the whole file, all at once."""
         columns = tuple(dict.fromkeys((*self._new, *self.columns)))
@@ -156,6 +165,9 @@ class Ledger:
             OSError: the disk refuses; what is not written waits for the next call.
         """
         for log, rows in self._waiting.items():
+            if log is self.trials and rows:  # its reports are to be on the disk before it
+                for other in self._logs:
+                    other.sync()
             if rows:
                 log.append(rows)
                 rows.clear()

@@ -16,6 +16,7 @@ from sweeper.estimate import Pace
 from sweeper.export.spec_of_row import spec_of_row
 from sweeper.gpu_share import GpuShares
 from sweeper.ledger import Ledger
+from sweeper.lost_rows import put_back
 from sweeper.open_study import open_study
 from sweeper.run_states import restorable, restorable_from
 from sweeper.scheduling.open_scheduler import open_scheduler
@@ -58,6 +59,8 @@ def open_session(
     rows = {name: row for name, row in rows.items() if name not in failed}
     if failed:
         console.print(f"failed trials that run again: {', '.join(sorted(failed))}", highlight=False, soft_wrap=True)
+    if settings.goals and (found := put_back(ledger, [*rows.values()])):
+        console.print(found, highlight=False, soft_wrap=True)
     again = study.take_up(rows, by_trial(ledger.candidates.read()))
     storage, courier = settings.ray_storage(out), None if settings.bucket is None else Courier(out, settings.bucket)
     restore = restorable(storage, again) if courier is None else restorable_from(courier.storage, again, ledger)

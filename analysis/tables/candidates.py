@@ -34,6 +34,23 @@ def read_candidates(out: Path, sweep: str, columns: Columns) -> pd.DataFrame:
     return frame
 
 
+def lost_notes(trials: pd.DataFrame, candidates: pd.DataFrame) -> list[str]:
+    """That finished trials of this sweep have no last epoch among the candidates, each of which has one."""
+    if "steps" not in trials:
+        return []
+    ended = trials[trials["status"] == "finished"]
+    if "reused_from" in ended:
+        ended = ended[ended["reused_from"].fillna("") == ""]
+    there = set(zip(candidates["trial_id"], candidates["step"], strict=True))
+    lost = [name for name, step in zip(ended["trial_id"], ended["steps"], strict=True) if (name, step) not in there]
+    some = ", ".join(lost[:5]) + (" ..." if lost[5:] else "")
+    return (
+        [f"epochs of trial {some} are missing from candidates.csv: 'resume' takes them from history.csv"]
+        if lost
+        else []
+    )
+
+
 def models_of(trials: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:
     """The columns of ``trials`` behind ``epoch`` and ``step``, a row per model, each with status ``finished``.
 

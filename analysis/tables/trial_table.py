@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.errors import AnalysisError
-from analysis.tables.candidates import models_of, no_candidates, read_candidates
+from analysis.tables.candidates import lost_notes, models_of, no_candidates, read_candidates
 from analysis.tables.columns import Columns
 from analysis.tables.csv_rows import CsvRow, CsvRows, read_rows, typed_frame
 from analysis.tables.sweep_file import SweepFile
@@ -63,7 +63,8 @@ class TrialTable:
         Raises:
             AnalysisError: a file cannot be read; says which, where, and what was expected.
         """
-        columns = SweepFile.read(out).columns
+        file = SweepFile.read(out)
+        columns = file.columns
         path = out / "trials.csv"
         if not path.exists() and _has_front(out / "pareto.json"):
             raise AnalysisError(f"{path} is missing, and pareto.json is of its trials")
@@ -77,7 +78,10 @@ class TrialTable:
             notes.append(f"trials.csv has more than one row for trial {names}: the first counts")
         trials = trials[~doubled].reset_index(drop=True)
         history = _history(out / "history.csv", sweep, columns)
-        return cls(trials, history, columns, tuple(notes), read_candidates(out, sweep, columns))
+        candidates = read_candidates(out, sweep, columns)
+        if file.settings.get("candidates") == "all":
+            notes += lost_notes(trials, candidates)
+        return cls(trials, history, columns, tuple(notes), candidates)
 
     @classmethod
     def read_run(cls, out: Path, columns: Columns) -> TrialTable:

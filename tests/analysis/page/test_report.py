@@ -167,6 +167,17 @@ def test_a_page_made_before_the_first_trial_can_be_made_again(make_sweep: MakeSw
     assert json.loads((out / "pareto.json").read_text())["front"] == []
 
 
+@pytest.mark.parametrize("kept", ["all", "last"])
+def test_epochs_that_candidates_csv_has_lost_are_told_where_every_epoch_counts(
+    make_sweep: MakeSweep, trial: MakeRow, kept: str
+) -> None:
+    out = make_sweep([trial("0", 4.0, 4.0), trial("1", 5.0, 5.0)], settings={"candidates": kept})
+    (out / "candidates.csv").write_text("trial_id,epoch,step,forget_loss,retain_loss,checkpoint\n1,3.0,30,5.0,5.0,\n")
+    write_report(out)
+    told = "Epochs of trial 0 are missing from candidates.csv: " in Page(out).text
+    assert told is (kept == "all")
+
+
 def test_a_page_of_trials_is_not_replaced_by_one_of_none(make_sweep: MakeSweep, trial: MakeRow) -> None:
     out = make_sweep([trial("0", 4.0, 4.0)])
     write_report(out)

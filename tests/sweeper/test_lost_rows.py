@@ -1,0 +1,78 @@
+"""What candidates.csv has lost of finished trials is taken from history.csv, or the sweep does not go on."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from sweeper.folder import UsageError
+from sweeper.ledger import Ledger
+from sweeper.lost_rows import put_back
+
+LOSSES = {"forget_loss": 4.0, "forget_loss_capped": 4.0, "retain_loss": 0.5}
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    """Two finished trials of four epochs, the second evaluated after every other one; a third that still runs."""
+    ledger = Ledger(tmp_path, every_epoch=True)
+    for trial_id, every in (("00000", 1), ("00001", 2), ("00002", 1)):
+        for epoch in range(1, 5):
+            report = {"epoch": float(epoch), "step": 10 * epoch, "evaluated": epoch % every == 0, **LOSSES}
+            ledger.add_report(trial_id, report | ({"verbmem": 0.5} if epoch == 4 else {}))
+        if trial_id != "00002":
+            ledger.add_trial({"trial_id": trial_id, "status": "finished", "steps": 40, "eval_every": every})
+    ledger.write()
+    (tmp_path / "checkpoints" / "00000-epoch-2").mkdir(parents=True)
+    return ledger
+
+
+def places(ledger: Ledger) -> set[tuple[str, str]]:
+    return {(row["trial_id"], row["step"]) for row in ledger.candidates.read()}
+
+
+def cut(path: Path, *, keep: int) -> None:
+    rows = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(rows[: keep + 1]))
+
+
+def test_nothing_is_lost_of_a_whole_table(ledger: Ledger) -> None:
+    before = ledger.candidates.path.read_bytes()
+    assert put_back(ledger, ledger.trials.read()) == ""
+    assert ledger.candidates.path.read_bytes() == before
+
+
+@pytest.mark.parametrize("keep", [None, 0, 2], ids=["deleted", "header", "cut"])
+def test_epochs_that_a_table_has_lost_are_put_back(ledger: Ledger, keep: int | None) -> None:
+    every = {place for place in places(ledger) if place[0] != "00002"}
+    if keep is None:
+        ledger.candidates.path.unlink()
+    else:
+        cut(ledger.candidates.path, keep=keep)
+    count = 6 - (keep or 0)
+    assert put_back(ledger, ledger.trials.read()) == (
+        f"candidates.csv had lost {count} epochs, which history.csv has: they are put back"
+    )
+    assert places(ledger) == every
+    with ledger.candidates.path.open(newline="") as file:
+        rows = {(row["trial_id"], row["step"]): row for row in csv.DictReader(file)}
+    assert rows["00001", "40"]["verbmem"] == "0.5"
+    assert rows["00001", "40"]["retain_loss"] == "0.5"
+    if keep != 2:
+        assert rows["00000", "20"]["checkpoint"] == "checkpoints/00000-epoch-2"
+
+
+def test_what_neither_table_has_is_not_gone_on_from(ledger: Ledger) -> None:
+    cut(ledger.candidates.path, keep=5)
+    cut(ledger.history.path, keep=6)
+    with pytest.raises(UsageError, match=r"lack the last epoch of 1 finished trial \(00001\).* they run again"):
+        put_back(ledger, ledger.trials.read())
+
+
+def test_a_trial_that_was_taken_over_is_left_alone(ledger: Ledger) -> None:
+    trials = [row | {"reused_from": "runs/before/00003"} for row in ledger.trials.read()]
+    ledger.candidates.path.unlink()
+    ledger.history.path.unlink()
+    assert put_back(ledger, trials) == ""
