@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from analysis.comparison.choice import chosen, rule
-from analysis.comparison.notes import notes_on
+from analysis.comparison.elsewhere import about_the_sweeps
+from analysis.comparison.notes import UNPLACED, notes_on
 from analysis.comparison.table import ComparisonTable, Entry, MethodRow, Value
 from analysis.errors import AnalysisError
 from analysis.study.placed_trials import PlacedTrials, placed_trials
@@ -57,7 +58,7 @@ def comparison_data(parts: Sequence[Sources]) -> tuple[ComparisonTable, ...]:
         AnalysisError: no trial at all, or sweeps on one problem whose No-unlearn metrics differ: they had different
             targets.
     """
-    named = {str(name): part for part in parts for name in part.table.trials["sweep"].unique()}
+    named = about_the_sweeps({str(name): part for part in parts for name in part.table.trials["sweep"].unique()})
     if not named:
         raise AnalysisError("there is no trial to compare yet")
     if len(named) > 1:
@@ -68,10 +69,12 @@ def comparison_data(parts: Sequence[Sources]) -> tuple[ComparisonTable, ...]:
     placed = placed_trials(boxes, sweep, seeds_vary=sweep.seeds_vary)
     words = " ".join([rule(merged.columns), *(f"{note[:1].upper()}{note[1:]}." for note in placed.problems.notes)])
     tables = []
-    for problem in dict.fromkeys(placed.problems.of):
+    problems = dict.fromkeys(placed.problems.of)
+    for problem in problems:
         here = merged.of(merged.trials[[other == problem for other in placed.problems.of]])
         targets = _targets(problem, {name: named[str(name)] for name in here.trials["sweep"].unique()})
-        said = (*merged.notes, *placed.notes)
+        unplaced = UNPLACED if len(problems) > 1 and not all(problem[:2]) else ()
+        said = (*merged.notes, *placed.notes, *unplaced)
         tables.append(_table(problem, placed, here, targets, words, said))
     return tuple(tables)
 

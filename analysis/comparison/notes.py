@@ -13,6 +13,10 @@ from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable, auto_lr_on, finite_cell
 from analysis.words import counted, model_name
 
+UNPLACED = (
+    "these rows leave their model or data set open, and which of the other trials they belong to is not certain: name "
+    "both in the columns model and dataset",
+)
 _SHOWN = 3
 """Of trials so many are named."""
 

@@ -150,6 +150,65 @@ def test_a_success_before_the_end_of_a_trial_is_told(
     assert table.notes == ((note,) if note else ())
 
 
+# Rows from elsewhere -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Callable[[str], Path]:
+    def write(text: str) -> Path:
+        path = tmp_path / "theirs.csv"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "method,verbmem,utility\nnpo,0.01,0.79\n",
+        "method,dataset,verbmem,utility\nnpo,authors,0.01,0.79\n",
+        "method,verbmem,utility\nNo-unlearn,0.9,0.8\nnpo,0.01,0.79\n",
+    ],
+    ids=["nothing named", "the data set", "the same No-unlearn model"],
+)
+def test_rows_that_can_only_mean_the_trials_here_stand_beside_them(
+    make_sweep: MakeSweep, of_seeds: Callable[..., list[Row]], theirs: Callable[[str], Path], text: str
+) -> None:
+    (table,) = read(make_sweep(of_seeds(0, 1), baseline=BASELINE), theirs(text))
+    assert [row.method for row in table.rows] == ["ngdiff", "npo"]
+    utility = without(table, 1).values["utility"]
+    assert (utility.mean, utility.met) == (0.79, True), "held against the sweep's No-unlearn model"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "method,dataset,verbmem,utility\nnpo,tofu,0.01,0.79\n",
+        "method,verbmem,utility\nNo-unlearn,0.9,0.5\nnpo,0.01,0.79\n",
+    ],
+    ids=["another data set", "another No-unlearn model"],
+)
+def test_rows_that_may_mean_something_else_are_a_table_of_their_own(
+    make_sweep: MakeSweep, of_seeds: Callable[..., list[Row]], theirs: Callable[[str], Path], text: str
+) -> None:
+    own, other = read(make_sweep(of_seeds(0, 1), baseline=BASELINE), theirs(text))
+    assert [row.method for row in other.rows] == ["npo"]
+    assert any("leave their model or data set open" in note for note in other.notes)
+    assert not any("leave" in note for note in own.notes)
+
+
+def test_rows_that_could_mean_two_problems_are_a_table_of_their_own(
+    make_sweep: MakeSweep, of_seeds: Callable[..., list[Row]], theirs: Callable[[str], Path]
+) -> None:
+    """They are about the second where they name its data set."""
+    one = make_sweep(of_seeds(0, 1), name="one", baseline=BASELINE)
+    two = make_sweep(of_seeds(0, 1, dataset="tofu"), name="two", baseline=BASELINE)
+    assert len(read(one, two, theirs("method,verbmem,utility\nnpo,0.01,0.79\n"))) == 3
+    tables = read(one, two, theirs("method,dataset,verbmem,utility\nnpo,tofu,0.01,0.79\n"))
+    assert [[row.method for row in table.rows] for table in tables] == [["ngdiff"], ["ngdiff", "npo"]]
+
+
 def test_notes_are_in_the_json_of_a_table(compared: Compared, of_seeds: Callable[..., list[Row]]) -> None:
     content = json.loads(json.dumps(asdict(compared(of_seeds(0)))))
     assert content["notes"] == [f"{ALONE}: ngdiff"]
