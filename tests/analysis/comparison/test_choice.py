@@ -46,6 +46,14 @@ def test_what_most_surely_succeeds_comes_before_one_lucky_seed_and_then_the_box_
     assert without(table).label == label
 
 
+def test_what_finished_comes_before_what_was_lost_where_neither_attains_anything(
+    compared: Compared, trial: MakeRow
+) -> None:
+    nothing = MISSED | {"retain_loss": 8.0}
+    table = compared([*runs(trial, 1e-3, 0.0, LOST), *runs(trial, 1e-2, 0.0, nothing)])
+    assert without(table).label == "lr 0.01"
+
+
 @pytest.fixture
 def lost(compared: Compared, trial: MakeRow) -> ComparisonTable:
     """AutoLR lost every seed, and so did gdiff, which was run without it only."""

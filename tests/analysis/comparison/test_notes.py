@@ -55,6 +55,8 @@ def test_what_rests_on_one_seed_is_named(compared: Compared, of_seeds: Callable[
     rows = of_seeds(0, 1) + of_seeds(0, method="gdiff")
     assert compared(rows, name="some").notes == (f"{ALONE}: gdiff",)
     assert compared(rows[1:], name="all").notes == (f"{ALONE}: every configuration here",)
+    lost = compared(of_seeds(0, status="diverged"), name="lost")
+    assert lost.notes == ("ngdiff: none of 1 trial finished (1 diverged)",)
 
 
 def test_a_repeated_trial_is_told_with_its_sweep(make_sweep: MakeSweep, of_seeds: Callable[..., list[Row]]) -> None:
