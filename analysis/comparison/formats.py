@@ -9,9 +9,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from analysis.comparison.comparison import ComparisonTable, Entry
+from analysis.comparison.table import ComparisonTable, Entry, of_all
 from analysis.tables.columns import short
-from analysis.words import counted, number
+from analysis.words import number
 
 _LATEX = str.maketrans({
     **{character: f"\\{character}" for character in "&%$#_{}"},
@@ -44,7 +44,8 @@ def markdown(tables: Sequence[ComparisonTable]) -> str:
         for label, sides, cells in _rows(table, _markdown, "**{}**".format):
             rows.append([_markdown(label), *cells, _success(sides), _markdown(_chosen(sides))])
         lines = ["| " + " | ".join(row) + " |" for row in rows]
-        blocks.append("\n".join([f"### {_markdown(_title(table))}", "", *lines]))
+        notes = ["", *(f"- {_markdown(note)}" for note in table.notes)] if table.notes else []
+        blocks.append("\n".join([f"### {_markdown(_title(table))}", "", *lines, *notes]))
     return "\n\n".join([*blocks, _note(tables)]) + "\n"
 
 
@@ -60,7 +61,8 @@ def latex(tables: Sequence[ComparisonTable]) -> str:
             rule = [r"\midrule"] if table.baseline is not None and sides[0] is table.baseline else []
             lines += [" & ".join([_tex(label), *cells]) + r" \\", *rule]
         chosen = "; ".join(f"{row.method}: {_chosen((row.without, row.with_auto))}" for row in table.rows)
-        caption = f"{_title(table)}. {_note(tables)} Configurations: {chosen}."
+        notes = "".join(f" {note[:1].upper()}{note[1:]}." for note in table.notes)
+        caption = f"{_title(table)}. {_note(tables)} Configurations: {chosen}.{notes}"
         block = [
             r"\begin{table}[t]",
             r"\centering\small",
@@ -80,19 +82,26 @@ def latex(tables: Sequence[ComparisonTable]) -> str:
 
 
 def comma_separated(tables: Sequence[ComparisonTable]) -> str:
-    """One row for each model, data set, method, policy and metric: the numbers unrounded."""
+    """One row for each model, data set, method, policy and metric: the numbers unrounded.
+
+    What lost all its seeds has one row without a metric.
+    """
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     columns = ("model", "dataset", "apart", "method", "auto_lr", "configuration", "seeds", "lost", "success")
-    writer.writerow((*columns, "metric", "mean", "deviation", "meets_threshold", "seeds_measured"))
+    further = ("succeeded", "seed_numbers")
+    writer.writerow((*columns, "metric", "mean", "deviation", "meets_threshold", "seeds_measured", *further))
     for table in tables:
         for label, *sides in _entries(table):
             for policy, entry in zip(("off", "on"), sides, strict=True):
                 if entry is not None:
                     chosen = (entry.label, entry.seeds, entry.lost, entry.success)
+                    row = (table.model, table.dataset, table.apart, label, policy, *chosen)
+                    rest = (entry.succeeded, " ".join(map(str, entry.seed_numbers)))
                     for name, value in entry.values.items():
-                        scores = (name, value.mean, value.deviation, value.met, value.seeds)
-                        writer.writerow((table.model, table.dataset, table.apart, label, policy, *chosen, *scores))
+                        writer.writerow((*row, name, value.mean, value.deviation, value.met, value.seeds, *rest))
+                    if not entry.values:
+                        writer.writerow((*row, *[None] * 5, *rest))
     return buffer.getvalue()
 
 
@@ -107,7 +116,9 @@ def web_page(tables: Sequence[ComparisonTable]) -> str:
             lines.append(f"<th scope='row'>{html.escape(label)}</th>{scores}{words}")
         rows = "\n".join(f"<tr>{line}</tr>" for line in lines)
         title = html.escape(_title(table))
-        blocks.append(f"<h2>{title}</h2>\n<div class='scroll'><table>\n{rows}\n</table></div>")
+        notes = "".join(f"<li>{html.escape(note)}</li>" for note in table.notes)
+        below = f"\n<ul>{notes}</ul>" if notes else ""
+        blocks.append(f"<h2>{title}</h2>\n<div class='scroll'><table>\n{rows}\n</table></div>{below}")
     return (
         "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'><title>Comparison of methods</title>"
         f"<meta name='viewport' content='width=device-width'><style>{_STYLE}</style></head>\n<body>"
@@ -143,7 +154,7 @@ def _rows(table: ComparisonTable, escape: Words, bold: Words) -> Iterator[tuple[
                 shown = _NOTHING if value is None else number(value.mean)
                 shown += f" ± {number(value.deviation)}" if value is not None and value.deviation is not None else ""
                 if entry is not None and value is not None and value.seeds < entry.seeds:
-                    shown += f" ({value.seeds} of {entry.seeds} seeds)"
+                    shown += f" ({of_all(value.seeds, entry.seeds, entry.unit)})"
                 text = escape(shown)
                 texts.append(bold(text) if value is not None and value.met else text)
             cells.append(escape(" → ").join(texts))
@@ -164,8 +175,7 @@ def _chosen(sides: Sides) -> str:
     texts = []
     for entry in sides:
         if entry is not None and entry.label != "No-unlearn":
-            seeds = counted(entry.seeds, "seed") + (f", {entry.lost} lost" if entry.lost else "")
-            texts.append(f"{entry.label} ({seeds})" if entry.label else seeds)
+            texts.append(f"{entry.label} ({entry.count})" if entry.label else entry.count)
     return " → ".join(texts) or _NOTHING
 
 

@@ -18,6 +18,8 @@ from analysis.tables.trade_off import Floats, Mask, Objective, scored, widest
 from analysis.tables.trial_table import TrialTable, auto_lr_on
 from analysis.words import PROBE_BATCHES, auto_lr_variant, counted, known, nominal
 
+_SHOWN = 3
+"""Of trials alike so many are named."""
 Setting = tuple[object, ...]
 """What a person varies besides the learning rate: c, and any other option or field in which trials differ."""
 
@@ -141,7 +143,7 @@ def placed_trials(
     varying = tuple(name for name in merged.varying if _makes_a_setting(merged, name, roles))
     of_variant = _numbers_of_variants(merged)
     found: dict[tuple[object, ...], PlacedTrial] = {}
-    doubled = 0
+    repeated: list[tuple[pd.Series, pd.Series]] = []
     scores, automatics = _costs(parts, merged, problems.of), auto_lr_on(merged.trials)
     for (_, row), problem, (own, further), automatic in zip(
         merged.trials.iterrows(), problems.of, scores, automatics, strict=True
@@ -156,12 +158,24 @@ def placed_trials(
         )
         key = (*place, len(found) if seed is None else None)
         if key in found:
-            doubled += 1
+            repeated.append((found[key].row, row))
         else:
             found[key] = PlacedTrial(*place, own, row, further)
-    repeated = f"{counted(doubled, 'trial')} repeated the settings and seed of another and did not count"
-    notes = (repeated,) if doubled else ()
+    notes = (_repeated(repeated, merged.columns),) if repeated else ()
     return PlacedTrials(tuple(found.values()), varying, merged.columns, notes, problems)
+
+
+def _repeated(pairs: Sequence[tuple[pd.Series, pd.Series]], columns: Columns) -> str:
+    """What became of trials in the place of an earlier one, as pairs of that one and them: whether it matters."""
+    told = ("status", *columns.outcomes)
+    otherwise = [
+        f"{first['trial_id']} counts and not {later['trial_id']}"
+        for first, later in pairs
+        if any(nominal(first.get(name)) != nominal(later.get(name)) for name in told)
+    ]
+    shown = "; ".join(otherwise[:_SHOWN]) + (f"; and {len(otherwise) - _SHOWN} more" if otherwise[_SHOWN:] else "")
+    ended = f"{len(otherwise)} ended otherwise: {shown}" if otherwise else "none ended otherwise"
+    return f"{counted(len(pairs), 'trial')} repeated the settings and seed of another and did not count; {ended}"
 
 
 def _costs(

@@ -13,20 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from analysis.comparison.comparison import ComparisonTable, Entry, MethodRow, Value, comparison_data, comparison_parts
 from analysis.comparison.formats import FORMATS, comma_separated, latex, markdown, web_page
+from analysis.comparison.table import ComparisonTable, Entry, MethodRow, Value
 from analysis.errors import AnalysisError
-from analysis.tables.columns import Columns
-from sweeper.columns import METRIC_COLUMNS, OUTCOME_METRICS, TRIAL_COLUMNS, column_dictionary
+from sweeper.columns import METRIC_COLUMNS, OUTCOME_METRICS, TRIAL_COLUMNS
+from tests.analysis.comparison.conftest import BASELINE, Row, read
 from tests.conftest import GOLDEN
-
-Row = dict[str, object]
-BASELINE = {"verbmem": 0.9, "utility": 0.8, "truth_ratio": 0.5, "forget_loss": 0.04, "retain_loss": 0.05}
-
-
-def read(*sources: Path) -> tuple[ComparisonTable, ...]:
-    columns = Columns.from_dict(column_dictionary(random_guess=None, unit="token"))
-    return comparison_data(comparison_parts(list(sources), columns))
 
 
 @pytest.fixture
@@ -62,11 +54,12 @@ def test_autolr_stands_beside_with_its_lost_seeds_and_its_misses(table: Comparis
     assert (auto.label, auto.seeds, auto.lost) == ("AutoLR clip/fresh from lr 0.001", 1, 1)
     assert auto.values["verbmem"].met is False
     assert auto.values["utility"].met is True
-    assert (auto.success, auto.outcome) == (False, "no (1 of 2 seeds)")
+    assert (auto.success, auto.outcome) == (False, "no (1 of 2 seeds misses a threshold, 1 lost)")
 
 
 def test_a_method_without_a_finished_trial_keeps_its_row(table: ComparisonTable) -> None:
-    assert table.rows[1] == MethodRow("gdiff", None, None)
+    lost = Entry("lr 1e-4, c 0.5", 0, 1, {}, None, "– (1 seed lost)", 0, (0,))
+    assert table.rows[1] == MethodRow("gdiff", lost, None)
     assert "| gdiff | – → – |" in markdown([table])
 
 
@@ -88,7 +81,9 @@ def test_sweeps_with_another_target_are_not_compared(
 ) -> None:
     one = make_sweep([trial("00000", 1.0, 1.0)], name="one")
     two = make_sweep([trial("00000", 1.0, 1.0)], name="two", baseline={"verbmem": 0.5})
-    with pytest.raises(AnalysisError, match="different No-unlearn models"):
+    with pytest.raises(
+        AnalysisError, match=r"different No-unlearn models \(one, two\): compare each by itself, or use report"
+    ):
         read(one, two)
 
 
@@ -177,7 +172,7 @@ def test_a_success_with_lost_seeds_is_no_plain_yes(make_sweep: Callable[..., Pat
     rows = [trial(f"0000{seed}", 6.0, 0.5, **good, seed=seed) for seed in (0, 1)]
     rows.append(trial("00002", None, None, seed=2, status="diverged"))
     tables = read(make_sweep(rows, baseline=BASELINE))
-    assert "| yes (2 of 3 seeds) |" in markdown(tables)
+    assert "| yes (2 of 3 seeds succeed, 1 lost) |" in markdown(tables)
     cells = list(csv.DictReader(io.StringIO(comma_separated(tables))))
     assert {(row["seeds"], row["lost"], row["success"]) for row in cells if row["method"] == "ngdiff"} == {
         ("2", "1", "")
@@ -187,10 +182,10 @@ def test_a_success_with_lost_seeds_is_no_plain_yes(make_sweep: Callable[..., Pat
 @pytest.mark.parametrize(
     ("seeds", "outcome"),
     [
-        ([(0.0, 0.7), (0.0, 0.7), (0.25, 0.7)], "2 of 3 seeds"),
-        ([(0.0, 0.0), *[(0.0, 0.75)] * 9], "9 of 10 seeds"),
-        ([(0.0, 0.7), (0.0, None), (0.0, None)], "yes (1 of 3 seeds)"),
-        ([(0.5, 0.7), (0.05, None), (0.05, None)], "no (1 of 3 seeds)"),
+        ([(0.0, 0.7), (0.0, 0.7), (0.25, 0.7)], "2 of 3 seeds succeed"),
+        ([(0.0, 0.0), *[(0.0, 0.75)] * 9], "9 of 10 seeds succeed"),
+        ([(0.0, 0.7), (0.0, None), (0.0, None)], "yes (1 of 3 seeds succeeds, 2 not judged)"),
+        ([(0.5, 0.7), (0.05, None), (0.05, None)], "no (1 of 3 seeds misses a threshold, 2 not judged)"),
         ([(0.5, 0.7), (0.5, 0.7)], "no"),
         ([(0.05, 0.7), (0.05, 0.7)], "yes"),
         ([(0.05, None), (0.05, None)], "–"),

@@ -1,0 +1,46 @@
+"""Measurements that cannot be: values outside the bounds of their columns, such as percent instead of shares."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+
+from analysis.tables.columns import Columns
+from analysis.tables.trial_table import numbers
+from analysis.words import number
+
+_ROUNDING = 1e-6
+
+
+def values_outside(frame: pd.DataFrame, columns: Columns) -> list[str]:
+    """A note for every loss and metric with values outside its bounds in the rows of a trial table, in words.
+
+    A loss may lie above its bound, which is that of a random guess, and so may a change in percent. What was not
+    measured or is not finite is left out, and rounding is allowed for.
+    """
+    notes = []
+    for name in columns.outcomes:
+        low, high = _bounds(name, columns)
+        values = numbers(frame, name)
+        finite = values.abs() < math.inf
+        beyond = finite & ((values < low - _ROUNDING) | (values > high + _ROUNDING))
+        if beyond.any():
+            first = frame.loc[beyond, "trial_id"].iloc[0]
+            rest = f" and {beyond.sum() - 1} more" if beyond.sum() > 1 else ""
+            expected = f"from {number(low)} to {number(high)}" if math.isfinite(high) else f"at least {number(low)}"
+            # Percent of a share; beyond that nobody knows.
+            percent = (low, high) == (0.0, 1.0) and values[beyond].between(1.0, 100.0).all()
+            advice = ": write shares, not percent" if percent else ""
+            notes.append(
+                f"{name} is {number(float(values[beyond].iloc[0]))} in {first}{rest}, expected {expected}{advice}"
+            )
+    return notes
+
+
+def _bounds(name: str, columns: Columns) -> tuple[float, float]:
+    """What a measurement lies between; infinite where it is open."""
+    low, high = columns[name].bounds
+    if high is None or columns.is_loss(name) or columns[name].unit == "percent":
+        high = math.inf
+    return -math.inf if low is None else low, high

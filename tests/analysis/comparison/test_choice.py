@@ -1,0 +1,98 @@
+"""Which configuration stands for a method, and what is said of one that lost its seeds."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+
+import pytest
+
+from analysis.comparison.formats import comma_separated, latex, markdown, web_page
+from analysis.comparison.table import ComparisonTable
+from tests.analysis.comparison.conftest import GOOD, MakeRow, Row, without
+
+Compared = Callable[..., ComparisonTable]
+LOST: Row = {"status": "diverged"}
+MISSED: Row = {"utility": 0.1}
+
+
+def runs(trial: MakeRow, lr: float, forget: float, *ends: Row) -> list[Row]:
+    """A configuration with a seed for each end; a better forget loss makes a larger share of the box."""
+    return [
+        trial(f"{lr}-{seed}", forget, 0.5, **GOOD | {"lr": lr, "seed": seed} | end) for seed, end in enumerate(ends)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("many", "few", "label"),
+    [
+        ([{}] * 3, [{}], "lr 0.001"),
+        ([{}, {}, LOST], [{}], "lr 0.001"),
+        ([*[{}] * 9, MISSED], [{}], "lr 0.001"),
+        ([*[{}] * 9, MISSED], [{}] * 3, "lr 0.001"),
+        ([*[{}] * 5, *[MISSED] * 5], [{}] * 3, "lr 0.01"),
+        ([{}, MISSED, MISSED], [{}], "lr 0.01"),
+        ([{}] * 3, [{}] * 3, "lr 0.01"),
+        ([MISSED] * 3, [MISSED], "lr 0.01"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else str(len(value)),
+)
+def test_what_most_surely_succeeds_comes_before_one_lucky_seed_and_then_the_box_decides(
+    compared: Compared, trial: MakeRow, many: list[Row], few: list[Row], label: str
+) -> None:
+    """Of equals the few at 1e-2 have the larger share of the box."""
+    table = compared([*runs(trial, 1e-3, 6.0, *many), *runs(trial, 1e-2, 7.9, *few)])
+    assert without(table).label == label
+
+
+def test_what_finished_comes_before_what_was_lost_where_neither_attains_anything(
+    compared: Compared, trial: MakeRow
+) -> None:
+    nothing = MISSED | {"retain_loss": 8.0}
+    table = compared([*runs(trial, 1e-3, 0.0, LOST), *runs(trial, 1e-2, 0.0, nothing)])
+    assert without(table).label == "lr 0.01"
+
+
+@pytest.fixture
+def lost(compared: Compared, trial: MakeRow) -> ComparisonTable:
+    """AutoLR lost every seed, and so did gdiff, which was run without it only."""
+    auto = [trial(f"1{seed}", None, None, seed=seed, auto_lr="on", **LOST) for seed in range(3)]
+    other = [trial(f"2{seed}", None, None, seed=seed, method="gdiff", status="failed") for seed in range(2)]
+    return compared([*runs(trial, 1e-4, 6.0, *[{}] * 3), *auto, *other])
+
+
+def test_an_arm_that_lost_every_seed_is_not_one_that_was_never_run(lost: ComparisonTable) -> None:
+    ngdiff, gdiff = lost.rows
+    assert ngdiff.with_auto is not None
+    assert (ngdiff.with_auto.seeds, ngdiff.with_auto.lost, ngdiff.with_auto.seed_numbers) == (0, 3, (0, 1, 2))
+    assert (ngdiff.with_auto.success, ngdiff.with_auto.values) == (None, {})
+    assert without(lost, 1).count == "0 of 2 seeds, 2 lost"
+    assert gdiff.with_auto is None
+    assert lost.notes == (
+        "ngdiff with AutoLR: none of 3 trials finished (3 diverged)",
+        "gdiff: none of 2 trials finished (2 failed)",
+    )
+
+
+@pytest.mark.parametrize("write", [markdown, latex, web_page])
+def test_a_lost_arm_is_in_every_format(lost: ComparisonTable, write: Callable[[list[ComparisonTable]], str]) -> None:
+    text = write([lost])
+    assert "from lr 1e-4 (0 of 3 seeds, 3 lost)" in text
+    assert "lr 1e-4 (0 of 2 seeds, 2 lost)" in text
+    assert "one of 2 trials finished (2 failed)" in text
+    if write is not latex:
+        assert "yes → – (3 seeds lost)" in text
+
+
+def test_a_lost_arm_has_a_row_of_the_csv(lost: ComparisonTable) -> None:
+    rows = [row for row in csv.DictReader(io.StringIO(comma_separated([lost]))) if row["seeds"] == "0"]
+    assert [(row["method"], row["auto_lr"], row["lost"], row["seed_numbers"]) for row in rows] == [
+        ("ngdiff", "on", "3", "0 1 2"),
+        ("gdiff", "off", "2", "0 1"),
+    ]
+    assert {(row["metric"], row["mean"], row["success"], row["succeeded"]) for row in rows} == {("", "", "", "0")}
+
+
+def test_the_rule_says_what_a_lost_seed_counts_as(lost: ComparisonTable) -> None:
+    assert "lost (diverged, failed or stopped) counts there as no success and as the worst corner" in lost.rule

@@ -1,0 +1,44 @@
+"""Of two trials with the same settings and seed the first counts, and it is said whether they ended alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from analysis.study.placed_trials import placed_trials
+from analysis.tables.trial_table import TrialTable
+
+Row = dict[str, object]
+REPEATED = "repeated the settings and seed of another and did not count"
+
+
+def notes_on(folder: Path) -> tuple[str, ...]:
+    return placed_trials([(TrialTable.read(folder), ())]).notes
+
+
+@pytest.mark.parametrize(
+    ("later", "ended"),
+    [
+        ([{}], f"1 trial {REPEATED}; none ended otherwise"),
+        ([{"wall_seconds": 7.0, "worker": "other"}], f"1 trial {REPEATED}; none ended otherwise"),
+        ([{"utility": 0.5}], f"1 trial {REPEATED}; 1 ended otherwise: first counts and not later0"),
+        ([{"status": "stopped"}], f"1 trial {REPEATED}; 1 ended otherwise: first counts and not later0"),
+        (
+            [{}, *({"utility": 0.1 * number} for number in range(5))],
+            f"6 trials {REPEATED}; 5 ended otherwise: first counts and not later1; first counts and not later2; "
+            "first counts and not later3; and 2 more",
+        ),
+    ],
+)
+def test_a_repeated_trial_is_told_with_whether_it_matters(
+    make_sweep: Callable[..., Path], trial: Callable[..., Row], later: list[Row], ended: str
+) -> None:
+    row = trial("first", 6.0, 0.5, verbmem=0.05, utility=0.7)
+    rows = [row, *(row | fields | {"trial_id": f"later{place}"} for place, fields in enumerate(later))]
+    assert notes_on(make_sweep(rows)) == (ended,)
+
+
+def test_another_seed_repeats_nothing(make_sweep: Callable[..., Path], trial: Callable[..., Row]) -> None:
+    assert notes_on(make_sweep([trial(str(seed), 6.0, 0.5, seed=seed) for seed in (0, 1)])) == ()
