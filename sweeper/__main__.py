@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 def start() -> None:
     """Run the command line; Ctrl-C before there is anything to save ends it with one line and exit code 130."""
+    _open_what_is_closed()
     if problem := _platform_problem():
         _refuse(problem)
     before = signal.getsignal(signal.SIGINT)
@@ -47,6 +48,18 @@ def _leave(code: int) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(code)
+
+
+def _open_what_is_closed() -> None:
+    """Have all three standard streams, as everything expects that starts processes or prints: ``>&-`` closes one."""
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            os.dup2(nowhere, descriptor)
+            if nowhere != descriptor:
+                os.close(nowhere)
+            os.set_inheritable(descriptor, True)
+            setattr(sys, name, open(descriptor, "r" if name == "stdin" else "w", closefd=False))  # noqa: SIM115
 
 
 def _platform_problem() -> str:

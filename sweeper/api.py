@@ -58,10 +58,10 @@ class Sweep:
         """
         self._take_up()
 
+        from sweeper.console import own_console
         from sweeper.folder import discard
         from sweeper.interruption import Interrupted
         from sweeper.placement import PlacementError
-        from sweeper.progress import own_console
         from sweeper.sweep import run
 
         try:
@@ -114,8 +114,8 @@ class Sweep:
         return pick(self.out, **options)
 
     def _take_up(self) -> None:
+        from sweeper.console import own_console
         from sweeper.plugins import take_up
-        from sweeper.progress import own_console
 
         for line in take_up(self.out):
             own_console().print(line, highlight=False, markup=False, soft_wrap=True)
@@ -145,7 +145,7 @@ def unlearn(*, out: Path | str | None = None, **options: Any) -> dict[str, objec
 
         from sweeper.commands.checks import GOES_ON
         from sweeper.commands.from_options import single_spec
-        from sweeper.progress import own_console
+        from sweeper.console import own_console
         from sweeper.single_run import run_once
 
         click.get_current_context().meta[GOES_ON] = True

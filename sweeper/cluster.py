@@ -11,7 +11,7 @@ from pathlib import Path
 
 from search_spaces.phases import phase
 from sweeper.forkserver.server import fork_server, is_possible
-from sweeper.interruption import held_back
+from sweeper.interruption import held_back, keeping_sigterm
 from sweeper.placement import PlacementError, address_problem, ray_cluster, require_shared
 from sweeper.settings import SweepSettings
 
@@ -65,8 +65,12 @@ class Cluster:
         if self._leaving is None and self._slots is not None:
             # What Tune leaves in cycles holds references of Ray's: collected while Ray is being left, they crash it.
             gc.freeze()
-            self._leaving = threading.Thread(target=self._stack.close)
+            self._leaving = threading.Thread(target=self._leave)
             self._leaving.start()
+
+    def _leave(self) -> None:
+        with keeping_sigterm():
+            self._stack.close()
 
     def close(self) -> None:
         """Stop what was started."""

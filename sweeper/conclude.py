@@ -12,7 +12,7 @@ from typing import Any
 
 from rich.console import Console
 
-from search_spaces.messages import counted, resume_command
+from search_spaces.messages import resume_command
 from search_spaces.phases import phase
 from sweeper.folder import SweepError
 from sweeper.front_metrics import unmeasured
@@ -20,7 +20,6 @@ from sweeper.interruption import Interrupted, is_interrupted
 from sweeper.ledger import TABLES
 from sweeper.session import SweepSession
 from sweeper.settings import SweepSettings
-from sweeper.stopping import End
 from sweeper.tracking.runs import NOTE
 from sweeper.tracking.uri import shown_uri
 from trainables.run.failures import is_no_result
@@ -39,7 +38,7 @@ class Summary:
     ``run_again`` counts the trials without a result because the disk, the memory or a node failed.
     ``reused`` counts the trials taken over from earlier sweeps, ``repeated`` those of a point that had been run here.
     ``front`` counts what is on the frontier, ``front_trials`` the trials it is of. ``answer`` is what the report
-    answers, None where it has none.
+    answers, None where it has none. ``unmeasured`` counts epochs on the frontier whose metrics could not be measured.
     """
 
     out: str
@@ -56,6 +55,7 @@ class Summary:
     ended_because: str | None = None
     further: str = ""
     run_again: int = 0
+    unmeasured: int = 0
 
 
 def conclude(settings: SweepSettings, out: Path, session: SweepSession, console: Console) -> Summary:
@@ -107,8 +107,8 @@ def conclude(settings: SweepSettings, out: Path, session: SweepSession, console:
         raise Interrupted
     if missing or unmirrored:
         raise SweepError(_of_the_storage(out, settings, missing, unmirrored))
-    if session.broken and not undone and (left := len(unmeasured(out, most=settings.front_metrics))):
-        console.print(_of_the_front(out, session.broken, left), highlight=False, markup=False, soft_wrap=True)
+    lacking = len(unmeasured(out, most=settings.front_metrics)) if session.broken or session.unscored else 0
+    end = session.end if undone or (lacking and session.broken) else None
     return Summary(
         out=str(out),
         trials=len(rows),
@@ -124,6 +124,7 @@ def conclude(settings: SweepSettings, out: Path, session: SweepSession, console:
         ended_because=end.because if end else None,
         further=end.further if end else "",
         run_again=len(rows) - len(over) + (settings.trials - len(rows) if session.broken else 0),
+        unmeasured=lacking,
     )
 
 
@@ -142,13 +143,6 @@ def _of_the_storage(out: Path, settings: SweepSettings, missing: Sequence[str], 
     return (
         f"the storage of the sweep, {refusal or (settings.bucket and settings.bucket.uri)}: {what}. "
         f"Nothing that finished is lost; when the storage answers, go on with:\n  {resume_command(out)}"
-    )
-
-
-def _of_the_front(out: Path, end: End, left: int) -> str:
-    return (
-        f"{end.because} came before the metrics of {counted(left, 'epoch')} on the frontier were measured; do so "
-        f"with:\n  {resume_command(out)}"
     )
 
 

@@ -95,4 +95,5 @@ def measure_front(
                 session.ledger.add_metrics(item.trial_id, item.step, ray.get(reference))
             except (RayError, OSError) as error:
                 reason = str(error).strip().splitlines()[-1:]
+                session.unscored = True
                 logger.warning("the metrics of %s are missing: %s", item.checkpoint, *reason or [type(error).__name__])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import math
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -13,6 +16,11 @@ class Interrupted(Exception):
     """The user stopped the sweep; everything finished is on disk."""
 
 
+_PATIENCE = 20.0
+"""Seconds until a signal that the main thread has not heard ends the process."""
+_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+_heard_at = [-math.inf]
 _interrupted = threading.Event()
 _broken_off = threading.Event()
 
@@ -23,16 +31,18 @@ def is_interrupted() -> bool:
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
+def interruptible(unheard: str = "error: interrupted\n") -> Iterator[None]:
     """Let Ctrl-C, SIGTERM, and SIGHUP of a closed terminal, stop the sweep in order.
 
     While Tune's loop runs it is told to end by the SIGUSR1 it listens to; else, or at the second signal,
-    KeyboardInterrupt ends whatever goes on.
+    KeyboardInterrupt ends whatever goes on. Where a call of Ray's does not let the main thread hear it the process
+    ends, with ``unheard`` as its last words.
     """
 
     def stop(number: int, frame: object) -> None:
         if number == signal.SIGHUP:
             _leave_terminal()
+        _heard_at[0] = time.monotonic()
         if _broken_off.is_set():
             raise KeyboardInterrupt
         first = not _interrupted.is_set()
@@ -46,7 +56,7 @@ def interruptible() -> Iterator[None]:
     _broken_off.clear()
     os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"
     try:
-        with _handled_by(stop):
+        with _handled_by(stop), _ended_unheard(unheard):
             yield
     except KeyboardInterrupt:
         raise Interrupted from None
@@ -57,6 +67,7 @@ def held_back() -> Iterator[None]:
     """Let a first signal take effect at the end of the block; a second one ends it at once."""
 
     def note(number: int, frame: object) -> None:
+        _heard_at[0] = time.monotonic()
         if _interrupted.is_set():
             raise KeyboardInterrupt
         _interrupted.set()
@@ -68,8 +79,44 @@ def held_back() -> Iterator[None]:
 
 
 @contextmanager
+def _ended_unheard(last_words: str) -> Iterator[None]:
+    """End the process where a signal has come and its handler has not run for long.
+
+    Python runs handlers in the main thread, between two of its own instructions: not while a call into Ray waits for a
+    head that does not answer.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    over = threading.Event()
+
+    def watch() -> None:
+        with open(reader, "rb", buffering=0) as signals:
+            while come := signals.read(1):
+                came = time.monotonic()
+                # A second of grace: the handler may have run before this thread was told.
+                while come[0] in _STOPPING and _heard_at[0] < came - 1.0:
+                    if over.wait(0.1):
+                        return
+                    if time.monotonic() - came > _PATIENCE:
+                        os.write(2, last_words.encode())
+                        os._exit(130)
+
+    earlier = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    threading.Thread(target=watch, name="unheard signals", daemon=True).start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(earlier)
+        over.set()
+        os.close(writer)
+
+
+@contextmanager
 def _handled_by(handler: Callable[[int, object], None]) -> Iterator[None]:
-    numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+    numbers = list(_STOPPING)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # under nohup
         numbers.remove(signal.SIGHUP)
     before = {number: signal.signal(number, handler) for number in numbers}
@@ -78,6 +125,17 @@ def _handled_by(handler: Callable[[int, object], None]) -> Iterator[None]:
     finally:
         for number, other in before.items():  # inside, Ray has put its own on SIGTERM
             signal.signal(number, other)
+
+
+@contextmanager
+def keeping_sigterm() -> Iterator[None]:
+    """Have SIGTERM handled afterwards as before, from any thread: as Ray is left, it would end the process."""
+    libc, before = ctypes.CDLL(None), ctypes.create_string_buffer(256)
+    libc.sigaction(int(signal.SIGTERM), None, before)
+    try:
+        yield
+    finally:
+        libc.sigaction(int(signal.SIGTERM), before, None)
 
 
 def break_off() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -72,20 +70,6 @@ def heartbeat(console: Console, words: Callable[[], str]) -> Iterator[None]:
     finally:
         over.set()
         thread.join()
-
-
-def own_console() -> Console:
-    """Beside the results: stderr, and in a notebook below the cell."""
-    console = _Console(stderr=True)
-    return Console() if console.is_jupyter else console
-
-
-class _Console(Console):
-    """One whose reader may leave, as ``2>&1 | head`` does: the sweep goes on, and nobody is told."""
-
-    def on_broken_pipe(self) -> None:
-        """What is said from now on goes nowhere."""
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def progress_bar(console: Console) -> Progress:

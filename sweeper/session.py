@@ -62,6 +62,7 @@ class SweepSession:
     ``exported`` tells Ray how the sweep stands.
     After ``deadline``, on the monotonic clock, no trial starts.
     ``end`` is what ended the sweep though trials are left, ``broken`` that the infrastructure did: it is no plan.
+    ``unscored`` says that epochs on the frontier could not be measured.
     ``scheduler`` ends trials early or lets them wait; None where each runs to its end. The trials ``to_end`` were asked
     to by a user: each ends with the epoch that it is in. ``courier`` carries the files where workers do not see the
     sweep's folder, None where they do.
@@ -84,6 +85,7 @@ class SweepSession:
     end: End | None = field(default=None, init=False)
     broken: End | None = field(default=None, init=False)
     deadline: float | None = field(default=None, init=False)
+    unscored: bool = field(default=False, init=False)
     to_end: set[str] = field(default_factory=set, init=False)
     _done: set[str] = field(default_factory=set, init=False)
     _run_here: Mapping[str, Known] = field(default_factory=dict, init=False)

@@ -18,7 +18,7 @@ from typing import Any
 from rich.console import Console
 
 from search_spaces.durable import exclusive
-from search_spaces.messages import counted
+from search_spaces.messages import counted, resume_command
 from search_spaces.phases import phase
 from sweeper.cluster import Cluster, cluster_of, import_for_the_end, imported_beside
 from sweeper.conclude import Summary, conclude
@@ -40,13 +40,16 @@ from sweeper.session import SweepSession
 from sweeper.settings import SweepSettings
 from sweeper.stopping import End
 from sweeper.target_maker import prepared
-from sweeper.watch.desk import desk_of
+from sweeper.watch.desk import Desk, desk_of
 from trainables.spec import TrialSpec
 from trainables.target.problem import problem_of
 from trainables.target.shared import fetch_target, share_target
 from trainables.target.target import Target
 
 WORKER_RESTARTS = 3
+_UNHEARD = """error: interrupted while Ray does not answer; everything finished is kept. Go on with:
+  {command}
+"""
 EndProcess = Callable[[Callable[[], Summary]], None]
 
 
@@ -74,7 +77,7 @@ def run(
     tell_workers(out)
     # Two drivers would run every trial twice.
     with (
-        interruptible(),
+        interruptible(_UNHEARD.format(command=resume_command(out))),
         exclusive(out, in_use),
         at_the_sweep(settings.bucket, out, told=partial(console.print, highlight=False, soft_wrap=True)),
         desk_of(out) as desk,
@@ -114,7 +117,23 @@ def run(
             settings, out, origin.sweep_id, targets, console=console, retry_failed=retry_failed
         )
         desk.follow(session)
-        return _run(settings, out, targets, session, cluster, restore=restore, console=console, end_process=end_process)
+        ended = partial(_ended, end_process, desk)
+        return _run(settings, out, targets, session, cluster, restore=restore, console=console, end_process=ended)
+
+
+def _ended(end_process: EndProcess, desk: Desk, conclusion: Callable[[], Summary]) -> None:
+    """End the process with the conclusion, which the desk tells first: nothing else will."""
+
+    def told() -> Summary:
+        try:
+            summary = conclusion()
+        except BaseException as error:
+            desk.close(error)
+            raise
+        desk.close(None)
+        return summary
+
+    end_process(told)
 
 
 def _trains_another(base: TrialSpec, begun_with: Path) -> bool:

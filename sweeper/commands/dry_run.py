@@ -23,27 +23,25 @@ def say_plan_of_sweep(
     settings: SweepSettings, out: str | None, *, as_json: bool, ended: int = 0, epochs_spent: float = 0.0
 ) -> None:
     """Print the plan of a sweep, of whose trials so many have ``ended``, and of whose budget ``epochs_spent``."""
-    from rich.console import Console
-
+    from sweeper.console import own_console
     from sweeper.planning.plan import plan_of_sweep
 
     folder = Path(out) if out is not None else Path("runs") / f"{settings.name}-TIME"
     others = [Path(item) for item in (*settings.reuse, *settings.warm_start)]
     earlier = [folder, *others, *_neighbours(folder)]
     plan = plan_of_sweep(
-        settings, folder, ended=ended, epochs_spent=epochs_spent, earlier=earlier, console=Console(stderr=True)
+        settings, folder, ended=ended, epochs_spent=epochs_spent, earlier=earlier, console=own_console()
     )
     _say(plan, as_json=as_json)
 
 
 def say_plan_of_run(spec: TrialSpec, out: Path | None, *, as_json: bool) -> None:
     """Print the plan of one run."""
-    from rich.console import Console
-
+    from sweeper.console import own_console
     from sweeper.planning.plan import plan_of_run
 
     earlier = _neighbours(out or Path("runs") / "run")
-    _say(plan_of_run(spec, out, earlier=earlier, console=Console(stderr=True)), as_json=as_json)
+    _say(plan_of_run(spec, out, earlier=earlier, console=own_console()), as_json=as_json)
 
 
 def _neighbours(out: Path) -> Sequence[Path]:

@@ -62,7 +62,8 @@ def scores(given: dict[str, Any]) -> dict[str, Any]:
     spec = _checked(given)
 
     from search_spaces.durable import write_json
-    from sweeper.progress import own_console, say_what_is_left_out, shown
+    from sweeper.console import own_console
+    from sweeper.progress import say_what_is_left_out, shown
     from trainables.scoring.item_log import write_item_log
     from trainables.target.checkpoint_scores import score_checkpoint
     from trainables.target.problem import problem_of

@@ -181,9 +181,8 @@ def run_to_the_end(
     for line in take_up(out):  # before anything looks at what there is to choose
         click.echo(line, err=True)
 
-    from rich.console import Console
-
     from sweeper.commands.lr_study_result import judged_extension
+    from sweeper.console import own_console
     from sweeper.folder import read_settings
     from sweeper.settings import LR_STUDY
     from sweeper.sweep import run
@@ -203,13 +202,13 @@ def run_to_the_end(
     def whole_sweep() -> Summary:
         summary = run(
             out,
-            console=Console(stderr=True),
+            console=own_console(),
             change={**(change or {}), **where},
             retry_failed=retry_failed,
             end_process=end_process,
         )
         while is_study and (extension := judged_extension(out)):
-            summary = run(out, console=Console(stderr=True), change={**extension, **where}, end_process=end_process)
+            summary = run(out, console=own_console(), change={**extension, **where}, end_process=end_process)
         return summary
 
     stdout = sys.stdout  # while Ray runs, what is printed there goes elsewhere
@@ -248,7 +247,8 @@ def _told(result: Callable[[], Summary], out: Path, *, is_study: bool, as_json: 
         click.echo(describe(summary))
         if study is not None:
             print_study(study)
-    return FAILED if set(summary.status) <= {"failed"} or summary.run_again else 0
+    broken = summary.run_again or (summary.unmeasured and summary.ended_because)
+    return FAILED if set(summary.status) <= {"failed"} or broken else 0
 
 
 def _answer_lines(answer: Mapping[str, Any], out: Path) -> Iterator[str]:
@@ -285,6 +285,10 @@ def describe(summary: Summary) -> str:
         lines.append(
             f"{summary.run_again} trials have no result because a disk, memory or a node failed: resume runs them again"
         )
+    if summary.unmeasured:
+        why = f" ({summary.ended_because})" if summary.ended_because else ""
+        left = f"{counted(summary.unmeasured, 'epoch')} on the frontier could not be measured{why}"
+        lines.append(f"{left}; resume tries again:\n  {resume_command(summary.out)}")
     if trials < asked and summary.ended_because:
         lines.append(f"{summary.ended_because} left {asked - trials} of {counted(asked, 'trial')} undone; go on with:")
         lines.append(f"  {resume_command(summary.out)} {summary.further}".rstrip())

@@ -35,11 +35,10 @@ def target(**given: Any) -> None:
         problems.append("--retain-only trains a base model: give it with --model or --model-path, not --target-path")
     spec = checked_spec(given, problems)
 
-    from rich.console import Console
-
+    from sweeper.console import own_console
     from sweeper.progress import prepare_with_progress, retain_model_with_progress
 
-    console = Console(stderr=True)
+    console = own_console()
     with goes_on_with(command_line()):
         made = None if given["retain_only"] else prepare_with_progress(spec, console=console)
         folder = str(retain_model_with_progress(spec, console=console)) if made is None else made.path

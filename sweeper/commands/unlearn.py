@@ -51,9 +51,8 @@ def unlearn(**given: Any) -> None:
     out = Path(given["out"]) if given["out"] else None
     points = given["landscape"] or 0
 
-    from rich.console import Console
-
     from sweeper.columns import METRIC_COLUMNS
+    from sweeper.console import own_console
     from sweeper.single_run import run_once
     from sweeper.unfinished import other_run_problem
 
@@ -66,7 +65,7 @@ def unlearn(**given: Any) -> None:
     if out is None:
         click.echo("no --out: the unlearned model is scored, and then thrown away; --out DIR keeps it", err=True)
     with goes_on_with(command, "" if out is not None else "; without --out only its target is kept"):
-        console = Console(stderr=True)
+        console = own_console()
         row = run_once(spec, out=out, console=console, started=time.time(), landscape_points=points, command=command)
     if given["as_json"]:
         click.echo(json.dumps(row))

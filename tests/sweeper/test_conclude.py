@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,13 +10,14 @@ import pytest
 from rich.console import Console
 
 from sweeper import conclude as module
+from sweeper.commands.pareto import describe
 from sweeper.conclude import Summary, conclude
 from sweeper.stopping import End
 
 LOST = End("the loss of Ray's head at 127.0.0.1:6379")
 
 
-def concluded(out: Path, broken: End | None, monkeypatch: pytest.MonkeyPatch) -> tuple[Summary, str]:
+def concluded(out: Path, broken: End | None, monkeypatch: pytest.MonkeyPatch, *, unscored: bool = False) -> Summary:
     """A sweep of one trial, which has ended; two epochs of its frontier are unmeasured."""
     monkeypatch.setattr("analysis.page.report.write_report", lambda out: None)
     monkeypatch.setattr(module, "unmeasured", lambda out, *, most: [object()] * 2 if most == 8 else [])
@@ -26,6 +26,7 @@ def concluded(out: Path, broken: End | None, monkeypatch: pytest.MonkeyPatch) ->
         ledger=SimpleNamespace(out=out, trials=SimpleNamespace(read=lambda: [row]), unwritten=0),
         end=broken,
         broken=broken,
+        unscored=unscored,
         courier=None,
         forget_states=lambda trial_id: None,
         bring_models=list,
@@ -35,23 +36,30 @@ def concluded(out: Path, broken: End | None, monkeypatch: pytest.MonkeyPatch) ->
         ),
     )
     settings: Any = SimpleNamespace(trials=1, front_metrics=8, tracking_uri="")
-    console = Console(file=io.StringIO(), width=40)
-    summary = conclude(settings, out, session, console)
-    return summary, console.file.getvalue()  # type: ignore[attr-defined]
+    return conclude(settings, out, session, Console(quiet=True))
 
 
 def test_metrics_that_a_lost_head_left_unmeasured_are_told_with_the_command_that_measures_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    summary, told = concluded(tmp_path, LOST, monkeypatch)
-    assert (summary.trials, summary.run_again) == (1, 0)
-    assert told == (
-        f"{LOST.because} came before the metrics of 2 epochs on the frontier were measured; do so with:\n"
-        f"  python -m sweeper resume {tmp_path}\n"
-    )
+    summary = concluded(tmp_path, LOST, monkeypatch)
+    assert (summary.trials, summary.run_again, summary.unmeasured) == (1, 0, 2)
+    assert summary.ended_because == LOST.because
+    told = describe(summary)
+    assert f"2 epochs on the frontier could not be measured ({LOST.because}); resume tries again:" in told
+    assert f"\n  python -m sweeper resume {tmp_path}" in told
+
+
+def test_metrics_that_could_not_be_measured_with_the_head_there_are_told_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    summary = concluded(tmp_path, None, monkeypatch, unscored=True)
+    assert (summary.unmeasured, summary.ended_because) == (2, None)
+    assert "2 epochs on the frontier could not be measured; resume tries again:" in describe(summary)
 
 
 def test_a_sweep_whose_head_was_there_to_the_end_says_nothing_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert concluded(tmp_path, None, monkeypatch)[1] == ""
+    summary = concluded(tmp_path, None, monkeypatch)
+    assert (summary.unmeasured, "measured" in describe(summary)) == (0, False)

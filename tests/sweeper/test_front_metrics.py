@@ -100,7 +100,7 @@ class OneAfterTheOther:
 
 def measure(out: Path, *, head_answers: Callable[[], None] = lambda: None) -> None:
     display = SimpleNamespace(note=lambda text: None, refresh=lambda: None)
-    session = SimpleNamespace(ledger=Ledger(out), display=display, shares=None, bring_models=list)
+    session = SimpleNamespace(ledger=Ledger(out), display=display, shares=None, bring_models=list, unscored=False)
     resources = Resources(cpus=1.0, gpus=0.0)
     settings = SimpleNamespace(front_metrics=8, cpus_per_trial=1.0, resources=resources, base=None, bucket=None)
     measure_front(session, settings, None, head_answers=head_answers)  # type: ignore[arg-type]

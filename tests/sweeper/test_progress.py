@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import subprocess
-import sys
 import time
 
 import pytest
@@ -57,21 +55,3 @@ def test_a_log_of_a_sweep_hears_how_far_it_is() -> None:
     lines = lines_of(file)
     display.close()
     assert any(line.strip("\0").startswith(told) for line in lines)
-
-
-def test_a_reader_that_leaves_ends_nothing() -> None:
-    """As ``2>&1 | head`` does."""
-    program = (
-        "from sweeper.progress import own_console\n"
-        "console = own_console()\n"
-        "for number in range(1000): console.print('a line', number)\n"
-        "print('done', flush=True)\n"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stderr is not None
-        assert process.stdout is not None
-        process.stderr.close()
-        assert process.stdout.read() == "done\n"
-    assert process.returncode == 0
