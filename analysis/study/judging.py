@@ -35,7 +35,7 @@ from analysis.study.paired import ALPHA, holm, paired
 from analysis.study.placed_trials import Case, Setting
 from analysis.study.primary import Primary
 from analysis.study.probe_cost import auto_lr_charge, median_updates
-from analysis.study.ruin import chosen, ruin
+from analysis.study.ruin import Ruin, chosen, ruin
 from analysis.study.tuning_curve import tuning_curve
 from analysis.study.verdict import (
     BETTER,
@@ -110,14 +110,21 @@ def _verdict(grid: LrGrid, case: Case, variant: str) -> Verdict | None:
         _opponent(ORACLE, oracle, of_oracle, hand, of_auto, fresh, boxes),
     )
     charge, was_measured = auto_lr_charge(hand, auto)
-    ruined = ruin([[units[seed] for units in auto.values()] for seed in fresh])
+    elsewhere = [seed for seed in everyone if seed not in fresh]
+    ruined, other_ruin = (_ruin_of(auto, seeds) for seeds in (fresh, elsewhere))
     curve = tuning_curve(choice, float(np.mean(of_auto)), report=report, charge=charge)
     left_out = tuple(seed for seed in everyone if seed not in whole)
     return Verdict(
-        *(case, variant, tuple(auto), rates, tuning, fresh, left_out, ruined, charge, was_measured, opponents, curve),
+        *(case, variant, tuple(auto), rates, tuning, fresh, left_out, ruined, other_ruin),
+        *(charge, was_measured, opponents, curve),
         updates=median_updates(auto),
         seeds_vary=grid.seeds_vary,
     )
+
+
+def _ruin_of(auto: Mapping[float, Mapping[int, Unit]], seeds: Iterable[int]) -> Ruin:
+    """AutoLR's ruin on these seeds, over the starts that were run there."""
+    return ruin([[units[seed] for units in auto.values() if seed in units] for seed in seeds])
 
 
 def _of_both(*sides: Mapping[float, Mapping[int, Unit]]) -> tuple[int, ...]:

@@ -20,11 +20,12 @@ _SAID = {
 def study_headline(study: LrStudy) -> str:
     """``AutoLR is better than the best single lr for ngdiff, AutoLR search/freshx4.``, a primary question first.
 
-    Ruined runs of either side are named with it, whatever the verdict: the hypervolume of losses hardly sees them.
+    Ruined runs of either side, and runs of which ruin is not known, are named with it whatever the verdict: the
+    hypervolume of losses hardly sees them.
     """
     if not study.verdicts:
         return "No verdict: no seed has a whole front at every fixed learning rate and one of AutoLR."
-    verdicts = sorted(study.verdicts, key=lambda verdict: not verdict.opponents[0].primary)
+    verdicts = _primary_first(study)
     told: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
         told.setdefault(verdict.opponents[0].outcome, []).append(verdict)
@@ -37,7 +38,11 @@ def study_headline(study: LrStudy) -> str:
     seeds = f" ({counted(fresh[0], 'fresh seed' if not same else 'seed')}{same})" if len(fresh) == 1 else ""
     text = "; ".join(parts)
     said = (f"AutoLR: {text}" if text.startswith("nothing") else f"AutoLR is {text}") + f"{seeds}."
-    return " ".join([said, *(ruin for item in verdicts if (ruin := _ruin(study, item)))])
+    return " ".join([said, *_ruin(study)])
+
+
+def _primary_first(study: LrStudy) -> list[Verdict]:
+    return sorted(study.verdicts, key=lambda verdict: not verdict.opponents[0].primary)
 
 
 def study_cautions(study: LrStudy) -> tuple[str, ...]:
@@ -53,14 +58,25 @@ def study_cautions(study: LrStudy) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*found, *(f"{_subject(study, item)}: {few_updates_in_words(item)}." for item in few)]))
 
 
-def _ruin(study: LrStudy, verdict: Verdict) -> str:
-    """``For gdiff AutoLR has 20 ruined runs of 20, the best single lr has 0 ruined runs of 20.``; "" without any."""
-    single = verdict.opponents[0]
+def _ruin(study: LrStudy) -> list[str]:
+    """``For gdiff AutoLR has 20 ruined runs of 20, the best single lr has 0 ruined runs of 20.``, where any may be."""
+    told: dict[str, list[str]] = {}
+    for verdict in _primary_first(study):
+        told.setdefault(_of_ruin(verdict), []).append(_subject(study, verdict))
+    return [f"For {' and '.join(subjects)} {text}." for text, subjects in told.items() if text]
+
+
+def _of_ruin(verdict: Verdict) -> str:
+    """AutoLR's ruin on all its seeds and the hand-tuned side's; "" where every run is known to keep the model."""
+    single, other = verdict.opponents[0], verdict.other_ruin
     sides = {"AutoLR": verdict.ruin, f"the {single.name}": single.ruin}
-    if not any(ruin.runs for ruin in sides.values()):
-        return ""
-    told = (f"{name} has {ruin.runs_in_words()}" for name, ruin in sides.items())
-    return f"For {_subject(study, verdict)} {', '.join(told)}."
+    if any(ruin.runs for ruin in (*sides.values(), other)):
+        elsewhere = f", on {verdict.others_in_words} {other.runs_in_words()}" if other.runs else ""
+        auto, hand = (f"{name} has {ruin.runs_in_words()}" for name, ruin in sides.items())
+        return f"{auto}{elsewhere}, {hand}"
+    unknown = [f"{name} {ruin.runs_unknown} of {ruin.of + ruin.runs_unknown}" for name, ruin in sides.items()]
+    known = not any(ruin.runs_unknown for ruin in sides.values())
+    return "" if known else f"it is not known whether runs are ruined: {', '.join(unknown)}"
 
 
 def _subject(study: LrStudy, verdict: Verdict) -> str:

@@ -84,7 +84,8 @@ class Verdict:
         rates: the fixed ones.
         tuning, fresh: the seeds of the choice and of the report; with one seed it serves for both.
         left_out: seeds on which one side has no whole front.
-        ruin: of AutoLR.
+        ruin: of AutoLR on the fresh seeds.
+        other_ruin: of AutoLR on its other seeds, those of tuning and those left out: it tunes nothing on either.
         charge: AutoLR's cost in runs; ``charge_measured`` says whether from training times or from its probes.
         seeds_vary: what the seeds vary, ``order``, ``target`` or ``data``, or "" where studies differ in it.
         updates: how often a run of AutoLR set its rate, the median; None where the table does not say.
@@ -98,6 +99,7 @@ class Verdict:
     fresh: tuple[int, ...]
     left_out: tuple[int, ...]
     ruin: Ruin
+    other_ruin: Ruin
     charge: float
     charge_measured: bool
     opponents: tuple[Opponent, ...]
@@ -109,6 +111,12 @@ class Verdict:
     def same_seeds(self) -> bool:
         """Whether the choice was made on the seeds of the report, which flatters hand-tuning."""
         return self.tuning == self.fresh
+
+    @property
+    def others_in_words(self) -> str:
+        """AutoLR's seeds that are no fresh ones: ``tuning and left-out seeds``."""
+        parts = ["tuning"] * (not self.same_seeds) + ["left-out"] * bool(self.left_out)
+        return f"{' and '.join(parts)} seeds"
 
     @property
     def asked(self) -> tuple[int, ...]:

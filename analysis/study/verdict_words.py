@@ -132,11 +132,14 @@ def _further(opponent: Opponent) -> str:
 
 
 def ruin_in_words(verdict: Verdict) -> str:
-    """``ruined fronts, ...: AutoLR on 1 of 7 (0% to 58%) fresh seeds, ...``."""
+    """``ruined fronts, ...: AutoLR on 1 of 7 (0% to 58%) fresh seeds, 2 ruined runs of 14; ...``."""
     arm = (f"AutoLR {verdict.variant}", verdict.ruin)
     sides = [arm, *((f"the {item.name}", item.ruin) for item in _asked(verdict))]
     fresh = "" if verdict.same_seeds else "fresh "
-    counts = "; ".join(f"{name} {_ruined_seeds(found, fresh)}, {found.runs_in_words()}" for name, found in sides)
+    auto, *hand = (f"{name} {_ruined_seeds(found, fresh)}, {found.runs_in_words()}" for name, found in sides)
+    other = verdict.other_ruin
+    elsewhere = f" (on {verdict.others_in_words} {other.runs_in_words()})" if other.runs else ""
+    counts = "; ".join([f"{auto}{elsewhere}", *hand])
     return f"fronts none of whose runs keeps the model, with exact 95% intervals: {counts}"
 
 
