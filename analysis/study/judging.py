@@ -9,7 +9,8 @@ The rules, for one method on one model and data set:
   both sides drops out of its own part, and no other changes sides for it; one that was run on one side only is in none.
 - Two opponents: the best single rate for all c (L runs per c), and the per-c oracle, which takes for every c its own
   rate so that the front's mean hypervolume on the tuning seeds is largest (the same L runs per c, used better).
-- The best rate must lie inside the grid: at its edge (on the tuning seeds, or on all), nothing is concluded.
+- The best rate must lie inside the grid: at its edge (on the tuning seeds, or on all), nothing is concluded but that
+  AutoLR is worse than it, and so than the best.
 - The mean of the paired differences is tested by betting (:mod:`analysis.study.bounded_mean`), which holds whatever
   their distribution in [-1, 1]; Holm over both directions of every comparison of the report, whatever its method,
   variant, opponent and problem, so that all of it decides anything wrongly with probability 5% at most. Where no
@@ -244,9 +245,10 @@ def _decided(opponent: Opponent, p_holm: tuple[float, float] | None, verdict: Ve
     low, high = lower_bound(differences, level), upper_bound(differences, level)
     if p_holm is None or opponent.result.n < opponent.fresh_least:
         return replace(opponent, bounds=(low, high))
-    if opponent.edge:
-        return replace(opponent, bounds=(low, high), outcome=OPEN)
     outcome = BETTER if p_holm[0] < ALPHA else WORSE if p_holm[1] < ALPHA else UNDECIDED
+    # What is worse than a rate that was tried is worse than the best one, wherever that lies.
+    if opponent.edge and outcome != WORSE:
+        return replace(opponent, bounds=(low, high), outcome=OPEN)
     # Holm decides a little more than the bounds alone (Strassburger & Bretz 2008).
     bounds = (max(low, 0.0), high) if outcome == BETTER else (low, min(high, 0.0)) if outcome == WORSE else (low, high)
     return replace(opponent, bounds=bounds, outcome=outcome, p_holm=min(p_holm))

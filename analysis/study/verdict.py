@@ -42,7 +42,7 @@ class Opponent:
         bounds: of the mean difference, at 95% for all comparisons together; None where the rates were chosen on the
             seeds of the report.
         outcome: AutoLR is :data:`BETTER`, :data:`WORSE`, :data:`UNDECIDED`, :data:`TOO_FEW`, :data:`OPEN` for a best
-            rate at the edge of the grid, or :data:`DESCRIBED`.
+            rate at the edge of the grid than which it is not worse, or :data:`DESCRIBED`.
         comparisons: how many are corrected for together, itself included.
         primary: whether it is the question named beforehand.
         further: hypervolumes of both sides in other boxes, mean over the seeds of the report, by the box's name: a

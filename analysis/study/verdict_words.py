@@ -70,7 +70,8 @@ def _of_opponent(verdict: Verdict, opponent: Opponent) -> str:
             f"{verdict.case}: {arm} {_SAID[opponent.outcome]} {against}: {difference}, p = {opponent.p_holm:.3g} "
             f"(mean of bounded differences{_corrected(opponent)}) over {seeds}, {ahead}; {excluded_in_words(opponent)}"
         )
-        return f"{text}. {_further(opponent)}" if opponent.outcome == UNDECIDED else text
+        more = _further(opponent) if opponent.outcome == UNDECIDED else opponent.edge.words() if opponent.edge else ""
+        return f"{text}; {more}" if more else text
     if opponent.outcome == DESCRIBED:
         return f"{verdict.case}: {arm} against {against}, described and not tested: {difference} over {seeds}, {ahead}"
     why = opponent.edge.words() if opponent.edge else ""

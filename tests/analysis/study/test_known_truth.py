@@ -142,7 +142,14 @@ CASES = (
         CLAIMS,
     ),
     Case("best at the lowest rate", one(0.3, rates=FALLING), [OPEN], ["extend it with --lr 1e-06"], CLAIMS),
-    Case("worse than an edge", one(-0.3, rates=RISING), [OPEN], ["at the edge of the grid"], CLAIMS),
+    Case(
+        "worse than an edge",
+        one(-0.3, rates=RISING),
+        [WORSE],
+        ["is worse than the best single lr (0.001)", "the best rate is at the edge of the grid (1e-5 to 0.001)"],
+        ["is better", "nothing can be concluded"],
+    ),
+    Case("a little worse than an edge", one(-0.05, rates=RISING), [OPEN], ["at the edge of the grid"], CLAIMS),
     Case(
         "one rate", one(0.3, rates={1e-4: 0.4}), [OPEN], ["only one rate was tried (1e-4)", "--lr 3.2e-05 --lr 0.00032"]
     ),

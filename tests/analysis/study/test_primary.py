@@ -125,6 +125,13 @@ def test_where_nothing_can_be_concluded_no_conclusion_follows(
     assert not [claim for claim in ("equals the best of", "is above", "no better than", "is better") if claim in text]
 
 
+def test_worse_than_a_rate_at_the_edge_is_worse_than_the_best(study: Callable[..., LrStudy]) -> None:
+    found = study({"gdiff": -0.4}, rates=RISING)
+    assert study_headline(found) == "AutoLR is worse than the best single lr for gdiff (20 fresh seeds)."
+    (edge,) = study_cautions(found)
+    assert "the best rate is at the edge of the grid (1e-5 to 0.001)" in edge
+
+
 def test_the_edge_and_few_updates_are_said(study: Callable[..., LrStudy], make_sweep: MakeSweep) -> None:
     found = study({"gdiff": 0.3}, rates=RISING)
     (edge,) = study_cautions(found)
