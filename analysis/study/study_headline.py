@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from analysis.study.lr_study import LrStudy
-from analysis.study.verdict import BETTER, DESCRIBED, OPEN, SINGLE, TOO_FEW, UNDECIDED, WORSE, Verdict
+from analysis.study.verdict import BETTER, DESCRIBED, OPEN, TOO_FEW, UNDECIDED, WORSE, Verdict
 from analysis.study.verdict_words import few_updates_in_words
 from analysis.words import counted
 
-_SAID = {
-    BETTER: "better than the {name} for",
-    WORSE: "worse than the {name} for",
-    UNDECIDED: "not shown to differ from the {name} for",
-    OPEN: "nothing can be concluded, as the best rate is at the edge of the grid, for",
-    TOO_FEW: "nothing can be concluded from so few seeds for",
-    DESCRIBED: "nothing is tested by objectives that were chosen afterwards for",
+_SAID = {BETTER: "better than", WORSE: "worse than", UNDECIDED: "not shown to differ from"}
+_NOTHING = {
+    OPEN: "nothing can be concluded, as the best rate is at the edge of the grid,",
+    TOO_FEW: "nothing can be concluded from so few seeds",
+    DESCRIBED: "nothing is tested by objectives that were chosen afterwards",
 }
 
 
@@ -26,19 +24,28 @@ def study_headline(study: LrStudy) -> str:
     if not study.verdicts:
         return "No verdict: no seed has a whole front at every fixed learning rate and one of AutoLR."
     verdicts = _primary_first(study)
-    told: dict[str, list[Verdict]] = {}
+    told: dict[str, list[str]] = {}
     for verdict in verdicts:
-        told.setdefault(verdict.opponents[0].outcome, []).append(verdict)
-    parts = [
-        f"{_SAID[outcome].format(name=SINGLE)} {' and '.join(_subject(study, item) for item in found)}"
-        for outcome, found in told.items()
-    ]
+        told.setdefault(_of_opponents(verdict), []).append(_subject(study, verdict))
+    parts = [f"{text} for {' and '.join(subjects)}" for text, subjects in told.items()]
     fresh = sorted({len(item.fresh) for item in verdicts})
     same = "" if not any(item.same_seeds for item in verdicts) else ", which also chose the rates"
     seeds = f" ({counted(fresh[0], 'fresh seed' if not same else 'seed')}{same})" if len(fresh) == 1 else ""
     text = "; ".join(parts)
     said = (f"AutoLR: {text}" if text.startswith("nothing") else f"AutoLR is {text}") + f"{seeds}."
     return " ".join([said, *_ruin(study)])
+
+
+def _of_opponents(verdict: Verdict) -> str:
+    """``better than the best single lr, worse than the per-c oracle``."""
+    asked = [verdict.opponents[place] for place in verdict.asked]
+    nothing = _NOTHING.get(asked[0].outcome)
+    told: dict[str, list[str]] = {}
+    for item in asked:
+        if item.outcome in (BETTER, WORSE) or (item.outcome == UNDECIDED and nothing is None):
+            told.setdefault(_SAID[item.outcome], []).append(f"the {item.name}")
+    tested = ", ".join(f"{said} {' and '.join(names)}" for said, names in told.items())
+    return tested if nothing is None else f"{nothing} but that it is {tested}," if tested else nothing
 
 
 def _primary_first(study: LrStudy) -> list[Verdict]:

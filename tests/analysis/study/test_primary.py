@@ -14,7 +14,7 @@ from analysis.study.lr_study import LrStudy, read_study
 from analysis.study.primary import Primary
 from analysis.study.study_headline import study_cautions, study_headline
 from analysis.study.study_tables import differences_table
-from analysis.study.verdict import BETTER, OPEN, TOO_FEW, UNDECIDED
+from analysis.study.verdict import BETTER, OPEN, TOO_FEW, UNDECIDED, WORSE
 from analysis.study.verdict_words import words
 
 MakeSweep = Callable[..., Path]
@@ -123,6 +123,34 @@ def test_where_nothing_can_be_concluded_no_conclusion_follows(
     text = " ".join(words(found.verdicts[0]))
     assert "nothing can be concluded" in text
     assert not [claim for claim in ("equals the best of", "is above", "no better than", "is better") if claim in text]
+
+
+def between_rate_and_oracle(trial: MakeRow, high: float, retain: float = 4.0) -> list[dict[str, object]]:
+    """Two rates have half the box, each by another c; the oracle has 3/4 by both, and AutoLR 3/4 times 5/6 = 5/8."""
+    rows: list[dict[str, object]] = []
+    for seed in range(90):
+        for lr in (1e-5, 1e-4, 1e-3, 1e-2):
+            places = {1e-4: ((4.0, 0.0), (0.0, 8.0)), high: ((0.0, 8.0), (8.0, retain))}.get(lr, ((0.0, 8.0),) * 2)
+            rows += [trial("", *place, lr=lr, c=c, seed=seed) for c, place in zip((0.9, 0.1), places, strict=True)]
+        rows += [trial("", 6.0, 4 / 3, lr=1e-4, auto_lr="on", c=c, seed=seed) for c in (0.9, 0.1)]
+    return [item | {"trial_id": f"{index:05d}", "method": "gdiff", "utility": 0.8} for index, item in enumerate(rows)]
+
+
+def test_the_headline_tells_a_loss_to_the_oracle_beside_a_win(make_sweep: MakeSweep, trial: MakeRow) -> None:
+    """60 differences of 1/8 each way: one-sided p-values of 1.4 (9/8)^-60 = 0.0012, times four."""
+    found = read_study([make_sweep(between_rate_and_oracle(trial, 1e-3))])
+    assert study_headline(found) == (
+        "AutoLR is better than the best single lr, worse than the per-c oracle for gdiff (60 fresh seeds)."
+    )
+
+
+def test_a_loss_to_the_oracle_is_told_where_the_best_rate_is_at_the_edge(make_sweep: MakeSweep, trial: MakeRow) -> None:
+    found = read_study([make_sweep(between_rate_and_oracle(trial, 1e-2, 3.9))])
+    assert [item.outcome for item in found.verdicts[0].opponents] == [OPEN, WORSE]
+    assert study_headline(found) == (
+        "AutoLR: nothing can be concluded, as the best rate is at the edge of the grid, but that it is worse than the "
+        "per-c oracle, for gdiff (60 fresh seeds)."
+    )
 
 
 def test_worse_than_a_rate_at_the_edge_is_worse_than_the_best(study: Callable[..., LrStudy]) -> None:
