@@ -89,7 +89,7 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
         page_answers,
         list(findings(read, parts, figures, study)),
         _notices(read, notes, fronts, study),
-        verdict=[study_headline(study), *study_cautions(study)] if study and study.verdicts and _is_study(read) else [],
+        verdict=[study_headline(study), *study_cautions(study)] if study and _is_study(read) else [],
     )
     write_json(out / "pareto.json", plain(content))
     write_whole(out / "report.html", page)

@@ -15,6 +15,7 @@ import numpy as np
 
 from analysis.study.lr_grid import LrGrid, Unit
 from analysis.study.placed_trials import Case
+from analysis.study.seeds import seeds_in_words
 from analysis.words import counted, number
 
 WITHIN = 0.05
@@ -119,8 +120,8 @@ class Sensitivity:
     def _seeds(self) -> str:
         if not self.paired:
             return "; each on seeds of its own, as no seed has a whole front at all of them"
-        names = f"seed{'s' if len(self.left_out) > 1 else ''} {', '.join(map(str, self.left_out))}"
-        return f"; compared on the seeds that all of them have, without {names}" if self.left_out else ""
+        without = f"; compared on the seeds that all of them have, without {seeds_in_words(self.left_out)}"
+        return without if self.left_out else ""
 
 
 def rate_sensitivity(grid: LrGrid) -> tuple[Sensitivity, ...]:

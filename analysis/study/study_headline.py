@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from analysis.study.lr_study import LrStudy
+from analysis.study.no_verdict import NoVerdict
 from analysis.study.verdict import BETTER, DESCRIBED, OPEN, TOO_FEW, UNDECIDED, WORSE, Verdict
 from analysis.study.verdict_words import few_updates_in_words
 from analysis.words import counted
@@ -18,12 +19,27 @@ _NOTHING = {
 def study_headline(study: LrStudy) -> str:
     """``AutoLR is better than the best single lr for ngdiff, AutoLR search/freshx4.``, a primary question first.
 
-    Ruined runs of either side, and runs of which ruin is not known, are named with it whatever the verdict: the
-    hypervolume of losses hardly sees them.
+    What has no verdict is named with the reason. Ruined runs of either side, and runs of which ruin is not known, are
+    named whatever the verdict: the hypervolume of losses hardly sees them.
     """
-    if not study.verdicts:
-        return "No verdict: no seed has a whole front at every fixed learning rate and one of AutoLR."
+    if not study.verdicts and not study.without:
+        return "No verdict: there is no run with a learning rate and a seed."
+    first, others = _without_verdict(study, primary=True), _without_verdict(study, primary=False)
+    return " ".join([*_never_asked(study), *first, *_verdicts(study), *others, *_ruin(study)])
+
+
+def _never_asked(study: LrStudy) -> list[str]:
+    """That the primary question is on nothing that was run."""
+    if study.primary is None or any(_is_primary(study, item) for item in _asked_of(study)):
+        return []
+    return [f"The primary question is on {study.primary}, of which this study has no run."]
+
+
+def _verdicts(study: LrStudy) -> list[str]:
+    """All verdicts in a sentence; none without one."""
     verdicts = _primary_first(study)
+    if not verdicts:
+        return []
     told: dict[str, list[str]] = {}
     for verdict in verdicts:
         told.setdefault(_of_opponents(verdict), []).append(_subject(study, verdict))
@@ -32,8 +48,16 @@ def study_headline(study: LrStudy) -> str:
     same = "" if not any(item.same_seeds for item in verdicts) else ", which also chose the rates"
     seeds = f" ({counted(fresh[0], 'fresh seed' if not same else 'seed')}{same})" if len(fresh) == 1 else ""
     text = "; ".join(parts)
-    said = (f"AutoLR: {text}" if text.startswith("nothing") else f"AutoLR is {text}") + f"{seeds}."
-    return " ".join([said, *_ruin(study)])
+    return [(f"AutoLR: {text}" if text.startswith("nothing") else f"AutoLR is {text}") + f"{seeds}."]
+
+
+def _without_verdict(study: LrStudy, *, primary: bool) -> list[str]:
+    """``No verdict for npo and dpo: AutoLR was not run.``, of the primary question or of all others."""
+    told: dict[str, list[str]] = {}
+    for item in study.without:
+        if primary == _is_primary(study, item):
+            told.setdefault(item.why, []).append(_subject(study, item))
+    return [f"No verdict for {' and '.join(subjects)}: {why}." for why, subjects in told.items()]
 
 
 def _of_opponents(verdict: Verdict) -> str:
@@ -86,10 +110,19 @@ def _of_ruin(verdict: Verdict) -> str:
     return "" if known else f"it is not known whether runs are ruined: {', '.join(unknown)}"
 
 
-def _subject(study: LrStudy, verdict: Verdict) -> str:
+def _subject(study: LrStudy, item: Verdict | NoVerdict) -> str:
     """The method, and what tells it from the others; the primary question is marked."""
     several = len({case.place for case in study.grid.cases}) > 1
-    variants = {item.variant for item in study.verdicts}
-    name = str(verdict.case) if several else verdict.case.method
-    variant = f" ({verdict.variant})" if len(variants) > 1 else ""
-    return f"{name}{variant}" + (" (the primary question)" if verdict.opponents[0].primary else "")
+    variants = {other.variant for other in _asked_of(study) if other.variant}
+    name = str(item.case) if several else item.case.method
+    variant = f" ({item.variant})" if len(variants) > 1 and item.variant else ""
+    return f"{name}{variant}" + (" (the primary question)" if _is_primary(study, item) else "")
+
+
+def _is_primary(study: LrStudy, item: Verdict | NoVerdict) -> bool:
+    return study.primary is not None and study.primary.asks(item.case.method, item.variant)
+
+
+def _asked_of(study: LrStudy) -> list[Verdict | NoVerdict]:
+    """Everything a verdict was asked of."""
+    return [*study.verdicts, *study.without]

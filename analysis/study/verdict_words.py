@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from analysis.study.ruin import Ruin
+from analysis.study.seeds import seeds_in_words
 from analysis.study.tuning_curve import TuningCurve
 from analysis.study.verdict import (
     BETTER,
@@ -204,21 +204,16 @@ def curve_in_words(curve: TuningCurve, opponent: Opponent) -> str:
 
 
 def _seeds_in_words(verdict: Verdict) -> str:
-    fresh = _seeds(verdict.fresh)
+    fresh = seeds_in_words(verdict.fresh)
     if verdict.same_seeds:
         text = f"The learning rates were chosen and reported on the same {fresh}, which flatters hand-tuning"
     else:
-        text = f"Learning rates chosen on {_seeds(verdict.tuning)}, reported on fresh {fresh}"
+        text = f"Learning rates chosen on {seeds_in_words(verdict.tuning)}, reported on fresh {fresh}"
     if verdict.left_out:
-        text += f"; without a whole front on both sides: {_seeds(verdict.left_out)}"
+        text += f"; without a whole front on both sides: {seeds_in_words(verdict.left_out)}"
     return f"{text}. {conditional_in_words(verdict)}"
 
 
 def conditional_in_words(verdict: Verdict) -> str:
     """What the seeds did not vary: for anything else of its kind the verdict says nothing."""
     return _CONDITIONAL.get(verdict.seeds_vary, "The studies' seeds vary different things")
-
-
-def _seeds(seeds: Sequence[int]) -> str:
-    """``seed 0``, ``seeds 1, 2``."""
-    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
