@@ -171,6 +171,7 @@ def _of_opponent(item: Opponent, columns: Sequence[str]) -> dict[str, object]:
         "interval": None if item.bounds is None else list(item.bounds),
         "p": result.p if result.n and item.outcome != DESCRIBED else None,
         "seeds_ahead": asdict(result.ahead) if result.ahead else None,
+        "seeds_tied": result.tied,
         "paired_t_interval": None if result.t_interval is None else list(result.t_interval),
         "sign_flip_p": result.sign_flip_p,
         "fresh_seeds_least": item.fresh_least,

@@ -117,7 +117,8 @@ class Sensitivity:
         edge = ", at the edge of the rates tried" if self.best_lr in ends else ""
         return (
             f"{self.case.what}: best at lr {number(self.best_lr)}{edge}; within {WITHIN:.0%} of it: {reach}, of "
-            f"{tried}; the hypervolume varies by {self.spread['hypervolume']:.3f} over them{self._seeds()}"
+            f"{tried}; hypervolume differs by {self.spread['hypervolume']:.3f} between the best and the worst of these"
+            f"{self._seeds()}"
         )
 
     def _seeds(self) -> str:

@@ -64,11 +64,12 @@ def _of_opponent(verdict: Verdict, opponent: Opponent) -> str:
     arm, result = f"AutoLR {verdict.variant}", opponent.result
     difference = f"hypervolume, AutoLR minus hand-tuned, {result.mean:+.4f}"
     ahead = f"ahead on {result.ahead.count} of {result.n}" if result.ahead else ""
+    ahead += f", equal on {result.tied}" if result.tied else ""
     seeds = counted(result.n, "seed" if verdict.same_seeds else "fresh seed")
     if opponent.outcome in _SAID:
         text = (
             f"{verdict.case}: {arm} {_SAID[opponent.outcome]} {against}: {difference}, p = {opponent.p_holm:.3g} "
-            f"(mean of bounded differences{_corrected(opponent)}) over {seeds}, {ahead}; {excluded_in_words(opponent)}"
+            f"(mean of bounded differences{_corrected(opponent)}) over {seeds}, {ahead}; {interval_in_words(opponent)}"
         )
         more = _further(opponent) if opponent.outcome == UNDECIDED else opponent.edge.words() if opponent.edge else ""
         return f"{text}; {more}" if more else text
@@ -76,7 +77,7 @@ def _of_opponent(verdict: Verdict, opponent: Opponent) -> str:
         return f"{verdict.case}: {arm} against {against}, described and not tested: {difference} over {seeds}, {ahead}"
     why = opponent.edge.words() if opponent.edge else ""
     lacking = "" if opponent.outcome == OPEN else _lacking(opponent, same_seeds=verdict.same_seeds)
-    so_far = "" if verdict.same_seeds or opponent.edge else f"; {excluded_in_words(opponent)}"
+    so_far = "" if verdict.same_seeds or opponent.edge else f"; {interval_in_words(opponent)}"
     still = "open, " if opponent.outcome == OPEN else ""
     return (
         f"{verdict.case}: {still}nothing can be concluded about {arm} against {against} from {seeds}: "
@@ -94,17 +95,13 @@ def _family(opponent: Opponent) -> str:
     return "problems it was asked on" if opponent.primary else "comparisons of this report"
 
 
-def excluded_in_words(opponent: Opponent) -> str:
-    """What the seeds exclude: ``excluded at 95%: worse by more than 0.12 on average, better by more than 0.43``."""
+def interval_in_words(opponent: Opponent) -> str:
+    """``95% interval of the difference -0.12 to +0.43``; "" where nothing was tested."""
     if opponent.bounds is None:
-        return "nothing is excluded"
-    low, high = opponent.bounds
-    found = []
-    if low > -1:
-        found.append(f"worse by more than {-low:.3f}" if low < 0 else f"better by less than {low:.3f}")
-    if high < 1:
-        found.append(f"better by more than {high:.3f}" if high > 0 else f"worse by less than {-high:.3f}")
-    return f"excluded at 95%: on average {', '.join(found)}" if found else "nothing is excluded"
+        return ""
+    low, high = (f"{'+' if end > 0 else ''}{number(end + 0.0)}" for end in opponent.bounds)  # no -0
+    nothing = ", which excludes nothing" if opponent.bounds == (-1.0, 1.0) else ""
+    return f"95% interval of the difference {low} to {high}{nothing}"
 
 
 def _lacking(opponent: Opponent, *, same_seeds: bool) -> str:
@@ -123,7 +120,7 @@ def _further(opponent: Opponent) -> str:
     """How many seeds would do."""
     mean, needed = opponent.result.mean, opponent.fresh_needed
     if needed is None:
-        return f"a difference of {mean:+.4f} is told by no number of seeds"
+        return f"no number of seeds tells a mean difference of {number(mean)}"
     if needed <= opponent.result.n:
         return "more seeds may tell: these scatter too much"
     return (
@@ -210,7 +207,7 @@ def _seeds_in_words(verdict: Verdict) -> str:
     else:
         text = f"Learning rates chosen on {seeds_in_words(verdict.tuning)}, reported on fresh {fresh}"
     if verdict.left_out:
-        text += f"; without a whole front on both sides: {seeds_in_words(verdict.left_out)}"
+        text += f"; left out, as not every run of both sides ended there: {seeds_in_words(verdict.left_out)}"
     return f"{text}. {conditional_in_words(verdict)}"
 
 

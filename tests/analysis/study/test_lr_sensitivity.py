@@ -37,6 +37,7 @@ def test_the_range_within_5_percent_is_that_of_neighbours_of_the_best(grid: Grid
     assert found.decades == pytest.approx(math.log10(3))
     assert found.spread["hypervolume"] == pytest.approx(0.2)
     assert found.spread["verbmem"] == pytest.approx(0.2)
+    assert "hypervolume differs by 0.200 between the best and the worst of these" in found.words()
     (place,) = found.auto
     assert (place.beats, place.share_of_best) == (2, pytest.approx(0.9))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -142,6 +143,9 @@ def test_the_headline_tells_a_loss_to_the_oracle_beside_a_win(make_sweep: MakeSw
     assert study_headline(found) == (
         "AutoLR is better than the best single lr, worse than the per-c oracle for gdiff (60 fresh seeds)."
     )
+    better, worse = words(found.verdicts[0])[:2]
+    assert re.search(r"95% interval of the difference \+0\.0\d+ to \+0\.\d+", better)
+    assert re.search(r"95% interval of the difference -0\.\d+ to (0$|-0\.0\d+$)", worse)
 
 
 def test_a_loss_to_the_oracle_is_told_where_the_best_rate_is_at_the_edge(make_sweep: MakeSweep, trial: MakeRow) -> None:

@@ -41,7 +41,7 @@ def test_a_stopped_run_is_missing_and_a_diverged_one_ruined(study: Callable[...,
     (verdict,) = found.verdicts
     assert (verdict.fresh, verdict.left_out) == (tuple(range(10, 25)), tuple(range(25, 30)))
     assert (verdict.ruin.runs, verdict.ruin.of) == (0, 15)
-    assert "without a whole front on both sides: seeds 25 to 29" in words(verdict)[-1]
+    assert "left out, as not every run of both sides ended there: seeds 25 to 29" in words(verdict)[-1]
     (note,) = [note for note in found.notes if "lack a trial" in note]
     assert "5 trials stopped early say nothing of how they would have ended" in note
 
