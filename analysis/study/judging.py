@@ -21,16 +21,15 @@ The rules, for one method on one model and data set:
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from analysis.frontier.frontier import hypervolume
 from analysis.study.bounded_mean import lower_bound, upper_bound
 from analysis.study.grid_edge import GridEdge, best_rate, edge_of_choice, edge_of_curve
+from analysis.study.hand_tuning import mean_volume, oracle_choice, volume_on
 from analysis.study.lr_grid import LrGrid, Unit
 from analysis.study.paired import ALPHA, holm, paired
 from analysis.study.placed_trials import Case, Setting
@@ -52,8 +51,6 @@ from analysis.study.verdict import (
     least_seeds,
     split_seeds,
 )
-
-_MOST_ASSIGNMENTS = 4096
 
 
 def verdicts_data(grid: LrGrid, primary: Primary | None = None) -> tuple[Verdict, ...]:
@@ -98,11 +95,11 @@ def _verdict(grid: LrGrid, case: Case, variant: str) -> Verdict | None:
     best = best_rate(rates, choice)
     settings = tuple(hand[best][fresh[0]].costs)
     single = dict.fromkeys(settings, best)
-    oracle = _oracle(hand, single, tuning)
+    oracle = oracle_choice(hand, single, tuning)
     edge = edge_of_curve(rates, choice) or edge_of_curve(rates, over_all)
     # With one setting the oracle is the best single rate.
     of_oracle = (
-        edge_of_choice(rates, oracle, lambda rates: _mean_volume(hand, rates, tuning)) if single != oracle else edge
+        edge_of_choice(rates, oracle, lambda rates: mean_volume(hand, rates, tuning)) if single != oracle else edge
     )
     boxes = {box: _mean(units[seed].further_hypervolume(box) for units in auto.values() for seed in fresh)
              for box in grid.boxes}  # fmt: skip
@@ -142,7 +139,7 @@ def _opponent(
     fresh: Sequence[int],
     boxes: Mapping[str, float],
 ) -> Opponent:
-    of_hand = tuple(_volume(hand, choice, seed) for seed in fresh)
+    of_hand = tuple(volume_on(hand, choice, seed) for seed in fresh)
     fronts = [chosen([(setting, hand[rate][seed]) for setting, rate in choice.items()]) for seed in fresh]
     result = paired(np.subtract(auto, of_hand))
     sides = {box: Sides(volume, _mean(unit.further_hypervolume(box) for unit in fronts))
@@ -153,46 +150,8 @@ def _opponent(
     )
 
 
-def _oracle(
-    hand: Mapping[float, Mapping[int, Unit]], single: Mapping[Setting, float], tuning: Sequence[int]
-) -> dict[Setting, float]:
-    """For every setting its own rate, to the largest mean hypervolume on the tuning seeds.
-
-    Exact where there are few enough assignments, else by improving one setting at a time from the best single rate.
-    """
-    rates, settings = tuple(hand), tuple(single)
-
-    best, top = dict(single), _mean_volume(hand, single, tuning)
-    if len(rates) ** len(settings) <= _MOST_ASSIGNMENTS:
-        for assigned in itertools.product(rates, repeat=len(settings)):
-            choice = dict(zip(settings, assigned, strict=True))
-            if (volume := _mean_volume(hand, choice, tuning)) > top:
-                best, top = choice, volume
-        return best
-    improved = True
-    while improved:
-        improved = False
-        for setting, rate in itertools.product(settings, rates):
-            choice = best | {setting: rate}
-            if (volume := _mean_volume(hand, choice, tuning)) > top:
-                best, top, improved = choice, volume, True
-    return best
-
-
 def _mean(values: Iterable[float]) -> float:
     return float(np.mean(list(values)))
-
-
-def _mean_volume(
-    hand: Mapping[float, Mapping[int, Unit]], choice: Mapping[Setting, float], seeds: Sequence[int]
-) -> float:
-    return float(np.mean([_volume(hand, choice, seed) for seed in seeds]))
-
-
-def _volume(hand: Mapping[float, Mapping[int, Unit]], choice: Mapping[Setting, float], seed: int) -> float:
-    costs = [hand[rate][seed].trials[setting].costs for setting, rate in choice.items()]
-    finished = [item for item in costs if item is not None]
-    return hypervolume(np.stack(finished)) if finished else 0.0
 
 
 def _corrected(verdicts: Sequence[Verdict], primary: Primary | None) -> list[Verdict]:
