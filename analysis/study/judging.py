@@ -30,6 +30,7 @@ import numpy as np
 from analysis.study.bounded_mean import lower_bound, upper_bound
 from analysis.study.grid_edge import GridEdge, best_rate, edge_of_choice, edge_of_curve
 from analysis.study.hand_tuning import mean_volume, oracle_choice, volume_on
+from analysis.study.lost_seeds import lost_seeds
 from analysis.study.lr_grid import LrGrid, Unit
 from analysis.study.paired import ALPHA, holm, paired
 from analysis.study.placed_trials import Case, Setting
@@ -83,7 +84,8 @@ def _verdict(grid: LrGrid, case: Case, variant: str) -> Verdict | None:
     }
     if not hand or not whole:
         return None
-    tuning, fresh = (tuple(seed for seed in part if seed in whole) for part in split_seeds(_of_both(hand, auto)))
+    to_tune, planned = split_seeds(_of_both(hand, auto))
+    tuning, fresh = (tuple(seed for seed in part if seed in whole) for part in (to_tune, planned))
     if not tuning or not fresh:
         tuning = fresh = tuple(sorted(whole))
     of_auto = tuple(float(np.mean([units[seed].hypervolume for units in auto.values()])) for seed in fresh)
@@ -112,8 +114,9 @@ def _verdict(grid: LrGrid, case: Case, variant: str) -> Verdict | None:
     ruined, other_ruin = (_ruin_of(auto, seeds) for seeds in (fresh, elsewhere))
     curve = tuning_curve(choice, float(np.mean(of_auto)), report=report, charge=charge)
     left_out = tuple(seed for seed in everyone if seed not in whole)
+    lost = lost_seeds({"with AutoLR": auto, "at fixed learning rates": hand}, planned)
     return Verdict(
-        *(case, variant, tuple(auto), rates, tuning, fresh, left_out, ruined, other_ruin),
+        *(case, variant, tuple(auto), rates, tuning, fresh, left_out, planned, lost, ruined, other_ruin),
         *(charge, was_measured, opponents, curve),
         updates=median_updates(auto),
         seeds_vary=grid.seeds_vary,

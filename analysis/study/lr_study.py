@@ -150,7 +150,14 @@ def _of_verdict(item: Verdict, columns: Sequence[str]) -> dict[str, object]:
     curve = _renamed(found.pop("curve"), equals="equals_best_of")
     return {
         **case,
-        **_renamed(found, tuning="tuning_seeds", fresh="fresh_seeds", left_out="seeds_left_out"),
+        **_renamed(
+            found,
+            tuning="tuning_seeds",
+            fresh="fresh_seeds",
+            left_out="seeds_left_out",
+            planned="fresh_seeds_planned",
+            lost="fresh_seeds_lost",
+        ),
         "words": words(item),
         "opponents": [_of_opponent(opponent, columns) for opponent in item.opponents],
         "tuning_curve": curve | {"above_all_rates": math.isinf(item.curve.equals)},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from analysis.study.lost_seeds import lost_in_words
 from analysis.study.lr_study import LrStudy
 from analysis.study.no_verdict import NoVerdict
 from analysis.study.verdict import BETTER, DESCRIBED, OPEN, TOO_FEW, UNDECIDED, WORSE, Verdict
@@ -44,11 +45,20 @@ def _verdicts(study: LrStudy) -> list[str]:
     for verdict in verdicts:
         told.setdefault(_of_opponents(verdict), []).append(_subject(study, verdict))
     parts = [f"{text} for {' and '.join(subjects)}" for text, subjects in told.items()]
-    fresh = sorted({len(item.fresh) for item in verdicts})
-    same = "" if not any(item.same_seeds for item in verdicts) else ", which also chose the rates"
-    seeds = f" ({counted(fresh[0], 'fresh seed' if not same else 'seed')}{same})" if len(fresh) == 1 else ""
+    seeds = {_seeds(verdict) for verdict in verdicts}
     text = "; ".join(parts)
-    return [(f"AutoLR: {text}" if text.startswith("nothing") else f"AutoLR is {text}") + f"{seeds}."]
+    return [
+        (f"AutoLR: {text}" if text.startswith("nothing") else f"AutoLR is {text}")
+        + (f" ({seeds.pop()})." if len(seeds) == 1 else ".")
+    ]
+
+
+def _seeds(verdict: Verdict) -> str:
+    """``16 fresh seeds``, ``10 of 16 fresh seeds``."""
+    count, planned = len(verdict.fresh), len(verdict.planned)
+    if verdict.same_seeds:
+        return f"{counted(count, 'seed')}, which also chose the rates"
+    return counted(count, "fresh seed") if count == planned else f"{count} of {counted(planned, 'fresh seed')}"
 
 
 def _without_verdict(study: LrStudy, *, primary: bool) -> list[str]:
@@ -77,16 +87,20 @@ def _primary_first(study: LrStudy) -> list[Verdict]:
 
 
 def study_cautions(study: LrStudy) -> tuple[str, ...]:
-    """What weakens the headline: objectives chosen afterwards, a best rate at the edge of the grid, few updates."""
-    edges = [verdict for verdict in study.verdicts if verdict.opponents[0].edge]
-    few = [verdict for verdict in study.verdicts if few_updates_in_words(verdict)]
-    found = [
-        f"{_subject(study, verdict)}: {verdict.opponents[0].edge.words()}."
-        for verdict in edges
-        if verdict.opponents[0].edge
-    ]
-    found = [*filter(None, [study.afterwards]), *found]
-    return tuple(dict.fromkeys([*found, *(f"{_subject(study, item)}: {few_updates_in_words(item)}." for item in few)]))
+    """What weakens the headline: objectives chosen afterwards, lost seeds, a rate at the grid's edge, few updates."""
+    found = list(filter(None, [study.afterwards]))
+    for of in (_lost, _edge, few_updates_in_words):
+        found += [f"{_subject(study, item)}: {told}." for item in study.verdicts if (told := of(item))]
+    return tuple(dict.fromkeys(found))
+
+
+def _lost(verdict: Verdict) -> str:
+    return lost_in_words(verdict.lost, len(verdict.planned))
+
+
+def _edge(verdict: Verdict) -> str:
+    edge = verdict.opponents[0].edge
+    return edge.words() if edge else ""
 
 
 def _ruin(study: LrStudy) -> list[str]:

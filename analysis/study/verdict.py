@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from analysis.study.bounded_mean import seeds_to_tell
 from analysis.study.grid_edge import GridEdge
+from analysis.study.lost_seeds import LostSeeds
 from analysis.study.paired import ALPHA, PairedResult
 from analysis.study.placed_trials import Case, Setting
 from analysis.study.ruin import Ruin
@@ -84,6 +85,8 @@ class Verdict:
         rates: the fixed ones.
         tuning, fresh: the seeds of the choice and of the report; with one seed it serves for both.
         left_out: seeds on which one side has no whole front.
+        planned: the fresh seeds, had none been lost.
+        lost: those of them that were, by the side whose runs have no outcome there.
         ruin: of AutoLR on the fresh seeds.
         other_ruin: of AutoLR on its other seeds, those of tuning and those left out: it tunes nothing on either.
         charge: AutoLR's cost in runs; ``charge_measured`` says whether from training times or from its probes.
@@ -98,6 +101,8 @@ class Verdict:
     tuning: tuple[int, ...]
     fresh: tuple[int, ...]
     left_out: tuple[int, ...]
+    planned: tuple[int, ...]
+    lost: tuple[LostSeeds, ...]
     ruin: Ruin
     other_ruin: Ruin
     charge: float
