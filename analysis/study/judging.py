@@ -89,6 +89,7 @@ def _verdict(grid: LrGrid, case: Case, variant: str) -> Verdict | None:
     if not tuning or not fresh:
         tuning = fresh = tuple(sorted(whole))
     of_auto = tuple(float(np.mean([units[seed].hypervolume for units in auto.values()])) for seed in fresh)
+    of_starts = tuple(_mean(units[seed].hypervolume for seed in fresh) for units in auto.values())
     rates = tuple(hand)
     choice, report, over_all = (
         [float(np.mean([hand[lr][seed].hypervolume for seed in seeds])) for lr in rates]
@@ -116,7 +117,7 @@ def _verdict(grid: LrGrid, case: Case, variant: str) -> Verdict | None:
     left_out = tuple(seed for seed in everyone if seed not in whole)
     lost = lost_seeds({"with AutoLR": auto, "at fixed learning rates": hand}, planned)
     return Verdict(
-        *(case, variant, tuple(auto), rates, tuning, fresh, left_out, planned, lost, ruined, other_ruin),
+        *(case, variant, tuple(auto), of_starts, rates, tuning, fresh, left_out, planned, lost, ruined, other_ruin),
         *(charge, was_measured, opponents, curve),
         updates=median_updates(auto),
         seeds_vary=grid.seeds_vary,

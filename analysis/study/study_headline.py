@@ -6,7 +6,7 @@ from analysis.study.lost_seeds import lost_in_words
 from analysis.study.lr_study import LrStudy
 from analysis.study.no_verdict import NoVerdict
 from analysis.study.verdict import BETTER, DESCRIBED, OPEN, TOO_FEW, UNDECIDED, WORSE, Verdict
-from analysis.study.verdict_words import few_updates_in_words
+from analysis.study.verdict_words import few_updates_in_words, starts_in_words
 from analysis.words import counted
 
 _SAID = {BETTER: "better than", WORSE: "worse than", UNDECIDED: "not shown to differ from"}
@@ -87,9 +87,9 @@ def _primary_first(study: LrStudy) -> list[Verdict]:
 
 
 def study_cautions(study: LrStudy) -> tuple[str, ...]:
-    """What weakens the headline: objectives chosen afterwards, lost seeds, a rate at the grid's edge, few updates."""
+    """What weakens the headline: objectives chosen afterwards, lost seeds, the grid's edge, starts, few updates."""
     found = list(filter(None, [study.afterwards]))
-    for of in (_lost, _edge, few_updates_in_words):
+    for of in (_lost, _edge, starts_in_words, few_updates_in_words):
         found += [f"{_subject(study, item)}: {told}." for item in study.verdicts if (told := of(item))]
     return tuple(dict.fromkeys(found))
 

@@ -82,6 +82,7 @@ class Verdict:
 
     Attributes:
         starts: the learning rates AutoLR was started from.
+        of_starts: the hypervolume from each, mean over the fresh seeds.
         rates: the fixed ones.
         tuning, fresh: the seeds of the choice and of the report; with one seed it serves for both.
         left_out: seeds on which one side has no whole front.
@@ -97,6 +98,7 @@ class Verdict:
     case: Case
     variant: str
     starts: tuple[float, ...]
+    of_starts: tuple[float, ...]
     rates: tuple[float, ...]
     tuning: tuple[int, ...]
     fresh: tuple[int, ...]

@@ -6,6 +6,7 @@ import math
 
 from analysis.study.ruin import Ruin
 from analysis.study.seeds import seeds_in_words
+from analysis.study.sensitivity import WITHIN
 from analysis.study.tuning_curve import TuningCurve
 from analysis.study.verdict import (
     BETTER,
@@ -48,7 +49,7 @@ def words(verdict: Verdict) -> tuple[str, ...]:
         # Where nothing can be concluded, no number of picks is set beside it.
         *([f"{verdict.case}: {curve_in_words(verdict.curve, single)}"] if single.outcome in _SAID else []),
         *([f"{verdict.case}: {further_in_words(verdict)}"] if single.further else []),
-        *([f"{verdict.case}: {few}"] if (few := few_updates_in_words(verdict)) else []),
+        *(f"{verdict.case}: {told}" for told in (starts_in_words(verdict), few_updates_in_words(verdict)) if told),
         _seeds_in_words(verdict),
     )
 
@@ -156,6 +157,21 @@ def further_in_words(verdict: Verdict) -> str:
         hands = [(item.name, item.further[box].hand) for item in (single, *others) if box in item.further]
         told.append(f"{box}, AutoLR {sides.auto:.4f}, {', '.join(f'the {name} {hand:.4f}' for name, hand in hands)}")
     return f"hypervolume in other boxes, described and not tested: {'; '.join(told)}"
+
+
+def starts_in_words(verdict: Verdict) -> str:
+    """That who is ahead depends on where AutoLR starts, by more than 5%; "" where it does not."""
+    single = verdict.opponents[0]
+    hand = sum(single.hand) / len(single.hand)
+    low, high = min(verdict.of_starts), max(verdict.of_starts)
+    if not low < (1 - WITHIN) * hand < (1 + WITHIN) * hand < high:
+        return ""
+    starts = zip(verdict.of_starts, verdict.starts, strict=True)
+    told = ", ".join(f"{volume:.3f} from lr {number(start)}" for volume, start in starts)
+    return (
+        f"who is ahead depends on where AutoLR {verdict.variant} starts: hypervolume {told}, against {hand:.3f} of "
+        f"the {single.name}; the verdict is on the mean over starts"
+    )
 
 
 def few_updates_in_words(verdict: Verdict) -> str:

@@ -178,6 +178,27 @@ def test_the_edge_and_few_updates_are_said(study: Callable[..., LrStudy], make_s
     assert len(study_cautions(once)) == 1  # it sets its rate once in any run
 
 
+def test_where_the_start_decides_who_is_ahead_that_is_said(make_sweep: MakeSweep, row: MakeRow) -> None:
+    def of_starts(*volumes: float) -> LrStudy:
+        rows = [
+            row(volume, lr, seed, auto=auto, utility=0.8)
+            for seed in range(3)
+            for auto, arm in ((False, PEAK.values()), (True, volumes))
+            for lr, volume in zip(PEAK, arm, strict=True)
+        ]
+        return read_study([make_sweep(rows, name=str(volumes[-1]))])
+
+    apart = of_starts(0.9, 0.9, 0.25)
+    told = (
+        "who is ahead depends on where AutoLR clip/fresh starts: hypervolume 0.900 from lr 1e-5, 0.900 from lr 1e-4, "
+        "0.250 from lr 0.001, against 0.450 of the best single lr; the verdict is on the mean over starts"
+    )
+    assert study_cautions(apart) == (f"gdiff: {told}.",)
+    assert f"gdiff on tiny-phi, authors: {told}" in words(apart.verdicts[0])
+    assert apart.verdicts[0].of_starts == pytest.approx((0.9, 0.9, 0.25))
+    assert study_cautions(of_starts(0.9, 0.9, 0.5)) == ()  # ahead from every start
+
+
 def test_the_pages_headline_is_the_studys_answer(make_sweep: MakeSweep, row: MakeRow) -> None:
     rows = [
         row(volume, lr, seed, auto=auto, utility=0.8, verbmem=0.5)
