@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from analysis.study.lr_grid import Unit
 from analysis.study.seeds import seeds_in_words
 
-_NOT_MADE = "were not made"
+_MISSING = "are missing"
 _HOW = {"failed": "failed", "stopped": "were stopped", "finished": "lack a value of an objective"}
 
 
@@ -42,7 +42,7 @@ def lost_in_words(lost: Sequence[LostSeeds], planned: int) -> str:
     if not count:
         return ""
     told = "; ".join(item.words() for item in lost)
-    easier = any(how != _NOT_MADE for item in lost for how in item.how) and count < planned
+    easier = any(how != _MISSING for item in lost for how in item.how) and count < planned
     return (
         f"{count} of {planned} fresh seeds {'is' if count == 1 else 'are'} left out: {told}"
         f"{'; those that are left may be the easier ones' if easier else ''}"
@@ -52,6 +52,6 @@ def lost_in_words(lost: Sequence[LostSeeds], planned: int) -> str:
 def _lacks(unit: Unit | None) -> list[str]:
     """What became of the runs that a front lacks."""
     if unit is None:
-        return [_NOT_MADE]
+        return [_MISSING]
     trials = (unit.trials.get(setting) for setting in unit.missing)
-    return [_NOT_MADE if trial is None else _HOW[str(trial.row["status"])] for trial in trials]
+    return [_MISSING if trial is None else _HOW[str(trial.row["status"])] for trial in trials]

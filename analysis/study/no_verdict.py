@@ -18,7 +18,7 @@ _ENDED = {"finished": "finished without a value of every objective"}
 
 @dataclass(frozen=True, slots=True)
 class NoVerdict:
-    """A method with a variant of AutoLR, "" where AutoLR was not run, that has no verdict, and ``why`` in words."""
+    """A method with a variant of AutoLR, "" where there is no run with it, that has no verdict, and ``why`` in words."""
 
     case: Case
     variant: str
@@ -38,9 +38,9 @@ def no_verdicts(grid: LrGrid, judged: Collection[tuple[Case, str]]) -> tuple[NoV
 def _why(grid: LrGrid, case: Case, variant: str) -> str:
     hand, auto = grid.arm(case), grid.arm(case, variant) if variant else {}
     if not hand:
-        return "no fixed learning rate was run"
+        return "there is no run at a fixed learning rate"
     if not auto:
-        return "AutoLR was not run"
+        return "there is no run with AutoLR"
     columns = grid.setting_columns
     hole = _hole(auto, "with AutoLR", "with AutoLR from lr", columns)
     hole = hole or _hole(hand, "at a fixed learning rate", "at the fixed lr", columns)
@@ -54,7 +54,7 @@ def _why(grid: LrGrid, case: Case, variant: str) -> str:
 
 
 def _hole(arm: Arm, side: str, of_rate: str, columns: Sequence[str]) -> str:
-    """``no run with AutoLR at c 0.9 ended on any seed (none was begun)``; "" where every part of a side has one."""
+    """``no run with AutoLR at c 0.9 ended on any seed (there is none)``; "" where every part of a side has one."""
     units = [unit for by_seed in arm.values() for unit in by_seed.values()]
     settings = dict.fromkeys(setting for unit in units for setting in (*unit.trials, *unit.missing))
     parts = {side: [trial for unit in units for trial in unit.trials.values()]}
@@ -63,14 +63,11 @@ def _hole(arm: Arm, side: str, of_rate: str, columns: Sequence[str]) -> str:
         parts[f"{side} at {told}"] = [unit.trials[setting] for unit in units if setting in unit.trials]
     for lr, by_seed in arm.items():
         parts[f"{of_rate} {number(lr)}"] = [trial for unit in by_seed.values() for trial in unit.trials.values()]
-    return next((_none_ended(part, trials) for part, trials in parts.items() if not any(map(_judged, trials))), "")
-
-
-def _judged(trial: PlacedTrial) -> bool:
-    return trial.judged
+    empty = (part for part, trials in parts.items() if not any(trial.judged for trial in trials))
+    return next((_none_ended(part, parts[part]) for part in empty), "")
 
 
 def _none_ended(part: str, trials: Sequence[PlacedTrial]) -> str:
     found = Counter(str(trial.row["status"]) for trial in trials)
     told = ", ".join(f"{count} {_ENDED.get(status, status)}" for status, count in found.items())
-    return f"no run {part} ended on any seed ({told or 'none was begun'})"
+    return f"no run {part} ended on any seed ({told or 'there is none'})"

@@ -46,11 +46,8 @@ def _verdicts(study: LrStudy) -> list[str]:
         told.setdefault(_of_opponents(verdict), []).append(_subject(study, verdict))
     parts = [f"{text} for {' and '.join(subjects)}" for text, subjects in told.items()]
     seeds = {_seeds(verdict) for verdict in verdicts}
-    text = "; ".join(parts)
-    return [
-        (f"AutoLR: {text}" if text.startswith("nothing") else f"AutoLR is {text}")
-        + (f" ({seeds.pop()})." if len(seeds) == 1 else ".")
-    ]
+    text = "; ".join(parts) + (f" ({seeds.pop()})" if len(seeds) == 1 else "")
+    return [f"AutoLR: {text}." if text.startswith("nothing") else f"AutoLR is {text}."]
 
 
 def _seeds(verdict: Verdict) -> str:
@@ -62,7 +59,7 @@ def _seeds(verdict: Verdict) -> str:
 
 
 def _without_verdict(study: LrStudy, *, primary: bool) -> list[str]:
-    """``No verdict for npo and dpo: AutoLR was not run.``, of the primary question or of all others."""
+    """``No verdict for npo and dpo: there is no run with AutoLR.``, of the primary question or of all others."""
     told: dict[str, list[str]] = {}
     for item in study.without:
         if primary == _is_primary(study, item):
@@ -108,7 +105,8 @@ def _ruin(study: LrStudy) -> list[str]:
     told: dict[str, list[str]] = {}
     for verdict in _primary_first(study):
         told.setdefault(_of_ruin(verdict), []).append(_subject(study, verdict))
-    return [f"For {' and '.join(subjects)} {text}." for text, subjects in told.items() if text]
+    each = {text: " each" * (len(subjects) > 1) for text, subjects in told.items()}
+    return [f"For {' and '.join(subjects)} {text}{each[text]}." for text, subjects in told.items() if text]
 
 
 def _of_ruin(verdict: Verdict) -> str:

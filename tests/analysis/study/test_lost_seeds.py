@@ -57,6 +57,15 @@ def test_each_side_has_its_own_losses(study: Callable[[Of], LrStudy]) -> None:
     )
 
 
+def test_a_run_that_was_never_made_is_missing(make_sweep: Callable[..., Path], row: Callable[..., Row]) -> None:
+    """AutoLR from two starts on seeds 0 to 8, from the second not on seed 3."""
+    hand = [row(volume, lr, seed) for seed in range(9) for lr, volume in PEAK.items()]
+    auto = [row(0.5, lr, seed, auto=True) for seed in range(9) for lr in (1e-5, 1e-4) if (seed, lr) != (3, 1e-4)]
+    found = read_study([make_sweep(hand + auto)])
+    assert study_cautions(found) == ("gdiff: 1 of 6 fresh seeds is left out: runs with AutoLR are missing on seed 3.",)
+    assert "(5 of 6 fresh seeds)" in study_headline(found)
+
+
 def test_seeds_of_tuning_and_of_one_side_alone_are_no_loss(study: Callable[[Of], LrStudy]) -> None:
     found = study(lambda seed, auto: None if auto and seed == 29 else FAILED if seed == 0 else {})
     assert found.verdicts[0].left_out == (0, 29)

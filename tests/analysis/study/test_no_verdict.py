@@ -44,8 +44,8 @@ def study(make_sweep: Callable[..., Path]) -> Make:
 @pytest.mark.parametrize(
     ("rows", "why"),
     [
-        (lambda row: rows_of(row, auto=()), "AutoLR was not run"),
-        (lambda row: rows_of(row, hand=()), "no fixed learning rate was run"),
+        (lambda row: rows_of(row, auto=()), "there is no run with AutoLR"),
+        (lambda row: rows_of(row, hand=()), "there is no run at a fixed learning rate"),
         (
             lambda row: rows_of(row, auto=range(6, 12)),
             "no seed was run on both sides, fixed learning rates on seeds 0 to 5 and AutoLR on seeds 6 to 11",
@@ -58,7 +58,7 @@ def study(make_sweep: Callable[..., Path]) -> Make:
         ),
         (
             lambda row: rows_of(row) + rows_of(row, auto=(), c=0.9),
-            "no run with AutoLR at c 0.9 ended on any seed (none was begun)",
+            "no run with AutoLR at c 0.9 ended on any seed (there is none)",
         ),
         (
             lambda row: failed(failed(rows_of(row, hand=(0, 1), auto=(0, 1)), seed=0), auto="off", lr=1e-4, seed=1),
@@ -79,7 +79,14 @@ def test_a_method_without_a_verdict_stands_beside_those_that_have_one(study: Mak
     others = [item for name in ("npo", "dpo") for item in rows_of(row, auto=(), method=name, c=None)]
     assert study_headline(study(rows_of(row) + others)) == (
         "AutoLR: nothing can be concluded from so few seeds for gdiff (4 fresh seeds). "
-        "No verdict for npo and dpo: AutoLR was not run."
+        "No verdict for npo and dpo: there is no run with AutoLR."
+    )
+
+
+def test_the_ruin_of_methods_that_is_the_same_is_told_once(study: Make, row: MakeRow) -> None:
+    rows = [item | {"utility": None} for name in ("npo", "dpo") for item in rows_of(row, method=name, c=None)]
+    assert study_headline(study(rows)).endswith(
+        "For npo and dpo it is not known whether runs are ruined: AutoLR 4 of 4, the best single lr 4 of 4 each."
     )
 
 
@@ -106,7 +113,7 @@ def test_the_page_of_a_study_without_verdicts_says_so(make_sweep: Callable[..., 
     out = make_sweep(rows_of(row, auto=()), settings={"kind": "lr-study", "sampler": "grid"})
     write_report(out)
     page = (out / "report.html").read_text()
-    assert "<h1>No verdict for gdiff: AutoLR was not run.</h1>" in page
+    assert "<h1>No verdict for gdiff: there is no run with AutoLR.</h1>" in page
     assert 'href="#auto-lr"' not in page, "there is no such section"
 
 

@@ -102,6 +102,11 @@ def test_the_caption_says_what_the_intervals_hold_for_together(study: Callable[.
     assert "for the primary question by itself, and for all other rows together;" in named
 
 
+def test_ties_stand_in_the_table_of_differences(study: Callable[..., LrStudy]) -> None:
+    table = differences_table(study({"gdiff": 0.0}))
+    assert {row[table.columns.index("ahead on")] for row in table.rows} == {"0 of 20 (0% to 17%), 20 tied"}
+
+
 # The headline, and what weakens it ----------------------------------------------------------------------------------
 
 
