@@ -18,7 +18,7 @@ _ENDED = {"finished": "finished without a value of every objective"}
 
 @dataclass(frozen=True, slots=True)
 class NoVerdict:
-    """A method with a variant of AutoLR, "" where there is no run with it, that has no verdict, and ``why`` in words."""
+    """A method and a variant of AutoLR, "" where there is no run with it, without a verdict; ``why`` is in words."""
 
     case: Case
     variant: str
