@@ -89,7 +89,8 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
         page_answers,
         list(findings(read, parts, figures, study)),
         _notices(read, notes, fronts, study),
-        verdict=[study_headline(study), *study_cautions(study)] if study and study.verdicts and _is_study(read) else [],
+        verdict=[study_headline(study), *study_cautions(study)] if study and _is_study(read) else [],
+        is_judged=study is not None and bool(study.verdicts),
     )
     write_json(out / "pareto.json", plain(content))
     write_whole(out / "report.html", page)
@@ -152,10 +153,11 @@ def _page(
     notices: Sequence[str],
     *,
     verdict: Sequence[str],
+    is_judged: bool,
 ) -> str:
     """One HTML document that loads nothing and runs no script but its own.
 
-    A study's ``verdict`` begins with its headline.
+    A study's ``verdict`` begins with its headline; ``is_judged`` says whether there is one to rest on a section.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
@@ -179,6 +181,7 @@ def _page(
         headline=verdict[0] if verdict else (several if len(answers) > 1 else answers[0].answer.headline),
         cautions=verdict[1:],
         is_study=bool(verdict),
+        is_judged=is_judged,
         policy=f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'",
         script=Markup(script),
         style=Markup(style),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from analysis.study.paired import TIE
 from analysis.study.placed_trials import Setting
 from analysis.words import number
 
@@ -45,12 +46,13 @@ def edge_of_curve(rates: Sequence[float], volumes: Sequence[float]) -> GridEdge 
 
     An inner rate that does as well as the one at the edge is a peak inside.
     """
-    top = max(volumes)
-    if len(rates) == 1 or top <= 0:
-        return _edge(rates, low=True, high=True, nothing=top <= 0)
-    if top in volumes[1:-1]:
+    nothing = max(volumes) <= 0
+    if len(rates) == 1 or nothing:
+        return _edge(rates, low=True, high=True, nothing=nothing)
+    if best_rate(rates, volumes) in rates[1:-1]:
         return None
-    return _edge(rates, low=volumes[0] == top, high=volumes[-1] == top)
+    ties = _ties(volumes)
+    return _edge(rates, low=0 in ties, high=len(rates) - 1 in ties)
 
 
 def edge_of_choice(
@@ -71,9 +73,15 @@ def edge_of_choice(
 
 def best_rate(rates: Sequence[float], volumes: Sequence[float]) -> float:
     """The rate with the highest mean; of equals an inner one, then the lowest."""
-    inner = range(1, len(rates) - 1)
-    best = max(range(len(rates)), key=lambda index: (volumes[index], index in inner, -index))
-    return rates[best]
+    ties = _ties(volumes)
+    inner = [place for place in ties if 0 < place < len(rates) - 1]
+    return rates[(inner or ties)[0]]
+
+
+def _ties(volumes: Sequence[float]) -> list[int]:
+    """The places of the highest mean."""
+    top = max(volumes)
+    return [place for place, volume in enumerate(volumes) if volume >= top - TIE]
 
 
 def _edge(rates: Sequence[float], *, low: bool, high: bool, nothing: bool = False) -> GridEdge:

@@ -9,7 +9,8 @@ The rules, for one method on one model and data set:
   both sides drops out of its own part, and no other changes sides for it; one that was run on one side only is in none.
 - Two opponents: the best single rate for all c (L runs per c), and the per-c oracle, which takes for every c its own
   rate so that the front's mean hypervolume on the tuning seeds is largest (the same L runs per c, used better).
-- The best rate must lie inside the grid: at its edge (on the tuning seeds, or on all), nothing is concluded.
+- The best rate must lie inside the grid: at its edge (on the tuning seeds, or on all), nothing is concluded but that
+  AutoLR is worse than it, and so than the best.
 - The mean of the paired differences is tested by betting (:mod:`analysis.study.bounded_mean`), which holds whatever
   their distribution in [-1, 1]; Holm over both directions of every comparison of the report, whatever its method,
   variant, opponent and problem, so that all of it decides anything wrongly with probability 5% at most. Where no
@@ -20,22 +21,22 @@ The rules, for one method on one model and data set:
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from analysis.frontier.frontier import hypervolume
 from analysis.study.bounded_mean import lower_bound, upper_bound
 from analysis.study.grid_edge import GridEdge, best_rate, edge_of_choice, edge_of_curve
+from analysis.study.hand_tuning import mean_volume, oracle_choice, volume_on
+from analysis.study.lost_seeds import lost_seeds
 from analysis.study.lr_grid import LrGrid, Unit
 from analysis.study.paired import ALPHA, holm, paired
 from analysis.study.placed_trials import Case, Setting
 from analysis.study.primary import Primary
 from analysis.study.probe_cost import auto_lr_charge, median_updates
-from analysis.study.ruin import chosen, ruin
+from analysis.study.ruin import Ruin, chosen, ruin
 from analysis.study.tuning_curve import tuning_curve
 from analysis.study.verdict import (
     BETTER,
@@ -51,8 +52,6 @@ from analysis.study.verdict import (
     least_seeds,
     split_seeds,
 )
-
-_MOST_ASSIGNMENTS = 4096
 
 
 def verdicts_data(grid: LrGrid, primary: Primary | None = None) -> tuple[Verdict, ...]:
@@ -85,10 +84,12 @@ def _verdict(grid: LrGrid, case: Case, variant: str) -> Verdict | None:
     }
     if not hand or not whole:
         return None
-    tuning, fresh = (tuple(seed for seed in part if seed in whole) for part in split_seeds(_of_both(hand, auto)))
+    to_tune, planned = split_seeds(_of_both(hand, auto))
+    tuning, fresh = (tuple(seed for seed in part if seed in whole) for part in (to_tune, planned))
     if not tuning or not fresh:
         tuning = fresh = tuple(sorted(whole))
     of_auto = tuple(float(np.mean([units[seed].hypervolume for units in auto.values()])) for seed in fresh)
+    of_starts = tuple(_mean(units[seed].hypervolume for seed in fresh) for units in auto.values())
     rates = tuple(hand)
     choice, report, over_all = (
         [float(np.mean([hand[lr][seed].hypervolume for seed in seeds])) for lr in rates]
@@ -97,11 +98,11 @@ def _verdict(grid: LrGrid, case: Case, variant: str) -> Verdict | None:
     best = best_rate(rates, choice)
     settings = tuple(hand[best][fresh[0]].costs)
     single = dict.fromkeys(settings, best)
-    oracle = _oracle(hand, single, tuning)
+    oracle = oracle_choice(hand, single, tuning)
     edge = edge_of_curve(rates, choice) or edge_of_curve(rates, over_all)
     # With one setting the oracle is the best single rate.
     of_oracle = (
-        edge_of_choice(rates, oracle, lambda rates: _mean_volume(hand, rates, tuning)) if single != oracle else edge
+        edge_of_choice(rates, oracle, lambda rates: mean_volume(hand, rates, tuning)) if single != oracle else edge
     )
     boxes = {box: _mean(units[seed].further_hypervolume(box) for units in auto.values() for seed in fresh)
              for box in grid.boxes}  # fmt: skip
@@ -110,14 +111,22 @@ def _verdict(grid: LrGrid, case: Case, variant: str) -> Verdict | None:
         _opponent(ORACLE, oracle, of_oracle, hand, of_auto, fresh, boxes),
     )
     charge, was_measured = auto_lr_charge(hand, auto)
-    ruined = ruin([[units[seed] for units in auto.values()] for seed in fresh])
+    elsewhere = [seed for seed in everyone if seed not in fresh]
+    ruined, other_ruin = (_ruin_of(auto, seeds) for seeds in (fresh, elsewhere))
     curve = tuning_curve(choice, float(np.mean(of_auto)), report=report, charge=charge)
     left_out = tuple(seed for seed in everyone if seed not in whole)
+    lost = lost_seeds({"with AutoLR": auto, "at fixed learning rates": hand}, planned)
     return Verdict(
-        *(case, variant, tuple(auto), rates, tuning, fresh, left_out, ruined, charge, was_measured, opponents, curve),
+        *(case, variant, tuple(auto), of_starts, rates, tuning, fresh, left_out, planned, lost, ruined, other_ruin),
+        *(charge, was_measured, opponents, curve),
         updates=median_updates(auto),
         seeds_vary=grid.seeds_vary,
     )
+
+
+def _ruin_of(auto: Mapping[float, Mapping[int, Unit]], seeds: Iterable[int]) -> Ruin:
+    """AutoLR's ruin on these seeds, over the starts that were run there."""
+    return ruin([[units[seed] for units in auto.values() if seed in units] for seed in seeds])
 
 
 def _of_both(*sides: Mapping[float, Mapping[int, Unit]]) -> tuple[int, ...]:
@@ -134,7 +143,7 @@ def _opponent(
     fresh: Sequence[int],
     boxes: Mapping[str, float],
 ) -> Opponent:
-    of_hand = tuple(_volume(hand, choice, seed) for seed in fresh)
+    of_hand = tuple(volume_on(hand, choice, seed) for seed in fresh)
     fronts = [chosen([(setting, hand[rate][seed]) for setting, rate in choice.items()]) for seed in fresh]
     result = paired(np.subtract(auto, of_hand))
     sides = {box: Sides(volume, _mean(unit.further_hypervolume(box) for unit in fronts))
@@ -145,46 +154,8 @@ def _opponent(
     )
 
 
-def _oracle(
-    hand: Mapping[float, Mapping[int, Unit]], single: Mapping[Setting, float], tuning: Sequence[int]
-) -> dict[Setting, float]:
-    """For every setting its own rate, to the largest mean hypervolume on the tuning seeds.
-
-    Exact where there are few enough assignments, else by improving one setting at a time from the best single rate.
-    """
-    rates, settings = tuple(hand), tuple(single)
-
-    best, top = dict(single), _mean_volume(hand, single, tuning)
-    if len(rates) ** len(settings) <= _MOST_ASSIGNMENTS:
-        for assigned in itertools.product(rates, repeat=len(settings)):
-            choice = dict(zip(settings, assigned, strict=True))
-            if (volume := _mean_volume(hand, choice, tuning)) > top:
-                best, top = choice, volume
-        return best
-    improved = True
-    while improved:
-        improved = False
-        for setting, rate in itertools.product(settings, rates):
-            choice = best | {setting: rate}
-            if (volume := _mean_volume(hand, choice, tuning)) > top:
-                best, top, improved = choice, volume, True
-    return best
-
-
 def _mean(values: Iterable[float]) -> float:
     return float(np.mean(list(values)))
-
-
-def _mean_volume(
-    hand: Mapping[float, Mapping[int, Unit]], choice: Mapping[Setting, float], seeds: Sequence[int]
-) -> float:
-    return float(np.mean([_volume(hand, choice, seed) for seed in seeds]))
-
-
-def _volume(hand: Mapping[float, Mapping[int, Unit]], choice: Mapping[Setting, float], seed: int) -> float:
-    costs = [hand[rate][seed].trials[setting].costs for setting, rate in choice.items()]
-    finished = [item for item in costs if item is not None]
-    return hypervolume(np.stack(finished)) if finished else 0.0
 
 
 def _corrected(verdicts: Sequence[Verdict], primary: Primary | None) -> list[Verdict]:
@@ -237,9 +208,10 @@ def _decided(opponent: Opponent, p_holm: tuple[float, float] | None, verdict: Ve
     low, high = lower_bound(differences, level), upper_bound(differences, level)
     if p_holm is None or opponent.result.n < opponent.fresh_least:
         return replace(opponent, bounds=(low, high))
-    if opponent.edge:
-        return replace(opponent, bounds=(low, high), outcome=OPEN)
     outcome = BETTER if p_holm[0] < ALPHA else WORSE if p_holm[1] < ALPHA else UNDECIDED
+    # What is worse than a rate that was tried is worse than the best one, wherever that lies.
+    if opponent.edge and outcome != WORSE:
+        return replace(opponent, bounds=(low, high), outcome=OPEN)
     # Holm decides a little more than the bounds alone (Strassburger & Bretz 2008).
     bounds = (max(low, 0.0), high) if outcome == BETTER else (low, min(high, 0.0)) if outcome == WORSE else (low, high)
     return replace(opponent, bounds=bounds, outcome=outcome, p_holm=min(p_holm))

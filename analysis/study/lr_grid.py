@@ -137,7 +137,8 @@ def lr_grid(parts: Sequence[tuple[TrialTable, Sequence[Objective]]], *, seeds_va
     incomplete = sum(bool(unit.missing) for unit in units)
     if incomplete:
         notes.append(
-            f"{counted(incomplete, 'front')} of {len(units)} lack a trial and do not count{_stopped(fronts.values())}"
+            f"{counted(incomplete, 'front')} of {len(units)} {'lacks' if incomplete == 1 else 'lack'} a trial and "
+            f"{'does' if incomplete == 1 else 'do'} not count{_stopped(fronts.values())}"
         )
     boxes = tuple(dict.fromkeys(name for item in placed.trials for name in item.further))
     return LrGrid(tuple(units), placed.setting_columns, placed.columns, tuple(notes), boxes, seeds_vary)

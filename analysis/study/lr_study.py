@@ -14,7 +14,8 @@ from analysis.study.fronts import ArmFronts, arm_fronts
 from analysis.study.fronts_csv import fronts_csv
 from analysis.study.judging import described, verdicts_data
 from analysis.study.lr_grid import LrGrid, lr_grid
-from analysis.study.primary import shared_primary
+from analysis.study.no_verdict import NoVerdict, no_verdicts
+from analysis.study.primary import Primary, shared_primary
 from analysis.study.probe_cost import with_probes, with_step_passes
 from analysis.study.ruin import with_ruin
 from analysis.study.sensitivity import Sensitivity, rate_sensitivity
@@ -29,7 +30,10 @@ from search_spaces.durable import write_json, write_whole
 class LrStudy:
     """Sensitivity of every method, AutoLR's verdicts and the arms' fronts; ``notes`` say what was left out.
 
-    ``afterwards`` says which objectives it is judged by where these were chosen when the results were there.
+    Attributes:
+        without: the methods and variants of AutoLR that have no verdict.
+        primary: the question that was named before there were results.
+        afterwards: by which objectives it is judged where these were chosen when the results were there.
     """
 
     grid: LrGrid
@@ -37,6 +41,8 @@ class LrStudy:
     verdicts: tuple[Verdict, ...]
     fronts: tuple[ArmFronts, ...]
     notes: tuple[str, ...]
+    without: tuple[NoVerdict, ...] = ()
+    primary: Primary | None = None
     afterwards: str = ""
 
     @property
@@ -55,6 +61,10 @@ class LrStudy:
             "settings": list(self.grid.setting_columns),
             "sensitivity": [_of_sensitivity(item) for item in self.sensitivity],
             "verdicts": [_of_verdict(item, self.grid.setting_columns) for item in self.verdicts],
+            "without_verdict": [
+                asdict(item.case) | {"auto_lr": item.variant, "why": item.why} for item in self.without
+            ],
+            "primary": str(self.primary) if self.primary else None,
             "fronts": [_of_fronts(item) for item in self.fronts],
             "notes": list(self.notes),
             "afterwards": self.afterwards,
@@ -116,7 +126,9 @@ def study_of(parts: Sequence[Sources]) -> LrStudy:
     )
     primary, said = shared_primary([str(file.settings.get("primary") or "") for part in parts for file in part.sweeps])
     notes = [*(note for part in parts for note in part.table.notes), *grid.notes, *said]
-    return LrStudy(grid, rate_sensitivity(grid), verdicts_data(grid, primary), arm_fronts(grid), tuple(notes))
+    verdicts = verdicts_data(grid, primary)
+    without = no_verdicts(grid, {(item.case, item.variant) for item in verdicts})
+    return LrStudy(grid, rate_sensitivity(grid), verdicts, arm_fronts(grid), tuple(notes), without, primary)
 
 
 def write_study(path: Path, study: LrStudy) -> None:
@@ -138,7 +150,14 @@ def _of_verdict(item: Verdict, columns: Sequence[str]) -> dict[str, object]:
     curve = _renamed(found.pop("curve"), equals="equals_best_of")
     return {
         **case,
-        **_renamed(found, tuning="tuning_seeds", fresh="fresh_seeds", left_out="seeds_left_out"),
+        **_renamed(
+            found,
+            tuning="tuning_seeds",
+            fresh="fresh_seeds",
+            left_out="seeds_left_out",
+            planned="fresh_seeds_planned",
+            lost="fresh_seeds_lost",
+        ),
         "words": words(item),
         "opponents": [_of_opponent(opponent, columns) for opponent in item.opponents],
         "tuning_curve": curve | {"above_all_rates": math.isinf(item.curve.equals)},
@@ -159,6 +178,7 @@ def _of_opponent(item: Opponent, columns: Sequence[str]) -> dict[str, object]:
         "interval": None if item.bounds is None else list(item.bounds),
         "p": result.p if result.n and item.outcome != DESCRIBED else None,
         "seeds_ahead": asdict(result.ahead) if result.ahead else None,
+        "seeds_tied": result.tied,
         "paired_t_interval": None if result.t_interval is None else list(result.t_interval),
         "sign_flip_p": result.sign_flip_p,
         "fresh_seeds_least": item.fresh_least,

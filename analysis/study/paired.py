@@ -28,6 +28,7 @@ class PairedResult:
         mean: their mean.
         p_above, p_below: one-sided, against a mean of at most and of at least 0; valid for any bounded differences.
         ahead: on how many seeds the first is larger, with the exact 95% interval of that share; None without pairs.
+        tied: on how many seeds both are the same.
         t_interval: the paired-t interval of the mean at 95%, a description: it holds for normal differences. None with
             fewer than 2 pairs.
         sign_flip_p: of the exact sign-flip test, a description: it holds for symmetric differences. None without pairs.
@@ -40,6 +41,7 @@ class PairedResult:
     ahead: Share | None
     t_interval: tuple[float, float] | None
     sign_flip_p: float | None
+    tied: int = 0
 
     @property
     def p(self) -> float:
@@ -66,6 +68,7 @@ def paired(differences: npt.ArrayLike) -> PairedResult:
         ahead=exact_share(int(np.count_nonzero(values > 0)), n),
         t_interval=t_interval(values) if n > 1 else None,
         sign_flip_p=sign_flip_p(values),
+        tied=int(np.count_nonzero(values == 0)),
     )
 
 

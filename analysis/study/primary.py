@@ -23,8 +23,8 @@ class Primary:
         return f"{self.method}/{self.variant}" if self.variant else self.method
 
     def asks(self, method: str, variant: str) -> bool:
-        """Whether this is the question of a method and a variant of AutoLR."""
-        return method == self.method and self.variant in ("", variant)
+        """Whether this is the question of a method and a variant of AutoLR, "" where AutoLR was not run."""
+        return method == self.method and (not variant or self.variant in ("", variant))
 
 
 def shared_primary(named: Sequence[str]) -> tuple[Primary | None, tuple[str, ...]]:

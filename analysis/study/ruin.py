@@ -38,8 +38,8 @@ class Ruin:
     runs_unknown: int = 0
 
     def runs_in_words(self) -> str:
-        """``2 ruined runs of 5, 15 runs not known``."""
-        unknown = f"{counted(self.runs_unknown, 'run')} not known" if self.runs_unknown else ""
+        """``2 ruined runs of 5, 15 runs of which it is not known``."""
+        unknown = f"{counted(self.runs_unknown, 'run')} of which it is not known" if self.runs_unknown else ""
         known = f"{counted(self.runs, 'ruined run')} of {self.of}" if self.of else ""
         return ", ".join(filter(None, (known, unknown)))
 

@@ -13,8 +13,10 @@ from statistics import stdev
 
 import numpy as np
 
+from analysis.study.grid_edge import best_rate
 from analysis.study.lr_grid import LrGrid, Unit
 from analysis.study.placed_trials import Case
+from analysis.study.seeds import seeds_in_words
 from analysis.words import counted, number
 
 WITHIN = 0.05
@@ -70,8 +72,8 @@ class Sensitivity:
 
     Attributes:
         rates: a row for each fixed learning rate, rising.
-        best_lr: the rate with the highest mean hypervolume (of equals the lowest); None without a whole front, and
-            where every front attains nothing.
+        best_lr: the rate with the highest mean hypervolume (:func:`analysis.study.grid_edge.best_rate`); None without
+            a whole front, and where every front attains nothing.
         near_best: the neighbouring rates around it, itself included, whose hypervolume is at least 95% of its own:
             lowest and highest. The true range may reach up to the next rates tried.
         spread: per metric the largest mean over the rates minus the smallest; ``hypervolume`` among them.
@@ -96,6 +98,8 @@ class Sensitivity:
 
     def words(self) -> str:
         """The answer in a sentence."""
+        if not self.rates:
+            return f"{self.case.what}: no fixed learning rate was run"
         if any(row.seeds for row in self.rates) and self.best_lr is None:
             lost = counted(sum(row.diverged for row in self.rates), "trial")
             tried = counted(len(self.rates), "learning rate")
@@ -113,14 +117,15 @@ class Sensitivity:
         edge = ", at the edge of the rates tried" if self.best_lr in ends else ""
         return (
             f"{self.case.what}: best at lr {number(self.best_lr)}{edge}; within {WITHIN:.0%} of it: {reach}, of "
-            f"{tried}; the hypervolume varies by {self.spread['hypervolume']:.3f} over them{self._seeds()}"
+            f"{tried}; hypervolume differs by {self.spread['hypervolume']:.3f} between the best and the worst of these"
+            f"{self._seeds()}"
         )
 
     def _seeds(self) -> str:
         if not self.paired:
             return "; each on seeds of its own, as no seed has a whole front at all of them"
-        names = f"seed{'s' if len(self.left_out) > 1 else ''} {', '.join(map(str, self.left_out))}"
-        return f"; compared on the seeds that all of them have, without {names}" if self.left_out else ""
+        without = f"; compared on the seeds that all of them have, without {seeds_in_words(self.left_out)}"
+        return without if self.left_out else ""
 
 
 def rate_sensitivity(grid: LrGrid) -> tuple[Sensitivity, ...]:
@@ -135,8 +140,9 @@ def _sensitivity(grid: LrGrid, case: Case) -> Sensitivity:
     volumes = np.array([row.hypervolume for row in rates])
     best_lr, near_best, top = None, None, math.nan
     if len(rates) and np.nanmax(volumes, initial=0.0) > 0:
-        best = int(np.nanargmax(volumes))
-        best_lr, top = rates[best].lr, float(volumes[best])
+        best_lr = best_rate(list(hand), np.nan_to_num(volumes).tolist())
+        best = list(hand).index(best_lr)
+        top = float(volumes[best])
         near = volumes >= (1 - WITHIN) * top
         low = high = best
         while low > 0 and near[low - 1]:

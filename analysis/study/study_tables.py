@@ -93,7 +93,7 @@ def _differences(study: LrStudy) -> Iterator[tuple[str, ...]]:
                 f"{result.mean:+.4f}",
                 _interval(opponent.bounds),
                 str(result.n),
-                _NOTHING if result.ahead is None else str(result.ahead),
+                _NOTHING if result.ahead is None else f"{result.ahead}{f', {result.tied} tied' if result.tied else ''}",
                 _NOTHING if opponent.p_holm is None else f"{opponent.p_holm:.3g}",
                 opponent.outcome,
                 _interval(result.t_interval),

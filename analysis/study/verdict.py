@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from analysis.study.bounded_mean import seeds_to_tell
 from analysis.study.grid_edge import GridEdge
+from analysis.study.lost_seeds import LostSeeds
 from analysis.study.paired import ALPHA, PairedResult
 from analysis.study.placed_trials import Case, Setting
 from analysis.study.ruin import Ruin
@@ -42,7 +43,7 @@ class Opponent:
         bounds: of the mean difference, at 95% for all comparisons together; None where the rates were chosen on the
             seeds of the report.
         outcome: AutoLR is :data:`BETTER`, :data:`WORSE`, :data:`UNDECIDED`, :data:`TOO_FEW`, :data:`OPEN` for a best
-            rate at the edge of the grid, or :data:`DESCRIBED`.
+            rate at the edge of the grid than which it is not worse, or :data:`DESCRIBED`.
         comparisons: how many are corrected for together, itself included.
         primary: whether it is the question named beforehand.
         further: hypervolumes of both sides in other boxes, mean over the seeds of the report, by the box's name: a
@@ -81,10 +82,14 @@ class Verdict:
 
     Attributes:
         starts: the learning rates AutoLR was started from.
+        of_starts: the hypervolume from each, mean over the fresh seeds.
         rates: the fixed ones.
         tuning, fresh: the seeds of the choice and of the report; with one seed it serves for both.
         left_out: seeds on which one side has no whole front.
-        ruin: of AutoLR.
+        planned: the fresh seeds, had none been lost.
+        lost: those of them that were, by the side whose runs have no outcome there.
+        ruin: of AutoLR on the fresh seeds.
+        other_ruin: of AutoLR on its other seeds, those of tuning and those left out: it tunes nothing on either.
         charge: AutoLR's cost in runs; ``charge_measured`` says whether from training times or from its probes.
         seeds_vary: what the seeds vary, ``order``, ``target`` or ``data``, or "" where studies differ in it.
         updates: how often a run of AutoLR set its rate, the median; None where the table does not say.
@@ -93,11 +98,15 @@ class Verdict:
     case: Case
     variant: str
     starts: tuple[float, ...]
+    of_starts: tuple[float, ...]
     rates: tuple[float, ...]
     tuning: tuple[int, ...]
     fresh: tuple[int, ...]
     left_out: tuple[int, ...]
+    planned: tuple[int, ...]
+    lost: tuple[LostSeeds, ...]
     ruin: Ruin
+    other_ruin: Ruin
     charge: float
     charge_measured: bool
     opponents: tuple[Opponent, ...]
@@ -109,6 +118,12 @@ class Verdict:
     def same_seeds(self) -> bool:
         """Whether the choice was made on the seeds of the report, which flatters hand-tuning."""
         return self.tuning == self.fresh
+
+    @property
+    def others_in_words(self) -> str:
+        """AutoLR's seeds that are no fresh ones: ``tuning and left-out seeds``."""
+        parts = ["tuning"] * (not self.same_seeds) + ["left-out"] * bool(self.left_out)
+        return f"{' and '.join(parts)} seeds"
 
     @property
     def asked(self) -> tuple[int, ...]:

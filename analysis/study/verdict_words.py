@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from analysis.study.ruin import Ruin
+from analysis.study.seeds import seeds_in_words
+from analysis.study.sensitivity import WITHIN
 from analysis.study.tuning_curve import TuningCurve
 from analysis.study.verdict import (
     BETTER,
@@ -48,7 +49,7 @@ def words(verdict: Verdict) -> tuple[str, ...]:
         # Where nothing can be concluded, no number of picks is set beside it.
         *([f"{verdict.case}: {curve_in_words(verdict.curve, single)}"] if single.outcome in _SAID else []),
         *([f"{verdict.case}: {further_in_words(verdict)}"] if single.further else []),
-        *([f"{verdict.case}: {few}"] if (few := few_updates_in_words(verdict)) else []),
+        *(f"{verdict.case}: {told}" for told in (starts_in_words(verdict), few_updates_in_words(verdict)) if told),
         _seeds_in_words(verdict),
     )
 
@@ -64,18 +65,20 @@ def _of_opponent(verdict: Verdict, opponent: Opponent) -> str:
     arm, result = f"AutoLR {verdict.variant}", opponent.result
     difference = f"hypervolume, AutoLR minus hand-tuned, {result.mean:+.4f}"
     ahead = f"ahead on {result.ahead.count} of {result.n}" if result.ahead else ""
+    ahead += f", equal on {result.tied}" if result.tied else ""
     seeds = counted(result.n, "seed" if verdict.same_seeds else "fresh seed")
     if opponent.outcome in _SAID:
         text = (
             f"{verdict.case}: {arm} {_SAID[opponent.outcome]} {against}: {difference}, p = {opponent.p_holm:.3g} "
-            f"(mean of bounded differences{_corrected(opponent)}) over {seeds}, {ahead}; {excluded_in_words(opponent)}"
+            f"(mean of bounded differences{_corrected(opponent)}) over {seeds}, {ahead}; {interval_in_words(opponent)}"
         )
-        return f"{text}. {_further(opponent)}" if opponent.outcome == UNDECIDED else text
+        more = _further(opponent) if opponent.outcome == UNDECIDED else opponent.edge.words() if opponent.edge else ""
+        return f"{text}; {more}" if more else text
     if opponent.outcome == DESCRIBED:
         return f"{verdict.case}: {arm} against {against}, described and not tested: {difference} over {seeds}, {ahead}"
     why = opponent.edge.words() if opponent.edge else ""
     lacking = "" if opponent.outcome == OPEN else _lacking(opponent, same_seeds=verdict.same_seeds)
-    so_far = "" if verdict.same_seeds or opponent.edge else f"; {excluded_in_words(opponent)}"
+    so_far = "" if verdict.same_seeds or opponent.edge else f"; {interval_in_words(opponent)}"
     still = "open, " if opponent.outcome == OPEN else ""
     return (
         f"{verdict.case}: {still}nothing can be concluded about {arm} against {against} from {seeds}: "
@@ -93,17 +96,13 @@ def _family(opponent: Opponent) -> str:
     return "problems it was asked on" if opponent.primary else "comparisons of this report"
 
 
-def excluded_in_words(opponent: Opponent) -> str:
-    """What the seeds exclude: ``excluded at 95%: worse by more than 0.12 on average, better by more than 0.43``."""
+def interval_in_words(opponent: Opponent) -> str:
+    """``95% interval of the difference -0.12 to +0.43``; "" where nothing was tested."""
     if opponent.bounds is None:
-        return "nothing is excluded"
-    low, high = opponent.bounds
-    found = []
-    if low > -1:
-        found.append(f"worse by more than {-low:.3f}" if low < 0 else f"better by less than {low:.3f}")
-    if high < 1:
-        found.append(f"better by more than {high:.3f}" if high > 0 else f"worse by less than {-high:.3f}")
-    return f"excluded at 95%: on average {', '.join(found)}" if found else "nothing is excluded"
+        return ""
+    low, high = (f"{'+' if end > 0 else ''}{number(end + 0.0)}" for end in opponent.bounds)  # no -0
+    nothing = ", which excludes nothing" if opponent.bounds == (-1.0, 1.0) else ""
+    return f"95% interval of the difference {low} to {high}{nothing}"
 
 
 def _lacking(opponent: Opponent, *, same_seeds: bool) -> str:
@@ -122,7 +121,7 @@ def _further(opponent: Opponent) -> str:
     """How many seeds would do."""
     mean, needed = opponent.result.mean, opponent.fresh_needed
     if needed is None:
-        return f"a difference of {mean:+.4f} is told by no number of seeds"
+        return f"no number of seeds tells a mean difference of {number(mean)}"
     if needed <= opponent.result.n:
         return "more seeds may tell: these scatter too much"
     return (
@@ -132,11 +131,14 @@ def _further(opponent: Opponent) -> str:
 
 
 def ruin_in_words(verdict: Verdict) -> str:
-    """``ruined fronts, ...: AutoLR on 1 of 7 (0% to 58%) fresh seeds, ...``."""
+    """``ruined fronts, ...: AutoLR on 1 of 7 (0% to 58%) fresh seeds, 2 ruined runs of 14; ...``."""
     arm = (f"AutoLR {verdict.variant}", verdict.ruin)
     sides = [arm, *((f"the {item.name}", item.ruin) for item in _asked(verdict))]
     fresh = "" if verdict.same_seeds else "fresh "
-    counts = "; ".join(f"{name} {_ruined_seeds(found, fresh)}, {found.runs_in_words()}" for name, found in sides)
+    auto, *hand = (f"{name} {_ruined_seeds(found, fresh)}, {found.runs_in_words()}" for name, found in sides)
+    other = verdict.other_ruin
+    elsewhere = f" (on {verdict.others_in_words} {other.runs_in_words()})" if other.runs else ""
+    counts = "; ".join([f"{auto}{elsewhere}", *hand])
     return f"fronts none of whose runs keeps the model, with exact 95% intervals: {counts}"
 
 
@@ -155,6 +157,21 @@ def further_in_words(verdict: Verdict) -> str:
         hands = [(item.name, item.further[box].hand) for item in (single, *others) if box in item.further]
         told.append(f"{box}, AutoLR {sides.auto:.4f}, {', '.join(f'the {name} {hand:.4f}' for name, hand in hands)}")
     return f"hypervolume in other boxes, described and not tested: {'; '.join(told)}"
+
+
+def starts_in_words(verdict: Verdict) -> str:
+    """That who is ahead depends on where AutoLR starts, by more than 5%; "" where it does not."""
+    single = verdict.opponents[0]
+    hand = sum(single.hand) / len(single.hand)
+    low, high = min(verdict.of_starts), max(verdict.of_starts)
+    if not low < (1 - WITHIN) * hand < (1 + WITHIN) * hand < high:
+        return ""
+    starts = zip(verdict.of_starts, verdict.starts, strict=True)
+    told = ", ".join(f"{volume:.3f} from lr {number(start)}" for volume, start in starts)
+    return (
+        f"who is ahead depends on where AutoLR {verdict.variant} starts: hypervolume {told}, against {hand:.3f} of "
+        f"the {single.name}; the verdict is on the mean over starts"
+    )
 
 
 def few_updates_in_words(verdict: Verdict) -> str:
@@ -200,21 +217,16 @@ def curve_in_words(curve: TuningCurve, opponent: Opponent) -> str:
 
 
 def _seeds_in_words(verdict: Verdict) -> str:
-    fresh = _seeds(verdict.fresh)
+    fresh = seeds_in_words(verdict.fresh)
     if verdict.same_seeds:
         text = f"The learning rates were chosen and reported on the same {fresh}, which flatters hand-tuning"
     else:
-        text = f"Learning rates chosen on {_seeds(verdict.tuning)}, reported on fresh {fresh}"
+        text = f"Learning rates chosen on {seeds_in_words(verdict.tuning)}, reported on fresh {fresh}"
     if verdict.left_out:
-        text += f"; without a whole front on both sides: {_seeds(verdict.left_out)}"
+        text += f"; left out, as not every run of both sides ended there: {seeds_in_words(verdict.left_out)}"
     return f"{text}. {conditional_in_words(verdict)}"
 
 
 def conditional_in_words(verdict: Verdict) -> str:
     """What the seeds did not vary: for anything else of its kind the verdict says nothing."""
     return _CONDITIONAL.get(verdict.seeds_vary, "The studies' seeds vary different things")
-
-
-def _seeds(seeds: Sequence[int]) -> str:
-    """``seed 0``, ``seeds 1, 2``."""
-    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"

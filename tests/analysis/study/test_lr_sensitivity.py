@@ -37,6 +37,7 @@ def test_the_range_within_5_percent_is_that_of_neighbours_of_the_best(grid: Grid
     assert found.decades == pytest.approx(math.log10(3))
     assert found.spread["hypervolume"] == pytest.approx(0.2)
     assert found.spread["verbmem"] == pytest.approx(0.2)
+    assert "hypervolume differs by 0.200 between the best and the worst of these" in found.words()
     (place,) = found.auto
     assert (place.beats, place.share_of_best) == (2, pytest.approx(0.9))
 
@@ -86,3 +87,23 @@ def test_only_failures_leave_no_best_rate(grid: Grid, row: Callable[..., Row]) -
     (found,) = rate_sensitivity(grid([row(0.25, 1e-4, 0) | {"status": "failed", "forget_loss_capped": None}]))
     assert found.best_lr is None
     assert "no learning rate has a whole front" in found.words()
+
+
+def test_where_no_fixed_rate_was_run_that_is_said(grid: Grid, row: Callable[..., Row]) -> None:
+    (found,) = rate_sensitivity(grid([row(0.25, 1e-4, seed, auto=True) for seed in range(3)]))
+    assert found.words() == "gdiff: no fixed learning rate was run"
+
+
+@pytest.mark.parametrize(
+    ("volumes", "best"),
+    [((0.4, 0.4, 0.4), 1e-4), ((0.4, 0.3, 0.4), 1e-5), ((0.3, 0.4, 0.4), 1e-4), ((0.4, 0.4 - 1e-14, 0.3), 1e-4)],
+)
+def test_of_equal_rates_sensitivity_and_verdict_take_the_same(
+    grid: Grid, row: Callable[..., Row], volumes: tuple[float, ...], best: float
+) -> None:
+    rates = list(zip((1e-5, 1e-4, 1e-3), volumes, strict=True))
+    rows = [row(volume, lr, seed) for seed in range(3) for lr, volume in rates]
+    found = grid([*rows, *(row(0.5, 1e-4, seed, auto=True) for seed in range(3))])
+    (item,), (verdict,) = rate_sensitivity(found), verdicts_data(found)
+    assert {item.best_lr} == set(verdict.opponents[0].choice.values()) == {best}
+    assert ("at the edge" in item.words()) == (verdict.opponents[0].edge is not None) == (best == 1e-5)

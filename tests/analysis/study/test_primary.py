@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from analysis.study.lr_study import LrStudy, read_study
 from analysis.study.primary import Primary
 from analysis.study.study_headline import study_cautions, study_headline
 from analysis.study.study_tables import differences_table
-from analysis.study.verdict import BETTER, OPEN, TOO_FEW, UNDECIDED
+from analysis.study.verdict import BETTER, OPEN, TOO_FEW, UNDECIDED, WORSE
 from analysis.study.verdict_words import words
 
 MakeSweep = Callable[..., Path]
@@ -101,6 +102,11 @@ def test_the_caption_says_what_the_intervals_hold_for_together(study: Callable[.
     assert "for the primary question by itself, and for all other rows together;" in named
 
 
+def test_ties_stand_in_the_table_of_differences(study: Callable[..., LrStudy]) -> None:
+    table = differences_table(study({"gdiff": 0.0}))
+    assert {row[table.columns.index("ahead on")] for row in table.rows} == {"0 of 20 (0% to 17%), 20 tied"}
+
+
 # The headline, and what weakens it ----------------------------------------------------------------------------------
 
 
@@ -125,6 +131,44 @@ def test_where_nothing_can_be_concluded_no_conclusion_follows(
     assert not [claim for claim in ("equals the best of", "is above", "no better than", "is better") if claim in text]
 
 
+def between_rate_and_oracle(trial: MakeRow, high: float, retain: float = 4.0) -> list[dict[str, object]]:
+    """Two rates have half the box, each by another c; the oracle has 3/4 by both, and AutoLR 3/4 times 5/6 = 5/8."""
+    rows: list[dict[str, object]] = []
+    for seed in range(90):
+        for lr in (1e-5, 1e-4, 1e-3, 1e-2):
+            places = {1e-4: ((4.0, 0.0), (0.0, 8.0)), high: ((0.0, 8.0), (8.0, retain))}.get(lr, ((0.0, 8.0),) * 2)
+            rows += [trial("", *place, lr=lr, c=c, seed=seed) for c, place in zip((0.9, 0.1), places, strict=True)]
+        rows += [trial("", 6.0, 4 / 3, lr=1e-4, auto_lr="on", c=c, seed=seed) for c in (0.9, 0.1)]
+    return [item | {"trial_id": f"{index:05d}", "method": "gdiff", "utility": 0.8} for index, item in enumerate(rows)]
+
+
+def test_the_headline_tells_a_loss_to_the_oracle_beside_a_win(make_sweep: MakeSweep, trial: MakeRow) -> None:
+    """60 differences of 1/8 each way: one-sided p-values of 1.4 (9/8)^-60 = 0.0012, times four."""
+    found = read_study([make_sweep(between_rate_and_oracle(trial, 1e-3))])
+    assert study_headline(found) == (
+        "AutoLR is better than the best single lr, worse than the per-c oracle for gdiff (60 fresh seeds)."
+    )
+    better, worse = words(found.verdicts[0])[:2]
+    assert re.search(r"95% interval of the difference \+0\.0\d+ to \+0\.\d+", better)
+    assert re.search(r"95% interval of the difference -0\.\d+ to (0$|-0\.0\d+$)", worse)
+
+
+def test_a_loss_to_the_oracle_is_told_where_the_best_rate_is_at_the_edge(make_sweep: MakeSweep, trial: MakeRow) -> None:
+    found = read_study([make_sweep(between_rate_and_oracle(trial, 1e-2, 3.9))])
+    assert [item.outcome for item in found.verdicts[0].opponents] == [OPEN, WORSE]
+    assert study_headline(found) == (
+        "AutoLR: nothing can be concluded, as the best rate is at the edge of the grid, but that it is worse than the "
+        "per-c oracle, for gdiff (60 fresh seeds)."
+    )
+
+
+def test_worse_than_a_rate_at_the_edge_is_worse_than_the_best(study: Callable[..., LrStudy]) -> None:
+    found = study({"gdiff": -0.4}, rates=RISING)
+    assert study_headline(found) == "AutoLR is worse than the best single lr for gdiff (20 fresh seeds)."
+    (edge,) = study_cautions(found)
+    assert "the best rate is at the edge of the grid (1e-5 to 0.001)" in edge
+
+
 def test_the_edge_and_few_updates_are_said(study: Callable[..., LrStudy], make_sweep: MakeSweep) -> None:
     found = study({"gdiff": 0.3}, rates=RISING)
     (edge,) = study_cautions(found)
@@ -137,6 +181,27 @@ def test_the_edge_and_few_updates_are_said(study: Callable[..., LrStudy], make_s
     assert study_cautions(hardly)[1].startswith("gdiff: AutoLR clip/fresh set its rate 3 times in a run (median)")
     once = replace(hardly, verdicts=(replace(hardly.verdicts[0], variant="safe/freshx2"),))
     assert len(study_cautions(once)) == 1  # it sets its rate once in any run
+
+
+def test_where_the_start_decides_who_is_ahead_that_is_said(make_sweep: MakeSweep, row: MakeRow) -> None:
+    def of_starts(*volumes: float) -> LrStudy:
+        rows = [
+            row(volume, lr, seed, auto=auto, utility=0.8)
+            for seed in range(3)
+            for auto, arm in ((False, PEAK.values()), (True, volumes))
+            for lr, volume in zip(PEAK, arm, strict=True)
+        ]
+        return read_study([make_sweep(rows, name=str(volumes[-1]))])
+
+    apart = of_starts(0.9, 0.9, 0.25)
+    told = (
+        "who is ahead depends on where AutoLR clip/fresh starts: hypervolume 0.900 from lr 1e-5, 0.900 from lr 1e-4, "
+        "0.250 from lr 0.001, against 0.450 of the best single lr; the verdict is on the mean over starts"
+    )
+    assert study_cautions(apart) == (f"gdiff: {told}.",)
+    assert f"gdiff on tiny-phi, authors: {told}" in words(apart.verdicts[0])
+    assert apart.verdicts[0].of_starts == pytest.approx((0.9, 0.9, 0.25))
+    assert study_cautions(of_starts(0.9, 0.9, 0.5)) == ()  # ahead from every start
 
 
 def test_the_pages_headline_is_the_studys_answer(make_sweep: MakeSweep, row: MakeRow) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from analysis.study.lr_study import read_study, write_study
 from analysis.study.sensitivity import rate_sensitivity
 from analysis.study.study_headline import study_cautions, study_headline
 from analysis.study.verdict import BETTER, DESCRIBED, ORACLE, SINGLE, TOO_FEW, UNDECIDED, WORSE, seeds_for, split_seeds
-from analysis.study.verdict_words import curve_in_words, words
+from analysis.study.verdict_words import curve_in_words, interval_in_words, words
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
 from tests.conftest import GOLDEN
@@ -50,7 +51,7 @@ def test_the_verdict_follows_the_truth_also_against_autolr(
     assert single.result.mean == pytest.approx(advantage, abs=0.01)
     said = " ".join(words(verdict))
     assert {BETTER: "is better than", WORSE: "is worse than", UNDECIDED: "is not shown to differ"}[outcome] in said
-    assert "chosen on seeds 0, 1, 2, 3, 4, 5, 6, 7, reported on fresh seeds 8, 9, 10" in said
+    assert "chosen on seeds 0 to 7, reported on fresh seeds 8 to 23" in said
 
 
 def test_with_fewer_than_six_fresh_seeds_it_says_that_nothing_can_be_concluded(
@@ -173,8 +174,8 @@ def test_a_diverged_trial_counts_with_zero_and_a_failed_one_takes_its_seed_out(
     (verdict,) = verdicts_data(found)
     assert verdict.left_out == (8,)
     assert verdict.opponents[0].auto[verdict.fresh.index(5)] == 0.0
-    assert any("lack a trial" in note for note in found.notes)
-    assert "without a whole front on both sides: seed 8" in words(verdict)[-1]
+    assert "1 front of 36 lacks a trial and does not count" in found.notes
+    assert "left out, as not every run of both sides ended there: seed 8" in words(verdict)[-1]
 
 
 def test_a_trial_that_was_run_twice_counts_once(grid: Grid, row: Callable[..., Row]) -> None:
@@ -249,8 +250,18 @@ def test_exact_ties_are_ahead_on_no_seed(grid: Grid, row: Callable[..., Row]) ->
     (verdict,) = verdicts_data(grid(rows))
     result = verdict.opponents[0].result
     assert result.ahead is not None
-    assert (result.mean, result.ahead.count) == (0.0, 0)
+    assert (result.mean, result.ahead.count, result.tied) == (0.0, 0, 20)
+    assert "ahead on 0 of 20, equal on 20; 95% interval" in words(verdict)[0]
     assert verdict.curve.equals == 3.0
+
+
+def test_the_interval_is_told_by_its_ends(grid: Grid, row: Callable[..., Row]) -> None:
+    (verdict,) = verdicts_data(grid(list(simulated(row, seeds=3, advantage=0.3))))
+    told = {
+        ends: interval_in_words(replace(verdict.opponents[0], bounds=ends)) for ends in ((-0.1124, -0.0), (-1.0, 1.0))
+    }
+    assert told[-0.1124, -0.0] == "95% interval of the difference -0.112 to 0"
+    assert told[-1.0, 1.0] == "95% interval of the difference -1 to +1, which excludes nothing"
 
 
 def test_seeds_of_one_side_alone_do_not_move_the_split(grid: Grid, row: Callable[..., Row]) -> None:
@@ -305,7 +316,7 @@ def test_by_objectives_chosen_afterwards_nothing_is_decided(
     said = " ".join([study_headline(study), *study_cautions(study), *words(verdict)])
     assert "it tests nothing" in said
     assert "AutoLR: nothing is tested by objectives that were chosen afterwards for gdiff" in said
-    assert not [claim for claim in ("is better", "is worse", "p = ", "excluded at") if claim in said]
+    assert not [claim for claim in ("is better", "is worse", "p = ", "interval of the difference") if claim in said]
     assert read_study([out]).verdicts[0].opponents[0].outcome == BETTER
 
 
