@@ -129,12 +129,24 @@ def _handled_by(handler: Callable[[int, object], None]) -> Iterator[None]:
 
 @contextmanager
 def keeping_sigterm() -> Iterator[None]:
-    """Have SIGTERM handled afterwards as before, from any thread: as Ray is left, it would end the process."""
-    libc, before = ctypes.CDLL(None), ctypes.create_string_buffer(256)
+    """Have SIGTERM handled as before, whatever the block does to it: Ray, as it is left, has it end the process.
+
+    From any thread, and so in C: Python changes handlers in the main thread alone.
+    """
+    libc, before, over = ctypes.CDLL(None), ctypes.create_string_buffer(256), threading.Event()
     libc.sigaction(int(signal.SIGTERM), None, before)
+
+    def keep() -> None:
+        while not over.wait(0.01):
+            libc.sigaction(int(signal.SIGTERM), before, None)
+
+    keeper = threading.Thread(target=keep, name="SIGTERM", daemon=True)
+    keeper.start()
     try:
         yield
     finally:
+        over.set()
+        keeper.join()
         libc.sigaction(int(signal.SIGTERM), before, None)
 
 

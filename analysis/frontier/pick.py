@@ -98,7 +98,7 @@ def pick(
         if within.empty:
             asked = "; ".join(f"{item.name} {item.words()}" for item in thresholds.all)
             raise NothingQualifies(f"no {what}{words} meets all thresholds ({asked or 'this table has none'})")
-        words = f" among {counted(len(within), what)} that meet the thresholds"
+        words = f" among {counted(len(within), what)} that meet the thresholds, as far as they were measured"
     if best is not None:
         return _best(within, best, objectives, words)
     # What is to be kept decides before what is to be forgotten.

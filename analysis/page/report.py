@@ -28,6 +28,7 @@ from analysis.page.trials import anchors, charts, page_data, trials_section
 from analysis.study.lr_study import LrStudy, study_in
 from analysis.study.study_headline import study_cautions, study_headline
 from analysis.tables.columns import Columns, short
+from analysis.tables.out_of_bounds import values_outside
 from analysis.tables.problems import Problem, by_problem, file_stem
 from analysis.tables.sources import Sources, read_source, read_sources
 from analysis.tables.trial_table import STATUSES
@@ -271,6 +272,7 @@ def _notices(
     ]
     if unscored and sweep.objectives:
         said.append(f"Finished without a value of every objective, so not on the frontier: {', '.join(unscored)}.")
+    notes = [*notes, *values_outside(table.trials, sweep.columns)]
     of_study = [f"in the learning-rate study, {note}" for note in (study.notes if study else ())]
     names = set(table.trials["sweep"])
     for note in dict.fromkeys([*notes, *of_study]):

@@ -169,13 +169,19 @@ def _repeated(pairs: Sequence[tuple[pd.Series, pd.Series]], columns: Columns) ->
     """What became of trials in the place of an earlier one, as pairs of that one and them: whether it matters."""
     told = ("status", *columns.outcomes)
     otherwise = [
-        f"{first['trial_id']} counts and not {later['trial_id']}"
+        f"{_named(first, later)} counts and not {_named(later, first)}"
         for first, later in pairs
         if any(nominal(first.get(name)) != nominal(later.get(name)) for name in told)
     ]
     shown = "; ".join(otherwise[:_SHOWN]) + (f"; and {len(otherwise) - _SHOWN} more" if otherwise[_SHOWN:] else "")
     ended = f"{len(otherwise)} ended otherwise: {shown}" if otherwise else "none ended otherwise"
     return f"{counted(len(pairs), 'trial')} repeated the settings and seed of another and did not count; {ended}"
+
+
+def _named(trial: pd.Series, other: pd.Series) -> str:
+    """Its id, with its sweep where the other has the same."""
+    name = str(trial["trial_id"])
+    return f"{trial['sweep']}/{name}" if name == other["trial_id"] else name
 
 
 def _costs(

@@ -178,6 +178,12 @@ def test_epochs_that_candidates_csv_has_lost_are_told_where_every_epoch_counts(
     assert told is (kept == "all")
 
 
+def test_percent_in_the_place_of_a_share_is_told(make_sweep: MakeSweep, trial: MakeRow) -> None:
+    out = make_sweep([trial("0", 4.0, 4.0, utility=71.3)])
+    write_report(out)
+    assert "Utility is 71.3 in 0, expected from 0 to 1: write shares, not percent." in Page(out).text
+
+
 def test_a_page_of_trials_is_not_replaced_by_one_of_none(make_sweep: MakeSweep, trial: MakeRow) -> None:
     out = make_sweep([trial("0", 4.0, 4.0)])
     write_report(out)

@@ -42,3 +42,13 @@ def test_a_repeated_trial_is_told_with_whether_it_matters(
 
 def test_another_seed_repeats_nothing(make_sweep: Callable[..., Path], trial: Callable[..., Row]) -> None:
     assert notes_on(make_sweep([trial(str(seed), 6.0, 0.5, seed=seed) for seed in (0, 1)])) == ()
+
+
+def test_two_sweeps_with_the_same_trial_ids_are_told_apart(
+    make_sweep: Callable[..., Path], trial: Callable[..., Row]
+) -> None:
+    parts = [
+        (TrialTable.read(make_sweep([trial("0", 6.0, 0.5, utility=value)], name=name), sweep=name), ())
+        for name, value in (("one", 0.7), ("two", 0.6))
+    ]
+    assert placed_trials(parts).notes == (f"1 trial {REPEATED}; 1 ended otherwise: one/0 counts and not two/0",)
