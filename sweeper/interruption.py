@@ -17,10 +17,11 @@ class Interrupted(Exception):
 
 
 _PATIENCE = 20.0
-"""Seconds until a signal that the main thread has not heard ends the process."""
+"""Seconds until a signal ends the process where the main thread has not heard it, or must not yet."""
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _heard_at = [-math.inf]
+_last_words = ["error: interrupted\n"]
 _interrupted = threading.Event()
 _broken_off = threading.Event()
 
@@ -31,7 +32,7 @@ def is_interrupted() -> bool:
 
 
 @contextmanager
-def interruptible(unheard: str = "error: interrupted\n") -> Iterator[None]:
+def interruptible(unheard: str = _last_words[0]) -> Iterator[None]:
     """Let Ctrl-C, SIGTERM, and SIGHUP of a closed terminal, stop the sweep in order.
 
     While Tune's loop runs it is told to end by the SIGUSR1 it listens to; else, or at the second signal,
@@ -52,11 +53,12 @@ def interruptible(unheard: str = "error: interrupted\n") -> Iterator[None]:
         else:
             raise KeyboardInterrupt
 
+    _last_words[0] = unheard
     _interrupted.clear()
     _broken_off.clear()
     os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"
     try:
-        with _handled_by(stop), _ended_unheard(unheard):
+        with _handled_by(stop), _ended_unheard():
             yield
     except KeyboardInterrupt:
         raise Interrupted from None
@@ -64,22 +66,28 @@ def interruptible(unheard: str = "error: interrupted\n") -> Iterator[None]:
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """Let a first signal take effect at the end of the block; a second one ends it at once."""
+    """Let a first signal take effect at the end of the block, which has a while for that; a second one ends it at once."""
+    held = threading.Timer(_PATIENCE, _end_process)
+    held.daemon = True
 
     def note(number: int, frame: object) -> None:
         _heard_at[0] = time.monotonic()
         if _interrupted.is_set():
             raise KeyboardInterrupt
         _interrupted.set()
+        held.start()
 
-    with _handled_by(note):
-        yield
+    try:
+        with _handled_by(note):
+            yield
+    finally:
+        held.cancel()
     if _interrupted.is_set():
         raise KeyboardInterrupt
 
 
 @contextmanager
-def _ended_unheard(last_words: str) -> Iterator[None]:
+def _ended_unheard() -> Iterator[None]:
     """End the process where a signal has come and its handler has not run for long.
 
     Python runs handlers in the main thread, between two of its own instructions: not while a call into Ray waits for a
@@ -101,8 +109,7 @@ def _ended_unheard(last_words: str) -> Iterator[None]:
                     if over.wait(0.1):
                         return
                     if time.monotonic() - came > _PATIENCE:
-                        os.write(2, last_words.encode())
-                        os._exit(130)
+                        _end_process()
 
     earlier = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     threading.Thread(target=watch, name="unheard signals", daemon=True).start()
@@ -112,6 +119,11 @@ def _ended_unheard(last_words: str) -> Iterator[None]:
         signal.set_wakeup_fd(earlier)
         over.set()
         os.close(writer)
+
+
+def _end_process() -> None:
+    os.write(2, _last_words[0].encode())
+    os._exit(130)
 
 
 @contextmanager
