@@ -66,7 +66,7 @@ def interruptible(unheard: str = _last_words[0]) -> Iterator[None]:
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """Let a first signal take effect at the end of the block, which has a while for that; a second one ends it at once."""
+    """Let a first signal take effect at the end of the block, which has a while for that; a second ends it at once."""
     held = threading.Timer(_PATIENCE, _end_process)
     held.daemon = True
 
