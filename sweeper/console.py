@@ -21,26 +21,30 @@ class _Unfailing:
     What is said from then on goes nowhere.
     """
 
+    def __init__(self) -> None:
+        self._stream = sys.stderr  # a live display puts itself in its place
+
     def __getattr__(self, name: str) -> Any:
-        return getattr(sys.stderr, name)
+        if name == "rich_proxied_file":  # by which rich would go round this one
+            raise AttributeError(name)
+        return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
         """How much of the text was taken: all of it."""
         try:
-            sys.stderr.write(text)
+            self._stream.write(text)
         except OSError:
-            _silence()
+            self._silence()
         return len(text)
 
     def flush(self) -> None:
         """Have it written, if that can be."""
         try:
-            sys.stderr.flush()
+            self._stream.flush()
         except OSError:
-            _silence()
+            self._silence()
 
-
-def _silence() -> None:
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stderr.fileno())
-    os.close(nowhere)
+    def _silence(self) -> None:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self._stream.fileno())
+        os.close(nowhere)

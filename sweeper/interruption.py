@@ -122,8 +122,11 @@ def _ended_unheard() -> Iterator[None]:
 
 
 def _end_process() -> None:
-    os.write(2, _last_words[0].encode())
-    os._exit(130)
+    try:
+        os.set_blocking(2, False)
+        os.write(2, _last_words[0].encode())
+    finally:  # nobody may hear it
+        os._exit(130)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Rows of finished trials that a table has lost: a file deleted or cut, or a machine that lost its power.
+"""Rows that candidates.csv has lost: the file was deleted or cut, or the machine lost its power.
 
 The models of the epochs in candidates.csv are kept while they are on the front, and all others are deleted: what went
 on from a table with rows missing would delete models.
@@ -13,24 +13,26 @@ from search_spaces.messages import counted
 from sweeper.folder import UsageError
 from sweeper.ledger import Ledger
 from trainables.candidates import candidate_folder
-from trainables.metrics.registry import DEFAULT_SET
+from trainables.metrics.registry import DEFAULT_SET, LOSS_METRICS
 from trainables.run.reports import Status
 
 Rows = Iterable[Mapping[str, str]]
 
 
-def put_back(ledger: Ledger, trials: Sequence[Mapping[str, str]]) -> str:
-    """Give candidates.csv the epochs of ``trials`` that history.csv has and it has not; says how many, "" for none.
+def put_back(ledger: Ledger, trials: Sequence[Mapping[str, str]], *, eval_every: int = 1) -> str:
+    """Give candidates.csv the epochs that history.csv has and it has not; says how many, "" for none.
 
-    What was measured of them beside the losses is measured again.
+    ``trials`` are those that have ended; any other is evaluated ``eval_every`` epochs. What was measured beside the
+    losses is measured again.
 
     Raises:
-        UsageError: neither has the last epoch of a trial.
+        UsageError: neither has the last epoch of a finished trial.
     """
     history, candidates = ledger.history.read(), ledger.candidates.read()
-    found = lost_candidates(trials, history, candidates)
+    found = lost_candidates(trials, history, candidates, eval_every=eval_every)
     there = {_place(row) for row in (*candidates, *found)}
-    without = [row["trial_id"] for row in _ended(trials).values() if (row["trial_id"], row["steps"]) not in there]
+    finished = (row for row in trials if row["status"] == Status.FINISHED and not row.get("reused_from"))
+    without = [row["trial_id"] for row in finished if (row["trial_id"], float(row["steps"])) not in there]
     if without:
         lacking = f"{counted(len(without), 'finished trial')} ({', '.join(without[:5])}{' ...' if without[5:] else ''})"
         raise UsageError(
@@ -40,21 +42,20 @@ def put_back(ledger: Ledger, trials: Sequence[Mapping[str, str]]) -> str:
     if not found:
         return ""
     ledger.candidates.rewrite([*candidates, *(row | {"checkpoint": _model(ledger.out, row)} for row in found)])
+    ended = {row["trial_id"] for row in trials}
+    if not any(row["trial_id"] in ended for row in found):  # a driver killed between the two tables
+        return ""
     return f"candidates.csv had lost {counted(len(found), 'epoch')}, which history.csv has: they are put back"
 
 
-def lost_candidates(trials: Rows, history: Rows, candidates: Rows) -> list[dict[str, str]]:
-    """The evaluated epochs of the finished ``trials`` of this sweep that ``candidates`` has not."""
-    ended, there = _ended(trials), {_place(row) for row in candidates}
+def lost_candidates(trials: Rows, history: Rows, candidates: Rows, *, eval_every: int = 1) -> list[dict[str, str]]:
+    """The evaluated epochs of this sweep's trials, ended or not, that ``candidates`` has not."""
+    ended, there = {row["trial_id"]: row for row in trials}, {_place(row) for row in candidates}
     return [
         dict(row)
         for row in history
-        if row["trial_id"] in ended and _place(row) not in there and _is_evaluated(row, ended[row["trial_id"]])
+        if _place(row) not in there and _is_evaluated(row, ended.get(row["trial_id"], {}), eval_every)
     ]
-
-
-def _ended(trials: Rows) -> dict[str, Mapping[str, str]]:
-    return {row["trial_id"]: row for row in trials if row["status"] == Status.FINISHED and not row.get("reused_from")}
 
 
 def _model(out: Path, row: Mapping[str, str]) -> str:
@@ -62,12 +63,16 @@ def _model(out: Path, row: Mapping[str, str]) -> str:
     return folder if (out / folder).is_dir() else ""
 
 
-def _place(row: Mapping[str, str]) -> tuple[str, str]:
-    return row["trial_id"], row["step"]
+def _place(row: Mapping[str, str]) -> tuple[str, float]:
+    return row["trial_id"], float(row["step"])
 
 
-def _is_evaluated(report: Mapping[str, str], trial: Mapping[str, str]) -> bool:
-    """Whether the losses of a report are its epoch's own, not those of an earlier one."""
-    every = int(trial.get("eval_every") or 1)
+def _is_evaluated(report: Mapping[str, str], trial: Mapping[str, str], eval_every: int) -> bool:
+    """Whether the losses of a report are its epoch's own: not those of an earlier one, nor taken over."""
+    if trial.get("reused_from") or not any(report.get(name) for name in LOSS_METRICS):
+        return False
+    is_last = bool(trial) and float(report["step"]) >= float(trial.get("steps") or "inf")
+    if is_last and trial["status"] in (Status.DIVERGED, Status.FAILED):
+        return False
     measured = any(report.get(name) for name in DEFAULT_SET)
-    return measured or report["step"] == trial["steps"] or float(report["epoch"]) % every == 0
+    return measured or is_last or float(report["epoch"]) % float(trial.get("eval_every") or eval_every) == 0

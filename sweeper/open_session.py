@@ -59,7 +59,7 @@ def open_session(
     rows = {name: row for name, row in rows.items() if name not in failed}
     if failed:
         console.print(f"failed trials that run again: {', '.join(sorted(failed))}", highlight=False, soft_wrap=True)
-    if settings.goals and (found := put_back(ledger, [*rows.values()])):
+    if settings.goals and (found := put_back(ledger, [*rows.values()], eval_every=settings.base.eval_every)):
         console.print(found, highlight=False, soft_wrap=True)
     again = study.take_up(rows, by_trial(ledger.candidates.read()))
     storage, courier = settings.ray_storage(out), None if settings.bucket is None else Courier(out, settings.bucket)

@@ -47,7 +47,7 @@ from trainables.target.shared import fetch_target, share_target
 from trainables.target.target import Target
 
 WORKER_RESTARTS = 3
-_UNHEARD = """error: interrupted while Ray does not answer; everything finished is kept. Go on with:
+_UNHEARD = """error: interrupted, and what went on (Ray, mostly) did not end; everything finished is kept. Go on with:
   {command}
 """
 EndProcess = Callable[[Callable[[], Summary]], None]

@@ -1,7 +1,7 @@
 """The Ray Tune wrapper of one unlearning run: the only module of this package that knows ray.
 
-An exception inside a run ends that trial as
-``failed`` with its reason and leaves the worker alive; only a dead worker is Ray's to restart.
+An exception inside a run ends that trial as ``failed`` with its reason and leaves the worker alive; only a dead worker
+is Ray's to restart.
 
 The driver imports this module to name the class, so torch is imported where it is used.
 """

@@ -11,7 +11,7 @@ from analysis.tables.columns import short
 from analysis.tables.out_of_bounds import values_outside
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable, auto_lr_on, finite_cell
-from analysis.words import counted, model_name
+from analysis.words import model_name
 
 UNPLACED = (
     "these rows leave their model or data set open, and which of the other trials they belong to is not certain: name "
@@ -42,7 +42,8 @@ def _lost(here: TrialTable) -> Iterator[str]:
         if not (own["status"] == "finished").any():
             arm = f"{method} with AutoLR" if automatic else method
             ends = ", ".join(f"{count} {status}" for status, count in Counter(own["status"]).items())
-            yield f"{arm}: none of {counted(len(own), 'trial')} finished ({ends})"
+            none = f"none of {len(own)} trials" if len(own) > 1 else "its one trial has not"
+            yield f"{arm}: {none} finished ({ends})"
 
 
 def _other_seeds(rows: Sequence[MethodRow]) -> Iterator[str]:

@@ -85,13 +85,20 @@ def judge(rows: pd.DataFrame, thresholds: Thresholds, columns: Columns, objectiv
     good = [place for place in passed if thresholds.good(rows.iloc[place])]
     one_sided = [place for place in passed if any(sides[place].values())]
     unmeasured = {place: list(found[place].values()).count(None) for place in passed}
-    best = min(good or one_sided or passed, key=lambda place: (unmeasured[place], *distance[place]), default=None)
+    hidden = {place: thresholds.not_shown(rows.iloc[place]) for place in passed}
+    best = min(
+        good or one_sided or passed,
+        key=lambda place: (len(hidden[place]), unmeasured[place], *distance[place]),
+        default=None,
+    )
     if good:
         return Judgement(Outcome.GOOD, best, None, len(judged))
     if best is not None and one_sided:
         if unknown := [side for side in SIDES if side not in sides[best]]:
             return Judgement(Outcome.ONE_SIDED, best, None, len(judged), unknown[0])
         return Judgement(Outcome.NOT_ASKED, best, None, len(judged))
+    if best is not None and hidden[best]:
+        return Judgement(Outcome.ONE_SIDED, best, None, len(asked), hidden[best][0])
     if best is not None:
         return Judgement(Outcome.NOT_JUDGED, best, None, 0)
     missed = {place: _missed(rows.iloc[place], thresholds, columns) for place in asked}

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import pandas as pd
 
 from analysis.frontier.judgement import Judgement, Outcome
-from analysis.frontier.thresholds import FORGETTING, KEEPING, SIDES, Thresholds
+from analysis.frontier.thresholds import FORGETTING, KEEPING, SIDES, Thresholds, asks_for
 from analysis.tables.columns import short
 from analysis.tables.trial_table import auto_lr_on, finite_cell, numbers
 from analysis.words import counted, number
@@ -31,7 +31,8 @@ def headline(
         why = _why_unknown(rows.iloc[judgement.place], judgement.unknown, thresholds)
         return f"{found}: {why}, so no {noun} is shown to be a good trade-off."
     if judgement.outcome is Outcome.NOT_ASKED:
-        return f"{found}: no {noun} is shown to be what was asked for."
+        unknown = _unknown(rows.iloc[judgement.place], thresholds)
+        return f"{found}: {', '.join(map(str, unknown))}, so no {noun} is shown to be what was asked for."
     if judgement.decisive is None:
         return f"{found}: none of {counted(judgement.judged, noun)} meets the thresholds for both sets."
     item, best = judgement.decisive
@@ -72,8 +73,14 @@ def _knobs(judgement: Judgement, rows: pd.DataFrame, thresholds: Thresholds, *, 
     if judgement.outcome is Outcome.ONE_SIDED and judgement.place is not None:
         if thresholds.keeps_nothing(rows.iloc[judgement.place]):
             return "To have something to keep, begin with a target that knows the retain set (--target-epochs)."
+        instead = thresholds.stand_ins(rows.iloc[judgement.place]).get(judgement.unknown)
+        if instead is not None and not thresholds.columns.is_loss(instead.least.name):
+            return f"To judge it, state a threshold (--constraint '{instead.proof}' or another)."
         return f"To judge it, measure what is {_WHAT[judgement.unknown]} (--metrics)."
-    if judgement.outcome is Outcome.NOT_ASKED:
+    if judgement.outcome is Outcome.NOT_ASKED and judgement.place is not None:
+        row = rows.iloc[judgement.place]
+        if all(_there(row, item.name) for item in _unknown(row, thresholds)):
+            return "To judge it, state a number and no share (--constraint): No-unlearn's value is not known, or 0."
         return "To judge it, measure what the thresholds stated are about (--metrics)."
     if judgement.outcome is Outcome.NO_TRADE_OFF and not judgement.near:
         return "Nothing here does both: train longer at a lower rate (--epochs, --lr), or try another --method."
@@ -138,6 +145,8 @@ def _told_by_stand_ins(row: pd.Series, thresholds: Thresholds, *, losses: bool) 
     sides, stand_ins = thresholds.sides(row), thresholds.stand_ins(row)
     for side in SIDES:
         item, verb = stand_ins.get(side), _VERBS[side]
+        if side == FORGETTING and not sides.get(side):
+            yield from _met_before(row, thresholds)
         if sides.get(side) or (not losses and (item is None or thresholds.columns.is_loss(item.least.name))):
             continue
         if item is None or not _there(row, item.least.name):
@@ -156,6 +165,21 @@ def _why_unknown(row: pd.Series, side: str, thresholds: Thresholds) -> str:
     if side == KEEPING and thresholds.keeps_nothing(row):
         return "the model before unlearning keeps nothing itself"
     return f"nothing is known of what is {_WHAT[side]}"
+
+
+def _unknown(row: pd.Series, thresholds: Thresholds) -> list[Constraint]:
+    """The thresholds stated of which it is not known whether the row meets them."""
+    return [item for item, verdict in thresholds.verdicts(row).items() if verdict is None and item in thresholds.stated]
+
+
+def _met_before(row: pd.Series, thresholds: Thresholds) -> Iterator[str]:
+    """What shows no forgetting, as the model before unlearning meets it, too."""
+    baseline = thresholds.baseline_of(row)
+    for item, verdict in thresholds.verdicts(row).items():
+        before = baseline.get(item.name)
+        if verdict and asks_for(item, thresholds.columns) == FORGETTING and item.met(before, before):
+            name = short(item.name).capitalize()
+            yield f"{name} does not show what it forgets: No-unlearn's {number(before or 0.0)} meets that, too."
 
 
 def _value(row: pd.Series, item: Constraint, *, between: str = " ") -> str:
@@ -201,5 +225,4 @@ def _too_high(rows: pd.DataFrame, diverged: pd.DataFrame) -> str:
 
 
 def _there(row: pd.Series, name: str) -> bool:
-    value = row.get(name)
-    return isinstance(value, (int, float)) and value == value
+    return finite_cell(row, name) is not None

@@ -111,6 +111,11 @@ class Thresholds:
                 found.setdefault(KEEPING, _stayed(name, before or 0.0, guess))
         return found
 
+    def not_shown(self, row: pd.Series) -> list[str]:
+        """The sides on which a metric other than the losses stands in, and shows neither."""
+        scores = {side for side, item in self.stand_ins(row).items() if not self.columns.is_loss(item.least.name)}
+        return [side for side in SIDES if side in scores - self.sides(row).keys()]
+
     def keeps_nothing(self, row: pd.Series) -> bool:
         """Whether the No-unlearn model has nothing to keep, by every measure of that which the row has."""
         before = self.baseline_of(row)
@@ -148,7 +153,8 @@ def thresholds_of(sweep: SweepFile) -> Thresholds:
 
 def _is_papers(sweep: SweepFile) -> bool:
     """Whether the paper's thresholds are on what this problem has: not where images are classified."""
-    measured = sweep.baseline.keys()
+    files = (sweep, *sweep.parts.values())
+    measured = {name for file in files for known in (file.baseline, *file.baselines.values()) for name in known}
     other = {name for name, item in sweep.columns.entries.items() if item.primary and item.threshold is None}
     return bool(measured & sweep.columns.thresholds.keys()) or not measured & other
 

@@ -118,6 +118,7 @@ def answer(table: TrialTable, sweep: SweepFile, front: Frontier) -> Answer:
             *_place_on(own, row, table, recommended=judgement.recommended),
             *_elsewhere(front, row, sweep.objectives),
             *_beware(row, sweep),
+            *_other_seeds(row, table, thresholds),
         ),
         trial_id=str(row["trial_id"]),
         epoch=float(row["epoch"]) if every else None,
@@ -219,6 +220,19 @@ def _beware(row: pd.Series, sweep: SweepFile) -> Iterator[str]:
         for item, value in before.items()
     ):
         yield "Beware: the model before unlearning scores at least as well in every objective. Nothing was gained."
+
+
+def _other_seeds(row: pd.Series, table: TrialTable, thresholds: Thresholds) -> Iterator[str]:
+    """How the settings of a trial fare on the other seeds that they were run with, where not as well."""
+    if table.own.every_epoch or not thresholds.good(row):
+        return
+    same = table.own.finished
+    for name in table.own.varying:
+        if name not in ("seed", "target_key"):
+            same = same[(same[name] == row[name]) | (same[name].isna() & pd.isna(row[name]))]
+    good = [thresholds.good(other) for _, other in same.iterrows()]
+    if not all(good):
+        yield f"The same settings meet the thresholds on {sum(good)} of {len(good)} seeds."
 
 
 def _whose(thresholds: Thresholds) -> str:

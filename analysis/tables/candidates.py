@@ -44,11 +44,9 @@ def lost_notes(trials: pd.DataFrame, candidates: pd.DataFrame) -> list[str]:
     there = set(zip(candidates["trial_id"], candidates["step"], strict=True))
     lost = [name for name, step in zip(ended["trial_id"], ended["steps"], strict=True) if (name, step) not in there]
     some = ", ".join(lost[:5]) + (" ..." if lost[5:] else "")
-    return (
-        [f"epochs of trial {some} are missing from candidates.csv: 'resume' takes them from history.csv"]
-        if lost
-        else []
-    )
+    if not lost:
+        return []
+    return [f"epochs of trial {some} are missing from candidates.csv: 'resume' takes what history.csv has of them"]
 
 
 def models_of(trials: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:

@@ -44,10 +44,16 @@ def check_first() -> None:
     refuse([problem for check in context.meta.get(CHECKS, ()) for problem in check()] if context else [])
 
 
+def say(line: str) -> None:
+    """Print it on stderr, if that can be."""
+    with contextlib.suppress(OSError):
+        click.echo(line, err=True)
+
+
 def exit_with(problems: Sequence[str], code: int) -> None:
     """Print the problems, one a line, and exit."""
     for problem in problems:
-        click.echo(f"error: {problem}", err=True)
+        say(f"error: {problem}")
     sys.exit(code)
 
 
@@ -82,7 +88,7 @@ def goes_on_with(command: str, note: str = "") -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        click.echo(f"interrupted{note}. Go on from what was last saved with:\n  {command}", err=True)
+        say(f"interrupted{note}. Go on from what was last saved with:\n  {command}")
         sys.exit(INTERRUPTED)
 
 

@@ -119,7 +119,8 @@ def sweep_settings(given: Mapping[str, Any], *, command: str) -> SweepSettings:
     problems += _number_problems(given) + _choice_problems(given)
     space = _space(given, methods, base, options, rates, problems)
     if space and not _tries_auto_lr(space, given["auto_lr"]):
-        problems += without_effect("auto_lr", "AutoLR is off; give --auto-lr on or both, too")
+        where = "put auto_lr: on into the file" if is_space_file(given["space"]) else "give --auto-lr on or both"
+        problems += without_effect("auto_lr", f"AutoLR is off; {where}, too")
     given = _whole_if_small(given, space)
     objectives, base = _objectives(given, base, problems)
     costly = base.metrics_every != 1 and not {item.column for item in objectives} <= set(LOSS_METRICS)

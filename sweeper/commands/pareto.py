@@ -19,7 +19,7 @@ from search_spaces.messages import counted, resume_command
 from sweeper.commands import options
 from sweeper.commands.config_file import CONFIG, typed
 from sweeper.commands.dry_run import dry_run_option, say_plan_of_sweep
-from sweeper.commands.errors import FAILED, INTERRUPTED, plain_errors
+from sweeper.commands.errors import FAILED, INTERRUPTED, plain_errors, say
 from sweeper.commands.plugin_option import PLUGIN
 from sweeper.commands.scheduler_options import scheduler_options
 
@@ -179,7 +179,7 @@ def run_to_the_end(
     from sweeper.plugins import take_up
 
     for line in take_up(out):  # before anything looks at what there is to choose
-        click.echo(line, err=True)
+        say(line)
 
     from sweeper.commands.lr_study_result import judged_extension
     from sweeper.console import own_console
@@ -193,10 +193,9 @@ def run_to_the_end(
     known = known_uri(settings.tracking_uri)
     where = {"tracking_uri": (change or {}).get("tracking_uri", known)}
     if "@" in settings.tracking_uri and where["tracking_uri"] == settings.tracking_uri:
-        click.echo(
+        say(
             f"passwords are in no file: if MLflow at {shown_uri(settings.tracking_uri)} asks for one, give the address "
-            "with it in MLFLOW_TRACKING_URI",
-            err=True,
+            "with it in MLFLOW_TRACKING_URI"
         )
 
     def whole_sweep() -> Summary:
@@ -219,7 +218,7 @@ def run_to_the_end(
             with contextlib.redirect_stdout(stdout):
                 code = _told(conclusion, out, is_study=is_study, as_json=as_json)
         except Exception as error:
-            click.echo(f"error: {error}", err=True)
+            say(f"error: {error}")
         finally:
             stdout.flush()
             os._exit(code)  # Ray would hold up any other exit until its head answers
@@ -236,7 +235,7 @@ def _told(result: Callable[[], Summary], out: Path, *, is_study: bool, as_json: 
     try:
         summary = result()
     except Interrupted:
-        click.echo(f"interrupted; everything finished is kept. Go on with:\n  {resume_command(out)}", err=True)
+        say(f"interrupted; everything finished is kept. Go on with:\n  {resume_command(out)}")
         if as_json:
             click.echo(json.dumps({"out": str(out), "interrupted": True}))
         return INTERRUPTED
@@ -288,13 +287,13 @@ def describe(summary: Summary) -> str:
     if summary.unmeasured:
         why = f" ({summary.ended_because})" if summary.ended_because else ""
         left = f"{counted(summary.unmeasured, 'epoch')} on the frontier could not be measured{why}"
-        lines.append(f"{left}; resume tries again:\n  {resume_command(summary.out)}")
+        lines.append(f"{left}; resume tries again")
     if trials < asked and summary.ended_because:
         lines.append(f"{summary.ended_because} left {asked - trials} of {counted(asked, 'trial')} undone; go on with:")
         lines.append(f"  {resume_command(summary.out)} {summary.further}".rstrip())
-    elif summary.run_again:
-        lines.append("go on, when what ended them is mended, with:")
-        lines.append(f"  {resume_command(summary.out)}")
+    elif summary.run_again or summary.unmeasured:
+        lines.append("go on, when what was in the way is mended, with:")
+        lines.append(f"  {resume_command(summary.out)} {summary.further}".rstrip())
     elif not summary.status.get("finished"):
         lower = "; a lower learning rate (--lr) may not diverge" if summary.status.get("diverged") else ""
         lines.append(f"no trial finished: the column 'error' of trials.csv says why{lower}")

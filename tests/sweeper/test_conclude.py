@@ -46,7 +46,7 @@ def test_metrics_that_a_lost_head_left_unmeasured_are_told_with_the_command_that
     assert (summary.trials, summary.run_again, summary.unmeasured) == (1, 0, 2)
     assert summary.ended_because == LOST.because
     told = describe(summary)
-    assert f"2 epochs on the frontier could not be measured ({LOST.because}); resume tries again:" in told
+    assert f"2 epochs on the frontier could not be measured ({LOST.because}); resume tries again" in told
     assert f"\n  python -m sweeper resume {tmp_path}" in told
 
 
@@ -55,7 +55,7 @@ def test_metrics_that_could_not_be_measured_with_the_head_there_are_told_too(
 ) -> None:
     summary = concluded(tmp_path, None, monkeypatch, unscored=True)
     assert (summary.unmeasured, summary.ended_because) == (2, None)
-    assert "2 epochs on the frontier could not be measured; resume tries again:" in describe(summary)
+    assert "2 epochs on the frontier could not be measured; resume tries again" in describe(summary)
 
 
 def test_a_sweep_whose_head_was_there_to_the_end_says_nothing_of_it(

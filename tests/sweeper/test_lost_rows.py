@@ -16,14 +16,17 @@ LOSSES = {"forget_loss": 4.0, "forget_loss_capped": 4.0, "retain_loss": 0.5}
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
-    """Two finished trials of four epochs, the second evaluated after every other one; a third that still runs."""
+    """Trials of four epochs: finished, finished and evaluated after every other one, still running, diverged."""
     ledger = Ledger(tmp_path, every_epoch=True)
-    for trial_id, every in (("00000", 1), ("00001", 2), ("00002", 1)):
+    for trial_id, every, status in (
+        *(("00000", 1, "finished"), ("00001", 2, "finished"), ("00002", 1, ""), ("00003", 1, "diverged")),
+    ):
         for epoch in range(1, 5):
-            report = {"epoch": float(epoch), "step": 10 * epoch, "evaluated": epoch % every == 0, **LOSSES}
-            ledger.add_report(trial_id, report | ({"verbmem": 0.5} if epoch == 4 else {}))
-        if trial_id != "00002":
-            ledger.add_trial({"trial_id": trial_id, "status": "finished", "steps": 40, "eval_every": every})
+            lost = epoch == 4 and status == "diverged"
+            report = {"epoch": float(epoch), "step": 10 * epoch, "evaluated": epoch % every == 0 and not lost, **LOSSES}
+            ledger.add_report(trial_id, report | ({"verbmem": 0.5} if epoch == 4 and not lost else {}))
+        if status:
+            ledger.add_trial({"trial_id": trial_id, "status": status, "steps": 40, "eval_every": every})
     ledger.write()
     (tmp_path / "checkpoints" / "00000-epoch-2").mkdir(parents=True)
     return ledger
@@ -46,12 +49,12 @@ def test_nothing_is_lost_of_a_whole_table(ledger: Ledger) -> None:
 
 @pytest.mark.parametrize("keep", [None, 0, 2], ids=["deleted", "header", "cut"])
 def test_epochs_that_a_table_has_lost_are_put_back(ledger: Ledger, keep: int | None) -> None:
-    every = {place for place in places(ledger) if place[0] != "00002"}
+    every = places(ledger)
     if keep is None:
         ledger.candidates.path.unlink()
     else:
         cut(ledger.candidates.path, keep=keep)
-    count = 6 - (keep or 0)
+    count = 13 - (keep or 0)
     assert put_back(ledger, ledger.trials.read()) == (
         f"candidates.csv had lost {count} epochs, which history.csv has: they are put back"
     )
@@ -64,15 +67,29 @@ def test_epochs_that_a_table_has_lost_are_put_back(ledger: Ledger, keep: int | N
         assert rows["00000", "20"]["checkpoint"] == "checkpoints/00000-epoch-2"
 
 
+def test_an_epoch_that_a_killed_driver_did_not_write_is_put_back_without_a_word(ledger: Ledger) -> None:
+    rows = ledger.candidates.read()
+    ledger.candidates.rewrite(row for row in rows if (row["trial_id"], row["step"]) != ("00002", "40"))
+    assert put_back(ledger, ledger.trials.read()) == ""
+    assert ("00002", "40") in places(ledger)
+
+
 def test_what_neither_table_has_is_not_gone_on_from(ledger: Ledger) -> None:
     cut(ledger.candidates.path, keep=5)
-    cut(ledger.history.path, keep=6)
+    cut(ledger.history.path, keep=7)
     with pytest.raises(UsageError, match=r"lack the last epoch of 1 finished trial \(00001\).* they run again"):
         put_back(ledger, ledger.trials.read())
 
 
+def test_a_table_saved_by_another_program_is_whole(ledger: Ledger) -> None:
+    trials = [
+        row | {"steps": f"{row['steps']}.0", "eval_every": f"{row['eval_every']}.0"} for row in ledger.trials.read()
+    ]
+    assert put_back(ledger, trials) == ""
+
+
 def test_a_trial_that_was_taken_over_is_left_alone(ledger: Ledger) -> None:
     trials = [row | {"reused_from": "runs/before/00003"} for row in ledger.trials.read()]
+    cut(ledger.history.path, keep=8)
     ledger.candidates.path.unlink()
-    ledger.history.path.unlink()
     assert put_back(ledger, trials) == ""

@@ -56,7 +56,7 @@ def test_what_rests_on_one_seed_is_named(compared: Compared, of_seeds: Callable[
     assert compared(rows, name="some").notes == (f"{ALONE}: gdiff",)
     assert compared(rows[1:], name="all").notes == (f"{ALONE}: every configuration here",)
     lost = compared(of_seeds(0, status="diverged"), name="lost")
-    assert lost.notes == ("ngdiff: none of 1 trial finished (1 diverged)",)
+    assert lost.notes == ("ngdiff: its one trial has not finished (1 diverged)",)
 
 
 def test_a_repeated_trial_is_told_with_its_sweep(make_sweep: MakeSweep, of_seeds: Callable[..., list[Row]]) -> None:

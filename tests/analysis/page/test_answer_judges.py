@@ -203,7 +203,10 @@ CASES = (
         [(0.04, 0.05, scores(0.05, 0.8))],
         Outcome.NOTHING_FORGOTTEN,
         "0",
-        ["Nothing was forgotten: forget loss capped is 0.04 in the only trial, wanted above 0.12."],
+        [
+            "Nothing was forgotten: forget loss capped is 0.04 in the only trial, wanted above 0.12.",
+            "Verbmem does not show what it forgets: No-unlearn's 0.05 meets that, too.",
+        ],
         [TAKE],
         baseline=BASELINE | {"verbmem": 0.05},
     ),
@@ -296,7 +299,10 @@ CASES = (
         [(6.0, 0.06, scores(0.0, 0.79))],
         Outcome.NOT_ASKED,
         "0",
-        ["A threshold stated is not known: no trial is shown to be what was asked for.", "(--metrics)"],
+        [
+            "A threshold stated is not known: knowmem<=0.2, so no trial is shown to be what was asked for.",
+            "(--metrics)",
+        ],
         [TAKE],
         constraints=["knowmem<=0.2"],
     ),
@@ -307,6 +313,15 @@ CASES = (
         "0",
         ["Not asked, as others are stated on that set, and missed: verbmem 0.85 (below 0.1)."],
         constraints=["forget_loss>=2"],
+    ),
+    Case(
+        "a stated share of what was not measured before unlearning",
+        [(6.0, 0.06, scores(0.0, 0.79))],
+        Outcome.NOT_ASKED,
+        "0",
+        ["utility>=90%, so no trial", "state a number and no share (--constraint)"],
+        constraints=["utility>=90%"],
+        baseline={name: value for name, value in BASELINE.items() if name != "utility"},
     ),
     Case(
         "neither side in any trial",
@@ -356,9 +371,15 @@ IMAGES = {"forget_loss_capped": 0.04, "retain_loss": 0.05, "forget_accuracy": 0.
             "0",
             "forget accuracy is 0.94 in the only trial, wanted at most 95%",
         ),
-        ([(0.8, 0.9)], Outcome.NOT_JUDGED, "0", "forgets is not shown by the forget accuracy: 0.8 (at most 50%"),
+        (
+            [(0.8, 0.9)],
+            Outcome.ONE_SIDED,
+            "0",
+            "is not shown by the forget accuracy 0.8 (wanted at most 50% of No-unlearn)",
+        ),
+        ([(0.3, 0.9), (0.6, 0.9)], Outcome.NOT_JUDGED, "0", "forgets is told by the forget accuracy: 0.3 (at most 50%"),
     ],
-    ids=["one destroyed", "all destroyed", "untouched", "between"],
+    ids=["one destroyed", "all destroyed", "untouched", "between", "one shown"],
 )
 def test_models_of_images_are_judged_by_their_accuracy(
     make_sweep: MakeSweep,
@@ -379,6 +400,19 @@ def test_models_of_images_are_judged_by_their_accuracy(
     told = " ".join((found.headline, *found.sentences))
     assert said in told
     assert "verbmem" not in told + found.thresholds
+
+
+def test_settings_that_succeed_on_some_seeds_alone_are_told(make_sweep: MakeSweep, trial: MakeRow) -> None:
+    rows = [trial(str(seed), 6.0, 0.2, **scores(verbmem, 0.79), seed=seed) for seed, verbmem in enumerate((0.05, 0.6))]
+    other = trial("2", 1.0, 0.1, **KNOWN, lr=1e-5)
+    told = "The same settings meet the thresholds on 1 of 2 seeds."
+    assert told in answered(make_sweep([*rows, other], baseline=BASELINE)).sentences
+    assert told not in answered(make_sweep([rows[0], other], name="one", baseline=BASELINE)).sentences
+
+
+def test_whole_numbers_in_a_table_are_numbers(make_sweep: MakeSweep, trial: MakeRow) -> None:
+    found = answered(make_sweep([trial("0", 6, 7, **scores(0, None))], baseline=BASELINE))
+    assert "What it keeps is told by the retain loss: 7 (wanted below 6)." in found.sentences
 
 
 def test_epochs_of_which_only_the_losses_are_known_are_not_forgotten(make_sweep: MakeSweep, trial: MakeRow) -> None:
