@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
 from statistics import stdev
 
 import pandas as pd
@@ -12,6 +11,7 @@ import pandas as pd
 from analysis.comparison.table import Entry, Value, of_all
 from analysis.study.placed_trials import PlacedTrial, PlacedTrials
 from analysis.tables.columns import Columns
+from analysis.tables.out_of_bounds import is_possible
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import finite_cell
 from analysis.words import counted, number, policy_in_words
@@ -32,8 +32,16 @@ def entry_of(members: Sequence[PlacedTrial], placed: PlacedTrials, metrics: Sequ
 
 
 def succeeds(row: pd.Series, columns: Columns, targets: SweepFile) -> bool | None:
-    """Whether a finished trial meets all thresholds; None where one cannot be judged and none is missed."""
-    return columns.success(partial(finite_cell, row), targets.baseline_of(row))
+    """Whether a finished trial meets all thresholds; None where one cannot be judged and none is missed.
+
+    What cannot be, such as a percentage in the place of a share, is not judged.
+    """
+
+    def value(name: str) -> float | None:
+        found = finite_cell(row, name)
+        return found if found is not None and is_possible(found, name, columns) else None
+
+    return columns.success(value, targets.baseline_of(row))
 
 
 def _label(trial: PlacedTrial, setting_columns: Sequence[str]) -> str:
@@ -53,7 +61,9 @@ def _value(done: Sequence[pd.Series], name: str, columns: Columns, targets: Swee
     scores = [score for _, score in found]
     mean, deviation = math.fsum(scores) / len(scores), stdev(scores) if scores[1:] else None
     before = [targets.baseline_of(row).get(name) for row, _ in found]
-    return Value(mean, deviation, _met(columns[name].threshold, mean, scores, before), len(scores))
+    possible = all(is_possible(score, name, columns) for score in scores)
+    met = _met(columns[name].threshold, mean, scores, before) if possible else None
+    return Value(mean, deviation, met, len(scores))
 
 
 def _outcome(verdicts: Sequence[bool | None], lost: int, unit: str) -> tuple[bool | None, str]:
@@ -78,10 +88,13 @@ def _met(
 ) -> bool | None:
     """Whether the mean of ``scores`` meets a threshold; of seeds with targets of their own, each against its own.
 
+    Where each does the mean does, whatever rounding says.
+
     ``before`` is what the target of each score has, None where it was not measured.
     """
     if threshold is None:
         return None
-    if not threshold.relative or len(set(before)) == 1:
-        return threshold.met(mean, before[0])
-    return all_met(threshold.met(*pair) for pair in zip(scores, before, strict=True))
+    each = all_met(threshold.met(*pair) for pair in zip(scores, before, strict=True))
+    if each or (threshold.relative and len(set(before)) > 1):
+        return each
+    return threshold.met(mean, before[0])

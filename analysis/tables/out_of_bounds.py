@@ -30,12 +30,20 @@ def values_outside(frame: pd.DataFrame, columns: Columns) -> list[str]:
             rest = f" and {beyond.sum() - 1} more" if beyond.sum() > 1 else ""
             expected = f"from {number(low)} to {number(high)}" if math.isfinite(high) else f"at least {number(low)}"
             # Percent of a share; beyond that nobody knows.
-            percent = (low, high) == (0.0, 1.0) and values[beyond].between(1.0, 100.0).all()
+            percent = (
+                (low, high) == (0.0, 1.0) and values[beyond].between(1.0, 100.0).all() and values[beyond].max() > 2.0
+            )
             advice = ": write shares, not percent" if percent else ""
             notes.append(
                 f"{name} is {number(float(values[beyond].iloc[0]))} in {first}{rest}, expected {expected}{advice}"
             )
     return notes
+
+
+def is_possible(value: float, name: str, columns: Columns) -> bool:
+    """Whether a measurement lies within the bounds of its column, rounding aside."""
+    low, high = _bounds(name, columns)
+    return low - _ROUNDING <= value <= high + _ROUNDING
 
 
 def _bounds(name: str, columns: Columns) -> tuple[float, float]:

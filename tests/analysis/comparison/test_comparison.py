@@ -218,6 +218,23 @@ def test_a_metric_of_some_seeds_says_of_how_many(make_sweep: Callable[..., Path]
     assert (measured["utility"], measured["verbmem"]) == ("1", "3")
 
 
+def test_what_cannot_be_is_not_judged(make_sweep: Callable[..., Path], trial: Callable[..., Row]) -> None:
+    rows = [trial(f"{seed}", 6.0, 0.5, verbmem=0.05, utility=70.0, truth_ratio=0.6, seed=seed) for seed in range(3)]
+    baseline = BASELINE | {"truth_ratio": 0.7}
+    entry = read(make_sweep(rows, baseline=baseline))[0].rows[0].without
+    assert entry is not None
+    assert (entry.success, entry.values["utility"].met, entry.values["verbmem"].met) == (None, None, True)
+
+
+def test_a_mean_meets_a_bound_that_every_seed_meets(make_sweep: Callable[..., Path], trial: Callable[..., Row]) -> None:
+    """Rounding puts the mean of three equal numbers one digit below them."""
+    share = 0.7 * 0.5
+    rows = [trial(f"{seed}", 6.0, 0.5, verbmem=0.05, utility=share, truth_ratio=0.6, seed=seed) for seed in range(3)]
+    entry = read(make_sweep(rows, baseline=BASELINE | {"utility": 0.5, "truth_ratio": 0.7}))[0].rows[0].without
+    assert entry is not None
+    assert (entry.outcome, entry.values["utility"].met) == ("yes", True)
+
+
 def test_equal_seeds_do_not_deviate(make_sweep: Callable[..., Path], trial: Callable[..., Row]) -> None:
     rows = [trial(f"{seed}", 6.0, 0.5, verbmem=0.1 / 3, utility=0.7, seed=seed) for seed in range(3)]
     entry = read(make_sweep(rows, baseline=BASELINE))[0].rows[0].without

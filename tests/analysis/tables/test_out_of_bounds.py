@@ -20,6 +20,7 @@ COLUMNS = Columns.from_dict(column_dictionary(random_guess=8.0, unit="token"))
         ("utility", [0.0, 1.0, 1.0 + 1e-9, math.nan], None),
         ("utility", [0.5, 71.3], "utility is 71.3 in b, expected from 0 to 1: write shares, not percent"),
         ("verbmem", [5.2, 90.0], "verbmem is 5.2 in a and 1 more, expected from 0 to 1: write shares, not percent"),
+        ("verbmem", [1.2, 0.7], "verbmem is 1.2 in a, expected from 0 to 1"),
         ("utility", [-0.2, 0.7], "utility is -0.2 in a, expected from 0 to 1"),
         ("utility", [1.5, 710.0], "utility is 1.5 in a and 1 more, expected from 0 to 1"),
         ("retain_loss", [9.5, math.inf], None),
