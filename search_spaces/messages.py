@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 
@@ -11,6 +11,11 @@ def counted(count: float, noun: str) -> str:
     """``1 trial``, ``3 trials``, ``2.5 epochs``."""
     shown = count if isinstance(count, int) else f"{count:g}"
     return f"{shown} {noun}" if count == 1 else f"{shown} {noun}s"
+
+
+def some_of(names: Sequence[str], *, most: int = 5) -> str:
+    """``a, b, c``, of many the first and ``...``."""
+    return ", ".join(names[:most]) + (" ..." if names[most:] else "")
 
 
 def size(count: float) -> str:

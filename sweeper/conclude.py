@@ -12,7 +12,7 @@ from typing import Any
 
 from rich.console import Console
 
-from search_spaces.messages import resume_command
+from search_spaces.messages import resume_command, some_of
 from search_spaces.phases import phase
 from sweeper.folder import SweepError
 from sweeper.front_metrics import unmeasured
@@ -138,8 +138,7 @@ def _of_the_disk(out: Path, refused: OSError | None, unwritten: int) -> str:
 
 
 def _of_the_storage(out: Path, settings: SweepSettings, missing: Sequence[str], refusal: str | None) -> str:
-    some = ", ".join(missing[:5]) + (" ..." if missing[5:] else "")
-    what = f"{some} could not be fetched" if missing else "it does not have the last rows of the tables"
+    what = f"{some_of(missing)} could not be fetched" if missing else "it does not have the last rows of the tables"
     return (
         f"the storage of the sweep, {refusal or (settings.bucket and settings.bucket.uri)}: {what}. "
         f"Nothing that finished is lost; when the storage answers, go on with:\n  {resume_command(out)}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from search_spaces.messages import counted
+from search_spaces.messages import counted, some_of
 from sweeper.folder import UsageError
 from sweeper.ledger import Ledger
 from trainables.candidates import candidate_folder
@@ -34,7 +34,7 @@ def put_back(ledger: Ledger, trials: Sequence[Mapping[str, str]], *, eval_every:
     finished = (row for row in trials if row["status"] == Status.FINISHED and not row.get("reused_from"))
     without = [row["trial_id"] for row in finished if (row["trial_id"], float(row["steps"])) not in there]
     if without:
-        lacking = f"{counted(len(without), 'finished trial')} ({', '.join(without[:5])}{' ...' if without[5:] else ''})"
+        lacking = f"{counted(len(without), 'finished trial')} ({some_of(without)})"
         raise UsageError(
             f"{ledger.out}: history.csv and candidates.csv lack the last epoch of {lacking}, whose models would be "
             "deleted: put the files back from a copy, or delete these trials' rows in trials.csv: they run again"

@@ -9,6 +9,7 @@ import pandas as pd
 
 from analysis.tables.columns import Columns
 from analysis.tables.csv_rows import read_rows, typed_frame
+from search_spaces.messages import some_of
 
 _NAMED = ("trial_id", "epoch", "step", "checkpoint")
 
@@ -43,10 +44,11 @@ def lost_notes(trials: pd.DataFrame, candidates: pd.DataFrame) -> list[str]:
         ended = ended[ended["reused_from"].fillna("") == ""]
     there = set(zip(candidates["trial_id"], candidates["step"], strict=True))
     lost = [name for name, step in zip(ended["trial_id"], ended["steps"], strict=True) if (name, step) not in there]
-    some = ", ".join(lost[:5]) + (" ..." if lost[5:] else "")
     if not lost:
         return []
-    return [f"epochs of trial {some} are missing from candidates.csv: 'resume' takes what history.csv has of them"]
+    return [
+        f"epochs of trial {some_of(lost)} are missing from candidates.csv: 'resume' takes what history.csv has of them"
+    ]
 
 
 def models_of(trials: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:

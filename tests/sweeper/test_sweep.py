@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,7 +28,7 @@ from sweeper.interruption import Interrupted
 from sweeper.open_session import open_session
 from sweeper.placement import PlacementError
 from sweeper.settings import SweepSettings
-from sweeper.sweep import run, run_config
+from sweeper.sweep import _ended, run, run_config
 from sweeper.version import __version__, commit
 from tests.sweeper.conftest import bare_session
 from trainables.data import UnlearningData
@@ -357,3 +357,22 @@ def test_tune_saves_no_state_of_a_trial_that_has_ended(out: Path) -> None:
     found = run_config(bare_session(out), SETTINGS, out)
     assert found.checkpoint_config.checkpoint_at_end is False
     assert found.checkpoint_config.num_to_keep == 1
+
+
+@pytest.mark.parametrize("error", [None, Interrupted()])
+def test_where_the_process_is_ended_the_desk_tells_before_how(error: Interrupted | None) -> None:
+    """Ray's head is gone, and nothing that would tell it afterwards runs any more."""
+    told: list[object] = []
+
+    def conclusion() -> Any:
+        if error:
+            raise error
+        return "summary"
+
+    def end_process(result: Any) -> None:
+        with suppress(Interrupted):
+            told.append(result())
+        told.append("ended")
+
+    _ended(end_process, SimpleNamespace(close=told.append), conclusion)  # type: ignore[arg-type]
+    assert told == ([error, "ended"] if error else [None, "summary", "ended"])
