@@ -264,9 +264,7 @@ def test_the_script_finds_on_the_page_all_that_it_asks_for(full: Path) -> None:
     read = set(re.findall(r"\btrial\.(\w+)", script))
     assert read == {"settings", "spec_hash", "checkpoint", "error", "course"}
     assert all(set(fields) == read for fields in page.data["trials"].values())
-    assert (
-        set(re.findall(r"\bdata\.(\w+)", script)) == set(page.data) == {"trials", "baseline", "guess", "charts", "told"}
-    )
+    assert set(re.findall(r"\bdata\.(\w+)", script)) == set(page.data) == {"trials", "baseline", "guess", "charts"}
     named = [value for tag, name, value in page.attributes if tag == "tr" and name == "data-trial"]
     assert set(named) == set(page.data["trials"])
     columns = {key for fields in page.data["trials"].values() for key in fields["course"]}
@@ -274,7 +272,7 @@ def test_the_script_finds_on_the_page_all_that_it_asks_for(full: Path) -> None:
     assert columns == {"step", "epoch"} | {name for chart in charts for name, _ in chart["lines"]} & columns
     assert set(re.findall(r"\bitem\.(\w+)", script)) == set(charts[0])
     headings = set(re.findall(r"<button type=\"button\">([^<]+)</button>", page.source))
-    assert {"forget loss", "retain loss", "verbmem", "utility"} <= set(page.data["told"]) & headings
+    assert {"forget loss", "retain loss", "verbmem", "utility"} <= headings
     lengths = {len(values) for values in page.data["trials"]["0"]["course"].values()}
     assert lengths == {2}
 
