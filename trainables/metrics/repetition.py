@@ -100,7 +100,7 @@ _loop = partial(
     sets=("default",),
     cost=Cost.GENERATION,
     citation="Holtzman et al., The Curious Case of Neural Text Degeneration, ICLR 2020 (arXiv:1904.09751), which "
-    "counts generations that end in a phrase repeated at least three times; here the share of the answer in such a loop",
+    "counts generations that end in a phrase repeated at least three times; here the part of an answer that loops",
 )
 METRICS = (
     _repetition(
