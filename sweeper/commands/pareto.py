@@ -18,7 +18,7 @@ import click
 from search_spaces.messages import counted, resume_command
 from sweeper.commands import options
 from sweeper.commands.config_file import CONFIG, typed
-from sweeper.commands.dry_run import dry_run_option, say_plan_of_sweep
+from sweeper.commands.dry_run import dry_run_options, say_plan_of_sweep
 from sweeper.commands.errors import FAILED, INTERRUPTED, plain_errors, say
 from sweeper.commands.plugin_option import PLUGIN
 from sweeper.commands.scheduler_options import scheduler_options
@@ -110,7 +110,7 @@ if TYPE_CHECKING:
     metavar="plateau[:N:X]",
     help="End when N trials have not added more than X to the hypervolume.  [plateau: 10 trials, 0.001]",
 )
-@dry_run_option
+@dry_run_options
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on stdout.")
 @plain_errors
 def pareto(**given: Any) -> None:
@@ -123,7 +123,7 @@ def pareto(**given: Any) -> None:
 
     settings = sweep_settings(given, command=command_line())
     if given["dry_run"]:
-        say_plan_of_sweep(settings, given["out"], as_json=given["as_json"])
+        say_plan_of_sweep(settings, given["out"], measure=given["measure"], as_json=given["as_json"])
         return
     run_new(settings, output_folder(given.get("out"), name=settings.name), as_json=given["as_json"])
 
