@@ -247,7 +247,7 @@ def _told(result: Callable[[], Summary], out: Path, *, is_study: bool, as_json: 
         if study is not None:
             print_study(study)
     broken = summary.run_again or (summary.unmeasured and summary.ended_because)
-    return FAILED if set(summary.status) <= {"failed"} or broken else 0
+    return FAILED if summary.status.get("failed", 0) == summary.trials or broken else 0
 
 
 def _answer_lines(answer: Mapping[str, Any], out: Path) -> Iterator[str]:
@@ -260,9 +260,12 @@ def _answer_lines(answer: Mapping[str, Any], out: Path) -> Iterator[str]:
     yield from (answer.get("advice", ""), *answer.get("judged", ()))
 
 
+_ENDED_AS = {"stopped": "stopped early"}
+
+
 def describe(summary: Summary) -> str:
     """The summary in a few lines."""
-    status = ", ".join(f"{count} {name}" for name, count in summary.status.items())
+    status = ", ".join(f"{count} {_ENDED_AS.get(name, name)}" for name, count in summary.status.items())
     trials, asked, hypervolume = summary.trials, summary.asked, summary.hypervolume
     members = counted(summary.front, "trial")
     if summary.front_trials not in (None, summary.front):
