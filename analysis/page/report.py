@@ -23,7 +23,7 @@ from analysis.frontier.model_choice import ModelChoice, choose_model
 from analysis.frontier.pareto_json import pareto_content, plain
 from analysis.page.answer import Answer, answer
 from analysis.page.findings import Finding, PageFigure, findings
-from analysis.page.outcomes import cost, failures, stopped_early
+from analysis.page.outcomes import cost, ended_as, failures, stopped_early
 from analysis.page.trials import anchors, charts, page_data, point_labels, trials_section
 from analysis.study.lr_study import LrStudy, study_in
 from analysis.study.study_headline import study_cautions, study_headline
@@ -196,6 +196,7 @@ def _page(
         every_epoch=table.every_epoch,
         trials=trials_section(table, sweep.objectives, on_front),
         statuses=[status for status in STATUSES if (table.trials["status"] == status).any()],
+        ended_as=ended_as(table),
         failures=failures(table),
         cost=cost(table),
         stopped_early=stopped_early(table),
