@@ -225,8 +225,6 @@ def _tune(
             return
         if not is_interrupted():
             session.stop_waiting()
-        if session.exported is not None:
-            session.exported.tell(session.display, anyway=True)
         with phase("metrics of the frontier's epochs"):
             measure_front(session, settings, next(iter(targets.values())), head_answers=head_answers)
 
