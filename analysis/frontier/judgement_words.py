@@ -66,19 +66,17 @@ _DECISIONS = {
 def selected_by(selection: Selection, outcome: Outcome, noun: str) -> str:
     """Why the model was selected among the acceptable ones, in one sentence; ``noun`` is what a row is."""
     meets = "meet the thresholds" if outcome is Outcome.GOOD else "are not known to be bad"
-    if selection.eligible == 1:
-        return f"It is the only {noun} of those that {meets}."
-    left_out = [
-        f"{count} {reason}"
-        for count, reason in (
-            (selection.repeating, "with retained answers that repeat themselves"),
-            (selection.beaten, f"beaten by another {noun} (at least as good in every score, better in one)"),
-        )
-        if count
-    ]
-    among = f"Of {counted(selection.eligible, noun)} that {meets}"
     why = _DECISIONS[selection.decision]
-    return f"{among}, {' and '.join(left_out)} were left out; {why}." if left_out else f"{among}, {why}."
+    if selection.eligible == 1:
+        return f"No other {noun} meets the thresholds." if outcome is Outcome.GOOD else f"No other {noun} is as good."
+    reasons = {
+        "because their retained answers repeat themselves": selection.repeating,
+        f"because another {noun} is at least as good in every score and better in one": selection.beaten,
+    }
+    left_out = ", ".join(f"{count} {reason}" for reason, count in reasons.items() if count)
+    if not left_out:
+        return f"Of {counted(selection.eligible, noun)} that {meets}, {why}."
+    return f"{counted(selection.eligible, noun)} {meets}. Left out: {left_out}. Of the rest, {why}."
 
 
 def _fluency_unknown(row: pd.Series, thresholds: Thresholds) -> Iterator[str]:
