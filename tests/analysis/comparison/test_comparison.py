@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import io
 import re
 import shutil
@@ -16,7 +17,7 @@ import pytest
 from analysis.comparison.formats import FORMATS, comma_separated, latex, markdown, web_page
 from analysis.comparison.table import ComparisonTable, Entry, MethodRow, Value
 from analysis.errors import AnalysisError
-from sweeper.columns import METRIC_COLUMNS, OUTCOME_METRICS, TRIAL_COLUMNS
+from sweeper.columns import METRIC_COLUMNS, OUTCOME_METRICS, TRIAL_COLUMNS, column_dictionary
 from tests.analysis.comparison.conftest import BASELINE, Row, read
 from tests.conftest import GOLDEN
 
@@ -103,6 +104,9 @@ def test_of_all_a_trial_tells_the_metrics_are_compared_and_nothing_else(tmp_path
         writer = csv.DictWriter(file, TRIAL_COLUMNS)
         writer.writeheader()
         writer.writerows(rows)
+    sweep = json.loads((out / "sweep.json").read_text())
+    sweep["columns"] = column_dictionary(random_guess=sweep["random_guess_loss"])
+    (out / "sweep.json").write_text(json.dumps(sweep))
     (table,) = read(out)
     assert set(table.metrics) == set(METRIC_COLUMNS) - {"forget_loss_capped"}
 
