@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from sweeper.settings import SweepSettings
 from sweeper.tracking.runs import NOTE
 from sweeper.tracking.uri import shown_uri
 from trainables.run.failures import is_no_result
+from trainables.run.reports import Status
 
 _KEPT = (
     *("sweep.json", *TABLES),
@@ -33,7 +33,8 @@ _KEPT = (
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """How a sweep ended, for people and for ``--json``; ``status`` has how many trials ended in which one.
+    """How a sweep ended, for people and for ``--json``. ``status`` has the number of trials with each status, zeros
+    included.
 
     ``run_again`` counts the trials without a result because the disk, the memory or a node failed.
     ``reused`` counts the trials taken over from earlier sweeps, ``repeated`` those of a point that had been run here.
@@ -113,7 +114,7 @@ def conclude(settings: SweepSettings, out: Path, session: SweepSession, console:
         out=str(out),
         trials=len(rows),
         asked=settings.trials,
-        status=dict(Counter(row["status"] for row in rows)),  # asdict cannot copy a Counter
+        status={str(status): sum(row["status"] == status for row in rows) for status in Status},
         hypervolume=front.get("hypervolume"),
         front=len(front.get("front", ())),
         front_trials=len(_by_trial(front.get("front", ()))),

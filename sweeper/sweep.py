@@ -75,11 +75,12 @@ def run(
     in_use = UsageError(f"the sweep in {out} is running in another process; wait for it or stop it")
     settings = replace(settings, **(change or {}))
     tell_workers(out)
+    say = partial(console.print, highlight=False, markup=False, soft_wrap=True)
     # Two drivers would run every trial twice.
     with (
-        interruptible(_UNHEARD.format(command=resume_command(out))),
+        interruptible(_UNHEARD.format(command=resume_command(out)), say=say),
         exclusive(out, in_use),
-        at_the_sweep(settings.bucket, out, told=partial(console.print, highlight=False, soft_wrap=True)),
+        at_the_sweep(settings.bucket, out, told=say),
         desk_of(out) as desk,
         cluster_of(settings) as cluster,
     ):

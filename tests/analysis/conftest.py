@@ -35,6 +35,7 @@ TRIAL_COLUMNS = (
         "epochs_done",
     ),
     *("forget_loss", "retain_loss", "forget_loss_capped", "verbmem", "utility", "truth_ratio"),
+    *("forget_repetition", "retain_repetition", "forget_longest_loop", "retain_longest_loop"),
     *("forget_accuracy", "retain_accuracy"),
     *("train_seconds", "eval_seconds", "wall_seconds", "checkpoint", "error", "started_at", "first_step_at", "worker"),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from analysis.page.report import write_report
 from analysis.tables.sources import read_sources
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
+from analysis.words import number
 from search_spaces.constraint import Constraint
 from tests.analysis.conftest import MakeRow, MakeSweep
 
@@ -68,6 +70,21 @@ def make_epochs(make_sweep: MakeSweep, trial: MakeRow) -> MakeEpochs:
         return out
 
     return make
+
+
+def test_points_of_the_figure_show_the_values_of_their_own_epoch(make_epochs: MakeEpochs) -> None:
+    out = make_epochs()
+    write_report(out)
+    page = (out / "report.html").read_text()
+    shown = dict(re.findall(r'data-name="([^"]*)" data-settings="[^"]*" data-values="([^"]*)"', page))
+    for (trial_id, epoch), status in {
+        ("00000", 2): "finished",
+        ("00001", 1): "finished",
+        ("00002", 1): "diverged",
+    }.items():
+        forget, retain = EPOCHS[trial_id][epoch - 1]
+        values = shown[f"trial {trial_id} after epoch {epoch}, {status}"].split(", ")
+        assert {f"forget loss capped {number(forget)}", f"retain loss {number(retain)}"} <= set(values)
 
 
 def candidates(rows: list[dict[str, object]]) -> set[tuple[object, object]]:

@@ -74,7 +74,7 @@ def test_the_walk_through_of_two_nodes_runs(cli: Cli, tmp_path: Path) -> None:
         )
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(re.findall(r"^node  .* 2? ?CPUs", done.stdout, flags=re.MULTILINE)) == 2
-    assert '"status": {"finished": 4}' in done.stdout
+    assert '"status": {"finished": 4, "stopped": 0, "diverged": 0, "failed": 0}' in done.stdout
     assert re.search(r"^finished.*: .*/first$", done.stdout, flags=re.MULTILINE)
     assert "file package" not in done.stderr
     assert (tmp_path / "first" / "report.html").is_file()

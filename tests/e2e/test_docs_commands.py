@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner
 
 from sweeper.cli import main
-from sweeper.planning.pace import TrialPace
 from tests.pages import BEGIN, ROOT, run_by_all
 
 Cli = Any  # conftest.py has the class
@@ -57,8 +56,6 @@ def place(cli: Cli, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_what_is_typed_on_a_page_of_a_sweep_does_what_it_says(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pace = TrialPace(epoch=2.0, beside=1.0, source="a short run", memory=10**9)
-    monkeypatch.setattr("sweeper.planning.plan.measured_pace", lambda spec, *, console: pace)
     monkeypatch.chdir(place)
     wrong = []
     for command in COMMANDS:

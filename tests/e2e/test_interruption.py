@@ -184,7 +184,7 @@ def test_after_kill_9_of_a_worker_its_trial_is_started_again_and_finishes(cli: C
     victim = trial_processes(cli)[0]
     os.kill(victim, signal.SIGKILL)
     summary = json.loads(cli.finish(process).stdout)
-    assert summary["status"] == {"finished": 4, "diverged": 2}
+    assert summary["status"] == {"finished": 4, "stopped": 0, "diverged": 2, "failed": 0}
     assert not any(row["worker"].endswith(f":{victim}") for row in sweep.trials)
     assert_equals(sweep, reference)
 

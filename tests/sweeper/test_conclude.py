@@ -63,3 +63,4 @@ def test_a_sweep_whose_head_was_there_to_the_end_says_nothing_of_it(
 ) -> None:
     summary = concluded(tmp_path, None, monkeypatch)
     assert (summary.unmeasured, "measured" in describe(summary)) == (0, False)
+    assert summary.status == {"finished": 1, "stopped": 0, "diverged": 0, "failed": 0}

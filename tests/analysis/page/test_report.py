@@ -254,6 +254,17 @@ def test_the_page_shows_sensitivity_auto_lr_and_what_failures_cost(full: Path) -
     assert all((full / "figures" / name).stat().st_size > 1000 for name in files)
 
 
+def test_the_page_counts_every_way_a_trial_ended(make_sweep: MakeSweep, trial: MakeRow) -> None:
+    ended = {"finished": 2, "stopped": 3, "diverged": 1, "failed": 0}
+    each = [status for status, count in ended.items() for _ in range(count)]
+    out = make_sweep([trial(str(n), 2.0 + n, 0.4, status=status) for n, status in enumerate(each)])
+    write_report(out)
+    counts = re.search(r"(\d+) finished, (\d+) stopped\D*, (\d+) diverged, (\d+) failed", Page(out).text)
+    assert counts
+    assert [int(count) for count in counts.groups()] == list(ended.values())
+    assert "Every trial finished" not in Page(out).text
+
+
 def test_the_script_finds_on_the_page_all_that_it_asks_for(full: Path) -> None:
     """The contract of script and page: ids it looks up, and the fields of a trial that it reads."""
     page = Page(full)
@@ -264,9 +275,7 @@ def test_the_script_finds_on_the_page_all_that_it_asks_for(full: Path) -> None:
     read = set(re.findall(r"\btrial\.(\w+)", script))
     assert read == {"settings", "spec_hash", "checkpoint", "error", "course"}
     assert all(set(fields) == read for fields in page.data["trials"].values())
-    assert (
-        set(re.findall(r"\bdata\.(\w+)", script)) == set(page.data) == {"trials", "baseline", "guess", "charts", "told"}
-    )
+    assert set(re.findall(r"\bdata\.(\w+)", script)) == set(page.data) == {"trials", "baseline", "guess", "charts"}
     named = [value for tag, name, value in page.attributes if tag == "tr" and name == "data-trial"]
     assert set(named) == set(page.data["trials"])
     columns = {key for fields in page.data["trials"].values() for key in fields["course"]}
@@ -274,7 +283,7 @@ def test_the_script_finds_on_the_page_all_that_it_asks_for(full: Path) -> None:
     assert columns == {"step", "epoch"} | {name for chart in charts for name, _ in chart["lines"]} & columns
     assert set(re.findall(r"\bitem\.(\w+)", script)) == set(charts[0])
     headings = set(re.findall(r"<button type=\"button\">([^<]+)</button>", page.source))
-    assert {"forget loss", "retain loss", "verbmem", "utility"} <= set(page.data["told"]) & headings
+    assert {"forget loss", "retain loss", "verbmem", "utility"} <= headings
     lengths = {len(values) for values in page.data["trials"]["0"]["course"].values()}
     assert lengths == {2}
 

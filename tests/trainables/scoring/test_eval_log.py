@@ -70,7 +70,7 @@ def evaluate(directory: Path, log: Log) -> dict[str, Any]:
 def assert_by_hand(found: dict[str, Any]) -> None:
     for name, scores in EXPECTED.items():
         exact = dict(zip(("probability", "rouge_l_recall", "truth_ratio"), map(float, scores), strict=True))
-        assert found[name] == pytest.approx(exact, rel=1e-14)
+        assert {score: found[name][score] for score in exact} == pytest.approx(exact, rel=1e-14)
     assert found["model_utility"] == pytest.approx(float(UTILITY), rel=1e-14)
 
 
@@ -79,6 +79,7 @@ def test_the_aggregates_are_those_by_hand(tmp_path: Path) -> None:
     assert_by_hand(found)
     assert found["forget_quality"] is None
     assert found["forget_quality_statistic"] is None
+    assert [(found[name]["repetition"], found[name]["longest_loop"]) for name in EXPECTED] == [(None, None)] * 4
     assert json.loads(json.dumps(found, allow_nan=False)) == found
 
 
@@ -157,6 +158,20 @@ def test_without_logged_recalls_they_are_computed_from_the_logged_texts(tmp_path
         "1": ["Question: when?", "Answer: in May", "May 1958"],
     }
     assert_by_hand(evaluate(tmp_path, log))
+
+
+def test_repetition_and_loops_are_those_of_the_logged_answers(tmp_path: Path) -> None:
+    """By hand: 2 of 4 3-grams and 6 of 6 units; nothing of the second answer. Questions and references do not count."""
+    log = by_hand()
+    log[RETAIN]["generated_text"] = {
+        "1": ["why why why", "It is in May", "no no no no"],
+        "0": ["who?", "ha he ha he ha he", "Ada Vex"],
+    }
+    found = evaluate(tmp_path, log)
+    assert_by_hand(found)  # the logged recalls count
+    assert found["retain"]["repetition"] == pytest.approx((1 - 2 / 4) / 2, abs=1e-15)
+    assert found["retain"]["longest_loop"] == pytest.approx((6 / 6 + 0) / 2, abs=1e-15)
+    assert found["forget"]["repetition"] is None
 
 
 def test_a_diverged_model_has_scores_at_their_limits(tmp_path: Path) -> None:
@@ -257,9 +272,11 @@ def test_a_malformed_log_is_one_sentence_with_the_file_and_the_place(tmp_path: P
         assert fragment in message
 
 
-def test_texts_that_are_no_triples_are_an_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize("recalls", [False, True])
+def test_texts_that_are_no_triples_are_an_error(tmp_path: Path, recalls: bool) -> None:
     log = by_hand()
-    del log[RETAIN]["rougeL_recall"]
+    if not recalls:
+        del log[RETAIN]["rougeL_recall"]
     log[RETAIN]["generated_text"] = {"0": ["question", "answer"], "1": ["question", "answer", "reference"]}
     with pytest.raises(EvalLogError, match="generated_text, item 0: expected three texts"):
         read_eval_log(write(tmp_path, log))

@@ -229,6 +229,21 @@ def test_forget_quality_of_two_item_logs_is_the_one_measured(
     assert found["forget_quality"] == pytest.approx(expected, rel=1e-12)
 
 
+def test_the_item_log_of_a_model_that_repeats_itself_gives_the_same_repetition(
+    evaluator: Evaluator, make_network: Any, tokenizer: Any, tmp_path: Path
+) -> None:
+    model = make_network(seed=5)
+    with torch.no_grad():
+        model.lm_head.bias[tokenizer(" Oslo").input_ids[-1]] = 1e3  # whatever is asked, it says nothing else
+    found = evaluator.measure(model, ("default", "model_utility"))
+    write_item_log(tmp_path / "items.json", found.items)
+    again = evaluate_log(read_eval_log(tmp_path / "items.json"))
+    for part in ("forget", "retain"):
+        assert again[part]["repetition"] == pytest.approx(found.metrics[f"{part}_repetition"], rel=1e-12)
+        assert again[part]["longest_loop"] == found.metrics[f"{part}_longest_loop"] == 1.0
+        assert again[part]["repetition"] > 0.0
+
+
 def test_values_that_are_not_finite_are_null_in_the_log(tmp_path: Path) -> None:
     write_item_log(tmp_path / "items.json", {"part": {"loss": {"0": math.nan, "1": [math.inf, 1.0]}}})
     assert json.loads((tmp_path / "items.json").read_text()) == {"part": {"loss": {"0": None, "1": [None, 1.0]}}}

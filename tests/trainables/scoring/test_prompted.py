@@ -20,6 +20,7 @@ from trainables.scoring.prompted import PromptedSet, from_prompts, from_texts, p
 from trainables.scoring.text_scorer import TextScorer
 
 STOP = ("\n\n", "\nQuestion", "Question:")
+REPETITION = ("forget_repetition", "retain_repetition", "forget_longest_loop", "retain_longest_loop")
 
 
 def test_a_continuation_ends_before_the_first_stop_string() -> None:
@@ -120,8 +121,9 @@ def test_texts_are_continued_and_questions_answered(
     evaluator = Evaluator(texts, tokenizer, vocabulary_size=len(tokenizer), max_length=64, batch_size=8, device="cpu")
     scores = evaluator.measure(known_network).metrics
     sets = prompted_sets(texts, tokenizer)
-    assert set(scores) == {"verbmem", "utility"} == set(sets)
-    for name in scores:
+    assert {"verbmem", "utility"} == set(sets)
+    assert set(scores) == {*sets, *REPETITION}
+    for name in sets:
         said = sets[name].answers(known_network, _scorer(tokenizer))
         assert scores[name] == pytest.approx(float(rouge_l_recall(sets[name].references, said).mean()))
     assert evaluator.verbmem(known_network) == scores["verbmem"]
@@ -133,7 +135,7 @@ def test_muse_is_scored_on_its_own_prompts(make_network: Any, tokenizer: Any, wr
     evaluator = Evaluator(data, tokenizer, vocabulary_size=len(tokenizer), max_length=64, batch_size=4, device="cpu")
     with torch.no_grad():
         losses, scores = evaluator.losses(model), evaluator.measure(model).metrics
-    assert set(scores) == {"verbmem", "knowmem", "utility"}
+    assert set(scores) == {"verbmem", "knowmem", "utility", *REPETITION}
     scorer = RougeScorer(["rougeL"], use_stemmer=True)
 
     def mean(items: tuple[Prompted, ...]) -> float:
