@@ -264,13 +264,16 @@ def test_a_folders_digest_is_that_of_its_weights_configuration_and_tokenizer(tmp
     assert folder_digest(tmp_path) != first
 
 
-def test_the_recipe_is_the_models_own_with_what_the_spec_sets() -> None:
-    own = MODELS["tiny-phi"].recipe
+def test_the_recipe_is_that_of_the_model_with_the_changes_of_the_spec() -> None:
+    own, phi = MODELS["tiny-phi"].recipe, MODELS["phi-1.5"].recipe
     assert target_recipe(TrialSpec()) == own
     assert target_recipe(TrialSpec(target_lr=0.5, target_batch_size=3)) == replace(own, lr=0.5, batch_size=3)
     assert target_recipe(TrialSpec(target_epochs=4)) == replace(own, epochs=4, stop_when_memorised=False)
-    assert target_recipe(TrialSpec(model="phi-1.5")) == MODELS["phi-1.5"].recipe
-    assert target_recipe(TrialSpec(model="my-model", model_path="somewhere")) == MODELS["phi-1.5"].recipe
+    assert target_recipe(TrialSpec(model="phi-1.5")) == phi
+    assert target_recipe(TrialSpec(model="my-model", model_path="somewhere")) == phi
+    assert target_recipe(TrialSpec(model="mistral-7b", lora_rank=2)).lora_rank == 8
+    assert target_recipe(TrialSpec(model="mistral-7b", target_lora_rank=0)) == phi, "0 is no adapter"
+    assert target_recipe(TrialSpec(model="microsoft/phi-1_5", target_lora_rank=4)) == replace(phi, lora_rank=4)
 
 
 def test_the_cache_follows_the_users_setting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
