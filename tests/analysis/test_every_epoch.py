@@ -17,10 +17,9 @@ from analysis.frontier.pick import CONSTRAINT, KNEE, NothingQualifies, pick
 from analysis.page.choice import choose
 from analysis.page.report import write_report
 from analysis.tables.sources import read_sources
-from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
 from search_spaces.constraint import Constraint
-from tests.analysis.conftest import MakeRow, MakeSweep
+from tests.analysis.conftest import MakeSweep, tables_of, trial
 
 LOSSES = ("forget_loss", "forget_loss_capped", "retain_loss")
 COLUMNS = ("trial_id", "epoch", "step", *LOSSES, "verbmem", "utility", "truth_ratio", "checkpoint")
@@ -38,7 +37,7 @@ MakeEpochs = Callable[..., Path]
 
 
 @pytest.fixture
-def make_epochs(make_sweep: MakeSweep, trial: MakeRow) -> MakeEpochs:
+def make_epochs(make_sweep: MakeSweep) -> MakeEpochs:
     """Two finished trials and one that diverged after its first epoch; ``measured`` has metrics by (trial, epoch)."""
 
     def make(name: str = "sweep", **measured: dict[tuple[str, int], float]) -> Path:
@@ -76,7 +75,7 @@ def candidates(rows: list[dict[str, object]]) -> set[tuple[object, object]]:
 
 def test_the_frontier_is_over_all_epochs_also_of_a_trial_that_diverged_later(make_epochs: MakeEpochs) -> None:
     out = make_epochs()
-    table, sweep = TrialTable.read(out), SweepFile.read(out)
+    table, sweep = tables_of(out)
     front = frontier(table.models, sweep.objectives)
     assert set(zip(front.trial_ids, front.members["epoch"], strict=True)) == FRONT
     ends = frontier(table, sweep.objectives)
@@ -139,7 +138,7 @@ def test_the_page_names_the_epoch_to_take_and_every_epoch_of_the_frontier(make_e
 
 def test_pick_takes_an_epoch_with_its_checkpoint(make_epochs: MakeEpochs) -> None:
     out = make_epochs()
-    table, sweep = TrialTable.read(out), SweepFile.read(out)
+    table, sweep = tables_of(out)
     found = pick(table, sweep, rule=KNEE)
     distances = {
         (trial_id, epoch): np.hypot(1 - min(forget, 8.0) / 8.0, retain / 8.0)
@@ -156,7 +155,7 @@ def test_an_epoch_that_forgot_nothing_is_on_the_frontier_but_is_not_picked(make_
     """Of all epochs the first one keeps most: the best utility within any limit on the retain loss is its."""
     utility = {("00000", 1): 0.8, ("00000", 2): 0.7, ("00001", 1): 0.5}
     out = make_epochs(utility=utility, verbmem=dict.fromkeys(utility, 0.5))
-    table, sweep = TrialTable.read(out), SweepFile.read(out)
+    table, sweep = tables_of(out)
     assert ("00000", 1.0) in FRONT
     limits = [Constraint("retain_loss", "<=", 0.5)]
     found = pick(table, sweep, rule=CONSTRAINT, limits=limits)
@@ -169,7 +168,7 @@ def test_an_epoch_that_forgot_nothing_is_on_the_frontier_but_is_not_picked(make_
 
 def test_what_was_not_measured_of_an_epoch_is_within_no_limit(make_epochs: MakeEpochs) -> None:
     out = make_epochs(verbmem={("00001", 1): 0.07}, utility={("00001", 1): 0.6})
-    table, sweep = TrialTable.read(out), SweepFile.read(out)
+    table, sweep = tables_of(out)
     limits = [Constraint("verbmem", "<=", 0.09)]
     found = pick(table, sweep, rule=CONSTRAINT, limits=limits)
     assert (found.row["trial_id"], found.row["epoch"]) == ("00001", 1.0)
@@ -183,7 +182,7 @@ def test_what_was_not_measured_of_an_epoch_is_within_no_limit(make_epochs: MakeE
 
 def test_the_figure_marks_the_epochs_of_the_frontier_and_draws_their_trials_paths(make_epochs: MakeEpochs) -> None:
     out = make_epochs()
-    data = pareto_data(TrialTable.read(out), SweepFile.read(out))
+    data = pareto_data(*tables_of(out))
     points = [point for series in data.methods for point in series.points]
     assert {(point.trial_id, point.epoch) for point in points if point.on_front} == FRONT
     assert {(point.trial_id, point.epoch) for point in points if not point.on_front} == {("00001", 3.0)}
@@ -193,7 +192,7 @@ def test_the_figure_marks_the_epochs_of_the_frontier_and_draws_their_trials_path
 
 def test_a_trial_without_the_scores_of_a_figure_is_not_said_to_be_drawn_there(make_epochs: MakeEpochs) -> None:
     out = make_epochs()
-    table, sweep = TrialTable.read(out), SweepFile.read(out)
+    table, sweep = tables_of(out)
     scores = scores_data(table, sweep)
     assert scores is not None
     assert "1 diverged (00002), drawn where it ended." in pareto_data(table, sweep).notes
@@ -202,7 +201,7 @@ def test_a_trial_without_the_scores_of_a_figure_is_not_said_to_be_drawn_there(ma
 
 def test_the_volume_over_compute_ends_where_the_frontiers_volume_is(make_epochs: MakeEpochs) -> None:
     out = make_epochs()
-    table, sweep = TrialTable.read(out), SweepFile.read(out)
+    table, sweep = tables_of(out)
     curve = anytime_data(table, sweep.objectives)
     assert len(curve.hypervolume) == len(EPOCHS)
     assert curve.hypervolume[-1] == pytest.approx(frontier(table.models, sweep.objectives).hypervolume, abs=1e-12)

@@ -20,9 +20,8 @@ from analysis.page.report import write_report
 from analysis.study.lr_study import read_study
 from analysis.study.study_tables import rates_table
 from analysis.tables.columns import Columns
-from analysis.tables.sweep_file import SweepFile
-from analysis.tables.trial_table import TrialTable
 from search_spaces.constraint import Constraint
+from tests.analysis.conftest import tables_of
 from trainables.metrics.registry import LOSS_METRICS, METRICS
 
 COLUMNS: dict[str, dict[str, Any]] = {
@@ -114,7 +113,7 @@ def test_the_comparison_judges_it_and_says_by_what(folder: Path) -> None:
 
 
 def test_pick_knows_what_is_best_and_what_is_success(folder: Path) -> None:
-    table, sweep = TrialTable.read(folder), SweepFile.read(folder)
+    table, sweep = tables_of(folder)
     limits = [Constraint("grudge", "<=", 5.0)]
     found = pick(table, sweep, rule=CONSTRAINT, limits=limits)
     assert (found.row["trial_id"], found.reason.partition(" among")[0]) == ("00001", "the highest politeness (8)")

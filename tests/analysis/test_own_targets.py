@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,10 +20,8 @@ from analysis.tables.problems import by_problem, problems_of
 from analysis.tables.sources import read_sources
 from analysis.tables.trial_table import TrialTable
 from sweeper.columns import column_dictionary
-from tests.analysis.conftest import BASELINE, OBJECTIVES
+from tests.analysis.conftest import BASELINE, OBJECTIVES, MakeRow, MakeSweep, trial
 
-MakeSweep = Callable[..., Path]
-MakeRow = Callable[..., dict[str, object]]
 LOST = {"verbmem": 0.0, "utility": 0.02}
 WHOLE = BASELINE | {"truth_ratio": 0.5}
 PER_SEED = {"0": WHOLE | {"utility": 0.9}, "1": WHOLE | {"utility": 0.3}}
@@ -54,7 +51,7 @@ def compared(*folders: Path) -> tuple[ComparisonTable, ...]:
     ids=["rounded otherwise", "one metric more", "another model"],
 )
 def test_what_is_lost_in_each_sweep_is_lost_in_both(
-    make_sweep: MakeSweep, trial: MakeRow, tmp_path: Path, other: dict[str, float]
+    make_sweep: MakeSweep, tmp_path: Path, other: dict[str, float]
 ) -> None:
     one = make_sweep([trial("0", 7.5, 6.9, **LOST)], name="one", baseline=WHOLE)
     two = make_sweep([trial("0", 7.4, 6.8, lr=2e-4, **LOST)], name="two", baseline=other)
@@ -64,7 +61,7 @@ def test_what_is_lost_in_each_sweep_is_lost_in_both(
 
 
 def test_a_trial_whose_sweep_has_no_baseline_is_not_judged_by_another_ones(
-    make_sweep: MakeSweep, trial: MakeRow, tmp_path: Path
+    make_sweep: MakeSweep, tmp_path: Path
 ) -> None:
     one = make_sweep([trial("0", 7.5, 6.9, **LOST)], name="one", baseline=WHOLE)
     two = make_sweep([trial("0", 6.0, 0.5, lr=2e-4, **LOST)], name="two", baseline=None)
@@ -73,9 +70,7 @@ def test_a_trial_whose_sweep_has_no_baseline_is_not_judged_by_another_ones(
 
 
 @pytest.mark.parametrize("field", ["forget_split", "target_key"])
-def test_another_forget_split_or_target_is_another_problem(
-    make_sweep: MakeSweep, trial: MakeRow, tmp_path: Path, field: str
-) -> None:
+def test_another_forget_split_or_target_is_another_problem(make_sweep: MakeSweep, tmp_path: Path, field: str) -> None:
     one = make_sweep([trial("0", 6.0, 0.2, **{field: "a1"})], name="one")
     two = make_sweep([trial("0", 5.0, 0.4, **{field: "b2"})], name="two", baseline=BASELINE | {"utility": 0.3})
     found = answer_of(tmp_path / "both", one, two)
@@ -86,7 +81,7 @@ def test_another_forget_split_or_target_is_another_problem(
     assert f"differ in {field.replace('_', ' ')}: these are different problems, and nothing is pooled" in page
 
 
-def test_numbers_that_agree_in_nine_digits_are_one_problem(make_sweep: MakeSweep, trial: MakeRow) -> None:
+def test_numbers_that_agree_in_nine_digits_are_one_problem(make_sweep: MakeSweep) -> None:
     rates = (0.3, 0.1 + 0.2, 0.4)
     table = TrialTable.read(make_sweep([trial(str(number), 4.0, 1.0) for number in range(3)]))
     columns = Columns({**table.columns.entries, "target_lr": Column(role="data")})
@@ -95,7 +90,7 @@ def test_numbers_that_agree_in_nine_digits_are_one_problem(make_sweep: MakeSweep
 
 
 def test_a_sweep_whose_tables_lack_a_column_is_about_the_only_problem_there_is(
-    make_sweep: MakeSweep, trial: MakeRow, tmp_path: Path
+    make_sweep: MakeSweep, tmp_path: Path
 ) -> None:
     older = dict(column_dictionary(random_guess=8.0, unit="token"))
     del older["target_key"]
@@ -107,16 +102,14 @@ def test_a_sweep_whose_tables_lack_a_column_is_about_the_only_problem_there_is(
     assert [problem.apart for problem in parts] == ["no target key", "target key k1", "target key k2"]
 
 
-def test_targets_of_seeds_that_were_declared_are_one_problem(
-    make_sweep: MakeSweep, trial: MakeRow, tmp_path: Path
-) -> None:
+def test_targets_of_seeds_that_were_declared_are_one_problem(make_sweep: MakeSweep, tmp_path: Path) -> None:
     rows = [trial(str(seed), 6.0, 0.4, seed=seed, target_key=f"k{seed}") for seed in (0, 1)]
     out = make_sweep(rows, **OF_SEEDS)
     assert len(by_problem(read_sources([out], out=out))[0]) == 1
     assert len(compared(out)) == 1
 
 
-def test_a_trial_of_a_seed_is_held_against_the_target_of_that_seed(make_sweep: MakeSweep, trial: MakeRow) -> None:
+def test_a_trial_of_a_seed_is_held_against_the_target_of_that_seed(make_sweep: MakeSweep) -> None:
     """Of 0.9 a utility of 0.5 is 56%; of 0.3 one of 0.28 is 93%."""
     scores = {"verbmem": 0.05, "truth_ratio": 0.5}
     rows = [
@@ -128,7 +121,7 @@ def test_a_trial_of_a_seed_is_held_against_the_target_of_that_seed(make_sweep: M
     assert (found["trial_id"], found["recommended"]) == ("1", True)
 
 
-def test_a_comparison_holds_every_seed_against_its_own_target(make_sweep: MakeSweep, trial: MakeRow) -> None:
+def test_a_comparison_holds_every_seed_against_its_own_target(make_sweep: MakeSweep) -> None:
     """The mean utility is 70% of the mean target's, and seed 0 has 56% of its own."""
     scores = {"verbmem": 0.05, "truth_ratio": 0.5}
     rows = [trial(str(seed), 6.0, 0.4, seed=seed, utility=(0.50, 0.34)[seed], **scores) for seed in (0, 1)]
@@ -137,7 +130,7 @@ def test_a_comparison_holds_every_seed_against_its_own_target(make_sweep: MakeSw
     assert (row.without.outcome, row.without.values["utility"].met) == ("1 of 2 seeds succeeds", False)
 
 
-def test_a_comparison_does_not_pool_targets(make_sweep: MakeSweep, trial: MakeRow) -> None:
+def test_a_comparison_does_not_pool_targets(make_sweep: MakeSweep) -> None:
     one = make_sweep([trial(f"{seed}", 6.0, 0.2, seed=seed, target_key="k1") for seed in range(3)], name="one")
     rows = [trial(f"{seed}", 1.0, 3.0, seed=seed, target_key="k2") for seed in range(3, 6)]
     tables = compared(one, make_sweep(rows, name="two", baseline=None))
@@ -184,9 +177,7 @@ def test_sweeps_of_one_problem_share_the_widest_box_in_a_study(make_sweep: MakeS
     assert volumes == {round(4 / 16 * (1 - 4 / 16), 6)}
 
 
-def test_a_baseline_of_a_table_is_everybodys_where_no_sweep_measured_one(
-    make_sweep: MakeSweep, trial: MakeRow, tmp_path: Path
-) -> None:
+def test_a_baseline_of_a_table_is_everybodys_where_no_sweep_measured_one(make_sweep: MakeSweep, tmp_path: Path) -> None:
     theirs = tmp_path / "theirs.csv"
     theirs.write_text("method,forget_loss,retain_loss,utility\ntarget,0.03,0.01,0.8\nSimNPO,7.9,0.1,0.7\n")
     read = read_sources([make_sweep([trial("0", 6.0, 0.5)], baseline=None), theirs], out=tmp_path / "merged")

@@ -11,10 +11,8 @@ from analysis.comparison.comparison import comparison_data, comparison_parts
 from analysis.comparison.table import ComparisonTable, Entry
 from analysis.tables.columns import Columns
 from sweeper.columns import column_dictionary
+from tests.analysis.conftest import MakeSweep, Row
 
-Row = dict[str, object]
-MakeRow = Callable[..., Row]
-MakeSweep = Callable[..., Path]
 GOOD = {"verbmem": 0.05, "utility": 0.7, "truth_ratio": 0.4}
 BASELINE = {"verbmem": 0.9, "utility": 0.8, "truth_ratio": 0.5, "forget_loss": 0.04, "retain_loss": 0.05}
 

@@ -10,14 +10,15 @@ import pytest
 
 from analysis.comparison.formats import comma_separated, latex, markdown, web_page
 from analysis.comparison.table import ComparisonTable
-from tests.analysis.comparison.conftest import GOOD, MakeRow, Row, without
+from tests.analysis.comparison.conftest import GOOD, without
+from tests.analysis.conftest import Row, trial
 
 Compared = Callable[..., ComparisonTable]
 LOST: Row = {"status": "diverged"}
 MISSED: Row = {"utility": 0.1}
 
 
-def runs(trial: MakeRow, lr: float, forget: float, *ends: Row) -> list[Row]:
+def runs(lr: float, forget: float, *ends: Row) -> list[Row]:
     """A configuration with a seed for each end; a better forget loss makes a larger share of the box."""
     return [
         trial(f"{lr}-{seed}", forget, 0.5, **GOOD | {"lr": lr, "seed": seed} | end) for seed, end in enumerate(ends)
@@ -39,27 +40,25 @@ def runs(trial: MakeRow, lr: float, forget: float, *ends: Row) -> list[Row]:
     ids=lambda value: value if isinstance(value, str) else str(len(value)),
 )
 def test_what_most_surely_succeeds_comes_before_one_lucky_seed_and_then_the_box_decides(
-    compared: Compared, trial: MakeRow, many: list[Row], few: list[Row], label: str
+    compared: Compared, many: list[Row], few: list[Row], label: str
 ) -> None:
     """Of equals the few at 1e-2 have the larger share of the box."""
-    table = compared([*runs(trial, 1e-3, 6.0, *many), *runs(trial, 1e-2, 7.9, *few)])
+    table = compared([*runs(1e-3, 6.0, *many), *runs(trial, 1e-2, 7.9, *few)])
     assert without(table).label == label
 
 
-def test_what_finished_comes_before_what_was_lost_where_neither_attains_anything(
-    compared: Compared, trial: MakeRow
-) -> None:
+def test_what_finished_comes_before_what_was_lost_where_neither_attains_anything(compared: Compared) -> None:
     nothing = MISSED | {"retain_loss": 8.0}
-    table = compared([*runs(trial, 1e-3, 0.0, LOST), *runs(trial, 1e-2, 0.0, nothing)])
+    table = compared([*runs(1e-3, 0.0, LOST), *runs(trial, 1e-2, 0.0, nothing)])
     assert without(table).label == "lr 0.01"
 
 
 @pytest.fixture
-def lost(compared: Compared, trial: MakeRow) -> ComparisonTable:
+def lost(compared: Compared) -> ComparisonTable:
     """AutoLR lost every seed, and so did gdiff, which was run without it only."""
     auto = [trial(f"1{seed}", None, None, seed=seed, auto_lr="on", **LOST) for seed in range(3)]
     other = [trial(f"2{seed}", None, None, seed=seed, method="gdiff", status="failed") for seed in range(2)]
-    return compared([*runs(trial, 1e-4, 6.0, *[{}] * 3), *auto, *other])
+    return compared([*runs(1e-4, 6.0, *[{}] * 3), *auto, *other])
 
 
 def test_an_arm_that_lost_every_seed_is_not_one_that_was_never_run(lost: ComparisonTable) -> None:

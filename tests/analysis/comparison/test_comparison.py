@@ -7,7 +7,6 @@ import io
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -17,12 +16,13 @@ from analysis.comparison.formats import FORMATS, comma_separated, latex, markdow
 from analysis.comparison.table import ComparisonTable, Entry, MethodRow, Value
 from analysis.errors import AnalysisError
 from sweeper.columns import METRIC_COLUMNS, OUTCOME_METRICS, TRIAL_COLUMNS
-from tests.analysis.comparison.conftest import BASELINE, Row, read
+from tests.analysis.comparison.conftest import BASELINE, read
+from tests.analysis.conftest import MakeSweep, trial
 from tests.conftest import GOLDEN
 
 
 @pytest.fixture
-def table(make_sweep: Callable[..., Path], trial: Callable[..., Row]) -> ComparisonTable:
+def table(make_sweep: MakeSweep) -> ComparisonTable:
     """At lr 1e-3 both seeds meet the thresholds; 1e-2 has the larger hypervolume and forgets everything."""
     good = {"verbmem": 0.05, "utility": 0.7, "truth_ratio": 0.4, "lr": 1e-3}
     bad = {"verbmem": 0.0, "utility": 0.1, "truth_ratio": 0.2, "lr": 1e-2}
@@ -70,15 +70,13 @@ def test_the_no_unlearn_model_is_on_top_and_what_meets_its_threshold_is_bold(tab
     assert "yes → no" in lines[5]
 
 
-def test_one_table_for_each_model_and_data_set(make_sweep: Callable[..., Path], trial: Callable[..., Row]) -> None:
+def test_one_table_for_each_model_and_data_set(make_sweep: MakeSweep) -> None:
     one = make_sweep([trial("00000", 1.0, 1.0)], name="one")
     two = make_sweep([trial("00000", 1.0, 1.0, model="phi-1.5", dataset="tofu")], name="two")
     assert [(item.model, item.dataset) for item in read(one, two)] == [("tiny-phi", "authors"), ("phi-1.5", "tofu")]
 
 
-def test_sweeps_with_another_target_are_not_compared(
-    make_sweep: Callable[..., Path], trial: Callable[..., Row]
-) -> None:
+def test_sweeps_with_another_target_are_not_compared(make_sweep: MakeSweep) -> None:
     one = make_sweep([trial("00000", 1.0, 1.0)], name="one")
     two = make_sweep([trial("00000", 1.0, 1.0)], name="two", baseline={"verbmem": 0.5})
     with pytest.raises(
@@ -87,7 +85,7 @@ def test_sweeps_with_another_target_are_not_compared(
         read(one, two)
 
 
-def test_an_empty_sweep_has_nothing_to_compare(make_sweep: Callable[..., Path]) -> None:
+def test_an_empty_sweep_has_nothing_to_compare(make_sweep: MakeSweep) -> None:
     with pytest.raises(AnalysisError, match="no trial to compare"):
         read(make_sweep([]))
 
@@ -167,7 +165,7 @@ def test_the_last_row_of_a_table_without_a_final_newline_counts(tmp_path: Path) 
     assert [row.method for row in table.rows] == ["npo", "ga"]
 
 
-def test_a_success_with_lost_seeds_is_no_plain_yes(make_sweep: Callable[..., Path], trial: Callable[..., Row]) -> None:
+def test_a_success_with_lost_seeds_is_no_plain_yes(make_sweep: MakeSweep) -> None:
     good = {"verbmem": 0.05, "utility": 0.7, "truth_ratio": 0.4}
     rows = [trial(f"0000{seed}", 6.0, 0.5, **good, seed=seed) for seed in (0, 1)]
     rows.append(trial("00002", None, None, seed=2, status="diverged"))
@@ -192,8 +190,7 @@ def test_a_success_with_lost_seeds_is_no_plain_yes(make_sweep: Callable[..., Pat
     ],
 )
 def test_a_success_of_some_seeds_says_of_how_many(
-    make_sweep: Callable[..., Path],
-    trial: Callable[..., Row],
+    make_sweep: MakeSweep,
     seeds: list[tuple[float, float | None]],
     outcome: str,
 ) -> None:
@@ -209,7 +206,7 @@ def test_a_success_of_some_seeds_says_of_how_many(
     assert f"| {outcome} |" in markdown(tables)
 
 
-def test_a_metric_of_some_seeds_says_of_how_many(make_sweep: Callable[..., Path], trial: Callable[..., Row]) -> None:
+def test_a_metric_of_some_seeds_says_of_how_many(make_sweep: MakeSweep) -> None:
     rows = [trial(f"{seed}", 6.0, 0.5, utility=None if seed else 0.7, verbmem=0.05, seed=seed) for seed in range(3)]
     tables = read(make_sweep(rows, baseline=BASELINE))
     assert "0.7 (1 of 3 seeds)" in markdown(tables)
@@ -218,7 +215,7 @@ def test_a_metric_of_some_seeds_says_of_how_many(make_sweep: Callable[..., Path]
     assert (measured["utility"], measured["verbmem"]) == ("1", "3")
 
 
-def test_what_cannot_be_is_not_judged(make_sweep: Callable[..., Path], trial: Callable[..., Row]) -> None:
+def test_what_cannot_be_is_not_judged(make_sweep: MakeSweep) -> None:
     rows = [trial(f"{seed}", 6.0, 0.5, verbmem=0.05, utility=70.0, truth_ratio=0.6, seed=seed) for seed in range(3)]
     baseline = BASELINE | {"truth_ratio": 0.7}
     entry = read(make_sweep(rows, baseline=baseline))[0].rows[0].without
@@ -226,7 +223,7 @@ def test_what_cannot_be_is_not_judged(make_sweep: Callable[..., Path], trial: Ca
     assert (entry.success, entry.values["utility"].met, entry.values["verbmem"].met) == (None, None, True)
 
 
-def test_a_mean_meets_a_bound_that_every_seed_meets(make_sweep: Callable[..., Path], trial: Callable[..., Row]) -> None:
+def test_a_mean_meets_a_bound_that_every_seed_meets(make_sweep: MakeSweep) -> None:
     """Rounding puts the mean of three equal numbers one digit below them."""
     share = 0.7 * 0.5
     rows = [trial(f"{seed}", 6.0, 0.5, verbmem=0.05, utility=share, truth_ratio=0.6, seed=seed) for seed in range(3)]
@@ -235,7 +232,7 @@ def test_a_mean_meets_a_bound_that_every_seed_meets(make_sweep: Callable[..., Pa
     assert (entry.outcome, entry.values["utility"].met) == ("yes", True)
 
 
-def test_equal_seeds_do_not_deviate(make_sweep: Callable[..., Path], trial: Callable[..., Row]) -> None:
+def test_equal_seeds_do_not_deviate(make_sweep: MakeSweep) -> None:
     rows = [trial(f"{seed}", 6.0, 0.5, verbmem=0.1 / 3, utility=0.7, seed=seed) for seed in range(3)]
     entry = read(make_sweep(rows, baseline=BASELINE))[0].rows[0].without
     assert entry is not None
@@ -315,9 +312,7 @@ def test_a_comparison_of_a_real_run_in_every_format() -> None:
         assert "nan" not in text.lower().split()
 
 
-def test_a_csv_of_losses_alone_joins_a_sweep_in_its_bounds(
-    make_sweep: Callable[..., Path], trial: Callable[..., Row], tmp_path: Path
-) -> None:
+def test_a_csv_of_losses_alone_joins_a_sweep_in_its_bounds(make_sweep: MakeSweep, tmp_path: Path) -> None:
     path = tmp_path / "theirs.csv"
     path.write_text("model,dataset,method,lr,forget_loss,retain_loss\ntiny-phi,authors,npo,1e-4,5.0,0.5\n"
                     "tiny-phi,authors,npo,1e-3,7.0,6.0\n")  # fmt: skip

@@ -12,7 +12,8 @@ import pytest
 
 from analysis.comparison.formats import latex, markdown, web_page
 from analysis.comparison.table import ComparisonTable
-from tests.analysis.comparison.conftest import BASELINE, GOOD, MakeRow, MakeSweep, Row, read, without
+from tests.analysis.comparison.conftest import BASELINE, GOOD, read, without
+from tests.analysis.conftest import MakeSweep, Row, trial
 
 Compared = Callable[..., ComparisonTable]
 ALONE = "on one seed alone, which does not say how another would end"
@@ -20,7 +21,7 @@ ENDS = "only the ends of trials are compared, while report and pick judge the ep
 
 
 @pytest.fixture
-def of_seeds(trial: MakeRow) -> Callable[..., list[Row]]:
+def of_seeds() -> Callable[..., list[Row]]:
     def make(*seeds: int, **fields: object) -> list[Row]:
         return [trial(f"{fields}{seed}", 6.0, 0.5, seed=seed, **GOOD | fields) for seed in seeds]
 
@@ -134,7 +135,7 @@ def test_a_value_outside_its_bounds_is_told_with_its_row(
     ],
 )
 def test_a_success_before_the_end_of_a_trial_is_told(
-    make_sweep: MakeSweep, trial: MakeRow, epochs: dict[tuple[str, int], Row], note: str | None
+    make_sweep: MakeSweep, epochs: dict[tuple[str, int], Row], note: str | None
 ) -> None:
     rows = [
         trial("good", 6.0, 0.5, seed=0, **GOOD),

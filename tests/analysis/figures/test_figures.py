@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,9 +26,8 @@ from analysis.figures.scales import LEAST_SPAN, limits_of, scale_for
 from analysis.figures.style import save_figure, svg_text
 from analysis.tables.problems import Problem
 from analysis.tables.sources import Sources, read_source
+from tests.analysis.conftest import MakeSweep, report, trial
 
-MakeSweep = Callable[..., Path]
-MakeRow = Callable[..., dict[str, object]]
 NAMES = {
     *("learning_rate_sensitivity", "courses_by_learning_rate", "auto_lr_ablation", "auto_lr_log", "loss_landscape"),
     *("metrics_over_steps", "gradients_over_steps", "gradient_plane", "anytime_hypervolume"),
@@ -52,7 +50,7 @@ def _landscape(slope: float = 2.0, curvature: float = 1000.0, zero: float = 0.5)
 
 
 @pytest.fixture
-def sources(make_sweep: MakeSweep, trial: MakeRow, report: MakeRow) -> Sources:
+def sources(make_sweep: MakeSweep) -> Sources:
     """Two rates and AutoLR, ngdiff and gdiff; pairs 0-2 and 1-3 differ in the policy alone."""
     scores = {"verbmem": 0.2, "utility": 0.8}
     rows = [
@@ -122,7 +120,7 @@ def test_final_metrics_stand_at_their_rates_and_auto_lr_spans_them(sources: Sour
     assert (panel.bands[0].lows, panel.bands[0].highs) == ((6.0, 6.0), (7.0, 7.0))
 
 
-def test_a_line_through_rates_is_not_drawn_where_trials_differ_in_more(make_sweep: MakeSweep, trial: MakeRow) -> None:
+def test_a_line_through_rates_is_not_drawn_where_trials_differ_in_more(make_sweep: MakeSweep) -> None:
     rows = [trial(str(i), 1.0 + i, 0.5, method="gdiff", c=0.2 + i / 10, lr=10.0 ** (-5 + i)) for i in range(3)]
     read = read_source(make_sweep(rows))
     data = final_metrics_data(read)
@@ -150,7 +148,7 @@ def test_the_ablation_is_the_mean_over_pairs(sources: Sources) -> None:
     assert (retain.changes[0].without, retain.changes[0].with_auto) == pytest.approx((0.6, 0.6))
 
 
-def test_an_ablation_without_pairs_says_so(make_sweep: MakeSweep, trial: MakeRow) -> None:
+def test_an_ablation_without_pairs_says_so(make_sweep: MakeSweep) -> None:
     rows = [
         trial("0", 1.0, 0.9, method="gdiff", c=0.1),
         trial("1", 5.0, 0.5, method="gdiff", c=0.2),
@@ -187,7 +185,7 @@ def test_ngdiffs_direction_halves_the_angle_of_the_gradients_drawn(sources: Sour
     assert planes["gdiff"].c_t == 0.6
 
 
-def test_a_rate_at_which_every_trial_diverged_is_a_cross_on_the_axis(make_sweep: MakeSweep, trial: MakeRow) -> None:
+def test_a_rate_at_which_every_trial_diverged_is_a_cross_on_the_axis(make_sweep: MakeSweep) -> None:
     rows = [
         trial("0", 2.0, 0.4, lr=1e-4),
         trial("1", 2.0, 0.4, lr=1e-3),
@@ -290,9 +288,7 @@ def test_a_legend_is_not_wider_than_its_figure(sources: Sources, length: int) ->
     assert legend.get_window_extent().width <= figure.bbox.width
 
 
-def test_gradients_are_left_out_where_nothing_measured_them(
-    make_sweep: MakeSweep, trial: MakeRow, report: MakeRow
-) -> None:
+def test_gradients_are_left_out_where_nothing_measured_them(make_sweep: MakeSweep) -> None:
     read = read_source(make_sweep([trial("0", 1.0, 0.5)], [report("0", 10, 1.0, 0.5), report("0", 20, 1.0, 0.5)]))
     data = gradients_data(read)
     assert data is not None
@@ -320,9 +316,7 @@ def test_the_frontier_over_the_primary_metrics_has_its_own_axes(sources: Sources
 
 
 @pytest.mark.parametrize("kind", ["nothing", "header", "one", "diverged", "nan", "huge", "no history", "running"])
-def test_odd_tables_break_no_figure(
-    make_sweep: MakeSweep, trial: MakeRow, report: MakeRow, tmp_path: Path, kind: str
-) -> None:
+def test_odd_tables_break_no_figure(make_sweep: MakeSweep, tmp_path: Path, kind: str) -> None:
     one = [trial("0", 1.0, 0.5)]
     bad = {"status": "diverged", "error": "nan"}
     rows: Any = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,11 @@ import pytest
 
 from analysis.page.report import write_report
 from sweeper.watch.page_server import serving
+from tests.analysis.conftest import MakeSweep, report, trial
 from tests.browser import CHROMIUM, Browser, Page, browsing, file_address
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
 
-MakeSweep = Callable[..., Path]
-MakeRow = Callable[..., dict[str, object]]
 ROWS = "#trials tr.line"
 DETAIL = "#trials tr.detail"
 LISTENING = """
@@ -27,7 +26,7 @@ addEventListener("securitypolicyviolation", (event) => wrong.push(event.blockedU
 
 
 @pytest.fixture(scope="module")
-def folder(make_sweep_once: MakeSweep, trial: MakeRow, report: MakeRow) -> Path:
+def folder(make_sweep_once: MakeSweep) -> Path:
     """Three trials on the frontier, one that is dominated, one that diverged."""
     rows = [
         trial("00000", 7.0, 0.9, verbmem=0.05, utility=0.7),

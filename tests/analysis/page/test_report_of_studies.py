@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from analysis.page.report import write_report
+from tests.analysis.conftest import MakeSweep, trial
 from tests.conftest import GOLDEN
-
-MakeSweep = Callable[..., Path]
-MakeRow = Callable[..., dict[str, object]]
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +54,7 @@ def test_every_data_set_has_its_own_answer_and_frontier(merged: tuple[Path, str]
     assert [(item["dataset"], bool(item["front"])) for item in found["places"]] == [("authors", True), ("tofu", True)]
 
 
-def test_a_sweep_of_another_data_set_is_held_against_its_own_model(
-    make_sweep: MakeSweep, trial: MakeRow, tmp_path: Path
-) -> None:
+def test_a_sweep_of_another_data_set_is_held_against_its_own_model(make_sweep: MakeSweep, tmp_path: Path) -> None:
     one = make_sweep([trial("0", 7.0, 0.9)], name="one")
     two = make_sweep([trial("0", 6.0, 0.5, dataset="tofu")], name="two", baseline={"retain_loss": 0.25})
     write_report(tmp_path / "out", [one, two])
@@ -70,7 +65,7 @@ def test_a_sweep_of_another_data_set_is_held_against_its_own_model(
 
 
 def test_sweeps_of_one_problem_with_other_baselines_hold_each_trial_against_its_own(
-    make_sweep: MakeSweep, trial: MakeRow, tmp_path: Path
+    make_sweep: MakeSweep, tmp_path: Path
 ) -> None:
     one = make_sweep([trial("0", 7.0, 0.9, verbmem=0.05)], name="one")
     two = make_sweep([trial("0", 1.0, 0.9)], name="two", baseline={"retain_loss": 0.25})
@@ -100,9 +95,7 @@ def test_methods_keep_their_names_and_pooled_fronts_are_no_test(merged: tuple[Pa
     assert "trials" in re.findall(r"<th[^>]*>([^<]*)</th>", fronts)
 
 
-def test_a_study_of_which_everything_diverged_says_so_and_names_no_best_rate(
-    make_sweep: MakeSweep, trial: MakeRow
-) -> None:
+def test_a_study_of_which_everything_diverged_says_so_and_names_no_best_rate(make_sweep: MakeSweep) -> None:
     rates = enumerate((1e-4, 1e-3))
     rows = [trial(f"{i}", None, None, lr=lr, status="diverged", error="nan") for i, lr in rates]
     out = make_sweep(rows, settings={"sampler": "grid", "trials": 2})
@@ -125,7 +118,7 @@ def test_a_row_without_a_seed_joins_the_frontier_and_not_the_study(merged: tuple
     assert "NPO" not in fronts
 
 
-def test_a_grid_without_autolr_has_its_rates_and_no_verdict(make_sweep: MakeSweep, trial: MakeRow) -> None:
+def test_a_grid_without_autolr_has_its_rates_and_no_verdict(make_sweep: MakeSweep) -> None:
     rows = [trial(f"{i}", 4.0 + i, 0.5, lr=lr) for i, lr in enumerate((1e-4, 1e-3, 1e-2))]
     out = make_sweep(rows, settings={"sampler": "grid", "trials": 3})
     write_report(out)
@@ -136,7 +129,7 @@ def test_a_grid_without_autolr_has_its_rates_and_no_verdict(make_sweep: MakeSwee
     assert 'id="fronts"' not in page, "one arm has nothing to stand against"
 
 
-def test_the_file_of_the_frontier_has_no_links_that_lead_nowhere(make_sweep: MakeSweep, trial: MakeRow) -> None:
+def test_the_file_of_the_frontier_has_no_links_that_lead_nowhere(make_sweep: MakeSweep) -> None:
     out = make_sweep([trial("a", 4.0, 0.5)])
     write_report(out)
     assert 'href="#trial' in (out / "report.html").read_text()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +13,15 @@ from analysis.page.outcomes import cost, failures, stopped_early
 from analysis.page.trials import page_data, trials_section
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
-
-MakeSweep = Callable[..., Path]
-MakeRow = Callable[..., dict[str, object]]
+from tests.analysis.conftest import MakeSweep, report, tables_of, trial
 
 
 def _answer(out: Path) -> Answer:
-    table, sweep = TrialTable.read(out), SweepFile.read(out)
+    table, sweep = tables_of(out)
     return answer(table, sweep, frontier(table.models, sweep.objectives))
 
 
-def test_the_answer_names_the_trial_its_settings_and_its_checkpoint(make_sweep: MakeSweep, trial: MakeRow) -> None:
+def test_the_answer_names_the_trial_its_settings_and_its_checkpoint(make_sweep: MakeSweep) -> None:
     rows = [trial("00004", 7.0, 1.0, method="gdiff", c=0.75, lr=5e-5), trial("00005", 1.0, 0.5)]
     found = _answer(make_sweep(rows))
     assert found.headline == "Take trial 00004: gdiff, c 0.75, lr 5e-5."
@@ -37,7 +34,7 @@ def test_the_answer_names_the_trial_its_settings_and_its_checkpoint(make_sweep: 
     assert "nearest to ideal" in found.members[0].roles
 
 
-def test_the_answer_is_held_against_the_papers_thresholds(make_sweep: MakeSweep, trial: MakeRow) -> None:
+def test_the_answer_is_held_against_the_papers_thresholds(make_sweep: MakeSweep) -> None:
     """Baseline: utility 0.8, so 0.56 is its 70%; no truth ratio, so that threshold cannot be judged."""
     found = _answer(make_sweep([trial("0", 7.0, 1.0, verbmem=0.05, utility=0.5, truth_ratio=0.4)]))
     verdicts = {line.criterion: line.met for line in found.metrics if line.met is not None}
@@ -53,16 +50,14 @@ def test_the_answer_is_held_against_the_papers_thresholds(make_sweep: MakeSweep,
 
 @pytest.mark.parametrize(("verbmem", "met"), [(0.099, True), (0.1, False), (0.5, False), (None, None)])
 def test_verbatim_memorisation_must_fall_below_a_tenth(
-    make_sweep: MakeSweep, trial: MakeRow, verbmem: float | None, met: bool | None
+    make_sweep: MakeSweep, verbmem: float | None, met: bool | None
 ) -> None:
     found = _answer(make_sweep([trial("0", 7.0, 1.0, verbmem=verbmem)]))
     (line,) = [line for line in found.metrics if line.criterion == "below 0.1"]
     assert line.met is met
 
 
-def test_where_the_knee_misses_a_threshold_a_trial_that_meets_them_all_is_taken(
-    make_sweep: MakeSweep, trial: MakeRow
-) -> None:
+def test_where_the_knee_misses_a_threshold_a_trial_that_meets_them_all_is_taken(make_sweep: MakeSweep) -> None:
     baseline = {"verbmem": 0.9, "utility": 0.8, "truth_ratio": 0.5}
     good = {"verbmem": 0.05, "utility": 0.8, "truth_ratio": 0.5}
     knee = trial("0", 8.0, 1.0, **good | {"utility": 0.1})
@@ -75,7 +70,7 @@ def test_where_the_knee_misses_a_threshold_a_trial_that_meets_them_all_is_taken(
     assert (alone.trial_id, alone.recommended) == ("0", False)
 
 
-def test_an_answer_that_gained_nothing_says_so(make_sweep: MakeSweep, trial: MakeRow) -> None:
+def test_an_answer_that_gained_nothing_says_so(make_sweep: MakeSweep) -> None:
     worse = _answer(make_sweep([trial("0", 0.03, 0.9)]))
     assert any("Nothing was gained" in sentence for sentence in worse.sentences)
     better = _answer(make_sweep([trial("0", 4.0, 0.9)], name="better"))
@@ -95,16 +90,14 @@ def test_an_answer_that_gained_nothing_says_so(make_sweep: MakeSweep, trial: Mak
     ],
 )
 def test_where_there_is_nothing_to_take_the_headline_says_why(
-    make_sweep: MakeSweep, trial: MakeRow, rows: Any, entries: dict[str, object], headline: str
+    make_sweep: MakeSweep, rows: Any, entries: dict[str, object], headline: str
 ) -> None:
     trials = None if rows is None else [trial(name, None, None, status=status) for name, status in rows]
     found = _answer(make_sweep(trials, **entries))
     assert (found.headline, found.trial_id, found.members) == (headline, "", ())
 
 
-def test_the_table_has_columns_for_what_differs_and_says_once_what_does_not(
-    make_sweep: MakeSweep, trial: MakeRow
-) -> None:
+def test_the_table_has_columns_for_what_differs_and_says_once_what_does_not(make_sweep: MakeSweep) -> None:
     out = make_sweep([trial("0", 6.0, 4.0), trial("1", 7.0, 5.0, lr=1e-5)])
     table = TrialTable.read(out)
     section = trials_section(table, SweepFile.read(out).objectives, ())
@@ -116,7 +109,7 @@ def test_the_table_has_columns_for_what_differs_and_says_once_what_does_not(
     assert (cells["lr"].text, float(cells["lr"].key)) == ("1e-5", 1e-5)
 
 
-def test_a_missing_metric_sorts_last_and_shows_no_number(make_sweep: MakeSweep, trial: MakeRow) -> None:
+def test_a_missing_metric_sorts_last_and_shows_no_number(make_sweep: MakeSweep) -> None:
     out = make_sweep([trial("0", 6.0, 4.0), trial("1", None, None, status="failed")])
     table = TrialTable.read(out)
     section = trials_section(table, SweepFile.read(out).objectives, ())
@@ -124,9 +117,7 @@ def test_a_missing_metric_sorts_last_and_shows_no_number(make_sweep: MakeSweep, 
     assert (section.lines[1].cells[place].text, section.lines[1].cells[place].key) == ("–", "")
 
 
-def test_the_course_of_a_long_trial_is_thinned_and_keeps_its_ends(
-    make_sweep: MakeSweep, trial: MakeRow, report: MakeRow
-) -> None:
+def test_the_course_of_a_long_trial_is_thinned_and_keeps_its_ends(make_sweep: MakeSweep) -> None:
     reports = [report("0", step, step / 1000, 0.1) for step in range(1, 1001)]
     data: Any = page_data(TrialTable.read(make_sweep([trial("0", 1.0, 0.1), trial("1", 1.0, 0.1)], reports)))
     steps = data["0"]["course"]["step"]
@@ -135,9 +126,7 @@ def test_the_course_of_a_long_trial_is_thinned_and_keeps_its_ends(
     assert data["1"]["course"] == {}
 
 
-def test_failures_with_one_reason_are_one_line_also_when_numbers_in_it_differ(
-    make_sweep: MakeSweep, trial: MakeRow
-) -> None:
+def test_failures_with_one_reason_are_one_line_also_when_numbers_in_it_differ(make_sweep: MakeSweep) -> None:
     rows = [
         trial("0", 1.0, 1.0),
         trial("1", None, None, status="failed", error="out of memory"),
@@ -152,9 +141,7 @@ def test_failures_with_one_reason_are_one_line_also_when_numbers_in_it_differ(
     ]
 
 
-def test_the_page_says_after_which_epochs_trials_were_stopped_and_what_that_saved(
-    make_sweep: MakeSweep, trial: MakeRow
-) -> None:
+def test_the_page_says_after_which_epochs_trials_were_stopped_and_what_that_saved(make_sweep: MakeSweep) -> None:
     stopped = [trial(n, 1.0, 1.0, status="stopped", epochs=9, epochs_done=e) for n, e in (("1", 1), ("2", 3), ("3", 1))]
     rows = [trial("0", 1.0, 1.0, epochs=9, epochs_done=9), *stopped]
     assert stopped_early(TrialTable.read(make_sweep(rows))) == (
@@ -162,11 +149,11 @@ def test_the_page_says_after_which_epochs_trials_were_stopped_and_what_that_save
     )
 
 
-def test_of_a_sweep_that_stopped_nobody_the_page_does_not_say_so(make_sweep: MakeSweep, trial: MakeRow) -> None:
+def test_of_a_sweep_that_stopped_nobody_the_page_does_not_say_so(make_sweep: MakeSweep) -> None:
     assert stopped_early(TrialTable.read(make_sweep([trial("0", 1.0, 1.0, status="diverged")]))) == ""
 
 
-def test_the_cost_splits_what_trials_held_their_workers_for(make_sweep: MakeSweep, trial: MakeRow) -> None:
+def test_the_cost_splits_what_trials_held_their_workers_for(make_sweep: MakeSweep) -> None:
     rows = [
         trial("0", 1.0, 1.0, train_seconds=50, eval_seconds=20, wall_seconds=80),
         trial("1", 1.0, 1.0, train_seconds=10, eval_seconds=5, wall_seconds=None, status="diverged", method="ga"),
@@ -184,7 +171,7 @@ def test_the_cost_splits_what_trials_held_their_workers_for(make_sweep: MakeSwee
     assert [(line.name, line.mean) for line in found.by_method] == [("ga", "15.0 s"), ("ngdiff", "42.5 s")]
 
 
-def test_the_start_of_a_worker_is_no_cost_of_the_method_that_comes_first(make_sweep: MakeSweep, trial: MakeRow) -> None:
+def test_the_start_of_a_worker_is_no_cost_of_the_method_that_comes_first(make_sweep: MakeSweep) -> None:
     def ran(name: str, method: str, worker: str, *, start: float, waited: float) -> dict[str, object]:
         times = {"train_seconds": 8, "eval_seconds": 2, "wall_seconds": 10 + waited, "worker": worker}
         return trial(name, 1.0, 1.0, method=method, started_at=start, first_step_at=start + waited, **times)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,9 +11,8 @@ import pytest
 from analysis.study.lr_study import LrStudy, read_study
 from analysis.study.verdict import BETTER, OPEN, TOO_FEW, UNDECIDED, WORSE
 from analysis.study.verdict_words import words
+from tests.analysis.conftest import MakeRow, MakeSweep, Row
 
-Row = dict[str, object]
-MakeRow = Callable[..., Row]
 Difference = Callable[[int], float]
 PEAK = {1e-5: 0.1, 1e-4: 0.45, 1e-3: 0.3}
 RISING = {1e-5: 0.1, 1e-4: 0.3, 1e-3: 0.45}
@@ -281,9 +279,7 @@ def said_of(study: LrStudy) -> str:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.replace(" ", "-"))
-def test_the_verdict_is_the_one_the_table_was_made_for(
-    make_sweep: Callable[..., Path], row: MakeRow, case: Case
-) -> None:
+def test_the_verdict_is_the_one_the_table_was_made_for(make_sweep: MakeSweep, row: MakeRow, case: Case) -> None:
     folders = [make_sweep(rows, name=f"sweep-{index}") for index, rows in enumerate(case.sweeps(row))]
     study = read_study(folders)
     assert [verdict.opponents[0].outcome for verdict in study.verdicts] == list(case.outcomes)

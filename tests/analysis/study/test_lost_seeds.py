@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from analysis.study.lr_study import LrStudy, read_study
 from analysis.study.study_headline import study_cautions, study_headline
+from tests.analysis.conftest import MakeRow, MakeSweep, Row
 
-Row = dict[str, object]
 Of = Callable[[int, bool], Row | None]
 PEAK = {1e-5: 0.1, 1e-4: 0.45, 1e-3: 0.3}
 FAILED, STOPPED = (
@@ -20,7 +19,7 @@ EASIER = "; those that are left may be the easier ones."
 
 
 @pytest.fixture
-def study(make_sweep: Callable[..., Path], row: Callable[..., Row]) -> Callable[[Of], LrStudy]:
+def study(make_sweep: MakeSweep, row: MakeRow) -> Callable[[Of], LrStudy]:
     """``study(of)``: 30 seeds, 20 of them fresh; ``of(seed, auto)`` are the fields of a trial, None for no trial."""
 
     def make(of: Of) -> LrStudy:
@@ -57,7 +56,7 @@ def test_each_side_has_its_own_losses(study: Callable[[Of], LrStudy]) -> None:
     )
 
 
-def test_a_run_that_was_never_made_is_missing(make_sweep: Callable[..., Path], row: Callable[..., Row]) -> None:
+def test_a_run_that_was_never_made_is_missing(make_sweep: MakeSweep, row: MakeRow) -> None:
     """AutoLR from two starts on seeds 0 to 8, from the second not on seed 3."""
     hand = [row(volume, lr, seed) for seed in range(9) for lr, volume in PEAK.items()]
     auto = [row(0.5, lr, seed, auto=True) for seed in range(9) for lr in (1e-5, 1e-4) if (seed, lr) != (3, 1e-4)]

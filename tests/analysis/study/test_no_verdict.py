@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import pytest
 
@@ -11,9 +10,8 @@ from analysis.page.report import write_report
 from analysis.study.lr_study import LrStudy, read_study
 from analysis.study.seeds import seeds_in_words
 from analysis.study.study_headline import study_headline
+from tests.analysis.conftest import MakeRow, MakeSweep, Row
 
-Row = dict[str, object]
-MakeRow = Callable[..., Row]
 Make = Callable[..., LrStudy]
 PEAK = {1e-5: 0.1, 1e-4: 0.45, 1e-3: 0.3}
 FAILED: Row = {"status": "failed", "forget_loss_capped": None, "retain_loss": None}
@@ -34,7 +32,7 @@ def failed(rows: list[Row], *, auto: str = "on", **fields: object) -> list[Row]:
 
 
 @pytest.fixture
-def study(make_sweep: Callable[..., Path]) -> Make:
+def study(make_sweep: MakeSweep) -> Make:
     def make(rows: list[Row], primary: str | None = None) -> LrStudy:
         return read_study([make_sweep(rows, settings={"kind": "lr-study", "sampler": "grid", "primary": primary})])
 
@@ -109,7 +107,7 @@ def test_a_table_without_runs_has_no_verdict(study: Make) -> None:
     assert study_headline(study([])) == "No verdict: there is no run with a learning rate and a seed."
 
 
-def test_the_page_of_a_study_without_verdicts_says_so(make_sweep: Callable[..., Path], row: MakeRow) -> None:
+def test_the_page_of_a_study_without_verdicts_says_so(make_sweep: MakeSweep, row: MakeRow) -> None:
     out = make_sweep(rows_of(row, auto=range(6, 12)), settings={"kind": "lr-study", "sampler": "grid"})
     write_report(out)
     page = (out / "report.html").read_text()

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -17,9 +16,8 @@ from analysis.study.study_headline import study_cautions, study_headline
 from analysis.study.study_tables import differences_table
 from analysis.study.verdict import BETTER, OPEN, TOO_FEW, UNDECIDED, WORSE
 from analysis.study.verdict_words import words
+from tests.analysis.conftest import MakeRow, MakeSweep, trial
 
-MakeSweep = Callable[..., Path]
-MakeRow = Callable[..., dict[str, object]]
 PEAK, RISING = {1e-5: 0.1, 1e-4: 0.45, 1e-3: 0.3}, {1e-5: 0.1, 1e-4: 0.3, 1e-3: 0.45}
 
 
@@ -131,7 +129,7 @@ def test_where_nothing_can_be_concluded_no_conclusion_follows(
     assert not [claim for claim in ("equals the best of", "is above", "no better than", "is better") if claim in text]
 
 
-def between_rate_and_oracle(trial: MakeRow, high: float, retain: float = 4.0) -> list[dict[str, object]]:
+def between_rate_and_oracle(high: float, retain: float = 4.0) -> list[dict[str, object]]:
     """Two rates have half the box, each by another c; the oracle has 3/4 by both, and AutoLR 3/4 times 5/6 = 5/8."""
     rows: list[dict[str, object]] = []
     for seed in range(90):
@@ -142,9 +140,9 @@ def between_rate_and_oracle(trial: MakeRow, high: float, retain: float = 4.0) ->
     return [item | {"trial_id": f"{index:05d}", "method": "gdiff", "utility": 0.8} for index, item in enumerate(rows)]
 
 
-def test_the_headline_tells_a_loss_to_the_oracle_beside_a_win(make_sweep: MakeSweep, trial: MakeRow) -> None:
+def test_the_headline_tells_a_loss_to_the_oracle_beside_a_win(make_sweep: MakeSweep) -> None:
     """60 differences of 1/8 each way: one-sided p-values of 1.4 (9/8)^-60 = 0.0012, times four."""
-    found = read_study([make_sweep(between_rate_and_oracle(trial, 1e-3))])
+    found = read_study([make_sweep(between_rate_and_oracle(1e-3))])
     assert study_headline(found) == (
         "AutoLR is better than the best single lr, worse than the per-c oracle for gdiff (60 fresh seeds)."
     )
@@ -153,8 +151,8 @@ def test_the_headline_tells_a_loss_to_the_oracle_beside_a_win(make_sweep: MakeSw
     assert re.search(r"95% interval of the difference -0\.\d+ to (0$|-0\.0\d+$)", worse)
 
 
-def test_a_loss_to_the_oracle_is_told_where_the_best_rate_is_at_the_edge(make_sweep: MakeSweep, trial: MakeRow) -> None:
-    found = read_study([make_sweep(between_rate_and_oracle(trial, 1e-2, 3.9))])
+def test_a_loss_to_the_oracle_is_told_where_the_best_rate_is_at_the_edge(make_sweep: MakeSweep) -> None:
+    found = read_study([make_sweep(between_rate_and_oracle(1e-2, 3.9))])
     assert [item.outcome for item in found.verdicts[0].opponents] == [OPEN, WORSE]
     assert study_headline(found) == (
         "AutoLR: nothing can be concluded, as the best rate is at the edge of the grid, but that it is worse than the "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -12,13 +11,13 @@ from analysis.study.lr_study import LrStudy, read_study
 from analysis.study.study_headline import study_headline
 from analysis.study.verdict import BETTER, TOO_FEW
 from analysis.study.verdict_words import ruin_in_words, words
+from tests.analysis.conftest import MakeRow, MakeSweep, Row
 
-Row = dict[str, object]
 PEAK = {1e-5: 0.1, 1e-4: 0.45, 1e-3: 0.3}
 
 
 @pytest.fixture
-def study(make_sweep: Callable[..., Path], row: Callable[..., Row]) -> Callable[..., LrStudy]:
+def study(make_sweep: MakeSweep, row: MakeRow) -> Callable[..., LrStudy]:
     """``study(difference, of)``: 30 seeds, 20 of them fresh; ``of(seed, auto)`` are the fields of a trial."""
 
     def make(difference: float, of: Callable[[int, bool], Row]) -> LrStudy:
@@ -52,7 +51,7 @@ def test_all_fresh_runs_stopped_leave_nothing_to_conclude(study: Callable[..., L
     assert verdict.ruin.runs == 0
 
 
-def test_diverged_runs_stay_ruin(make_sweep: Callable[..., Path], study: Callable[..., LrStudy]) -> None:
+def test_diverged_runs_stay_ruin(make_sweep: MakeSweep, study: Callable[..., LrStudy]) -> None:
     gone = {"status": "diverged", "forget_loss_capped": None, "retain_loss": None, "utility": None}
     (verdict,) = study(0.5, only_auto(lambda seed: gone if seed >= 25 else {})).verdicts
     assert (verdict.ruin.runs, verdict.ruin.of, verdict.ruin.seeds.count) == (5, 20, 5)
@@ -80,9 +79,7 @@ def test_ruin_is_told_of_the_runs_where_it_is_known(study: Callable[..., LrStudy
     assert "the best single lr on 0 of 20 (0% to 17%) fresh seeds, 0 ruined runs of 20" in said
 
 
-def test_of_a_target_without_any_utility_ruin_is_not_known(
-    make_sweep: Callable[..., Path], row: Callable[..., Row]
-) -> None:
+def test_of_a_target_without_any_utility_ruin_is_not_known(make_sweep: MakeSweep, row: MakeRow) -> None:
     rows = [row(0.4, 1e-4, seed, auto=auto, utility=0.0) for seed in range(3) for auto in (False, True)]
     (verdict,) = read_study([make_sweep(rows, baseline={"utility": 0.0})]).verdicts
     assert (verdict.ruin.of, verdict.ruin.runs_unknown) == (0, 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import pytest
 
 from analysis.errors import AnalysisError
 from analysis.study.judging import verdicts_data
-from analysis.study.lr_grid import LrGrid, lr_grid
+from analysis.study.lr_grid import lr_grid
 from analysis.study.lr_study import read_study, write_study
 from analysis.study.sensitivity import rate_sensitivity
 from analysis.study.study_headline import study_cautions, study_headline
@@ -21,13 +21,11 @@ from analysis.study.verdict import BETTER, DESCRIBED, ORACLE, SINGLE, TOO_FEW, U
 from analysis.study.verdict_words import curve_in_words, interval_in_words, words
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
+from tests.analysis.conftest import MakeGrid, MakeRow, MakeSweep, Row, trial
 from tests.conftest import GOLDEN
 
-Row = dict[str, object]
-Grid = Callable[..., LrGrid]
 
-
-def simulated(row: Callable[..., Row], *, seeds: int, advantage: float, noise: float = 0.005) -> Iterator[Row]:
+def simulated(row: MakeRow, *, seeds: int, advantage: float, noise: float = 0.005) -> Iterator[Row]:
     """Rates with volumes 0.1, 0.4, 0.3 and AutoLR ``advantage`` above the best; a seed moves all alike."""
     generator = np.random.default_rng(3)
     for seed in range(seeds):
@@ -39,7 +37,7 @@ def simulated(row: Callable[..., Row], *, seeds: int, advantage: float, noise: f
 
 @pytest.mark.parametrize(("advantage", "outcome"), [(0.3, BETTER), (-0.3, WORSE), (0.0, UNDECIDED)])
 def test_the_verdict_follows_the_truth_also_against_autolr(
-    grid: Grid, row: Callable[..., Row], advantage: float, outcome: str
+    grid: MakeGrid, row: MakeRow, advantage: float, outcome: str
 ) -> None:
     (verdict,) = verdicts_data(grid(list(simulated(row, seeds=24, advantage=advantage))))
     assert (verdict.tuning, verdict.fresh) == (tuple(range(8)), tuple(range(8, 24)))
@@ -54,9 +52,7 @@ def test_the_verdict_follows_the_truth_also_against_autolr(
     assert "chosen on seeds 0 to 7, reported on fresh seeds 8 to 23" in said
 
 
-def test_with_fewer_than_six_fresh_seeds_it_says_that_nothing_can_be_concluded(
-    grid: Grid, row: Callable[..., Row]
-) -> None:
+def test_with_fewer_than_six_fresh_seeds_it_says_that_nothing_can_be_concluded(grid: MakeGrid, row: MakeRow) -> None:
     (verdict,) = verdicts_data(grid(list(simulated(row, seeds=6, advantage=0.3))))
     assert len(verdict.fresh) == 4
     assert {opponent.outcome for opponent in verdict.opponents} == {TOO_FEW}
@@ -76,9 +72,7 @@ def test_eight_seeds_are_the_fewest_that_leave_six_fresh_ones() -> None:
     assert len(split_seeds(range(7))[1]) < 6
 
 
-def test_a_lost_seed_drops_out_of_its_own_part_and_the_others_stay_in_theirs(
-    grid: Grid, row: Callable[..., Row]
-) -> None:
+def test_a_lost_seed_drops_out_of_its_own_part_and_the_others_stay_in_theirs(grid: MakeGrid, row: MakeRow) -> None:
     """Of nine seeds 0, 1, 2 tune. Split after the loss of 0 and 1, seed 3 would tune too, and choose another rate."""
     rows = []
     for seed in range(9):
@@ -89,7 +83,7 @@ def test_a_lost_seed_drops_out_of_its_own_part_and_the_others_stay_in_theirs(
     assert set(verdict.opponents[0].choice.values()) == {1e-4}
 
 
-def test_where_all_tuning_seeds_are_lost_nothing_is_concluded(grid: Grid, row: Callable[..., Row]) -> None:
+def test_where_all_tuning_seeds_are_lost_nothing_is_concluded(grid: MakeGrid, row: MakeRow) -> None:
     rows = list(simulated(row, seeds=9, advantage=0.3))
     for item in rows:
         if item["seed"] in (0, 1, 2) and item["auto_lr"] == "on":
@@ -101,9 +95,7 @@ def test_where_all_tuning_seeds_are_lost_nothing_is_concluded(grid: Grid, row: C
     assert "from 6 seeds: the rates were chosen on the seeds they are reported on" in words(verdict)[0]
 
 
-def test_autolr_above_every_rate_is_said_to_be_above_and_below_every_rate_not(
-    grid: Grid, row: Callable[..., Row]
-) -> None:
+def test_autolr_above_every_rate_is_said_to_be_above_and_below_every_rate_not(grid: MakeGrid, row: MakeRow) -> None:
     (above,) = verdicts_data(grid(list(simulated(row, seeds=3, advantage=0.3))))
     said = curve_in_words(above.curve, above.opponents[0])
     assert "is above the best of all 3 learning rates tried, which is a description" in said
@@ -116,7 +108,7 @@ def test_autolr_above_every_rate_is_said_to_be_above_and_below_every_rate_not(
     assert "is above the only learning rate tried" in curve_in_words(alone.curve, alone.opponents[0])
 
 
-def test_one_seed_serves_for_both_and_the_words_say_whom_that_flatters(grid: Grid, row: Callable[..., Row]) -> None:
+def test_one_seed_serves_for_both_and_the_words_say_whom_that_flatters(grid: MakeGrid, row: MakeRow) -> None:
     (verdict,) = verdicts_data(grid(list(simulated(row, seeds=1, advantage=0.3))))
     assert verdict.same_seeds
     assert verdict.opponents[0].outcome == TOO_FEW
@@ -125,7 +117,7 @@ def test_one_seed_serves_for_both_and_the_words_say_whom_that_flatters(grid: Gri
 
 
 def test_the_rate_is_chosen_on_tuning_seeds_even_where_another_is_best_on_fresh_ones(
-    grid: Grid, row: Callable[..., Row]
+    grid: MakeGrid, row: MakeRow
 ) -> None:
     rows = []
     for seed in range(30):
@@ -138,7 +130,7 @@ def test_the_rate_is_chosen_on_tuning_seeds_even_where_another_is_best_on_fresh_
     assert verdict.opponents[0].outcome == BETTER
 
 
-def test_the_oracle_takes_for_every_c_its_own_rate(grid: Grid, trial: Callable[..., Row]) -> None:
+def test_the_oracle_takes_for_every_c_its_own_rate(grid: MakeGrid) -> None:
     """c = 0.1 forgets best at 1e-3, c = 0.9 at 1e-4; no single rate has both points."""
     places = {(0.1, 1e-3): (8.0, 4.0), (0.9, 1e-3): (0.0, 8.0), (0.1, 1e-4): (0.0, 8.0), (0.9, 1e-4): (4.0, 0.0)}
     rows = []
@@ -161,9 +153,7 @@ def test_the_oracle_takes_for_every_c_its_own_rate(grid: Grid, trial: Callable[.
     assert "is worse than the per-c oracle" in words(verdict)[1]
 
 
-def test_a_diverged_trial_counts_with_zero_and_a_failed_one_takes_its_seed_out(
-    grid: Grid, row: Callable[..., Row]
-) -> None:
+def test_a_diverged_trial_counts_with_zero_and_a_failed_one_takes_its_seed_out(grid: MakeGrid, row: MakeRow) -> None:
     rows = list(simulated(row, seeds=9, advantage=0.1))
     for item in rows:
         if item["auto_lr"] == "on" and item["seed"] == 5:
@@ -178,7 +168,7 @@ def test_a_diverged_trial_counts_with_zero_and_a_failed_one_takes_its_seed_out(
     assert "left out, as not every run of both sides ended there: seed 8" in words(verdict)[-1]
 
 
-def test_a_trial_that_was_run_twice_counts_once(grid: Grid, row: Callable[..., Row]) -> None:
+def test_a_trial_that_was_run_twice_counts_once(grid: MakeGrid, row: MakeRow) -> None:
     first = [row(0.25, 1e-4, 0), row(0.16, 1e-4, 0, auto=True)]
     twice = grid(first, [row(0.81, 1e-4, 0)])
     (units,) = twice.arm(twice.cases[0]).values()
@@ -186,9 +176,7 @@ def test_a_trial_that_was_run_twice_counts_once(grid: Grid, row: Callable[..., R
     assert any("repeated" in note for note in twice.notes)
 
 
-def test_seeds_of_several_sweeps_come_together_and_holm_corrects_over_data_sets(
-    grid: Grid, row: Callable[..., Row]
-) -> None:
+def test_seeds_of_several_sweeps_come_together_and_holm_corrects_over_data_sets(grid: MakeGrid, row: MakeRow) -> None:
     rows = list(simulated(row, seeds=30, advantage=0.3))
     others = [item | {"dataset": "tofu", "trial_id": f"9{item['trial_id']}"} for item in rows]
     early, late = ([item for item in rows if (item["seed"] < 4) is first] for first in (True, False))  # type: ignore[operator]
@@ -201,7 +189,7 @@ def test_seeds_of_several_sweeps_come_together_and_holm_corrects_over_data_sets(
 
 
 def test_where_holm_puts_significance_out_of_reach_it_names_the_seeds_that_would_do(
-    grid: Grid, row: Callable[..., Row]
+    grid: MakeGrid, row: MakeRow
 ) -> None:
     """With six fresh seeds two comparisons could not be decided if every difference were 1."""
     rows = list(simulated(row, seeds=8, advantage=0.3))
@@ -215,9 +203,7 @@ def test_where_holm_puts_significance_out_of_reach_it_names_the_seeds_that_would
         )
 
 
-def test_a_data_set_with_too_few_seeds_takes_nothing_from_another_with_enough(
-    grid: Grid, row: Callable[..., Row]
-) -> None:
+def test_a_data_set_with_too_few_seeds_takes_nothing_from_another_with_enough(grid: MakeGrid, row: MakeRow) -> None:
     rows = list(simulated(row, seeds=30, advantage=0.3))
     few = [item | {"dataset": "tofu"} for item in rows if item["seed"] in (0, 1, 2)]
     one, other = verdicts_data(grid(rows, few))
@@ -225,7 +211,7 @@ def test_a_data_set_with_too_few_seeds_takes_nothing_from_another_with_enough(
     assert other.opponents[0].outcome == TOO_FEW
 
 
-def test_autolr_is_the_mean_over_its_starts_and_pays_its_measured_time(grid: Grid, row: Callable[..., Row]) -> None:
+def test_autolr_is_the_mean_over_its_starts_and_pays_its_measured_time(grid: MakeGrid, row: MakeRow) -> None:
     rows = []
     for seed in range(2):
         rows += [row(0.2, 1e-4, seed, train_seconds=10.0), row(0.4, 1e-3, seed, train_seconds=10.0)]
@@ -240,7 +226,7 @@ def test_autolr_is_the_mean_over_its_starts_and_pays_its_measured_time(grid: Gri
     assert (free.charge, free.charge_measured) == (1.033, False), "probes are never free"
 
 
-def test_exact_ties_are_ahead_on_no_seed(grid: Grid, row: Callable[..., Row]) -> None:
+def test_exact_ties_are_ahead_on_no_seed(grid: MakeGrid, row: MakeRow) -> None:
     """The mean over three equal starts may differ from each in the last bits."""
     rows = []
     for seed in range(30):
@@ -255,7 +241,7 @@ def test_exact_ties_are_ahead_on_no_seed(grid: Grid, row: Callable[..., Row]) ->
     assert verdict.curve.equals == 3.0
 
 
-def test_the_interval_is_told_by_its_ends(grid: Grid, row: Callable[..., Row]) -> None:
+def test_the_interval_is_told_by_its_ends(grid: MakeGrid, row: MakeRow) -> None:
     (verdict,) = verdicts_data(grid(list(simulated(row, seeds=3, advantage=0.3))))
     told = {
         ends: interval_in_words(replace(verdict.opponents[0], bounds=ends)) for ends in ((-0.1124, -0.0), (-1.0, 1.0))
@@ -264,7 +250,7 @@ def test_the_interval_is_told_by_its_ends(grid: Grid, row: Callable[..., Row]) -
     assert told[-1.0, 1.0] == "95% interval of the difference -1 to +1, which excludes nothing"
 
 
-def test_seeds_of_one_side_alone_do_not_move_the_split(grid: Grid, row: Callable[..., Row]) -> None:
+def test_seeds_of_one_side_alone_do_not_move_the_split(grid: MakeGrid, row: MakeRow) -> None:
     rows = list(simulated(row, seeds=30, advantage=0.3))
     (before,) = verdicts_data(grid(rows))
     extra = [row(0.4, 1e-4, seed, auto=True) for seed in range(100, 140)]
@@ -275,7 +261,7 @@ def test_seeds_of_one_side_alone_do_not_move_the_split(grid: Grid, row: Callable
     assert after.left_out == (*range(100, 140), *range(200, 240))
 
 
-def test_rates_that_agree_in_nine_digits_are_one(grid: Grid, row: Callable[..., Row]) -> None:
+def test_rates_that_agree_in_nine_digits_are_one(grid: MakeGrid, row: MakeRow) -> None:
     rows = list(simulated(row, seeds=30, advantage=0.3))
     assert 3 * 1e-4 != 3e-4
     moved = [item | {"lr": {1e-3: 3e-4}.get(float(str(item["lr"])), item["lr"])} for item in rows]
@@ -285,9 +271,7 @@ def test_rates_that_agree_in_nine_digits_are_one(grid: Grid, row: Callable[..., 
     assert (verdict.opponents[0].outcome, verdict.left_out) == (BETTER, ())
 
 
-def test_above_what_tuning_all_rates_gives_is_not_equal_to_the_best_of_some(
-    grid: Grid, row: Callable[..., Row]
-) -> None:
+def test_above_what_tuning_all_rates_gives_is_not_equal_to_the_best_of_some(grid: MakeGrid, row: MakeRow) -> None:
     """The tuning seeds prefer a rate that is the third best on fresh ones: more picks are worse there."""
     rows = []
     for seed in range(30):
@@ -301,9 +285,7 @@ def test_above_what_tuning_all_rates_gives_is_not_equal_to_the_best_of_some(
     assert "equals the best of" not in said
 
 
-def test_by_objectives_chosen_afterwards_nothing_is_decided(
-    make_sweep: Callable[..., Path], row: Callable[..., Row]
-) -> None:
+def test_by_objectives_chosen_afterwards_nothing_is_decided(make_sweep: MakeSweep, row: MakeRow) -> None:
     rows = [
         item | {"verbmem": 0.05 if item["auto_lr"] == "on" else 0.6, "utility": 0.8}
         for item in simulated(row, seeds=30, advantage=0.3)
@@ -320,7 +302,7 @@ def test_by_objectives_chosen_afterwards_nothing_is_decided(
     assert read_study([out]).verdicts[0].opponents[0].outcome == BETTER
 
 
-def test_a_single_trial_and_an_empty_table_have_no_verdict(grid: Grid, row: Callable[..., Row]) -> None:
+def test_a_single_trial_and_an_empty_table_have_no_verdict(grid: MakeGrid, row: MakeRow) -> None:
     single = grid([row(0.25, 1e-4, 0)])
     assert verdicts_data(single) == ()
     (found,) = rate_sensitivity(single)
@@ -329,7 +311,7 @@ def test_a_single_trial_and_an_empty_table_have_no_verdict(grid: Grid, row: Call
     assert (verdicts_data(empty), rate_sensitivity(empty)) == ((), ())
 
 
-def test_sweeps_with_other_objectives_are_not_put_together(make_sweep: Callable[..., Path]) -> None:
+def test_sweeps_with_other_objectives_are_not_put_together(make_sweep: MakeSweep) -> None:
     one = make_sweep([], name="one")
     sweep = SweepFile.read(one)
     with pytest.raises(AnalysisError, match="different objectives"):

@@ -15,9 +15,7 @@ from analysis.frontier.frontier import frontier
 from analysis.page.report import write_report, write_run_figures
 from analysis.tables.sources import Sources, read_source, read_sources
 from analysis.tables.sweep_file import SweepFile
-
-MakeSweep = Callable[..., Path]
-MakeRow = Callable[..., dict[str, object]]
+from tests.analysis.conftest import MakeSweep, report, trial
 
 
 @pytest.fixture
@@ -33,9 +31,7 @@ def _csv(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def test_merged_sweeps_keep_their_trials_apart(
-    make_sweep: MakeSweep, trial: MakeRow, report: MakeRow, tmp_path: Path
-) -> None:
+def test_merged_sweeps_keep_their_trials_apart(make_sweep: MakeSweep, tmp_path: Path) -> None:
     one = make_sweep([trial("0", 7.0, 0.9)], [report("0", 10, 1.0, 0.1)], name="one")
     two = make_sweep([trial("0", 3.0, 0.2)], [report("0", 10, 2.0, 0.2)], name="two")
     read = read_sources([one, two], out=tmp_path / "merged")
@@ -46,7 +42,7 @@ def test_merged_sweeps_keep_their_trials_apart(
     assert [sweep.command for sweep in read.sweeps] == ["python -m sweeper pareto --method ngdiff"] * 2
 
 
-def test_folders_of_one_name_are_numbered(make_sweep: MakeSweep, trial: MakeRow, tmp_path: Path) -> None:
+def test_folders_of_one_name_are_numbered(make_sweep: MakeSweep, tmp_path: Path) -> None:
     paths = []
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
@@ -54,15 +50,13 @@ def test_folders_of_one_name_are_numbered(make_sweep: MakeSweep, trial: MakeRow,
     assert list(read_sources(paths, out=tmp_path).table.trials["trial_id"]) == ["out/0", "out 2/0"]
 
 
-def test_a_sweep_alone_keeps_its_names_and_its_checkpoints(make_sweep: MakeSweep, trial: MakeRow) -> None:
+def test_a_sweep_alone_keeps_its_names_and_its_checkpoints(make_sweep: MakeSweep) -> None:
     out = make_sweep([trial("0", 1.0, 1.0), trial("1", None, None, status="failed", checkpoint="")])
     trials = read_sources([out], out=out).table.trials
     assert (list(trials["trial_id"]), list(trials["checkpoint"])) == (["0", "1"], ["checkpoints/0", ""])
 
 
-def test_sweeps_with_other_models_share_the_widest_box_and_no_baseline(
-    make_sweep: MakeSweep, trial: MakeRow, tmp_path: Path
-) -> None:
+def test_sweeps_with_other_models_share_the_widest_box_and_no_baseline(make_sweep: MakeSweep, tmp_path: Path) -> None:
     one = make_sweep([trial("0", 1.0, 1.0)], name="one")
     wide = [item | {"high": 11.0} for item in json.loads((one / "sweep.json").read_text())["objectives"]]
     two = make_sweep([trial("0", 1.0, 1.0)], name="two", objectives=wide, baseline={"verbmem": 0.5})
@@ -72,7 +66,7 @@ def test_sweeps_with_other_models_share_the_widest_box_and_no_baseline(
     assert any("other bounds" in note for note in read.table.notes)
 
 
-def test_sweeps_with_other_objectives_are_refused(make_sweep: MakeSweep, trial: MakeRow, tmp_path: Path) -> None:
+def test_sweeps_with_other_objectives_are_refused(make_sweep: MakeSweep, tmp_path: Path) -> None:
     one = make_sweep([trial("0", 1.0, 1.0)], name="one")
     other = [
         {"name": "verbmem", "direction": "min", "low": 0, "high": 1},
@@ -85,9 +79,7 @@ def test_sweeps_with_other_objectives_are_refused(make_sweep: MakeSweep, trial: 
         read_sources([tmp_path], out=tmp_path)
 
 
-def test_rows_from_elsewhere_join_the_frontier_under_their_own_mark(
-    make_sweep: MakeSweep, trial: MakeRow, tmp_path: Path
-) -> None:
+def test_rows_from_elsewhere_join_the_frontier_under_their_own_mark(make_sweep: MakeSweep, tmp_path: Path) -> None:
     theirs = _csv(tmp_path, "method,forget_loss,retain_loss,name,unknown\ngdiff,500,0.1,best,x\ngdiff,1,7,,y")
     out = tmp_path / "merged"
     write_report(out, [make_sweep([trial("0", 3.0, 0.2)]), theirs])
@@ -105,9 +97,7 @@ def test_rows_from_elsewhere_join_the_frontier_under_their_own_mark(
     assert "gdiff (theirs)" in (out / "pareto.svg").read_text()
 
 
-def test_a_better_row_from_elsewhere_is_mentioned_and_not_recommended(
-    make_sweep: MakeSweep, trial: MakeRow, tmp_path: Path
-) -> None:
+def test_a_better_row_from_elsewhere_is_mentioned_and_not_recommended(make_sweep: MakeSweep, tmp_path: Path) -> None:
     theirs = _csv(tmp_path, "method,forget_loss,retain_loss\nNo-unlearn,0.03,0.01\nSimNPO,7.9,0.1\n")
     sweep = make_sweep([trial("0", 6.0, 0.5), trial("1", 3.0, 0.4)])
     write_report(tmp_path / "merged", [sweep, theirs])
@@ -125,7 +115,7 @@ def test_a_better_row_from_elsewhere_is_mentioned_and_not_recommended(
     assert data.subtitle.endswith("2 trials and 1 row from elsewhere, 1 on the frontier")
 
 
-def test_a_row_about_another_data_set_is_on_no_frontier(make_sweep: MakeSweep, trial: MakeRow, tmp_path: Path) -> None:
+def test_a_row_about_another_data_set_is_on_no_frontier(make_sweep: MakeSweep, tmp_path: Path) -> None:
     theirs = _csv(tmp_path, "method,dataset,forget_loss,retain_loss\nSimNPO,muse,7.9,0.1\n")
     write_report(tmp_path / "merged", [make_sweep([trial("0", 6.0, 0.5)]), theirs])
     assert [item["trial_id"] for item in json.loads((tmp_path / "merged" / "pareto.json").read_text())["front"]] == [
@@ -135,7 +125,7 @@ def test_a_row_about_another_data_set_is_on_no_frontier(make_sweep: MakeSweep, t
 
 
 def test_the_model_before_unlearning_of_a_table_counts_where_no_sweep_has_its_own(
-    make_sweep: MakeSweep, trial: MakeRow, tmp_path: Path
+    make_sweep: MakeSweep, tmp_path: Path
 ) -> None:
     theirs = _csv(tmp_path, "method,forget_loss,retain_loss\ntarget,0.03,0.01\nSimNPO,7.9,0.1\n")
     read = read_sources([make_sweep([trial("0", 6.0, 0.5)], baseline=None), theirs], out=tmp_path / "merged")
@@ -181,9 +171,7 @@ def test_an_error_in_a_table_names_file_line_and_column(
     assert message in str(caught.value)
 
 
-def test_a_single_run_joins_a_sweep_and_has_figures_alone(
-    make_sweep: MakeSweep, trial: MakeRow, report: MakeRow, tmp_path: Path
-) -> None:
+def test_a_single_run_joins_a_sweep_and_has_figures_alone(make_sweep: MakeSweep, tmp_path: Path) -> None:
     sweep = make_sweep([trial("0", 3.0, 0.2)], name="sweep")
     run = make_sweep(None, [report("abc", step, 1.0, 0.1) for step in (10, 20)], name="run")
     (run / "sweep.json").unlink()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from analysis.errors import AnalysisError
 from analysis.tables.sweep_file import SweepFile
-
-MakeSweep = Callable[..., Path]
+from tests.analysis.conftest import MakeSweep
 
 
 def test_it_knows_objectives_baseline_and_plan(make_sweep: MakeSweep) -> None:
