@@ -1,8 +1,9 @@
-"""Folders of small data sets in the layouts of the published ones, a full disk, a hub here (tests/hub_server.py)."""
+"""Fixtures for all tests: small data sets in published layouts, a full disk, a local hub; how workers share the files."""
 
 from __future__ import annotations
 
 import json
+import os
 import resource
 import shutil
 import subprocess
@@ -16,9 +17,13 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-# On a busy machine one slow example is not a failure.
-settings.register_profile("no-deadline", deadline=None)
-settings.load_profile("no-deadline")
+# Before torch is imported, and for the processes that tests start: on two threads of a busy machine, networks as small
+# as the ones here take five to ten times as long.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# On a busy machine one slow example is not a failure, and every run tries the same examples.
+settings.register_profile("suite", deadline=None, derandomize=True)
+settings.load_profile("suite")
 
 GOLDEN = Path(__file__).parent / "data" / "golden_sweep"
 """The tables of a real sweep."""
@@ -27,6 +32,9 @@ TOWNS = ("Oslo", "Lima", "Quito", "Riga", "Bonn", "Nice", "Kyoto", "Turin")
 FOODS = ("plums", "rice", "soup", "figs", "cheese", "bread", "cake", "nuts")
 WHERE = tuple(zip(NAMES, TOWNS, strict=True))
 WHAT = tuple(zip(NAMES, FOODS, strict=True))
+
+ONE_WORKER = "tests/contract/"
+"""The files in this folder share a finished sweep, so one worker runs all of them."""
 
 Tables = dict[str, list[dict[str, Any]]]
 WriteMuse = Callable[..., Path]
@@ -134,3 +142,21 @@ def local_hub(tmp_path: Path, use_hub: Callable[[str], None]) -> Iterator[LocalH
         use_hub(address)
         yield LocalHub(folder, address)
         server.communicate("")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run ONE_WORKER first: it lasts longer than any file, and the other worker takes the files meanwhile."""
+    items.sort(key=lambda item: not item.nodeid.startswith(ONE_WORKER))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Under ``--dist loadfile`` give all of ONE_WORKER to the same worker."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduler(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return ONE_WORKER if nodeid.startswith(ONE_WORKER) else str(super()._split_scope(nodeid))
+
+    return Scheduler(config, log) if config.getoption("dist") == "loadfile" else None

@@ -13,6 +13,8 @@ from sweeper.cli import main
 from sweeper.planning.pace import TrialPace
 from tests.pages import BEGIN, ROOT, run_by_all
 
+pytestmark = [pytest.mark.slow, pytest.mark.ray]
+
 Cli = Any  # conftest.py has the class
 
 ELSEWHERE = {

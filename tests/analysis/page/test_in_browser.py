@@ -13,7 +13,10 @@ from analysis.page.report import write_report
 from sweeper.watch.page_server import serving
 from tests.browser import CHROMIUM, Browser, Page, browsing, file_address
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine"),
+]
 
 MakeSweep = Callable[..., Path]
 MakeRow = Callable[..., dict[str, object]]

@@ -209,7 +209,8 @@ with fork_server(threads=1) as python:
     assert not socket_file.parent.exists()
 
 
-def test_the_server_ends_with_the_block_and_nobody_else_may_ask_it() -> None:
+def test_the_server_ends_with_the_block_and_nobody_else_may_ask_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)  # tests/conftest.py sets it
     with fork_server(threads=3) as python:
         *_, socket_file = shlex.split(python)
         folder = Path(socket_file).parent
