@@ -35,7 +35,8 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)
 	$(BIN)/python -m sweeper pareto
 
-# Minutes, not hours: the units, and every command once against real Ray and MLflow (tests/contract).
+# The units, and every command once against real Ray and MLflow (tests/contract). Files are given out in the order of
+# their names: those that last longest are not among the last.
 test: $(STAMP)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not ($(LONG))"
 

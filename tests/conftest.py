@@ -1,4 +1,4 @@
-"""Fixtures for all tests: small data sets in published layouts, a full disk, a local hub; how workers share the files."""
+"""Fixtures for all tests: small data sets in published layouts, a full disk, a local hub (tests/hub_server.py)."""
 
 from __future__ import annotations
 
@@ -32,9 +32,6 @@ TOWNS = ("Oslo", "Lima", "Quito", "Riga", "Bonn", "Nice", "Kyoto", "Turin")
 FOODS = ("plums", "rice", "soup", "figs", "cheese", "bread", "cake", "nuts")
 WHERE = tuple(zip(NAMES, TOWNS, strict=True))
 WHAT = tuple(zip(NAMES, FOODS, strict=True))
-
-ONE_WORKER = "tests/contract/"
-"""The files in this folder share a finished sweep, so one worker runs all of them."""
 
 Tables = dict[str, list[dict[str, Any]]]
 WriteMuse = Callable[..., Path]
@@ -142,21 +139,3 @@ def local_hub(tmp_path: Path, use_hub: Callable[[str], None]) -> Iterator[LocalH
         use_hub(address)
         yield LocalHub(folder, address)
         server.communicate("")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run ONE_WORKER first: it lasts longer than any file, and the other worker takes the files meanwhile."""
-    items.sort(key=lambda item: not item.nodeid.startswith(ONE_WORKER))
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Under ``--dist loadfile`` give all of ONE_WORKER to the same worker."""
-    from xdist.scheduler import LoadFileScheduling
-
-    class Scheduler(LoadFileScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            return ONE_WORKER if nodeid.startswith(ONE_WORKER) else str(super()._split_scope(nodeid))
-
-    return Scheduler(config, log) if config.getoption("dist") == "loadfile" else None
