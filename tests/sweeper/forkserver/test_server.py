@@ -208,7 +208,7 @@ with server.fork_server(threads=1) as python:
 
 
 def test_the_server_ends_with_the_block_and_is_closed_to_other_users(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)  # tests/conftest.py sets it
     with fork_server(threads=3) as python:
         *_, socket_file = shlex.split(python)
         folder = Path(socket_file).parent

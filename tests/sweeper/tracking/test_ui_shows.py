@@ -25,6 +25,8 @@ from trainables.data import load_data
 from trainables.models.checkpoints import save_model
 from trainables.models.tiny import make_tiny, tokenizer_for
 
+pytestmark = pytest.mark.browser
+
 ROOT = Path(__file__).parents[3]
 VERBMEM = {"00000": 0.9, "00001": 0.1, "00002": 0.4}
 EARLY = Recommendation("00001", "2", "checkpoints/00001-epoch-2", "Take epoch 2 of trial 00001.")
