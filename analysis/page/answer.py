@@ -64,7 +64,7 @@ class Answer:
         headline: the answer in a sentence.
         trial_id, epoch, checkpoint: what to take or, where nothing is ``recommended``, what comes closest; may lack.
         advice: which knob to turn where nothing is good.
-        judged: what the trial named meets and misses, and what could not be judged, in sentences.
+        judged: what the trial named meets and misses, what could not be judged, and why it was selected, in sentences.
         outcome: what the trials come to, an :class:`Outcome`; empty where none can be judged or compared.
         thresholds: by whose they were judged, in a sentence.
         selection: how the model was selected among those that are acceptable; None if none is.
@@ -114,19 +114,18 @@ def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: ModelCh
         why, members = _nothing(table, sweep), _members(front, {}, sweep, table, thresholds)
         return Answer(why, tuple(_after_divergence(table)), "", "", (), tuple(members))
     row = rows.iloc[judgement.place]
-    judged = tuple(judged_by(judgement, row, thresholds))
     knobs = advice(judgement, rows, thresholds, diverged=table.own.with_status("diverged"))
     noun = "epoch" if every else "trial"
     name, settings = model_name(row, with_epoch=every), settings_in_words(row, table.varying)
     selection = judgement.selection
     reason = "" if selection is None else selected_by(selection, judgement.outcome, noun)
+    judged = (*judged_by(judgement, row, thresholds), *filter(None, [reason]))
     return Answer(
         headline=headline(judgement, rows, thresholds, take=f"Take {name}: {settings}.", noun=noun),
         sentences=(
             *([] if judgement.recommended else [knobs, f"Closest is {name}: {settings}."]),
             _moves(row, sweep),
             *judged,
-            *filter(None, [reason]),
             *_place_on(own, row, table),
             *_elsewhere(front, row, sweep.objectives),
             *_beware(row, sweep),
