@@ -90,10 +90,7 @@ def test_the_answer_judges_before_it_recommends(make_sweep: MakeSweep, case: Cas
     ids=["one destroyed", "all destroyed", "untouched", "between", "one shown"],
 )
 def test_models_of_images_are_judged_by_their_accuracy(
-    make_sweep: MakeSweep,
-    accuracies: Sequence[tuple[float, float]],
-    outcome: Outcome,
-    named: Sequence[str],
+    make_sweep: MakeSweep, accuracies: Sequence[tuple[float, float]], outcome: Outcome, named: Sequence[str]
 ) -> None:
     """By its losses alone, a model that gives no correct answer any more may look best."""
     losses = [(7.0, 0.3), (7.9, 0.2)]

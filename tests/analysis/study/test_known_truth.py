@@ -120,9 +120,7 @@ CASES = (
     Case("ruin on every other seed", one(rare(0.0, -0.42, 2), seeds=60), [WORSE], {"ruined": 20, "fresh": 40}),
     Case(
         "ruin of the hand-tuned side",
-        lambda row: [
-            with_fields(table(row), lambda item: not is_auto(item) and item["seed"] == 29, {"utility": 0.3}),
-        ],
+        lambda row: [with_fields(table(row), lambda item: not is_auto(item) and item["seed"] == 29, {"utility": 0.3})],
         [UNDECIDED],
         {"ruined": 0, "hand_ruined": 1},
     ),
@@ -157,7 +155,7 @@ CASES = (
     Case(
         "an edge that only fresh seeds show",
         lambda row: [
-            with_fields(table(row, 0.3), lambda item: item["lr"] == 1e-3 and int(str(item["seed"])) >= 10, row_of(0.6)),
+            with_fields(table(row, 0.3), lambda item: item["lr"] == 1e-3 and int(str(item["seed"])) >= 10, row_of(0.6))
         ],
         [OPEN],
         {"rate": 1e-4, "beyond": (1e-2,)},
@@ -204,9 +202,7 @@ CASES = (
         apart=["epochs"],
     ),
     Case(
-        "one problem in two folders",
-        lambda row: [table(row, sides=[False]), table(row, 0.3, sides=[True])],
-        [BETTER],
+        "one problem in two folders", lambda row: [table(row, sides=[False]), table(row, 0.3, sides=[True])], [BETTER]
     ),
     Case("another c is no other problem", lambda row: [table(row, 0.3) + table(row, 0.3, c=0.9)], [BETTER]),
     Case(
