@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +14,7 @@ from typing import Any
 import pytest
 
 from sweeper.cluster import cluster_of, imported_beside
+from sweeper.interruption import Interrupted, interruptible
 from sweeper.sweep import trials_at_once
 from tests.sweeper.test_sweep import SETTINGS
 
@@ -53,6 +56,31 @@ def test_one_that_was_never_asked_for_is_not_left(course: list[str]) -> None:
     with cluster_of(SETTINGS) as cluster:
         cluster.leave()
     assert course == []
+
+
+def test_a_sigterm_while_ray_starts_is_handled_here_and_not_by_ray(
+    course: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray's own handler ends the process at once, with exit code 15 and without a word."""
+    from ray._private import utils
+
+    own = utils.set_sigterm_handler
+
+    @contextmanager
+    def starting(address: str | None, **given: object) -> Iterator[int]:
+        utils.set_sigterm_handler(lambda number, frame: pytest.fail("Ray's handler ran"))
+        os.kill(os.getpid(), signal.SIGTERM)
+        course.append("started")
+        yield 3
+
+    monkeypatch.setattr("sweeper.cluster.ray_cluster", starting)
+    lines: list[str] = []
+    with pytest.raises(Interrupted), interruptible(say=lines.append), cluster_of(SETTINGS) as cluster:
+        cluster.slots(sharing=())
+    assert course == ["started"]
+    assert len(lines) == 1
+    assert "SIGTERM" in lines[0]
+    assert utils.set_sigterm_handler is own
 
 
 @pytest.mark.parametrize("collects", [True, False])

@@ -193,13 +193,17 @@ def make_spec() -> MakeSpec:
 
 @pytest.fixture
 def make_worker(target: Target, tmp_path: Path) -> Callable[..., Any]:
-    """A worker that has been set up: without the constructor, which would make Ray's own result folders."""
+    """Makes a worker that is set up, without the constructor, which would create Ray's own result folders.
+
+    ``make_worker(config, goals, **settings)``; settings of ``setup``, such as ``target`` or ``storage``, can be given.
+    """
 
     from trainables.ray_trainable import UnlearningTrainable
 
-    def make(config: dict[str, Any], goals: Any = ()) -> Any:
+    def make(config: dict[str, Any], goals: Any = (), **settings: Any) -> Any:
         worker = UnlearningTrainable.__new__(UnlearningTrainable)
-        worker.setup(config, target=target, out=str(tmp_path / "out"), cpus=1.0, gpus=0.0, goals=goals)
+        usual = {"target": target, "out": str(tmp_path / "out"), "cpus": 1.0, "gpus": 0.0, "goals": goals}
+        worker.setup(config, **{**usual, **settings})
         return worker
 
     return make

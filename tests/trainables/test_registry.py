@@ -64,15 +64,15 @@ def test_a_new_objective_is_one_file(room: Path) -> None:
     found = entries(objectives.__name__, objectives.__path__, "OBJECTIVE", first=list(objectives.OBJECTIVES))
     assert list(found) == [*objectives.OBJECTIVES, "toy"]
     check_objective(found["toy"])
-    with pytest.raises(AssertionError, match="is it a mean over supervised tokens"):
+    with pytest.raises(AssertionError, match="supervised tokens"):
         check_objective(replace(found["toy"], mean_over=MeanOver.TOKENS))
 
 
-def test_two_files_of_one_name_and_a_listed_one_that_is_missing_are_refused(room: Path) -> None:
+def test_two_files_of_one_name_and_a_missing_listed_one_are_refused(room: Path) -> None:
     (room / "again.py").write_text(TOY_WEIGHTING.replace('"toy"', '"ngdiff"'))
     named = {"package": weightings.__name__, "paths": weightings.__path__, "attribute": "WEIGHTING"}
-    with pytest.raises(ValueError, match="two entries have one name: ngdiff; rename one of them"):
+    with pytest.raises(ValueError, match="ngdiff"):
         entries(**named, first=["gd"])
     (room / "again.py").unlink()
-    with pytest.raises(ValueError, match="listed and not there: gone"):
+    with pytest.raises(ValueError, match="gone"):
         entries(**named, first=["gd", "gone"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 import shutil
 import subprocess
@@ -16,7 +17,7 @@ import pytest
 from analysis.comparison.formats import FORMATS, comma_separated, latex, markdown, web_page
 from analysis.comparison.table import ComparisonTable, Entry, MethodRow, Value
 from analysis.errors import AnalysisError
-from sweeper.columns import METRIC_COLUMNS, OUTCOME_METRICS, TRIAL_COLUMNS
+from sweeper.columns import METRIC_COLUMNS, OUTCOME_METRICS, TRIAL_COLUMNS, column_dictionary
 from tests.analysis.comparison.conftest import BASELINE, GOOD, Compared, WriteCsv, read, without
 from tests.analysis.conftest import MakeSweep, trial
 from tests.conftest import GOLDEN
@@ -91,6 +92,9 @@ def test_all_metrics_of_a_trial_are_compared_and_nothing_else(tmp_path: Path) ->
         writer = csv.DictWriter(file, TRIAL_COLUMNS)
         writer.writeheader()
         writer.writerows(rows)
+    sweep = json.loads((out / "sweep.json").read_text())
+    sweep["columns"] = column_dictionary(random_guess=sweep["random_guess_loss"])
+    (out / "sweep.json").write_text(json.dumps(sweep))
     (table,) = read(out)
     assert set(table.metrics) == set(METRIC_COLUMNS) - {"forget_loss_capped"}
 

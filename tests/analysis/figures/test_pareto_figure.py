@@ -13,7 +13,7 @@ from matplotlib.collections import PathCollection
 from PIL import Image
 
 from analysis.figures.draw_pareto import draw_pareto
-from analysis.figures.inline_svg import inline_svg
+from analysis.figures.inline_svg import PointLabel, inline_svg
 from analysis.figures.pareto import ParetoData, pareto_data
 from analysis.figures.scales import limits_of, scale_of, tick_numbers
 from analysis.figures.style import NARROW, save_figure, svg_text
@@ -163,7 +163,7 @@ def test_twelve_methods_differ_in_marker_or_colour(make_sweep: MakeSweep) -> Non
 
 def test_the_saved_figure_is_1600_by_1100_pixels_and_a_whole_svg(make_sweep: MakeSweep) -> None:
     out = make_sweep([trial("0", 4.0, 0.1), trial("1", 5.0, 3.0)])
-    documents = [save_figure(draw_pareto(_data(out), links={"0": "#trial-0"}), out, "pareto") for _ in range(2)]
+    documents = [save_figure(draw_pareto(_data(out), links={"0": "trial-0"}), out, "pareto") for _ in range(2)]
     assert documents[0] == documents[1]
     assert "#trial-0" in documents[0]
     with Image.open(io.BytesIO((out / "pareto.png").read_bytes())) as image:
@@ -175,11 +175,16 @@ def test_the_saved_figure_is_1600_by_1100_pixels_and_a_whole_svg(make_sweep: Mak
 
 def test_an_inline_figure_links_its_points_and_takes_the_colours_of_the_page(make_sweep: MakeSweep) -> None:
     rows = [trial("a", 4.0, 0.1), trial("b", 3.0, 3.0), trial("c", 2.0, 4.0, status="diverged")]
-    links = {"a": "#trial-0", "b": "#trial-1", "c": "#trial-2"}
+    links = {"a": "trial-0", "b": "trial-1", "c": "trial-2"}
+    labels = {"#trial-0@3": PointLabel("trial a", "gdiff, <lr>", "retain loss 0.1")}
     svg = inline_svg(
-        svg_text(draw_pareto(_data(make_sweep(rows)), links=links)), prefix="wide", description='a "quoted" <b>'
+        svg_text(draw_pareto(_data(make_sweep(rows)), links=links)),
+        prefix="wide",
+        description='a "quoted" <b>',
+        labels=labels,
     )
     assert sorted(re.findall(r'<a href="(#trial-\d)"', svg)) == ["#trial-0", "#trial-1", "#trial-2"]
+    assert re.findall(r'href="#trial-0" aria-label="([^"]*)"', svg) == ["trial a: gdiff, &lt;lr&gt;; retain loss 0.1"]
     assert 'aria-label="a &quot;quoted&quot; &lt;b&gt;"' in svg
     assert "var(--ink)" in svg
     assert "xmlns" not in svg

@@ -10,7 +10,7 @@ import pytest
 
 from analysis.frontier.frontier import frontier
 from analysis.page.answer import Answer, answer
-from analysis.page.outcomes import cost, failures, stopped_early
+from analysis.page.outcomes import cost, ended_as, failures, stopped_early
 from analysis.page.trials import page_data, trials_section
 from analysis.tables.trial_table import TrialTable
 from tests.analysis.conftest import MakeSweep, report, tables_of, trial
@@ -131,7 +131,9 @@ def test_failures_with_one_reason_are_one_line_even_if_numbers_in_it_differ(make
         trial("3", None, None, status="diverged", error="nan at step 40", method="ga"),
         trial("4", None, None, status="stopped"),
     ]
-    found = failures(TrialTable.read(make_sweep(rows)))
+    table = TrialTable.read(make_sweep(rows))
+    assert ended_as(table) == {"finished": 1, "stopped": 1, "diverged": 2, "failed": 1}
+    found = failures(table)
     assert [(item.status, item.reason, item.varied, item.trial_ids, item.methods) for item in found] == [
         ("diverged", "nan at step 12", True, ("2", "3"), ("ga", "ngdiff")),
         ("failed", "out of memory", False, ("1",), ("ngdiff",)),

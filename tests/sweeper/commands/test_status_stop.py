@@ -57,7 +57,6 @@ def test_status_of_a_finished_sweep_from_before_there_was_a_status_file(golden: 
     assert content["cost"]["trial_seconds"] > 0
     shown = invoke("status", golden).stdout
     assert shown.startswith(f"finished: {golden}\n")
-    assert "●" in shown
 
 
 def test_status_of_a_running_sweep(out: Path, at_work: SweepSession) -> None:
