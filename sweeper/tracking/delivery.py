@@ -49,7 +49,7 @@ from sweeper.tracking.store import (
 _BLOCK = 1 << 20  # bytes of history.csv read at a time
 _PER_REQUEST = max(1, 1000 // len(HISTORY_METRICS))  # reports; MLflow takes 1,000 metrics, all or none
 _ATTEMPTS = 3  # on a run that fails while the store answers; then it is set aside
-_REPLACED = "No longer recommended: the description of the sweep's run says what is."
+_REPLACED = "No longer recommended. The description of the sweep's run has the current answer."
 
 _P = ParamSpec("_P")
 

@@ -34,7 +34,7 @@ class TrackingSummary:
 
 
 class Tracker:
-    """Keeps a sweep in MLflow: one parent run, one child run per trial, below it one for an epoch that is recommended.
+    """Keeps a sweep in MLflow: one parent run, one child run per trial, and a run below it for a recommended epoch.
 
     The ledger is the truth, and MLflow follows it: no method does more than wake a thread, and none waits for MLflow,
     the network or the disk, or raises on their account. A tracker of a resumed sweep goes on in the runs with the same
