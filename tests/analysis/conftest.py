@@ -26,48 +26,27 @@ MakeGrid = Callable[..., LrGrid]
 GUESS = 8.0
 TRIAL_COLUMNS = (
     *("trial_id", "spec_hash", "model", "dataset", "method", "c", "beta", "lr", "auto_lr", "seed", "optimizer"),
-    *(
-        "auto_lr_smoothing",
-        "auto_lr_probe",
-        "epochs",
-        "batch_size",
-        "forget_split",
-        "target_key",
-        "status",
-        "steps",
-        "epochs_done",
-    ),
-    *("forget_loss", "retain_loss", "forget_loss_capped", "verbmem", "utility", "truth_ratio"),
+    *("auto_lr_smoothing", "auto_lr_probe", "epochs", "batch_size", "forget_split", "target_key", "status", "steps"),
+    *("epochs_done", "forget_loss", "retain_loss", "forget_loss_capped", "verbmem", "utility", "truth_ratio"),
     *("forget_repetition", "retain_repetition", "forget_longest_loop", "retain_longest_loop"),
     *("forget_accuracy", "retain_accuracy"),
     *("train_seconds", "eval_seconds", "wall_seconds", "checkpoint", "error", "started_at", "first_step_at", "worker"),
 )
 HISTORY_COLUMNS = ("trial_id", "step", "epoch", "lr", "c_t", "forget_loss", "retain_loss", "seconds")
-OBJECTIVES = (
-    {
-        "name": "forget_loss",
-        "column": "forget_loss_capped",
-        "direction": "max",
-        "low": 0.0,
-        "high": GUESS,
-        "label": "forget loss (nats per token)",
-    },
-    {
-        "name": "retain_loss",
-        "column": "retain_loss",
-        "direction": "min",
-        "low": 0.0,
-        "high": GUESS,
-        "label": "retain loss (nats per token)",
-    },
+OBJECTIVES = tuple(
+    {"name": name, "column": column, "direction": way, "low": 0.0, "high": GUESS, "label": f"{label} (nats per token)"}
+    for name, column, way, label in (
+        ("forget_loss", "forget_loss_capped", "max", "forget loss"),
+        ("retain_loss", "retain_loss", "min", "retain loss"),
+    )
 )
 BASELINE = {"forget_loss": 0.04, "forget_loss_capped": 0.04, "retain_loss": 0.05, "verbmem": 0.9, "utility": 0.8}
 
 
-def trial(trial_id: str, forget: float | None, retain: float | None, /, **fields: object) -> dict[str, object]:
+def trial(trial_id: str, forget: float | None, retain: float | None, /, **fields: object) -> Row:
     """A row of trials.csv: by default a finished ngdiff trial."""
     capped = min(forget, GUESS) if forget is not None else None
-    row: dict[str, object] = {
+    return {
         "trial_id": trial_id,
         "spec_hash": f"0{trial_id}e5",
         "model": "tiny-phi",
@@ -85,18 +64,18 @@ def trial(trial_id: str, forget: float | None, retain: float | None, /, **fields
         "status": "finished",
         "steps": 30,
         "epochs_done": 3.0,
+        "checkpoint": f"checkpoints/{trial_id}",
         "forget_loss": forget,
         "retain_loss": retain,
         "forget_loss_capped": capped,
         "train_seconds": 6.0,
         "eval_seconds": 3.0,
         "wall_seconds": 10.0,
-        "checkpoint": f"checkpoints/{trial_id}",
+        **fields,
     }
-    return row | fields
 
 
-def report(trial_id: str, step: int, forget: float, retain: float, /, **fields: object) -> dict[str, object]:
+def report(trial_id: str, step: int, forget: float, retain: float, /, **fields: object) -> Row:
     """A row of history.csv."""
     return {
         "trial_id": trial_id,
@@ -104,10 +83,11 @@ def report(trial_id: str, step: int, forget: float, retain: float, /, **fields: 
         "epoch": step / 10,
         "lr": 1e-4,
         "c_t": 0.5,
+        "seconds": step * 0.2,
         "forget_loss": forget,
         "retain_loss": retain,
-        "seconds": step * 0.2,
-    } | fields
+        **fields,
+    }
 
 
 def tables_of(out: Path) -> tuple[TrialTable, SweepFile]:
@@ -185,12 +165,6 @@ def make_sweep(tmp_path: Path) -> MakeSweep:
 def make_sweep_once(tmp_path_factory: pytest.TempPathFactory) -> MakeSweep:
     """As ``make_sweep``, for a folder that the tests of a module share and none of them changes."""
     return _sweep_maker(tmp_path_factory.mktemp("sweeps"))
-
-
-@pytest.fixture(scope="session", name="trial")
-def trial_fixture() -> MakeRow:
-    """The function ``trial``, for tests that take it as a fixture."""
-    return trial
 
 
 @pytest.fixture

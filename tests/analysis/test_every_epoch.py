@@ -69,26 +69,22 @@ def make_epochs(make_sweep: MakeSweep) -> MakeEpochs:
     return make
 
 
-def test_points_of_the_figure_show_the_values_of_their_own_epoch(make_epochs: MakeEpochs) -> None:
-    out = make_epochs()
-    write_report(out)
-    page = (out / "report.html").read_text()
-    shown = dict(re.findall(r'data-name="([^"]*)" data-settings="[^"]*" data-values="([^"]*)"', page))
-    for (trial_id, epoch), status in {
-        ("00000", 2): "finished",
-        ("00001", 1): "finished",
-        ("00002", 1): "diverged",
-    }.items():
-        forget, retain = EPOCHS[trial_id][epoch - 1]
-        values = shown[f"trial {trial_id} after epoch {epoch}, {status}"].split(", ")
-        assert {f"forget loss capped {number(forget)}", f"retain loss {number(retain)}"} <= set(values)
-
-
 def reported(out: Path) -> tuple[dict[str, Any], dict[tuple[str, float], dict[str, Any]]]:
     """The answer in pareto.json, and the frontier by trial and epoch."""
     write_report(out)
     content = json.loads((out / "pareto.json").read_text())
     return content["answer"], {(row["trial_id"], row["epoch"]): row for row in content["front"]}
+
+
+def test_points_of_the_figure_show_the_values_of_their_own_epoch(make_epochs: MakeEpochs) -> None:
+    out = make_epochs()
+    write_report(out)
+    page = (out / "report.html").read_text()
+    shown = dict(re.findall(r'data-name="([^"]*)" data-settings="[^"]*" data-values="([^"]*)"', page))
+    for trial_id, epoch, status in (("00000", 2, "finished"), ("00001", 1, "finished"), ("00002", 1, "diverged")):
+        forget, retain = EPOCHS[trial_id][epoch - 1]
+        values = shown[f"trial {trial_id} after epoch {epoch}, {status}"].split(", ")
+        assert {f"forget loss capped {number(forget)}", f"retain loss {number(retain)}"} <= set(values)
 
 
 def test_the_frontier_is_over_all_epochs_even_of_a_trial_that_diverged_later(make_epochs: MakeEpochs) -> None:

@@ -16,9 +16,7 @@ from analysis.frontier.judgement import Outcome
 from analysis.frontier.model_choice import ModelChoice, choose_model
 from analysis.frontier.selection import REPETITION_MARGIN, TOLERANCE, Decision, beaten_rows, scores_compared
 from analysis.page.choice import choose
-from analysis.tables.sweep_file import SweepFile
-from analysis.tables.trial_table import TrialTable
-from tests.analysis.conftest import trial
+from tests.analysis.conftest import MakeSweep, tables_of, trial
 
 TARGET = {
     "forget_loss_capped": 0.04,
@@ -41,7 +39,7 @@ def model(forget: float, retain: float, **own: object) -> Model:
 
 
 @pytest.fixture
-def folder(make_sweep: Callable[..., Path]) -> Callable[..., Path]:
+def folder(make_sweep: MakeSweep) -> Callable[..., Path]:
     def make(*models: Model, **entries: object) -> Path:
         rows = [trial(str(i), forget, retain, **own) for i, (forget, retain, own) in enumerate(models)]
         return make_sweep(rows, **{"baseline": TARGET} | entries)
@@ -52,8 +50,7 @@ def folder(make_sweep: Callable[..., Path]) -> Callable[..., Path]:
 @pytest.fixture
 def chosen(folder: Callable[..., Path]) -> Choose:
     def make(*models: Model, **entries: object) -> ModelChoice:
-        out = folder(*models, **entries)
-        return choose_model(TrialTable.read(out), SweepFile.read(out))
+        return choose_model(*tables_of(folder(*models, **entries)))
 
     return make
 
@@ -148,7 +145,7 @@ def test_a_model_known_to_be_fluent_comes_before_one_that_was_not_checked(chosen
 
 def test_every_view_names_the_same_model(folder: Callable[..., Path]) -> None:
     out = folder(model(7.9, 0.01, utility=0.8, **LOOPING), model(5.0, 0.4), model(4.0, 0.5, utility=0.6))
-    table, sweep = TrialTable.read(out), SweepFile.read(out)
+    table, sweep = tables_of(out)
     picked, judged = choose(table, sweep)
     for figure in (pareto_data(table, sweep), scores_data(table, sweep)):
         assert figure is not None
@@ -160,8 +157,7 @@ def test_every_view_names_the_same_model(folder: Callable[..., Path]) -> None:
 def test_scores_compared_are_the_objectives_and_the_measured_metrics_without_the_uncapped_loss(
     folder: Callable[..., Path],
 ) -> None:
-    out = folder(model(7.0, 0.1))
-    table, sweep = TrialTable.read(out), SweepFile.read(out)
+    table, sweep = tables_of(folder(model(7.0, 0.1)))
     names = {item.column for item in scores_compared(table.trials, sweep.objectives, sweep.columns)}
     assert names == {"forget_loss_capped", "retain_loss", "verbmem", "utility", "truth_ratio", *CALM}
 

@@ -125,6 +125,31 @@ CASES = (
         unjudged=[RATIO],
         baseline=without("truth_ratio"),
     ),
+    Case(
+        "whole numbers in the table",
+        [(6, 7, scores(0, None, None))],
+        Outcome.LOST,
+        decisive=(LOW, 7.0),
+        unjudged=[UTILITY, RATIO],
+    ),
+    Case(
+        "an epoch known by its losses alone does not hide that the judged one fails",
+        [(8.0, 6.0, GONE), (6.0, 0.4, NONE)],
+        Outcome.LOST,
+        decisive=(UTILITY, 0.05),
+        named=["1 of 2", "'evaluate'"],
+    ),
+    Case(
+        # Verbmem 0.18 is twice the bound and most of the way from No-unlearn; utility 0.23 is a third of the bound.
+        "a kept model is closer than a ruined one",
+        [(6.0, 3.0, scores(0.09, 0.23, None)), (4.0, 0.3, scores(0.18, 0.83, None))],
+        Outcome.NO_TRADE_OFF,
+        "1",
+        missed=[VERBMEM],
+        unjudged=[RATIO],
+        options=["--trials", "--epochs", "--lr", "--method"],
+        baseline=BASELINE | {"verbmem": 0.99, "utility": 0.96},
+    ),
     Case("nothing measured", [(6.0, 0.6, NONE)], Outcome.NOT_JUDGED, unjudged=[VERBMEM, UTILITY, RATIO]),
     Case(
         "nothing measured, and the loss never rose",

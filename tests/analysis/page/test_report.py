@@ -213,6 +213,18 @@ def test_missing_epochs_and_impossible_values_are_on_the_page(make_sweep: MakeSw
 
 
 @without_figures
+def test_the_page_counts_every_way_a_trial_ended(make_sweep: MakeSweep) -> None:
+    ended = {"finished": 2, "stopped": 3, "diverged": 1, "failed": 0}
+    each = [status for status, count in ended.items() for _ in range(count)]
+    out = make_sweep([trial(str(n), 2.0 + n, 0.4, status=status) for n, status in enumerate(each)])
+    write_report(out)
+    counts = re.search(r"(\d+) finished, (\d+) stopped\D*, (\d+) diverged, (\d+) failed", Page(out).text)
+    assert counts
+    assert [int(count) for count in counts.groups()] == list(ended.values())
+    assert "Every trial finished" not in Page(out).text
+
+
+@without_figures
 @pytest.mark.parametrize("damage", ["removed", "a short row"])
 def test_a_table_that_cannot_be_read_leaves_the_last_report(make_sweep: MakeSweep, damage: str) -> None:
     out = make_sweep([trial("0", 7.0, 0.9), trial("1", 3.0, 0.2)])
@@ -226,17 +238,6 @@ def test_a_table_that_cannot_be_read_leaves_the_last_report(make_sweep: MakeSwee
     with pytest.raises(AnalysisError, match="trials.csv" if damage == "removed" else r"trials.csv, line 4.*3"):
         write_report(out)
     assert {name: (out / name).read_bytes() for name in WRITTEN} == before
-
-
-def test_the_page_counts_every_way_a_trial_ended(make_sweep: MakeSweep) -> None:
-    ended = {"finished": 2, "stopped": 3, "diverged": 1, "failed": 0}
-    each = [status for status, count in ended.items() for _ in range(count)]
-    out = make_sweep([trial(str(n), 2.0 + n, 0.4, status=status) for n, status in enumerate(each)])
-    write_report(out)
-    counts = re.search(r"(\d+) finished, (\d+) stopped\D*, (\d+) diverged, (\d+) failed", Page(out).text)
-    assert counts
-    assert [int(count) for count in counts.groups()] == list(ended.values())
-    assert "Every trial finished" not in Page(out).text
 
 
 @without_figures

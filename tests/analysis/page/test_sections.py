@@ -63,17 +63,6 @@ def test_the_answer_is_held_against_the_papers_thresholds(
     assert found.members[0].meets_criteria is member
 
 
-def test_a_trial_that_meets_all_thresholds_is_taken_before_a_knee_that_misses_one(make_sweep: MakeSweep) -> None:
-    knee = trial("0", 8.0, 1.0, **GOOD | {"utility": 0.1})
-    rows = [knee, trial("1", 4.0, 0.5, **GOOD), trial("2", 5.0, 0.7, **GOOD), trial("3", 1.0, 0.1)]
-    found = _answer(make_sweep(rows, baseline=BASELINE))
-    assert (found.trial_id, found.recommended) == ("2", True)
-    assert any("trial 0" in sentence for sentence in found.sentences)
-    assert [member.trial_id for member in found.members if "nearest to ideal" in member.roles] == ["0"]
-    alone = _answer(make_sweep([knee], baseline=BASELINE, name="alone"))
-    assert (alone.trial_id, alone.recommended) == ("0", False)
-
-
 @pytest.mark.parametrize(
     ("forget", "scores", "warned"), [(0.03, {}, True), (4.0, {}, False), (None, GOOD | {"verbmem": 0.0}, False)]
 )

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from analysis.study.lr_study import read_study
-from analysis.study.verdict import BETTER, OPEN, TOO_FEW, UNDECIDED, WORSE, Verdict
+from analysis.study.verdict import BETTER, OPEN, TOO_FEW, UNDECIDED, WORSE, Verdict, seeds_for
 from analysis.study.verdict_words import words
 from tests.analysis.conftest import MakeRow, MakeSweep, Row
 
@@ -120,9 +120,7 @@ CASES = (
     Case("ruin on every other seed", one(rare(0.0, -0.42, 2), seeds=60), [WORSE], {"ruined": 20, "fresh": 40}),
     Case(
         "ruin of the hand-tuned side",
-        lambda row: [
-            with_fields(table(row), lambda item: not is_auto(item) and item["seed"] == 29, {"utility": 0.3}),
-        ],
+        lambda row: [with_fields(table(row), lambda item: not is_auto(item) and item["seed"] == 29, {"utility": 0.3})],
         [UNDECIDED],
         {"ruined": 0, "hand_ruined": 1},
     ),
@@ -157,7 +155,7 @@ CASES = (
     Case(
         "an edge that only fresh seeds show",
         lambda row: [
-            with_fields(table(row, 0.3), lambda item: item["lr"] == 1e-3 and int(str(item["seed"])) >= 10, row_of(0.6)),
+            with_fields(table(row, 0.3), lambda item: item["lr"] == 1e-3 and int(str(item["seed"])) >= 10, row_of(0.6))
         ],
         [OPEN],
         {"rate": 1e-4, "beyond": (1e-2,)},
@@ -204,9 +202,13 @@ CASES = (
         apart=["epochs"],
     ),
     Case(
-        "one problem in two folders",
-        lambda row: [table(row, sides=[False]), table(row, 0.3, sides=[True])],
-        [BETTER],
+        "two data sets with six fresh seeds each",
+        lambda row: [table(row, 0.3, seeds=8), table(row, 0.3, seeds=8, dataset="tofu")],
+        [TOO_FEW, TOO_FEW],
+        {"fresh": 6, "least": 7, "comparisons": 2},
+    ),
+    Case(
+        "one problem in two folders", lambda row: [table(row, sides=[False]), table(row, 0.3, sides=[True])], [BETTER]
     ),
     Case("another c is no other problem", lambda row: [table(row, 0.3) + table(row, 0.3, c=0.9)], [BETTER]),
     Case(
@@ -238,6 +240,7 @@ CASES = (
     Case("better alone, one of 16", arms(16, 0.3), [UNDECIDED] * 16, {"comparisons": 16}),
     Case("much better among 16", arms(16, 0.5), [BETTER] + [UNDECIDED] * 15, {"comparisons": 16}),
 )
+CURVE_CLAIMS = ("equals the best", "is above", "no better than")
 CLAIMS = {"is better than": BETTER, "is worse than": WORSE, "number of picks": BETTER}
 
 
@@ -280,6 +283,12 @@ def test_the_verdict_is_the_one_the_table_was_made_for(make_sweep: MakeSweep, ro
             assert f"on {count} of {found['fresh']}" in text
         assert not [rate for rate in single.edge.beyond if f"--lr {rate:.2g}" not in text] if single.edge else True
         assert single.comparisons == 1 or single.outcome == OPEN or f"the {single.comparisons} " in text
+        lacking = {UNDECIDED: [single.fresh_needed], TOO_FEW: [single.fresh_least, single.fresh_needed]}
+        for count in lacking.get(single.outcome, []) if not verdict.same_seeds else []:
+            if count is not None and count > len(verdict.fresh):
+                assert [f"{count} fresh" in text, f"--seeds {seeds_for(count)}" in text] == [True, True]
+        if single.outcome in (OPEN, TOO_FEW):
+            assert not [claim for claim in CURVE_CLAIMS if claim in " ".join(words(verdict))]
         if single.bounds is not None:
             low, high = single.bounds
             assert low <= single.result.mean <= high

@@ -107,8 +107,7 @@ def test_the_page_of_a_study_without_verdicts_says_so(make_sweep: MakeSweep, row
 
 
 @pytest.mark.parametrize(
-    ("seeds", "text"),
-    [([0], "seed 0"), ([2, 1], "seeds 1, 2"), ([9, 0, 1, 2, 3], "seeds 0 to 3, 9"), ([], "no seed")],
+    ("seeds", "text"), [([0], "seed 0"), ([2, 1], "seeds 1, 2"), ([9, 0, 1, 2, 3], "seeds 0 to 3, 9"), ([], "no seed")]
 )
 def test_seeds_are_written_as_ranges(seeds: list[int], text: str) -> None:
     assert seeds_in_words(seeds) == text

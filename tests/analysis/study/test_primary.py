@@ -14,7 +14,7 @@ from analysis.study.lr_study import LrStudy, read_study
 from analysis.study.primary import Primary
 from analysis.study.study_headline import study_cautions, study_headline
 from analysis.study.study_tables import differences_table
-from analysis.study.verdict import BETTER, OPEN, TOO_FEW, UNDECIDED, WORSE
+from analysis.study.verdict import BETTER, OPEN, UNDECIDED, WORSE
 from analysis.study.verdict_words import words
 from tests.analysis.conftest import MakeRow, MakeSweep, trial
 from tests.analysis.study.conftest import PEAK, RISING
@@ -114,16 +114,6 @@ def test_the_headline_groups_methods_by_their_outcome(study: MakeStudy) -> None:
         "ngdiff (20 fresh seeds)."
     )
     assert study_cautions(found) == ()
-
-
-@pytest.mark.parametrize(("rates", "seeds", "outcome"), [(RISING, 30, OPEN), (PEAK, 2, TOO_FEW)])
-def test_if_nothing_can_be_concluded_no_conclusion_follows(
-    study: MakeStudy, rates: dict[float, float], seeds: int, outcome: str
-) -> None:
-    found = study({"gdiff": 0.3}, rates=rates, seeds=seeds)
-    assert outcomes(found) == {"gdiff": outcome}
-    text = " ".join([study_headline(found), *words(found.verdicts[0])])
-    assert not [claim for claim in ("equals the best", "is above", "no better than", "is better") if claim in text]
 
 
 def between_rate_and_oracle(high: float, retain: float = 4.0) -> list[dict[str, object]]:

@@ -74,10 +74,7 @@ def test_a_step_reads_the_batches_whose_training_loss_its_method_reports() -> No
 
 @pytest.mark.parametrize(("seconds", "charge"), [((9.0, 10.0), (1.75, False)), ((20.0, 10.0), (2.0, True))])
 def test_a_study_reads_the_log_and_charges_the_probes_at_least(
-    tmp_path: Path,
-    make_sweep: MakeSweep,
-    seconds: Sequence[float],
-    charge: tuple[float, bool],
+    tmp_path: Path, make_sweep: MakeSweep, seconds: Sequence[float], charge: tuple[float, bool]
 ) -> None:
     """30 steps are 180 passes; 3 looks at theta and 42 probes of 3 batches are 135."""
     out = make_sweep([])

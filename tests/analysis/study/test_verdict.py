@@ -33,7 +33,6 @@ from analysis.study.verdict import (
 from analysis.study.verdict_words import curve_in_words, interval_in_words, words
 from analysis.tables.sweep_file import SweepFile
 from tests.analysis.conftest import MakeGrid, MakeRow, MakeSweep, Row, tables_of, trial
-from tests.analysis.study.conftest import DIVERGED, FAILED
 from tests.conftest import GOLDEN
 
 Simulated = Callable[..., list[Row]]
@@ -80,17 +79,6 @@ def test_the_verdict_follows_the_truth_even_against_autolr(
     assert single.result.mean == pytest.approx(advantage, abs=0.01)
     text = " ".join(words(verdict))
     assert ["seeds 0 to 7," in text, "fresh seeds 8 to 23" in text] == [True, True]
-
-
-def test_with_fewer_than_six_fresh_seeds_the_verdict_names_the_seeds_it_needs(
-    judged: Judged, simulated: Simulated
-) -> None:
-    verdict = judged(simulated(6, 0.3))
-    assert len(verdict.fresh) == 4
-    assert {opponent.outcome for opponent in verdict.opponents} == {TOO_FEW}
-    assert (verdict.opponents[0].fresh_least, verdict.opponents[0].fresh_needed) == (6, 16)
-    # 6 fresh seeds are 8 seeds, 16 are 23.
-    assert re.search(r"5% .* 6 fresh .*--seeds 8\b.*\+0\.2998 .* 16 fresh .*--seeds 23\b", words(verdict)[0])
 
 
 def test_eight_seeds_are_the_fewest_that_leave_six_fresh_ones() -> None:
@@ -163,23 +151,6 @@ def test_the_oracle_takes_for_every_c_its_own_rate(judged: Judged) -> None:
     assert "oracle" in words(verdict)[1]
 
 
-def test_a_diverged_trial_counts_with_zero_and_a_failed_one_takes_its_seed_out(
-    grid: MakeGrid, simulated: Simulated
-) -> None:
-    rows = simulated(9, 0.1)
-    for item in rows:
-        if item["auto_lr"] == "on" and item["seed"] == 5:
-            item |= DIVERGED
-        if item["lr"] == 1e-3 and item["seed"] == 8:
-            item |= FAILED
-    found = grid(rows)
-    (verdict,) = verdicts_data(found)
-    assert verdict.left_out == (8,)
-    assert verdict.opponents[0].auto[verdict.fresh.index(5)] == 0.0
-    assert any("1 front of 36" in note for note in found.notes)
-    assert "seed 8" in words(verdict)[-1]
-
-
 def test_a_trial_that_was_run_twice_counts_once(grid: MakeGrid, row: MakeRow) -> None:
     twice = grid([row(0.25, 1e-4, 0), row(0.16, 1e-4, 0, auto=True)], [row(0.81, 1e-4, 0)])
     (units,) = twice.arm(twice.cases[0]).values()
@@ -199,18 +170,6 @@ def test_seeds_of_several_sweeps_come_together_and_holm_corrects_over_data_sets(
         # Two comparisons of two directions: four hypotheses.
         assert verdict.opponents[0].p_holm == pytest.approx(4 * verdict.opponents[0].result.p_above)
         assert verdict.opponents[0].outcome == BETTER
-
-
-def test_if_holm_puts_significance_out_of_reach_the_seeds_that_would_do_are_named(
-    grid: MakeGrid, simulated: Simulated
-) -> None:
-    """With six fresh seeds two comparisons could not be decided if every difference were 1."""
-    rows = simulated(8, 0.3)
-    verdicts = verdicts_data(grid(rows, [item | {"dataset": "tofu"} for item in rows]))
-    for verdict in verdicts:
-        assert {item.outcome for item in verdict.opponents} == {TOO_FEW}
-        assert (verdict.opponents[0].p_holm, verdict.opponents[0].fresh_least) == (None, 7)
-        assert re.search(r" 2 comparisons .* 7 fresh .*--seeds 10\b", words(verdict)[0])
 
 
 def test_a_data_set_with_too_few_seeds_takes_nothing_from_another_with_enough(
