@@ -1,15 +1,21 @@
-"""How Ctrl-C, SIGTERM and SIGHUP stop a sweep: what is finished stays, what is half started is started first."""
+"""How Ctrl-C, SIGTERM and SIGHUP stop a sweep: what is finished stays, what is half started is started first.
+
+Each signal is answered at once with a line that says what happens next. The handler only puts the line into a queue,
+which is safe at any point of the main thread; a thread prints it, so that it appears above a live display.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import math
 import os
+import queue
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 
 class Interrupted(Exception):
@@ -19,9 +25,19 @@ class Interrupted(Exception):
 _PATIENCE = 20.0
 """Seconds until a signal ends the process where the main thread has not heard it, or must not yet."""
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_SOON = 0.5
+"""Seconds until a signal counts as not handled yet, which is then reported."""
+_LAST_LINES = 2.0
+"""Seconds that the end of the context waits for lines that are not printed yet: nobody may read stderr."""
+
+_AMID_TRIALS = "stopping the running trials, then writing the report; press Ctrl-C again to cancel the step in progress"
+_AT_ONCE = "cancelling the step in progress"
+_RAY_STARTS = f"stopping when Ray has started, in {_PATIENCE:g} s at the latest; press Ctrl-C again to stop at once"
+_NOT_HANDLED = f"waiting for a call that cannot be interrupted; the process ends in {_PATIENCE:g} s at the latest"
 
 _heard_at = [-math.inf]
 _last_words = ["error: interrupted\n"]
+_lines = [queue.SimpleQueue[str | None]()]
 _interrupted = threading.Event()
 _broken_off = threading.Event()
 
@@ -31,13 +47,17 @@ def is_interrupted() -> bool:
     return _interrupted.is_set()
 
 
+def _print(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
 @contextmanager
-def interruptible(unheard: str = _last_words[0]) -> Iterator[None]:
+def interruptible(unheard: str = _last_words[0], *, say: Callable[[str], object] = _print) -> Iterator[None]:
     """Let Ctrl-C, SIGTERM, and SIGHUP of a closed terminal, stop the sweep in order.
 
-    While Tune's loop runs it is told to end by the SIGUSR1 it listens to; else, or at the second signal,
-    KeyboardInterrupt ends whatever goes on. Where a call of Ray's does not let the main thread hear it the process
-    ends, with ``unheard`` as its last words.
+    While Tune's loop runs, it is stopped by the SIGUSR1 that it listens to. At any other time, or at the second signal,
+    KeyboardInterrupt ends the step in progress. ``say`` is called in another thread with a line on what happens next.
+    If a call into Ray keeps the main thread from handling the signal, the process ends, and prints ``unheard``.
     """
 
     def stop(number: int, frame: object) -> None:
@@ -49,8 +69,10 @@ def interruptible(unheard: str = _last_words[0]) -> Iterator[None]:
         first = not _interrupted.is_set()
         _interrupted.set()
         if first and callable(signal.getsignal(signal.SIGUSR1)):
+            _report(number, _AMID_TRIALS)
             os.kill(os.getpid(), signal.SIGUSR1)
         else:
+            _report(number, _AT_ONCE)
             raise KeyboardInterrupt
 
     _last_words[0] = unheard
@@ -58,7 +80,7 @@ def interruptible(unheard: str = _last_words[0]) -> Iterator[None]:
     _broken_off.clear()
     os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"
     try:
-        with _handled_by(stop), _ended_unheard():
+        with _printed(say), _handled_by(stop), _ended_unheard():
             yield
     except KeyboardInterrupt:
         raise Interrupted from None
@@ -73,8 +95,10 @@ def held_back() -> Iterator[None]:
     def note(number: int, frame: object) -> None:
         _heard_at[0] = time.monotonic()
         if _interrupted.is_set():
+            _report(number, _AT_ONCE)
             raise KeyboardInterrupt
         _interrupted.set()
+        _report(number, _RAY_STARTS)
         held.start()
 
     try:
@@ -86,9 +110,32 @@ def held_back() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
+def _report(number: int, what: str) -> None:
+    _lines[0].put(f"interrupted by {signal.Signals(number).name}: {what}")
+
+
+@contextmanager
+def _printed(say: Callable[[str], object]) -> Iterator[None]:
+    """Print the lines of :func:`_report` while the block runs, all of them before it is left."""
+    lines = _lines[0] = queue.SimpleQueue()
+
+    def print_lines() -> None:
+        for line in iter(lines.get, None):
+            with suppress(OSError):
+                say(line)
+
+    printer = threading.Thread(target=print_lines, name="interruption", daemon=True)
+    printer.start()
+    try:
+        yield
+    finally:
+        lines.put(None)
+        printer.join(_LAST_LINES)
+
+
 @contextmanager
 def _ended_unheard() -> Iterator[None]:
-    """End the process where a signal has come and its handler has not run for long.
+    """End the process if a signal has arrived and its handler has not run for long; report the wait soon.
 
     Python runs handlers in the main thread, between two of its own instructions: not while a call into Ray waits for a
     head that does not answer.
@@ -103,12 +150,16 @@ def _ended_unheard() -> Iterator[None]:
     def watch() -> None:
         with open(reader, "rb", buffering=0) as signals:
             while come := signals.read(1):
-                came = time.monotonic()
+                came, reported = time.monotonic(), False
                 # A second of grace: the handler may have run before this thread was told.
                 while come[0] in _STOPPING and _heard_at[0] < came - 1.0:
                     if over.wait(0.1):
                         return
-                    if time.monotonic() - came > _PATIENCE:
+                    waited = time.monotonic() - came
+                    if waited > _SOON and not reported:
+                        _report(come[0], _NOT_HANDLED)
+                        reported = True
+                    if waited > _PATIENCE:
                         _end_process()
 
     earlier = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)

@@ -44,13 +44,8 @@ print(sorted(part))
 
 def python(folder: Path, *words: str | Path, code: int = 0) -> subprocess.CompletedProcess[str]:
     """A process of its own: plug-ins come before anything that chooses from parts."""
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
-        "XDG_CACHE_HOME": str(folder / "cache"),
-        "OMP_NUM_THREADS": "1",
-        "COLUMNS": "200",
-    }
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(folder / "cache")}
+    environment |= {"OMP_NUM_THREADS": "1", "COLUMNS": "200"}
     done = subprocess.run(
         [sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
@@ -73,13 +68,9 @@ def test_the_page_has_a_file_of_each_kind_of_fewer_than_thirty_lines() -> None:
     assert all(len(text.splitlines()) < 30 for text in FILES.values())
 
 
-def test_the_pages_way_to_test_them_works(folder: Path) -> None:
+def test_each_passes_its_suite_and_the_pages_way_to_test_them_works(folder: Path) -> None:
     assert "check_weighting(plugins.read" in BLOCKS[-1][1]
-    python(folder, "-c", BLOCKS[-1][1])
-
-
-def test_each_passes_its_suite(folder: Path) -> None:
-    done = python(folder, "-c", SUITES, *FILES)
+    done = python(folder, "-c", BLOCKS[-1][1] + SUITES, *FILES)
     assert done.stdout.strip() == "['data set', 'metric', 'model', 'objective', 'template', 'weighting']"
 
 

@@ -1,4 +1,4 @@
-"""docs/examples/kuberay-*.yaml: what must hold of them offline; and whole, where KubeRay's own schemas are at hand.
+"""docs/examples/kuberay-*.yaml: checks without a network, and the whole manifests if KubeRay's own schemas are given.
 
 git clone https://github.com/ray-project/kuberay
 SWEEPER_KUBERAY_CRDS=kuberay/helm-chart/kuberay-operator/crds python -m pytest tests/test_kuberay_examples.py
@@ -52,29 +52,28 @@ def commands_of(name: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_job_and_a_cluster() -> None:
-    kinds = [(manifest(name)["apiVersion"], manifest(name)["kind"]) for name in MANIFESTS]
-    assert kinds == [("ray.io/v1", "RayJob"), ("ray.io/v1", "RayCluster")]
-    assert cluster_of(MANIFESTS[0]) == cluster_of(MANIFESTS[1])
-
-
-@pytest.mark.parametrize("name", MANIFESTS)
-def test_what_it_runs_can_be_typed_and_joins_the_cluster(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "kind", "commands"),
+    [(MANIFESTS[0], "RayJob", ["resume", "pareto"]), (MANIFESTS[1], "RayCluster", ["pareto"])],
+)
+def test_its_commands_are_valid_and_join_the_cluster(name: str, kind: str, commands: list[str]) -> None:
     found = commands_of(name)
-    assert [item["command"] for item in found] == (["resume", "pareto"] if "job" in name else ["pareto"])
+    assert (manifest(name)["apiVersion"], manifest(name)["kind"]) == ("ray.io/v1", kind)
+    assert [item["command"] for item in found] == commands
     assert {item["address"] for item in found} == {"auto"}
+    assert cluster_of(name) == cluster_of(MANIFESTS[0])
 
 
-def test_a_job_that_is_tried_again_goes_on_with_the_same_sweep() -> None:
-    entrypoint = manifest(MANIFESTS[0])["spec"]["entrypoint"]
+def test_a_restarted_job_resumes_the_same_sweep() -> None:
+    spec = manifest(MANIFESTS[0])["spec"]
     again, first = commands_of(MANIFESTS[0])
     assert again["folder"] == first["out"]
-    assert entrypoint.startswith(f"test -f {first['out']}/sweep.json && exec ")
-    assert manifest(MANIFESTS[0])["spec"]["backoffLimit"] > 0
+    assert spec["entrypoint"].startswith(f"test -f {first['out']}/sweep.json && exec ")
+    assert spec["backoffLimit"] > 0
 
 
 @pytest.mark.parametrize("name", MANIFESTS)
-def test_what_must_be_shared_is_mounted_in_head_and_workers_from_one_claim(name: str) -> None:
+def test_head_and_workers_mount_the_shared_folders_from_one_claim(name: str) -> None:
     shared = [item.get("out") or item["folder"] for item in commands_of(name)]
     for pod in pods_of(name):
         (container,) = pod["containers"]
@@ -88,8 +87,11 @@ def test_what_must_be_shared_is_mounted_in_head_and_workers_from_one_claim(name:
 
 
 @pytest.mark.parametrize("name", MANIFESTS)
-def test_workers_come_with_the_trials_that_are_asked_for(name: str) -> None:
+def test_workers_are_added_for_concurrent_trials_and_access_needs_a_token(name: str) -> None:
     cluster = cluster_of(name)
+    assert cluster["authOptions"] == {"mode": "token"}
+    assert {pod["containers"][0]["image"] for pod in pods_of(name)} == {"REGISTRY/sweeper:TAG"}
+    assert f"ray=={cluster['rayVersion']}" in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     assert cluster["enableInTreeAutoscaling"] is True
     assert cluster["headGroupSpec"]["rayStartParams"] == {"num-cpus": "0"}
     (group,) = cluster["workerGroupSpecs"]
@@ -100,18 +102,8 @@ def test_workers_come_with_the_trials_that_are_asked_for(name: str) -> None:
     assert asked["max_concurrent"] == int(group["maxReplicas"] * gpus / asked["gpus_per_trial"])
 
 
-@pytest.mark.parametrize("name", MANIFESTS)
-def test_who_reaches_the_cluster_needs_a_token_and_the_image_is_yours_to_name(name: str) -> None:
-    cluster = cluster_of(name)
-    assert cluster["authOptions"] == {"mode": "token"}
-    assert {pod["containers"][0]["image"] for pod in pods_of(name)} == {"REGISTRY/sweeper:TAG"}
-    pinned = re.search(r"^ray==(.+)$", (ROOT / "constraints.txt").read_text(encoding="utf-8"), flags=re.MULTILINE)
-    assert pinned is not None
-    assert cluster["rayVersion"] == pinned[1]
-
-
 def closed(schema: Any) -> Any:
-    """The schema, in which fields it does not name are refused."""
+    """The schema, changed so that it refuses fields it does not name."""
     if isinstance(schema, list):
         return [closed(item) for item in schema]
     if not isinstance(schema, dict):
@@ -126,7 +118,7 @@ def closed(schema: Any) -> Any:
 
 
 def problems_of(document: dict[str, Any], definition: dict[str, Any]) -> Iterator[str]:
-    """In what a manifest does not fit the definition of its kind."""
+    """The violations of the definition of its kind."""
     jsonschema = pytest.importorskip("jsonschema", reason="needs the package jsonschema")
     versions = {f"ray.io/{item['name']}": item for item in definition["spec"]["versions"]}
     schema = closed(versions[document["apiVersion"]]["schema"]["openAPIV3Schema"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -15,6 +16,7 @@ import pytest
 
 from sweeper.cli import main
 
+SWEEP = "python -m sweeper"
 SCRIPT = Path(__file__).parents[1] / "docs" / "examples" / "slurm.sbatch"
 STAND_INS = {
     "scontrol": 'echo "scontrol $*" >> "$CALLS"; [ "$1" = show ] && printf "n1\\nn2\\nn3\\n"; exit 0',
@@ -23,7 +25,7 @@ STAND_INS = {
         while [ "${1#--}" != "$1" ]; do shift; done
         exec "$@"
     """,
-    # A node of the cluster, until it is told to end.
+    # A node of the cluster, until SIGTERM.
     "ray": """
         echo "ray $*" >> "$CALLS"
         [ "$1" = start ] || exit 0
@@ -81,6 +83,9 @@ class Job:
     def is_requeued(self) -> bool:
         return "scontrol requeue 4321" in self.calls
 
+    def replace_python(self, body: str) -> None:
+        Path(self.environment["PATH"].partition(os.pathsep)[0], "python").write_text(f"#!/bin/bash\n{body}\n")
+
 
 @pytest.fixture
 def job(tmp_path: Path) -> Job:
@@ -102,15 +107,9 @@ def job(tmp_path: Path) -> Job:
     return Job(tmp_path, environment)
 
 
-def test_bash_reads_it() -> None:
-    assert subprocess.run(["bash", "-n", SCRIPT], check=False).returncode == 0
-
-
 def test_slurm_is_asked_for_a_warning_and_may_queue_it_again() -> None:
-    asked = [line for line in SCRIPT.read_text().splitlines() if line.startswith("#SBATCH")]
-    assert "#SBATCH --signal=B:TERM@120" in asked
-    assert "#SBATCH --requeue" in asked
-    assert "#SBATCH --open-mode=append" in asked
+    options = {line.removeprefix("#SBATCH ") for line in SCRIPT.read_text().splitlines() if line.startswith("#SBATCH")}
+    assert {"--signal=B:TERM@120", "--requeue", "--open-mode=append"} <= options
 
 
 def test_ray_is_started_over_the_allocation_and_then_the_sweep(job: Job) -> None:
@@ -126,9 +125,14 @@ def test_ray_is_started_over_the_allocation_and_then_the_sweep(job: Job) -> None
     assert sweep == f"python -m sweeper pareto --method gdiff --trials 64 --address {address} --out {job.folder}/out"
     assert job.calls.count("ray ended") == 2
     assert not job.is_requeued
+    # The command line is valid.
+    name, *words = sweep.removeprefix("python -m sweeper ").split()
+    main.commands[name].make_context(name, words)
+    with pytest.raises(click.NoSuchOption):
+        main.commands[name].make_context(name, [*words, "--no-such-option"])
 
 
-def test_a_sweep_that_has_begun_goes_on(job: Job) -> None:
+def test_a_sweep_that_has_started_is_resumed(job: Job) -> None:
     (job.folder / "out").mkdir()
     (job.folder / "out" / "sweep.json").write_text("{}")
     assert job.run("0", "--method", "gdiff") == 0
@@ -136,61 +140,45 @@ def test_a_sweep_that_has_begun_goes_on(job: Job) -> None:
     assert sweep == f"python -m sweeper resume {job.folder}/out --address 10.0.0.7:24321"
 
 
-def test_what_it_types_can_be_typed(job: Job) -> None:
-    assert job.run("0", "--method", "gdiff") == 0
-    (sweep,) = [call for call in job.calls if call.startswith("python")]
-    name, *words = sweep.removeprefix("python -m sweeper ").split()
-    main.commands[name].make_context(name, words)
-    with pytest.raises(click.NoSuchOption):
-        main.commands[name].make_context(name, [*words, "--no-such-option"])
+def stopped_after(job: Job, start: str) -> int:
+    """The exit status after SIGTERM, sent to the script alone (``B:``) as soon as a call begins with ``start``."""
+    process = job.start("runs")
+    job.wait_for(lambda calls: any(call.startswith(start) for call in calls))
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=120)
+    return process.returncode
 
 
 def test_the_time_limit_ends_the_sweep_in_order_then_ray_and_the_job_is_queued_again(job: Job) -> None:
-    process = job.start("runs")
-    job.wait_for(lambda calls: any(call.startswith("python -m sweeper") for call in calls))
-    process.send_signal(signal.SIGTERM)  # to the script alone, as B: says
-    process.communicate(timeout=120)
-    assert process.returncode == 130
-    after = job.calls[-4:]
-    assert after == ["sweep got TERM", "ray ended", "ray ended", "scontrol requeue 4321"]
+    assert stopped_after(job, SWEEP) == 130
+    assert job.calls[-4:] == ["sweep got TERM", "ray ended", "ray ended", "scontrol requeue 4321"]
 
 
-def test_a_limit_before_the_sweep_has_begun_queues_it_again(job: Job) -> None:
-    Path(job.environment["PATH"].partition(os.pathsep)[0], "python").write_text("#!/bin/bash\nexit 0\n")
-    process = job.start("runs")
-    job.wait_for(lambda calls: any(call.startswith("ray start") for call in calls))
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=120)
-    assert process.returncode == 130
+def test_a_limit_before_the_sweep_has_started_queues_it_again(job: Job) -> None:
+    job.replace_python("exit 0")
+    assert stopped_after(job, "ray start") == 130
     assert job.is_requeued
-    assert not any(call.startswith("python -m sweeper") for call in job.calls)
+    assert not any(call.startswith(SWEEP) for call in job.calls)
 
 
-@pytest.mark.parametrize("code", [0, 1, 2])
-def test_what_is_done_or_failed_or_was_wrong_usage_stays_so(job: Job, code: int) -> None:
+@pytest.mark.parametrize("code", [0, 1, 2, 130], ids=["done", "failed", "wrong usage", "stopped by its user"])
+def test_a_sweep_that_ends_by_itself_is_not_queued_again(job: Job, code: int) -> None:
     assert job.run(str(code)) == code
     assert not job.is_requeued
 
 
-def test_a_sweep_that_somebody_stops_is_not_begun_again(job: Job) -> None:
-    """`python -m sweeper stop` ends it with 130, too; nobody told the script to end."""
-    assert job.run("130") == 130
-    assert not job.is_requeued
-
-
-def test_nodes_that_do_not_come_are_told_and_the_job_fails(job: Job) -> None:
-    Path(job.environment["PATH"].partition(os.pathsep)[0], "python").write_text("#!/bin/bash\necho 1\n")
+def test_missing_nodes_are_counted_and_the_job_fails(job: Job) -> None:
+    job.replace_python("echo 1")
     job.environment["PATIENCE"] = "5"
     process = job.start("0")
-    told = process.communicate(timeout=120)[1]
+    assert re.search(r"\b3 nodes\b.*\b1\b", process.communicate(timeout=120)[1])
     assert process.returncode == 1
-    assert "of 3 nodes Ray has only 1" in told
-    assert not any(call.startswith("python -m sweeper") for call in job.calls)
+    assert not any(call.startswith(SWEEP) for call in job.calls)
 
 
 def test_without_a_folder_for_the_sweep_nothing_is_started(job: Job) -> None:
     del job.environment["OUT"]
     process = job.start("0")
-    assert "give the folder of the sweep" in process.communicate(timeout=120)[1]
+    assert "OUT" in process.communicate(timeout=120)[1]
     assert process.returncode != 0
     assert job.calls == []

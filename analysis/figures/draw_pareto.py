@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from analysis.figures.callout import place_beside_line, place_label
+from analysis.figures.inline_svg import point_link
 from analysis.figures.pareto import AxisData, ParetoData, Point
 from analysis.figures.scales import apply_scale
 from analysis.figures.style import INK, MUTED, PAPER, SHADE, WIDE, house_style
@@ -24,7 +25,7 @@ _UNFINISHED_MARKERS = {"stopped": "+", "diverged": "x", "failed": "1"}
 def draw_pareto(
     data: ParetoData, *, size: tuple[float, float] = WIDE, links: Mapping[str, str] | None = None
 ) -> Figure:
-    """The figure, ``size`` in inches; in an SVG the points of trials named in ``links`` lead there."""
+    """The figure, ``size`` in inches; in an SVG the points of trials lead to the anchors in ``links``, by trial id."""
     with house_style():
         from matplotlib.figure import Figure
 
@@ -184,4 +185,7 @@ def _with_arrow(axis: AxisData) -> str:
 def _scatter(axes: Axes, points: Sequence[Point], links: Mapping[str, str], **look: Any) -> None:
     drawn = axes.scatter([point.x for point in points], [point.y for point in points], **look)
     if links:
-        drawn.set_urls([links.get(point.trial_id) for point in points])
+        anchors = (links.get(point.trial_id) for point in points)
+        drawn.set_urls(
+            [anchor and point_link(anchor, point.epoch) for anchor, point in zip(anchors, points, strict=True)]
+        )

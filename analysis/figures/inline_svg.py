@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import html
+import math
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from analysis.figures.style import GRID, INK, MUTED, OKABE_ITO, PAPER, SHADE
 
@@ -12,11 +15,26 @@ _PAGE_COLOURS = {INK: "ink", MUTED: "muted", GRID: "grid", PAPER: "paper", SHADE
 }
 
 
-def inline_svg(document: str, *, prefix: str, description: str) -> str:
+@dataclass(frozen=True, slots=True)
+class PointLabel:
+    """What is shown for a point: the model's name with its epoch and status, its settings, its values."""
+
+    name: str
+    settings: str
+    values: str
+
+
+def point_link(anchor: str, epoch: float) -> str:
+    """The link of a point of a figure: to the row ``anchor`` of a trial, with the epoch if it is known."""
+    return f"#{anchor}" if math.isnan(epoch) else f"#{anchor}@{epoch:g}"
+
+
+def inline_svg(document: str, *, prefix: str, description: str, labels: Mapping[str, PointLabel] | None = None) -> str:
     """The ``<svg>`` element of a figure's SVG document, to stand in HTML.
 
     The colours become CSS variables (``--ink``, ``--muted``, ``--grid``, ``--paper``, ``--shade``, ``--hue-0``...).
-    Every id gets ``prefix``, so that several figures can stand on one page; links of points (``#trial-...``) stay.
+    Every id gets ``prefix``, so that several figures can stand on one page. Links of points (:func:`point_link`) lead
+    to the row of their trial and carry their entry of ``labels``: as ``aria-label`` and for the page's script.
     """
     svg = document[document.index("<svg") :]
     # Comments repeat names from the sweep; outlines do not need them.
@@ -27,8 +45,22 @@ def inline_svg(document: str, *, prefix: str, description: str) -> str:
     svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
     svg = svg.replace("url(#", f"url(#{prefix}-")
     svg = re.sub(r'href="#(?!trial-)', f'href="#{prefix}-', svg)
+    svg = re.sub(r'href="(#trial-\d+)(@[^"]*)?"', lambda match: _labelled(match, labels or {}), svg)
     for colour, variable in _PAGE_COLOURS.items():
         svg = svg.replace(colour, f"var(--{variable})")
     head, _, body = svg.partition(">")
     head = re.sub(r'\s(width|height)="[^"]*"', "", head)
     return f'{head} role="img" aria-label="{html.escape(description, quote=True)}">{body}'
+
+
+def _labelled(link: re.Match[str], labels: Mapping[str, PointLabel]) -> str:
+    label = labels.get(link[1] + (link[2] or ""))
+    if label is None:
+        return f'href="{link[1]}"'
+    shown = {
+        "aria-label": f"{label.name}: {label.settings}; {label.values}",
+        "data-name": label.name,
+        "data-settings": label.settings,
+        "data-values": label.values,
+    }
+    return " ".join([f'href="{link[1]}"', *(f'{key}="{html.escape(text)}"' for key, text in shown.items())])

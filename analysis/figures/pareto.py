@@ -13,7 +13,8 @@ import pandas as pd
 from analysis.figures.panels import colours_of
 from analysis.figures.scales import LEAST_SPAN, limits_of, scale_of
 from analysis.figures.style import MUTED
-from analysis.frontier.frontier import Frontier, frontier, recommend, takeable
+from analysis.frontier.frontier import Frontier, frontier, takeable
+from analysis.frontier.model_choice import ModelChoice, choose_model
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Floats, Objective, measured, values_of
 from analysis.tables.trial_table import STATUSES, TrialTable, auto_lr_on, numbers
@@ -73,7 +74,7 @@ class ParetoData:
         staircase: corners of the line below which nothing was attained, from worst bound to worst bound; empty without
             a frontier, and with more than two objectives, where the frontier is no line.
         corner: the reference, which closes the staircase to the dominated region.
-        chosen: the recommended trial, and what to call it.
+        chosen: the model that the sweep's answer names; ``chosen_label`` says whether it is recommended.
         notes: what is not drawn, in sentences.
     """
 
@@ -94,8 +95,8 @@ class ParetoData:
     paths: tuple[tuple[tuple[float, float], ...], ...] = ()
 
 
-def pareto_data(table: TrialTable, sweep: SweepFile) -> ParetoData:
-    """The frontier figure of a sweep: its first objective across, its second upwards.
+def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None = None) -> ParetoData:
+    """The frontier figure of a sweep: its first objective across, its second upwards; marked is the ``choice``.
 
     Raises:
         AnalysisError: the table lacks a column of the objectives.
@@ -127,15 +128,7 @@ def pareto_data(table: TrialTable, sweep: SweepFile) -> ParetoData:
     baseline = (clipped[0], clipped[1]) if len(clipped) == 2 else None
     drawn = [(point.x, point.y) for one in methods + unfinished for point in one.points]
     drawn += [baseline] if baseline else []
-    own_front = frontier(table.own.models, sweep.objectives)
-    recommended = recommend(own_front)
-    chosen, label = None, ""
-    if recommended is not None:
-        row = own_front.members.iloc[recommended.nearest]
-        chosen = next(_points(own_front.members.iloc[[recommended.nearest]], pair, on_front))
-        words = textwrap.fill(settings_in_words(row, table.varying), _LABEL_WIDTH)
-        among = "" if foreign.empty else " among own trials"
-        label = f"nearest to ideal{among}: {model_name(row, with_epoch=table.own.every_epoch)}\n{words}"
+    chosen, label = _chosen(choice or choose_model(table, sweep), table, pair, on_front)
     return ParetoData(
         title=sweep_title(table, sweep),
         subtitle=_subtitle(table, sweep, front),
@@ -155,6 +148,20 @@ def pareto_data(table: TrialTable, sweep: SweepFile) -> ParetoData:
     )
 
 
+def _chosen(
+    choice: ModelChoice, table: TrialTable, pair: Sequence[Objective], on_front: Collection[str]
+) -> tuple[Point | None, str]:
+    """The point of the model that the answer names, with its label; (None, "") if it lacks one of the objectives."""
+    if choice.row is None:
+        return None, ""
+    point = next(_points(choice.row.to_frame().T.infer_objects(), pair, on_front), None)
+    if point is None:
+        return None, ""
+    role = "recommended" if choice.judgement.recommended else "closest to the thresholds"
+    words = textwrap.fill(settings_in_words(choice.row, table.varying), _LABEL_WIDTH)
+    return point, f"{role}: {model_name(choice.row, with_epoch=table.own.every_epoch)}\n{words}"
+
+
 def score_objectives(table: TrialTable, sweep: SweepFile) -> tuple[Objective, ...]:
     """The primary metrics of the forget and the retain set; () where they were not measured, or are the sweep's own."""
     pair = table.columns.primary_objectives(table.measured(table.columns.metrics))
@@ -163,10 +170,11 @@ def score_objectives(table: TrialTable, sweep: SweepFile) -> tuple[Objective, ..
     return pair if pair and measured(values_of(table.finished, pair)).any() else ()
 
 
-def scores_data(table: TrialTable, sweep: SweepFile) -> ParetoData | None:
-    """The frontier over :func:`score_objectives`; None where there are none."""
+def scores_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None = None) -> ParetoData | None:
+    """The frontier over :func:`score_objectives`, with the choice by the sweep's objectives; None if there are none."""
     pair = score_objectives(table, sweep)
-    return pareto_data(table, replace(sweep, objectives=pair)) if pair else None
+    choice = choice or choose_model(table, sweep)
+    return pareto_data(table, replace(sweep, objectives=pair), choice) if pair else None
 
 
 def _sweeps_over_c(

@@ -15,6 +15,7 @@ from enum import StrEnum
 import numpy as np
 import pandas as pd
 
+from analysis.frontier.selection import Selection, repeats, repetition_of, select
 from analysis.frontier.thresholds import FORGETTING, KEEPING, SIDES, Thresholds, asks_for, judged_of
 from analysis.tables.columns import Columns
 from analysis.tables.trade_off import Objective, costs_of, measured, values_of
@@ -38,6 +39,7 @@ class Outcome(StrEnum):
     ONE_SIDED = "one side is not known"
     NOT_ASKED = "a threshold stated is not known"
     NOT_JUDGED = "not judged"
+    REPETITIVE = "answers repeat themselves"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,7 @@ class Judgement:
         judged: how many rows could be judged.
         unknown: the side of which nothing is known, where the outcome is that.
         near: whether, where models miss either side, some forget enough and some keep enough.
+        selection: how the row was selected among those that are acceptable; None if none is.
     """
 
     outcome: Outcome
@@ -59,6 +62,7 @@ class Judgement:
     judged: int
     unknown: str = ""
     near: bool = False
+    selection: Selection | None = None
 
     @property
     def recommended(self) -> bool:
@@ -69,8 +73,8 @@ class Judgement:
 def judge(rows: pd.DataFrame, thresholds: Thresholds, columns: Columns, objectives: Sequence[Objective]) -> Judgement:
     """Hold every row, one finished model each, against the thresholds.
 
-    Of good ones that of which most was measured is taken, then the one nearest to the ideal corner of the objectives.
-    Where there is none, the closest has the least sum of what it misses, each in bounds and at most 1.
+    :func:`~analysis.frontier.selection.select` takes one of the good ones. If none is good, the closest has the
+    smallest sum of what it misses, each in bounds and at most 1.
     """
     distance = _distance(rows, objectives)
     found = [thresholds.held(row) for _, row in rows.iterrows()]
@@ -86,21 +90,35 @@ def judge(rows: pd.DataFrame, thresholds: Thresholds, columns: Columns, objectiv
     one_sided = [place for place in passed if any(sides[place].values())]
     unmeasured = {place: list(found[place].values()).count(None) for place in passed}
     hidden = {place: thresholds.not_shown(rows.iloc[place]) for place in passed}
-    best = min(
-        good or one_sided or passed,
-        key=lambda place: (len(hidden[place]), unmeasured[place], *distance[place]),
-        default=None,
+    acceptable = good or one_sided or passed
+    chosen = select(
+        rows,
+        acceptable,
+        preference=lambda place: (
+            len(hidden[place]),
+            unmeasured[place],
+            repeats(rows.iloc[place], columns, thresholds.baseline_of) is None,
+        ),
+        distance=distance,
+        objectives=objectives,
+        columns=columns,
+        baseline_of=thresholds.baseline_of,
     )
-    if good:
-        return Judgement(Outcome.GOOD, best, None, len(judged))
-    if best is not None and one_sided:
-        if unknown := [side for side in SIDES if side not in sides[best]]:
-            return Judgement(Outcome.ONE_SIDED, best, None, len(judged), unknown[0])
-        return Judgement(Outcome.NOT_ASKED, best, None, len(judged))
-    if best is not None and hidden[best]:
-        return Judgement(Outcome.ONE_SIDED, best, None, len(asked), hidden[best][0])
-    if best is not None:
-        return Judgement(Outcome.NOT_JUDGED, best, None, 0)
+    if acceptable and chosen is None:
+        repetition = {place: repetition_of(rows.iloc[place], columns, "retain") for place in acceptable}
+        calmest = min(acceptable, key=lambda place: (repetition[place], distance[place]))
+        return Judgement(Outcome.REPETITIVE, calmest, None, len(acceptable))
+    if chosen is not None:
+        best = chosen.place
+        if good:
+            return Judgement(Outcome.GOOD, best, None, len(judged), selection=chosen)
+        if one_sided:
+            if unknown := [side for side in SIDES if side not in sides[best]]:
+                return Judgement(Outcome.ONE_SIDED, best, None, len(judged), unknown[0])
+            return Judgement(Outcome.NOT_ASKED, best, None, len(judged))
+        if hidden[best]:
+            return Judgement(Outcome.ONE_SIDED, best, None, len(asked), hidden[best][0])
+        return Judgement(Outcome.NOT_JUDGED, best, None, 0, selection=chosen)
     missed = {place: _missed(rows.iloc[place], thresholds, columns) for place in asked}
     closest = min(asked, key=lambda place: (sum(missed[place].values()), *distance[place]))
     outcome, decisive, near = _outcome(rows, missed, thresholds, columns)

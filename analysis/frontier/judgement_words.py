@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 import pandas as pd
 
 from analysis.frontier.judgement import Judgement, Outcome
+from analysis.frontier.selection import Decision, Selection, repetition_of
 from analysis.frontier.thresholds import FORGETTING, KEEPING, SIDES, Thresholds, asks_for
 from analysis.tables.columns import short
 from analysis.tables.trial_table import auto_lr_on, finite_cell, numbers
@@ -33,6 +34,15 @@ def headline(
     if judgement.outcome is Outcome.NOT_ASKED:
         unknown = _unknown(rows.iloc[judgement.place], thresholds)
         return f"{found}: {', '.join(map(str, unknown))}, so no {noun} is shown to be what was asked for."
+    if judgement.outcome is Outcome.REPETITIVE:
+        row = rows.iloc[judgement.place]
+        least, before = (
+            number(repetition_of(scores, thresholds.columns, "retain")) for scores in (row, thresholds.baseline_of(row))
+        )
+        return (
+            f"{found}: no {noun} of the {judgement.judged} that are otherwise acceptable answers retained questions "
+            f"fluently. Repetition is at least {least}; the target's is {before}."
+        )
     if judgement.decisive is None:
         return f"{found}: none of {counted(judgement.judged, noun)} meets the thresholds for both sets."
     item, best = judgement.decisive
@@ -46,6 +56,38 @@ def headline(
     judged = "" if judgement.judged == len(rows) else " that could be judged"
     is_at = " ".join(filter(None, (f"{short(item.name)} is {number(best)}", beyond)))
     return f"{found}: {is_at} in {which}{judged}, wanted {item.words()}."
+
+
+_DECISIONS = {
+    Decision.ONLY: "it is the only one left",
+    Decision.TRADE_OFF: "it is the nearest to the ideal corner",
+    Decision.FLUENCY: "it is among the nearest to the ideal corner, and its forget answers repeat themselves least",
+}
+
+
+def selected_by(selection: Selection, outcome: Outcome, noun: str) -> str:
+    """Why the model was selected among the acceptable ones, in one sentence; ``noun`` is what a row is."""
+    meets = "meet the thresholds" if outcome is Outcome.GOOD else "are not known to be bad"
+    why = _DECISIONS[selection.decision]
+    if selection.eligible == 1:
+        return f"No other {noun} meets the thresholds." if outcome is Outcome.GOOD else f"No other {noun} is as good."
+    reasons = {
+        "because their retained answers repeat themselves": selection.repeating,
+        f"because another {noun} is at least as good in every score and better in one": selection.beaten,
+    }
+    left_out = ", ".join(f"{count} {reason}" for reason, count in reasons.items() if count)
+    if not left_out:
+        return f"Of {counted(selection.eligible, noun)} that {meets}, {why}."
+    return f"{counted(selection.eligible, noun)} {meets}. Left out: {left_out}. Of the rest, {why}."
+
+
+def _fluency_unknown(row: pd.Series, thresholds: Thresholds) -> Iterator[str]:
+    """A sentence if the sweep's language models could have been checked for repetition and this one was not."""
+    columns = thresholds.columns
+    is_language = any(columns.is_loss(name) and "token" in columns[name].unit for name in columns.entries)
+    names = columns.repetition("retain")
+    if is_language and names and not any(_there(row, name) for name in names):
+        yield "Repetition in its answers was not measured (--metrics default), so looping answers cannot be ruled out."
 
 
 def advice(judgement: Judgement, rows: pd.DataFrame, thresholds: Thresholds, *, diverged: pd.DataFrame) -> str:
@@ -62,6 +104,8 @@ def advice(judgement: Judgement, rows: pd.DataFrame, thresholds: Thresholds, *, 
 def _knobs(judgement: Judgement, rows: pd.DataFrame, thresholds: Thresholds, *, diverged: pd.DataFrame) -> str:
     if judgement.outcome in (Outcome.NOTHING_FORGOTTEN, Outcome.TOO_LITTLE):
         return f"To forget more: {', '.join(_to_forget(rows, diverged))}."
+    if judgement.outcome is Outcome.REPETITIVE:
+        return f"To keep the answers fluent: {', '.join(_to_keep(rows))}."
     if judgement.outcome in (Outcome.LOST, Outcome.TOO_MUCH):
         return f"To keep more: {', '.join(_to_keep(rows))}."
     if judgement.outcome is Outcome.MISSED and judgement.decisive:
@@ -114,6 +158,7 @@ def judged_by(judgement: Judgement, row: pd.Series, thresholds: Thresholds) -> I
         if names:
             yield f"Not judged, as No-unlearn's is {why}: {', '.join(dict.fromkeys(map(short, names)))}."
     yield from _told_by_stand_ins(row, thresholds, losses=judged)
+    yield from _fluency_unknown(row, thresholds)
 
 
 def _held(row: pd.Series, verdicts: Mapping[Constraint, bool | None], whose: str) -> Iterator[str]:

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from analysis.frontier.frontier import Frontier, frontier, recommend, takeable
-from analysis.frontier.judgement import Judgement, Outcome, judge
-from analysis.frontier.judgement_words import advice, headline, judged_by
-from analysis.frontier.thresholds import Thresholds, thresholds_of
+from analysis.frontier.frontier import Frontier, frontier, recommend
+from analysis.frontier.judgement import Judgement, Outcome
+from analysis.frontier.judgement_words import advice, headline, judged_by, selected_by
+from analysis.frontier.model_choice import ModelChoice, choose_model
+from analysis.frontier.selection import Selection
+from analysis.frontier.thresholds import NEAR_GUESS, Thresholds
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Objective, costs_of, values_of
 from analysis.tables.trial_table import STATUSES, TrialTable, numbers
@@ -38,7 +40,8 @@ class MetricLine:
 class Member:
     """A model on the frontier; ``values`` are its objectives, ``roles`` why it stands out.
 
-    ``epoch`` is empty where only the end of a trial counts; ``measured`` says that more than its losses are known.
+    ``epoch`` is empty where only the end of a trial counts; ``measured`` says that more than its losses are known;
+    ``collapsed`` that a loss to be kept small is near that of a random guess or above it.
     """
 
     trial_id: str
@@ -50,6 +53,7 @@ class Member:
     checkpoint: str
     roles: tuple[str, ...]
     measured: bool
+    collapsed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +64,11 @@ class Answer:
         headline: the answer in a sentence.
         trial_id, epoch, checkpoint: what to take or, where nothing is ``recommended``, what comes closest; may lack.
         advice: which knob to turn where nothing is good.
-        judged: what the trial named meets and misses, and what could not be judged, in sentences.
+        judged: what the trial named meets and misses, what could not be judged, and why it was selected, in sentences.
         outcome: what the trials come to, an :class:`Outcome`; empty where none can be judged or compared.
         thresholds: by whose they were judged, in a sentence.
+        selection: how the model was selected among those that are acceptable; None if none is.
+        reason: the same in a sentence.
     """
 
     headline: str
@@ -77,6 +83,8 @@ class Answer:
     recommended: bool = False
     thresholds: str = ""
     epoch: float | None = None
+    selection: Selection | None = None
+    reason: str = ""
 
     def to_dict(self) -> dict[str, object]:
         """The entry ``answer`` of pareto.json, from which console and MLflow have it."""
@@ -91,31 +99,34 @@ class Answer:
             "judged",
             "thresholds",
         )
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in names} | {
+            "selection": None if self.selection is None else self.selection.to_dict() | {"reason": self.reason}
+        }
 
 
-def answer(table: TrialTable, sweep: SweepFile, front: Frontier) -> Answer:
-    """What to take from the trials of a sweep; a row from elsewhere has no checkpoint here and is only mentioned."""
+def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: ModelChoice | None = None) -> Answer:
+    """The answer of a sweep, from its ``choice``; a row from elsewhere has no checkpoint here and is only mentioned."""
     every = table.own.every_epoch
-    rows = takeable(table.own, sweep.objectives).trials
-    thresholds = thresholds_of(sweep)
-    judgement = judge(rows, thresholds, sweep.columns, sweep.objectives)
+    choice = choice or choose_model(table, sweep)
+    rows, thresholds, judgement = choice.rows, choice.thresholds, choice.judgement
     own = frontier(table.own.models, sweep.objectives)
     if judgement.place is None or not sweep.objectives:
         why, members = _nothing(table, sweep), _members(front, {}, sweep, table, thresholds)
         return Answer(why, tuple(_after_divergence(table)), "", "", (), tuple(members))
     row = rows.iloc[judgement.place]
-    judged = tuple(judged_by(judgement, row, thresholds))
     knobs = advice(judgement, rows, thresholds, diverged=table.own.with_status("diverged"))
     noun = "epoch" if every else "trial"
     name, settings = model_name(row, with_epoch=every), settings_in_words(row, table.varying)
+    selection = judgement.selection
+    reason = "" if selection is None else selected_by(selection, judgement.outcome, noun)
+    judged = (*judged_by(judgement, row, thresholds), *filter(None, [reason]))
     return Answer(
         headline=headline(judgement, rows, thresholds, take=f"Take {name}: {settings}.", noun=noun),
         sentences=(
             *([] if judgement.recommended else [knobs, f"Closest is {name}: {settings}."]),
             _moves(row, sweep),
             *judged,
-            *_place_on(own, row, table, recommended=judgement.recommended),
+            *_place_on(own, row, table),
             *_elsewhere(front, row, sweep.objectives),
             *_beware(row, sweep),
             *_other_seeds(row, table, thresholds),
@@ -130,6 +141,8 @@ def answer(table: TrialTable, sweep: SweepFile, front: Frontier) -> Answer:
         outcome=str(judgement.outcome),
         recommended=judgement.recommended,
         thresholds=_whose(thresholds),
+        selection=selection,
+        reason=reason,
     )
 
 
@@ -163,7 +176,7 @@ def _moves(row: pd.Series, sweep: SweepFile) -> str:
     return f"{'Against the model before unlearning' if against else 'It scores'}: {'; '.join(moves)}."
 
 
-def _place_on(front: Frontier, row: pd.Series, table: TrialTable, *, recommended: bool) -> Iterator[str]:
+def _place_on(front: Frontier, row: pd.Series, table: TrialTable) -> Iterator[str]:
     """Where the model stands among the others, and which of them adds most."""
     best, count = recommend(front), len(front.members)
     if best is None:
@@ -187,8 +200,7 @@ def _place_on(front: Frontier, row: pd.Series, table: TrialTable, *, recommended
     )
     which = "this one is" if knee_name == name else f"{knee_name} is"
     named = [model_name(item, with_epoch=every) for _, item in front.members.iterrows()]
-    why = "it meets the thresholds and most of them were measured of it" if recommended else "it comes closest to them"
-    aside = "" if name in named else f"; {name} is not among them, and is named as {why}"
+    aside = "" if name in named else f"; {name} is not among them"
     yield (
         f"{models}, {count} of them on the frontier{alone}: no other {what} is better than one of these "
         f"in some objective without being worse in another. Of these, {which} {near}{aside}."
@@ -276,6 +288,13 @@ def _metric_lines(chosen: pd.DataFrame, sweep: SweepFile, thresholds: Thresholds
         )
 
 
+def _is_collapsed(row: pd.Series, sweep: SweepFile) -> bool:
+    """Whether a loss that is to be kept small is near that of a random guess or above it, so that nothing is kept."""
+    guess = sweep.random_guess_loss
+    kept = [item.column for item in sweep.objectives if item.direction == "min" and sweep.columns.is_loss(item.column)]
+    return guess is not None and any(float(row[name]) >= NEAR_GUESS * guess for name in kept)
+
+
 def _members(
     front: Frontier,
     roles: Mapping[str, Sequence[str]],
@@ -294,4 +313,5 @@ def _members(
             checkpoint=str(row["checkpoint"]),
             roles=tuple(roles.get(model_name(row, with_epoch=True), ())),
             measured=any(known(row.get(name)) is not None for name in sweep.columns.metrics),
+            collapsed=_is_collapsed(row, sweep),
         )

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analysis.frontier.frontier import frontier, takeable
-from analysis.frontier.judgement import Outcome, judge
+from analysis.frontier.judgement import judge
 from analysis.frontier.judgement_words import judged_by
-from analysis.frontier.pick import KNEE, Best, NothingQualifies, Pick, pick
+from analysis.frontier.pick import KNEE, Best, Pick, pick
 from analysis.frontier.thresholds import thresholds_of
 from analysis.page.answer import Answer, answer
 from analysis.tables.sweep_file import SweepFile
@@ -56,19 +56,9 @@ def choose(
 
 
 def _answered(table: TrialTable, sweep: SweepFile, given: Answer) -> Pick:
-    """The answer's model and the reason: it is the knee, or nearest to it of what is good, or closest to being good."""
+    """The answer's model, with the reason why the answer selected it."""
     models = takeable(table.own, sweep.objectives).trials
     named = models["trial_id"] == given.trial_id
     row = models[named if given.epoch is None else named & (models["epoch"] == given.epoch)].iloc[0]
-    try:
-        knee = pick(table.own, sweep, rule=KNEE)
-    except NothingQualifies:
-        knee = None
-    if knee is not None and knee.row.name == row.name:
-        return knee
     count = counted(len(models), "epoch" if table.own.every_epoch else "finished trial")
-    good = "it meets the thresholds, most of them were measured of it, and of such it is nearest to the ideal corner"
-    why = {True: good, False: "closest to the thresholds"}[given.recommended]
-    if given.outcome == Outcome.NOT_JUDGED:
-        why = "nearest to the ideal corner of those that are not known to be bad"
-    return Pick(row, len(models), f"{why} (of {count})")
+    return Pick(row, len(models), given.reason or f"closest to the thresholds (of {count})")

@@ -53,6 +53,11 @@ class Cost:
     starts: str = ""
 
 
+def ended_as(table: TrialTable) -> dict[str, int]:
+    """Return the number of trials with each of :data:`STATUSES`, zeros included."""
+    return {status: int((table.trials["status"] == status).sum()) for status in STATUSES}
+
+
 def failures(table: TrialTable) -> tuple[Failure, ...]:
     """The trials that failed or diverged, by status and reason, the commonest reason first."""
     unfinished = table.trials[~table.trials["status"].isin(("finished", "stopped"))]

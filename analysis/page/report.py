@@ -16,15 +16,15 @@ from analysis.figures.draw_pareto import draw_pareto
 from analysis.figures.gallery import gallery
 from analysis.figures.inline_svg import inline_svg
 from analysis.figures.pareto import ParetoData, pareto_data, score_objectives, scores_data, sweep_title
-from analysis.figures.selection import shown_metrics
 from analysis.figures.style import NARROW, save_figure, svg_text
 from analysis.frontier.frontier import Frontier, frontier
 from analysis.frontier.indicators import further_objectives
+from analysis.frontier.model_choice import ModelChoice, choose_model
 from analysis.frontier.pareto_json import pareto_content, plain
 from analysis.page.answer import Answer, answer
 from analysis.page.findings import Finding, PageFigure, findings
-from analysis.page.outcomes import cost, failures, stopped_early
-from analysis.page.trials import anchors, charts, page_data, trials_section
+from analysis.page.outcomes import cost, ended_as, failures, stopped_early
+from analysis.page.trials import anchors, charts, page_data, point_labels, trials_section
 from analysis.study.lr_study import LrStudy, study_in
 from analysis.study.study_headline import study_cautions, study_headline
 from analysis.tables.columns import Columns, short
@@ -53,24 +53,28 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
     wanted = gallery(read, study, parts)
     fronts = {problem: frontier(part.table.models, part.sweep.objectives) for problem, part in parts.items()}
     boxes = {problem: _further_hypervolumes(part) for problem, part in parts.items()}
-    answers = {problem: answer(part.table, part.sweep, fronts[problem]) for problem, part in parts.items()}
+    choices = {problem: choose_model(part.table, part.sweep) for problem, part in parts.items()}
+    answers = {
+        problem: answer(part.table, part.sweep, fronts[problem], choices[problem]) for problem, part in parts.items()
+    }
     content = _content(parts, fronts, answers, boxes)
-    drawn = [(problem, *item) for problem, part in parts.items() for item in _frontiers(part)]
+    drawn = [(problem, *item) for problem, part in parts.items() for item in _frontiers(part, choices[problem])]
     out.mkdir(parents=True, exist_ok=True)
     figures = []
     for section, data, draw in wanted:
         document = save_figure(draw(data), out / "figures", data.name)
         svg = inline_svg(document, prefix=data.name.replace("_", "-"), description=f"{data.title}. {data.caption}")
         figures.append((section, PageFigure(data.name, data.caption, svg)))
-    links = {trial_id: f"#{anchor}" for trial_id, anchor in anchors(read.table).items()}
+    links = anchors(read.table)
     frontiers: dict[Problem, list[PageFrontier]] = {problem: [] for problem in parts}
     for problem, name, shown, heading, about in drawn:
         stem = file_stem(name, *problem.names) if len(parts) > 1 else name
         document = save_figure(draw_pareto(shown, links=links), out if stem == "pareto" else out / "figures", stem)
         pictures = {"wide": document, "narrow": svg_text(draw_pareto(shown, size=NARROW, links=links))}
         description = f"The attained frontier of {shown.title}. {shown.subtitle}."
+        labels = point_labels(parts[problem].table, read.sweep.objectives)
         svgs = (
-            inline_svg(picture, prefix=f"{stem.replace('_', '-')}-{width}", description=description)
+            inline_svg(picture, prefix=f"{stem.replace('_', '-')}-{width}", description=description, labels=labels)
             for width, picture in pictures.items()
         )
         frontiers[problem].append(PageFrontier(heading, about, *svgs))
@@ -174,7 +178,6 @@ def _page(
     # Nothing is loaded from anywhere, and the only script that runs is the page's own, named by its hash.
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     table, sweep = sources.table, sources.sweep
-    objectives = [objective.column for objective in sweep.objectives]
     on_front = {trial_id for item in answers for trial_id in item.front.trial_ids}
     several = f"{len(answers)} problems, each with its own answer"
     return environment.get_template("report.html.j2").render(
@@ -193,6 +196,7 @@ def _page(
         every_epoch=table.every_epoch,
         trials=trials_section(table, sweep.objectives, on_front),
         statuses=[status for status in STATUSES if (table.trials["status"] == status).any()],
+        ended_as=ended_as(table),
         failures=failures(table),
         cost=cost(table),
         stopped_early=stopped_early(table),
@@ -207,18 +211,17 @@ def _page(
             "baseline": dict(sweep.baseline),
             "guess": sweep.random_guess_loss,
             "charts": [asdict(chart) for chart in charts(table)],
-            "told": [short(name) for name in dict.fromkeys((*objectives, *shown_metrics(table)))],
         },
     )
 
 
-def _frontiers(sources: Sources) -> Iterator[tuple[str, ParetoData, str, str]]:
+def _frontiers(sources: Sources, choice: ModelChoice) -> Iterator[tuple[str, ParetoData, str, str]]:
     """The frontiers over the objectives and over the primary scores: stem of the files, data, heading, what to say."""
     table, sweep = sources.table, sources.sweep
     if len(sweep.objectives) < 2:
         return
-    yield "pareto", pareto_data(table, sweep), "", ""
-    scores = scores_data(table, sweep)
+    yield "pareto", pareto_data(table, sweep, choice), "", ""
+    scores = scores_data(table, sweep, choice)
     if scores is not None:
         pair = [item.column for item in score_objectives(table, sweep)]
         units = {table.columns[name].unit for name in pair}

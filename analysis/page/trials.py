@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
+from analysis.figures.inline_svg import PointLabel, point_link
 from analysis.figures.selection import shown_metrics
 from analysis.frontier.pareto_json import plain
 from analysis.tables.columns import short
 from analysis.tables.trade_off import Objective
-from analysis.tables.trial_table import TrialTable, numbers, thinned
-from analysis.words import number, settings_in_words
+from analysis.tables.trial_table import TrialTable, finite_cell, numbers, thinned
+from analysis.words import model_name, number, settings_in_words
 
 _MOST_POINTS = 300
 _BUDGET = 12_000
@@ -39,13 +41,12 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class TrialLine:
-    """One row; ``anchor`` is where the points of the figure lead, ``summary`` what they say when pointed at."""
+    """One row; ``anchor`` is where the points of the figure lead."""
 
     anchor: str
     trial_id: str
     status: str
     on_front: bool
-    summary: str
     cells: tuple[Cell, ...]
 
 
@@ -98,7 +99,6 @@ def trials_section(table: TrialTable, objectives: Sequence[Objective], on_front:
             trial_id=str(row["trial_id"]),
             status=str(row["status"]),
             on_front=row["trial_id"] in on_front,
-            summary=settings_in_words(row, varying),
             cells=tuple(_cell(row[heading.name], heading) for heading in headings),
         )
         for _, row in frame.iterrows()
@@ -106,6 +106,28 @@ def trials_section(table: TrialTable, objectives: Sequence[Objective], on_front:
     first = {name: plain(trials[name].iloc[0]) for name in shown if len(trials) and name not in varying}
     same = tuple((name, number(value)) for name, value in first.items() if value is not None)
     return TrialsSection(headings, lines, same)
+
+
+def point_labels(table: TrialTable, objectives: Sequence[Objective]) -> dict[str, PointLabel]:
+    """What the points of a frontier figure show when pointed at, by their link.
+
+    The link of an epoch is ``#trial-3@13``; that of a trial of which only the end is drawn has no epoch.
+    """
+    shown = [*dict.fromkeys((*(item.column for item in objectives), *shown_metrics(table)))]
+    places = anchors(table)
+    statuses = dict(zip(table.trials["trial_id"], table.trials["status"], strict=True))
+    found = {}
+    for rows in (table.trials, table.models.trials):
+        for _, row in rows.iterrows():
+            cells = ((name, finite_cell(row, name)) for name in shown)
+            values = [f"{short(name)} {number(value)}" for name, value in cells if value is not None]
+            label = PointLabel(
+                name=f"{model_name(row, with_epoch=table.every_epoch)}, {statuses[row['trial_id']]}",
+                settings=settings_in_words(row, table.varying),
+                values=", ".join(values),
+            )
+            found[point_link(places[row["trial_id"]], float(row.get("epoch", math.nan)))] = label
+    return found
 
 
 def charts(table: TrialTable) -> tuple[Chart, ...]:

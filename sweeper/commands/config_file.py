@@ -18,7 +18,7 @@ PROBLEMS = "sweeper.problems"
 """In a context's meta: what of the command line cannot be read."""
 FROM_FILE = "sweeper.from_file"
 """In a context's meta: by parameter what would be typed for what the file says."""
-NOT_IN_A_FILE = ("as_json", "help", "config", "profile", "dry_run")
+NOT_IN_A_FILE = ("as_json", "help", "config", "profile", "dry_run", "measure")
 _BOOLEANS: Mapping[str, bool] = {
     **dict.fromkeys(("true", "yes", "on"), True),
     **dict.fromkeys(("false", "no", "off"), False),

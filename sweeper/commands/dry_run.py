@@ -1,11 +1,11 @@
-"""``--dry-run``: what a command would do and take, without beginning it."""
+"""``--dry-run``: print what a command would do and need, without starting it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,15 +14,31 @@ if TYPE_CHECKING:
     from sweeper.settings import SweepSettings
     from trainables.spec import TrialSpec
 
-dry_run_option = click.option(
-    "--dry-run", is_flag=True, help="Say what would be done, how long it takes and what it needs; begin nothing."
+_DRY_RUN = click.option(
+    "--dry-run", is_flag=True, help="Print what would be done, how long it takes and what it needs; start nothing."
+)
+_MEASURE = click.option(
+    "--measure",
+    is_flag=True,
+    help="With --dry-run: prepare the target (fine-tune it if the cache lacks it) and time one epoch for the estimate.",
 )
 
 
+def dry_run_options(command: Any) -> Any:
+    """Add ``--dry-run`` and ``--measure`` to a command."""
+    return _DRY_RUN(_MEASURE(command))
+
+
 def say_plan_of_sweep(
-    settings: SweepSettings, out: str | None, *, as_json: bool, ended: int = 0, epochs_spent: float = 0.0
+    settings: SweepSettings,
+    out: str | None,
+    *,
+    measure: bool,
+    as_json: bool,
+    ended: int = 0,
+    epochs_spent: float = 0.0,
 ) -> None:
-    """Print the plan of a sweep, of whose trials so many have ``ended``, and of whose budget ``epochs_spent``."""
+    """Print the plan for a sweep of which ``ended`` trials have ended and ``epochs_spent`` epochs were trained."""
     from sweeper.console import own_console
     from sweeper.planning.plan import plan_of_sweep
 
@@ -30,18 +46,24 @@ def say_plan_of_sweep(
     others = [Path(item) for item in (*settings.reuse, *settings.warm_start)]
     earlier = [folder, *others, *_neighbours(folder)]
     plan = plan_of_sweep(
-        settings, folder, ended=ended, epochs_spent=epochs_spent, earlier=earlier, console=own_console()
+        settings,
+        folder,
+        ended=ended,
+        epochs_spent=epochs_spent,
+        earlier=earlier,
+        measure=measure,
+        console=own_console(),
     )
     _say(plan, as_json=as_json)
 
 
-def say_plan_of_run(spec: TrialSpec, out: Path | None, *, as_json: bool) -> None:
-    """Print the plan of one run."""
+def say_plan_of_run(spec: TrialSpec, out: Path | None, *, measure: bool, as_json: bool) -> None:
+    """Print the plan for one run."""
     from sweeper.console import own_console
     from sweeper.planning.plan import plan_of_run
 
     earlier = _neighbours(out or Path("runs") / "run")
-    _say(plan_of_run(spec, out, earlier=earlier, console=own_console()), as_json=as_json)
+    _say(plan_of_run(spec, out, earlier=earlier, measure=measure, console=own_console()), as_json=as_json)
 
 
 def _neighbours(out: Path) -> Sequence[Path]:

@@ -33,8 +33,9 @@ _OF_A_MODEL = tuple(
 def evaluate(**given: Any) -> None:
     """Score a model folder on a data set, or aggregate a published evaluation log.
 
-    Of a log: model utility, forget quality (against the log of a retain model), and probability, ROUGE-L recall and
-    truth ratio per set. --model names the registered model whose prompt template a folder was trained with.
+    Of a log: model utility, forget quality (against the log of a retain model), and probability, ROUGE-L recall,
+    truth ratio and repetition per set. --model names the registered model whose prompt template a folder was trained
+    with.
     """
     found = scores(given)
     if given["as_json"]:
@@ -122,9 +123,9 @@ def _table(scores: dict[str, Any]) -> str:
     if scores["forget_quality"] is not None:
         lines.append(f"forget quality  {scores['forget_quality']:.6g}")
     sets = {name: values for name, values in scores.items() if isinstance(values, dict)}
-    columns = list(next(iter(sets.values())))
+    columns = [name for name in next(iter(sets.values())) if any(values[name] is not None for values in sets.values())]
     lines.append(f"{'':<14}" + "".join(f"{column:>16}" for column in columns))
-    lines += [
-        f"{name:<14}" + "".join(f"{values[column]:>16.6f}" for column in columns) for name, values in sets.items()
-    ]
+    for name, values in sets.items():
+        cells = ["" if values[column] is None else f"{values[column]:.6f}" for column in columns]
+        lines.append(f"{name:<14}" + "".join(f"{cell:>16}" for cell in cells))
     return "\n".join(lines)

@@ -85,7 +85,7 @@ def lr_study(**given: Any) -> None:
         return
     settings = lr_study_settings(given, command=command_line())
     if given["dry_run"]:
-        say_plan_of_sweep(settings, given["out"], as_json=given["as_json"])
+        say_plan_of_sweep(settings, given["out"], measure=given["measure"], as_json=given["as_json"])
         return
     run_new(settings, output_folder(given.get("out"), name=settings.name), as_json=given["as_json"])
 

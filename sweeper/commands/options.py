@@ -120,8 +120,12 @@ def asked(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def given_problems() -> list[str]:
-    """What could not be read as a number on the command line."""
-    return list(click.get_current_context().meta.get(PROBLEMS, []))
+    """Return the problems with the command line itself: values that cannot be read, --measure without --dry-run."""
+    context = click.get_current_context()
+    problems = list(context.meta.get(PROBLEMS, []))
+    if context.params.get("measure") and not context.params.get("dry_run"):
+        problems.append("--measure needs --dry-run: it times one epoch for the estimate that --dry-run prints")
+    return problems
 
 
 def read_method_options(given: Mapping[str, Any], problems: list[str]) -> dict[str, list[float]]:

@@ -18,7 +18,7 @@ import click
 from search_spaces.messages import counted, resume_command
 from sweeper.commands import options
 from sweeper.commands.config_file import CONFIG, typed
-from sweeper.commands.dry_run import dry_run_option, say_plan_of_sweep
+from sweeper.commands.dry_run import dry_run_options, say_plan_of_sweep
 from sweeper.commands.errors import FAILED, INTERRUPTED, plain_errors, say
 from sweeper.commands.plugin_option import PLUGIN
 from sweeper.commands.scheduler_options import scheduler_options
@@ -110,7 +110,7 @@ if TYPE_CHECKING:
     metavar="plateau[:N:X]",
     help="End when N trials have not added more than X to the hypervolume.  [plateau: 10 trials, 0.001]",
 )
-@dry_run_option
+@dry_run_options
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on stdout.")
 @plain_errors
 def pareto(**given: Any) -> None:
@@ -123,7 +123,7 @@ def pareto(**given: Any) -> None:
 
     settings = sweep_settings(given, command=command_line())
     if given["dry_run"]:
-        say_plan_of_sweep(settings, given["out"], as_json=given["as_json"])
+        say_plan_of_sweep(settings, given["out"], measure=given["measure"], as_json=given["as_json"])
         return
     run_new(settings, output_folder(given.get("out"), name=settings.name), as_json=given["as_json"])
 
@@ -247,7 +247,7 @@ def _told(result: Callable[[], Summary], out: Path, *, is_study: bool, as_json: 
         if study is not None:
             print_study(study)
     broken = summary.run_again or (summary.unmeasured and summary.ended_because)
-    return FAILED if set(summary.status) <= {"failed"} or broken else 0
+    return FAILED if summary.status.get("failed", 0) == summary.trials or broken else 0
 
 
 def _answer_lines(answer: Mapping[str, Any], out: Path) -> Iterator[str]:
@@ -260,9 +260,12 @@ def _answer_lines(answer: Mapping[str, Any], out: Path) -> Iterator[str]:
     yield from (answer.get("advice", ""), *answer.get("judged", ()))
 
 
+_ENDED_AS = {"stopped": "stopped early"}
+
+
 def describe(summary: Summary) -> str:
     """The summary in a few lines."""
-    status = ", ".join(f"{count} {name}" for name, count in summary.status.items())
+    status = ", ".join(f"{count} {_ENDED_AS.get(name, name)}" for name, count in summary.status.items())
     trials, asked, hypervolume = summary.trials, summary.asked, summary.hypervolume
     members = counted(summary.front, "trial")
     if summary.front_trials not in (None, summary.front):

@@ -14,7 +14,7 @@ from search_spaces.messages import did_you_mean
 from sweeper.commands.config_file import typed
 from sweeper.commands.errors import Problems, check_first
 
-_NOT_HERE = ("as_json", "help", "dry_run")
+_NOT_HERE = ("as_json", "help", "dry_run", "measure")
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sweeper.commands import options
-from sweeper.commands.dry_run import dry_run_option
+from sweeper.commands.dry_run import dry_run_options
 from sweeper.commands.errors import plain_errors, refuse
 from sweeper.commands.pareto import run_to_the_end
 from sweeper.plugins import take_up
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @click.option(
     "--retry", metavar="failed", help="Run failed trials again; those a disk, memory or a node ended do so anyway."
 )
-@dry_run_option
+@dry_run_options
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on stdout.")
 @plain_errors
 def resume(
@@ -43,6 +43,7 @@ def resume(
     no_ship: bool,
     retry: str | None,
     dry_run: bool,
+    measure: bool,
     **given: Any,
 ) -> None:
     """Go on with the sweep in FOLDER: finished trials are kept, running ones continue.
@@ -64,7 +65,7 @@ def resume(
     refuse(options.given_problems() + wrong + (_problems(Path(folder), change) if change else []))
     refuse(_problems_of_storage(Path(folder), change))
     if dry_run:
-        _say_plan(Path(folder), change, as_json=as_json)
+        _say_plan(Path(folder), change, measure=measure, as_json=as_json)
         return
     from sweeper.placement import PlacementError
 
@@ -115,7 +116,7 @@ def _problems_of_storage(out: Path, change: Mapping[str, Any]) -> list[str]:
     return [problem for problem in (storage_problem(storage) if is_address(storage) else None,) if problem]
 
 
-def _say_plan(out: Path, change: dict[str, Any], *, as_json: bool) -> None:
+def _say_plan(out: Path, change: dict[str, Any], *, measure: bool, as_json: bool) -> None:
     from dataclasses import replace
 
     from sweeper.commands.dry_run import say_plan_of_sweep
@@ -131,7 +132,7 @@ def _say_plan(out: Path, change: dict[str, Any], *, as_json: bool) -> None:
     ended = sum(not is_no_result(row["status"], row["error"]) for row in rows)
     spent = Stopping()
     spent.take_up(ledger.trained_here())
-    say_plan_of_sweep(settings, str(out), as_json=as_json, ended=ended, epochs_spent=spent.epochs)
+    say_plan_of_sweep(settings, str(out), measure=measure, as_json=as_json, ended=ended, epochs_spent=spent.epochs)
 
 
 def _problems(out: Path, change: dict[str, Any]) -> list[str]:

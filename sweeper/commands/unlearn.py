@@ -11,7 +11,7 @@ import click
 
 from sweeper.commands import options
 from sweeper.commands.config_file import CONFIG
-from sweeper.commands.dry_run import dry_run_option, say_plan_of_run
+from sweeper.commands.dry_run import dry_run_options, say_plan_of_run
 from sweeper.commands.errors import FAILED, Problems, exit_with, goes_on_with, plain_errors
 from sweeper.commands.plugin_option import PLUGIN
 
@@ -34,7 +34,7 @@ from sweeper.commands.plugin_option import PLUGIN
     help="With --auto-lr on and --out: evaluate both losses at so many points along each of AutoLR's steps.",
 )
 @click.option("--out", type=click.Path(), help="Write checkpoint/, history.csv and metrics.json here.")
-@dry_run_option
+@dry_run_options
 @click.option("--json", "as_json", is_flag=True, help="Print metrics.json on stdout.")
 @plain_errors
 def unlearn(**given: Any) -> None:
@@ -59,7 +59,7 @@ def unlearn(**given: Any) -> None:
     if out is not None and (problem := other_run_problem(out, spec, landscape_points=points)):
         raise Problems([problem])
     if given["dry_run"]:
-        say_plan_of_run(spec, out, as_json=given["as_json"])
+        say_plan_of_run(spec, out, measure=given["measure"], as_json=given["as_json"])
         return
     command = command_line()
     if out is None:

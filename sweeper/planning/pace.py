@@ -1,4 +1,4 @@
-"""How long a trial will take: by earlier sweeps' trials that are like it, or by one short run."""
+"""Estimate how long a trial takes, from similar trials of previous sweeps or from one short trial run now."""
 
 from __future__ import annotations
 
@@ -73,19 +73,21 @@ def earlier_pace(
 
 
 def measured_pace(spec: TrialSpec, *, console: Console) -> TrialPace:
-    """One trial of two epochs, of which the second is warm; makes the target where there is none in the cache.
+    """Run one trial of two epochs and time the second, when everything is warm. Prints what it does on ``console``.
 
-    Beside the cache nothing is written.
+    The target is fine-tuned first if the cache does not hold it. Only the cache is written to.
 
     Raises:
-        DataError, TargetError: there is no target, with a plain sentence.
+        DataError, TargetError: the target cannot be prepared; the message names the reason.
     """
     from sweeper.progress import prepare_with_progress
     from trainables.device import default_device
     from trainables.run.run import UnlearningRun
     from trainables.run.workspace import Workspace
 
+    console.print("--measure: preparing the target, which stays in the cache", highlight=False, soft_wrap=True)
     target = prepare_with_progress(spec, console=console)
+    console.print("--measure: running a trial of two epochs; the second is timed", highlight=False, soft_wrap=True)
     device = default_device()
     run = UnlearningRun(replace(spec, epochs=2, target_key=target.key), Workspace(target, device=device))
     reports = list(run)
@@ -94,7 +96,7 @@ def measured_pace(spec: TrialSpec, *, console: Console) -> TrialPace:
     return TrialPace(
         epoch=last.train_seconds - (0.0 if first is last else first.train_seconds) + evaluation,
         beside=max(0.0, last.eval_seconds - 2 * evaluation),
-        source="a trial of two epochs, run for this",
+        source="one epoch timed on this machine",
         memory=_peak(str(device)),
     )
 

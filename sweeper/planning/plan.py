@@ -1,4 +1,4 @@
-"""What a command would do, and what that would take: for ``--dry-run``, which begins nothing."""
+"""The plan that ``--dry-run`` prints: what a command would do, and the time, memory and disk it needs."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from trainables.models.hub_cache import cached_snapshot
 from trainables.models.registry import find_model
 from trainables.optimizers import OPTIMIZER_INFO
 from trainables.spec import FIELDS, TrialSpec
-from trainables.target.cache import cache_folder
+from trainables.target.cache import cache_folder, is_made
 from trainables.target.problem import problem_of
 
-SMALL = 20_000_000
-"""Parameters of a model of which one epoch is run where no earlier sweep says how long it takes."""
+NO_TARGET = "the target is not fine-tuned yet"
+NO_DOWNLOAD = "the model or the data are not downloaded yet"
+NO_SWEEP = "no previous sweep is similar"
 _GRADIENTS = 2
 """At most: of the forget and of the retain loss; what a weighting makes of them takes the place of one."""
 
@@ -36,9 +37,10 @@ _GRADIENTS = 2
 class Plan:
     """``trials`` are left to run, ``at_once`` side by side. ``settings`` are those of all trials, and what is searched.
 
-    With ``shares_gpus`` that is before a share has been measured. What is not known before the target or an earlier
-    sweep is there is None: ``seconds`` in all (``at_most`` without what a scheduler saves), ``memory`` bytes of a
-    trial, ``disk``.
+    With ``shares_gpus`` that is before a share has been measured. ``seconds`` is the whole estimate (``at_most``
+    without what a scheduler saves), ``memory`` the bytes of a trial. ``seconds``, ``memory`` and ``disk`` are None if
+    the estimate needs a target or a previous sweep that does not exist; ``unknown`` has the reasons by these names.
+    ``measured`` says whether ``--measure`` prepared the target and timed an epoch.
     """
 
     what: str
@@ -58,6 +60,8 @@ class Plan:
     memory: int | None
     memory_source: str
     disk: Disk | None
+    unknown: Mapping[str, str]
+    measured: bool
     free: int
 
     def to_dict(self) -> dict[str, Any]:
@@ -72,15 +76,17 @@ def plan_of_sweep(
     ended: int = 0,
     epochs_spent: float = 0.0,
     earlier: Sequence[Path] = (),
+    measure: bool = False,
     console: Console,
 ) -> Plan:
-    """Of a sweep in ``out`` of whose trials so many have ``ended``; ``earlier`` are folders of other sweeps.
+    """Return the plan for the sweep in ``out``, of which ``ended`` trials have ended.
 
-    ``epochs_spent`` of its budget are gone.
+    ``earlier`` are the folders of other sweeps, from which the time is estimated; with ``measure`` it is estimated from
+    one epoch that is run now. ``epochs_spent`` epochs of the sweep's budget are used up.
 
     Raises:
         PlacementError: trials cannot be placed, or no cluster answers.
-        DataError, TargetError: there is no target, with a plain sentence.
+        DataError, TargetError: the data cannot be read, or with ``measure`` the target cannot be prepared.
     """
     resources, left = settings.resources, max(0, settings.trials - ended)
     gpus = settings.gpus_per_trial if settings.shares_gpus else resources.gpus
@@ -92,7 +98,9 @@ def plan_of_sweep(
             pass
     at_once = max(1, min(settings.max_concurrent or slots, slots, left or 1))
     pace_of_scheduler = None if settings.scheduler == NONE else settings.scheduler
-    base = _needs(settings.base, earlier=earlier, scheduler=settings.scheduler, gpus=gpus, console=console)
+    base = _needs(
+        settings.base, earlier=earlier, scheduler=settings.scheduler, gpus=gpus, measure=measure, console=console
+    )
     epochs = float(settings.base.epochs)
     if settings.epoch_budget is not None and left:
         epochs = min(epochs, max(0.0, settings.epoch_budget - epochs_spent) / left)
@@ -121,14 +129,18 @@ def plan_of_sweep(
         memory=base.memory,
         memory_source=base.memory_source,
         disk=base.disk(models=left, running=max(at_once, waiting)),
+        unknown=base.unknown,
+        measured=measure,
         free=free_bytes(out),
     )
 
 
-def plan_of_run(spec: TrialSpec, out: Path | None, *, earlier: Sequence[Path] = (), console: Console) -> Plan:
-    """Of one run in this process; with ``out`` None its model is not kept."""
+def plan_of_run(
+    spec: TrialSpec, out: Path | None, *, earlier: Sequence[Path] = (), measure: bool = False, console: Console
+) -> Plan:
+    """Return the plan for one run in this process, as :func:`plan_of_sweep`; if ``out`` is None, no model is kept."""
     gpus = 1.0 if gpus_here() else 0.0
-    base = _needs(spec, earlier=earlier, scheduler=NONE, gpus=gpus, console=console)
+    base = _needs(spec, earlier=earlier, scheduler=NONE, gpus=gpus, measure=measure, console=console)
     seconds = None if base.pace is None else base.pace.trial(spec.epochs)
     return Plan(
         what="unlearn",
@@ -147,13 +159,15 @@ def plan_of_run(spec: TrialSpec, out: Path | None, *, earlier: Sequence[Path] = 
         memory=base.memory,
         memory_source=base.memory_source,
         disk=base.disk(models=1, running=1) if out is not None else None,
+        unknown={name: why for name, why in base.unknown.items() if name != "disk" or out is not None},
+        measured=measure,
         free=free_bytes(out or Path()),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Needs:
-    """What a trial like ``spec`` takes; ``folder`` has its model, or one of the same size."""
+    """What a trial with ``spec`` needs. ``folder`` holds its model, or one of the same size."""
 
     spec: TrialSpec
     folder: Path | None
@@ -162,26 +176,39 @@ class _Needs:
     pace: TrialPace | None
     memory: int | None
     memory_source: str
+    unknown: Mapping[str, str]
 
     def disk(self, *, models: int, running: int) -> Disk | None:
         return None if self.folder is None else disk_of(self.spec, self.folder, models=models, running=running)
 
 
-def _needs(spec: TrialSpec, *, earlier: Sequence[Path], scheduler: str, gpus: float | str, console: Console) -> _Needs:
+def _needs(
+    spec: TrialSpec, *, earlier: Sequence[Path], scheduler: str, gpus: float | str, measure: bool, console: Console
+) -> _Needs:
+    if measure:
+        pace: TrialPace | None = measured_pace(spec, console=console)
+    else:
+        pace = earlier_pace(spec, earlier, scheduler=scheduler, gpus=gpus)
     missing = downloads(spec)
     trained = None if missing or spec.target_path else cache_folder() / "targets" / problem_of(spec).trained_key
-    has_target = spec.target_path is not None or (trained is not None and trained.is_dir())
-    pace = earlier_pace(spec, earlier, scheduler=scheduler, gpus=gpus)
-    folder = _model_folder(spec, trained if has_target else None)
-    small = folder is not None and 0 < parameters_of(folder) <= SMALL
-    made_here = find_model(spec.model).hub_id is None and not (spec.model_path or spec.target_path)
-    if pace is None and not missing and (made_here or (has_target and small)):
-        pace = measured_pace(spec, console=console)
-        has_target = has_target or (trained is not None and trained.is_dir())
-        folder = _model_folder(spec, trained)
+    cached = trained is not None and is_made(trained)
+    folder = _model_folder(spec, trained if cached else None)
     memory, source = (pace.memory, "measured") if pace is not None and pace.memory else _memory(spec, folder)
-    said = "it is there" if has_target else "it is fine-tuned first, which the times here leave out"
-    return _Needs(spec, folder, missing, said, pace, memory, source)
+    if spec.target_path is not None:
+        target = f"given: {spec.target_path}"
+    elif cached:
+        target = "cached"
+    else:
+        target = "not in the cache: it is fine-tuned first (the time estimate does not include this)"
+    no_model = NO_DOWNLOAD if missing else NO_TARGET
+    unknown = {}
+    if pace is None:
+        unknown["seconds"] = NO_SWEEP if cached or spec.target_path else f"{no_model} and {NO_SWEEP}"
+    if memory is None:
+        unknown["memory"] = no_model
+    if folder is None:
+        unknown["disk"] = no_model
+    return _Needs(spec, folder, missing, target, pace, memory, source, unknown)
 
 
 def _model_folder(spec: TrialSpec, trained: Path | None) -> Path | None:
@@ -214,9 +241,12 @@ def _told(spec: TrialSpec) -> dict[str, object]:
 
 
 def words(plan: Plan) -> list[str]:
-    """For a person, a line each."""
+    """Return the plan as lines of text."""
     cpus, gpus = plan.resources.cpus, plan.resources.gpus
     of = f" of {plan.asked}" if plan.trials != plan.asked else ""
+    unknown = {
+        name: f"unknown: {why}; add --measure to estimate it with one short trial" for name, why in plan.unknown.items()
+    }
     lines = {
         "trials": f"{plan.trials}{of}",
         "placement": f"{plan.at_once} at once {plan.place}; a trial takes {counted(cpus, 'CPU')}"
@@ -224,25 +254,21 @@ def words(plan: Plan) -> list[str]:
         + (f" and {counted(gpus, 'GPU')}" if gpus and not plan.shares_gpus else ""),
         "downloads": "; ".join(item.words() for item in plan.downloads) or "none",
         "target": plan.target,
-        "time": _time(plan),
-        "memory": "not known before the model is there"
-        if plan.memory is None
-        else f"about {size(plan.memory)} a trial ({plan.memory_source})",
-        "disk": "nothing is kept"
-        if not plan.out
-        else "not known before the model is there"
-        if plan.disk is None
-        else plan.disk.words(Path(plan.out), free=plan.free).removeprefix("disk: "),
+        "time": _time(plan) or unknown["seconds"],
+        "memory": unknown.get("memory") or f"about {size(plan.memory or 0)} a trial ({plan.memory_source})",
+        "disk": unknown.get("disk")
+        or (plan.disk.words(Path(plan.out), free=plan.free).removeprefix("disk: ") if plan.disk else "nothing is kept"),
     }
     settings = {name.replace("_", " "): value for name, value in plan.settings.items()}
     shown = {"out": plan.out or "none, so the model is not kept", **settings, **lines}
     width = max(map(len, shown))
-    return [f"{plan.what}, as it would run; nothing is begun", *(f"  {n:<{width}}  {v}" for n, v in shown.items())]
+    done = "the target was prepared and cached, and one epoch was timed" if plan.measured else "nothing was trained"
+    return [f"dry run of {plan.what}: not started; {done}", *(f"  {n:<{width}}  {v}" for n, v in shown.items())]
 
 
 def _time(plan: Plan) -> str:
     if plan.pace is None or plan.seconds is None or plan.at_most is None:
-        return "not known: no earlier sweep here is like it; a sweep of --trials 1 --epochs 1 is enough"
+        return ""
     about = f"about {duration(plan.seconds)}"
     if plan.pace.share is not None and plan.seconds < plan.at_most:
         about += f", {duration(plan.at_most)} if no trial ends early"

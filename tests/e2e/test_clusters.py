@@ -154,7 +154,7 @@ def test_a_sweep_joins_a_running_cluster_and_shares_its_gpu(
         given = ("--trials", "4", "--method", "half", "--epochs", "1", "--plugin", measuring)
         arguments = (*given, "--gpus-per-trial", "auto", "--address", address, "--json")
         done = dataclasses.replace(cli, environment=environment).run(*cli.pareto(sweep, *arguments))
-        assert json.loads(done.stdout)["status"] == {"finished": 4}
+        assert json.loads(done.stdout)["status"] == {"finished": 4, "stopped": 0, "diverged": 0, "failed": 0}
         assert [row["gpu_share"] for row in sweep.trials] == ["1.0", *["0.1666"] * 3]
         first, *later = [(float(row["started_at"]), float(row["ended_at"])) for row in sweep.trials]
         assert all(begin > first[1] for begin, _ in later), "the first one had the GPU for itself"
@@ -178,7 +178,7 @@ def test_a_cluster_that_asks_for_a_token_is_shown_it_and_without_one_a_sentence_
         assert "asks for a token" in line
         shown = dataclasses.replace(cli, environment=with_token)
         done = shown.run(*cli.pareto(cli.new("token"), *one))
-        assert json.loads(done.stdout)["status"] == {"finished": 1}
+        assert json.loads(done.stdout)["status"] == {"finished": 1, "stopped": 0, "diverged": 0, "failed": 0}
 
 
 def test_a_target_is_made_where_the_gpu_is_in_a_shared_cache_or_through_a_bucket(

@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner
 
 from sweeper.cli import main
-from sweeper.planning.pace import TrialPace
 from tests.pages import BEGIN, ROOT, run_by_all
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
@@ -24,15 +23,7 @@ ELSEWHERE = {
     "evaluate": "tests/e2e/test_scores.py",
 }
 """Commands that need no sweep, and where they are run."""
-TABLES = ("docs/data/", "TABLE.csv")
-"""Of these ``simulate`` takes minutes: tests/sweeper/simulation has smaller ones."""
-COMMANDS = [
-    command
-    for command in run_by_all()
-    if not command.only_plans
-    and command.words[0] not in ELSEWHERE
-    and not any(word.startswith(TABLES) for word in command.words)
-]
+COMMANDS = [command for command in run_by_all() if not command.only_plans and command.words[0] not in ELSEWHERE]
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +50,6 @@ def place(cli: Cli, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_what_is_typed_on_a_page_of_a_sweep_does_what_it_says(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pace = TrialPace(epoch=2.0, beside=1.0, source="a short run", memory=10**9)
-    monkeypatch.setattr("sweeper.planning.plan.measured_pace", lambda spec, *, console: pace)
     monkeypatch.chdir(place)
     wrong = []
     for command in COMMANDS:

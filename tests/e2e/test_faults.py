@@ -55,7 +55,7 @@ def test_a_full_disk_burns_no_trial_and_resume_runs_what_it_ended(cli: Cli, refe
 
         widen(sweep.out.parent)
         summary = json.loads(cli.run("resume", sweep.out, "--json").stdout)
-        assert summary["status"] == {"finished": 4, "diverged": 2}
+        assert summary["status"] == {"finished": 4, "stopped": 0, "diverged": 2, "failed": 0}
         assert summary["run_again"] == 0
         assert_results_equal(sweep, reference)
 
@@ -75,7 +75,7 @@ def test_memory_that_runs_out_is_named_and_the_trial_runs_again(cli: Cli) -> Non
     assert f"python -m sweeper resume {sweep.out}" in done.stdout
 
     summary = json.loads(cli.run("resume", sweep.out, "--json").stdout)
-    assert summary["status"] == {"finished": 1}
+    assert summary["status"] == {"finished": 1, "stopped": 0, "diverged": 0, "failed": 0}
     assert os.listdir(sweep.out / "checkpoints")
 
 
@@ -100,10 +100,11 @@ def test_failed_trials_run_again_when_asked_to(cli: Cli) -> None:
     text = table.read_text().replace(",finished,", ",failed,")
     table.write_text(text)
     summary = json.loads(cli.run("resume", sweep.out, "--json", code=1).stdout)
-    assert summary["status"] == {"failed": 1}, "a failure of its own is a result"
+    expected = {"finished": 0, "stopped": 0, "diverged": 0, "failed": 1}
+    assert summary["status"] == expected, "a failure of its own is a result"
     assert "--retry other: expected failed" in cli.run("resume", sweep.out, "--retry", "other", code=2).stderr
     summary = json.loads(cli.run("resume", sweep.out, "--retry", "failed", "--json").stdout)
-    assert summary["status"] == {"finished": 1}
+    assert summary["status"] == {"finished": 1, "stopped": 0, "diverged": 0, "failed": 0}
     assert sweep.trials[0]["forget_loss"] == whole["forget_loss"]
 
 

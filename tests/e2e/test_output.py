@@ -42,7 +42,7 @@ def test_stdout_is_the_summary_and_nothing_else(reference: Reference) -> None:
     summary = json.loads(done.stdout)
     assert summary["out"] == str(sweep.out)
     assert summary["trials"] == 6
-    assert summary["status"] == {"finished": 4, "diverged": 2}
+    assert summary["status"] == {"finished": 4, "stopped": 0, "diverged": 2, "failed": 0}
     pareto = sweep.json("pareto.json")
     assert summary["hypervolume"] == pareto["hypervolume"]
     assert summary["front"] == len(pareto["front"]) >= 1
@@ -223,7 +223,8 @@ def runs(cli: Cli, reference: Reference) -> dict[str, Run]:
     client = MlflowClient(tracking_uri=cli.tracking_uri)
     experiment = client.get_experiment_by_name("reference")
     assert experiment is not None
-    return {run.data.tags["trial_id"]: run for run in client.search_runs([experiment.experiment_id])}
+    found = client.search_runs([experiment.experiment_id], "tags.trial_id != ''")
+    return {run.data.tags["trial_id"]: run for run in found}
 
 
 @pytest.fixture(scope="module")

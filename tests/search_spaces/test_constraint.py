@@ -18,7 +18,7 @@ from search_spaces.constraint import Constraint, ConstraintError, all_met, parse
         ("retain_loss<=-2", Constraint("retain_loss", "<=", -2.0)),
     ],
 )
-def test_what_is_written_is_what_is_read(text: str, expected: Constraint) -> None:
+def test_a_written_threshold_is_read_back(text: str, expected: Constraint) -> None:
     assert parse_constraint(text) == expected
     assert parse_constraint(str(expected)) == expected
 
@@ -26,8 +26,8 @@ def test_what_is_written_is_what_is_read(text: str, expected: Constraint) -> Non
 @pytest.mark.parametrize(
     "text", ["", "utility", "utility=0.7", "utility>=", "utility>=x", ">=1", "a>=nan", "a<inf", "a>=1%%"]
 )
-def test_anything_else_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(ConstraintError, match=r"such as utility>=0\.7"):
+def test_other_text_is_refused_by_name(text: str) -> None:
+    with pytest.raises(ConstraintError, match=f"'{text}'"):
         parse_constraint(text)
 
 
@@ -68,7 +68,7 @@ def test_the_violation_is_the_distance_from_the_bound_in_the_metrics_unit() -> N
         ([None], None),
     ],
 )
-def test_all_are_met_where_each_is_and_unknown_where_one_is_not_known_and_none_is_missed(
+def test_all_are_met_if_each_is_met_and_unknown_if_one_is_unknown_and_none_is_missed(
     verdicts: list[bool | None], together: bool | None
 ) -> None:
     assert all_met(iter(verdicts)) is together

@@ -16,46 +16,30 @@ from search_spaces.durable import append, cut_torn_line, whole_lines
 from tests.conftest import disk_full_after
 from tests.search_spaces.conftest import kill_in_the_middle, names
 
-LINES = st.lists(st.binary(max_size=20).map(lambda line: line.replace(b"\n", b"") + b"\n"), max_size=8)
+WITHOUT_NEWLINE = st.binary(max_size=20).map(lambda line: line.replace(b"\n", b""))
+LINES = st.lists(WITHOUT_NEWLINE.map(lambda line: line + b"\n"), max_size=8).map(b"".join)
 
 
-@given(before=LINES, torn=st.binary(max_size=20), after=LINES.filter(bool))
-def test_lines_are_added_to_whole_lines_only(
-    tmp_path_factory: pytest.TempPathFactory, before: list[bytes], torn: bytes, after: list[bytes]
+@given(whole=LINES, torn=WITHOUT_NEWLINE, after=LINES.filter(bool))
+def test_a_torn_last_line_is_cut_before_lines_are_added(
+    tmp_path_factory: pytest.TempPathFactory, whole: bytes, torn: bytes, after: bytes
 ) -> None:
     path = tmp_path_factory.mktemp("lines") / "log"
-    whole = b"".join(before) + whole_lines(torn)
-    path.write_bytes(b"".join(before) + torn)
-    append(path, b"".join(after), header=b"header\n")
-    assert path.read_bytes() == (whole or b"header\n") + b"".join(after)
-
-
-def test_a_file_torn_at_any_byte_goes_on_with_the_lines_before(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    whole = b"a,b\n1,2\n3,4\n"
-    for length in range(len(whole) + 1):
-        path.write_bytes(whole[:length])
-        expected = whole_lines(whole[:length])
-        assert whole[:length].startswith(expected)
-        assert length - len(expected) < 4
-        append(path, b"5,6\n", header=b"a,b\n")
-        assert path.read_bytes() == (expected or b"a,b\n") + b"5,6\n"
-        path.write_bytes(whole[:length])
-        cut_torn_line(path)
-        assert path.read_bytes() == expected
+    assert whole_lines(whole + torn) == whole
+    path.write_bytes(whole + torn)
+    cut_torn_line(path)
+    assert path.read_bytes() == whole
+    path.write_bytes(whole + torn)
+    append(path, after, header=b"header\n")
+    assert path.read_bytes() == (whole or b"header\n") + after
 
 
 @pytest.mark.parametrize("length", [durable._BLOCK - 1, durable._BLOCK, durable._BLOCK + 1, 3 * durable._BLOCK])
-def test_a_torn_line_may_be_longer_than_what_is_read_at_once(tmp_path: Path, length: int) -> None:
+def test_a_torn_line_may_be_longer_than_a_block(tmp_path: Path, length: int) -> None:
     for before in (b"", b"kept\n", b"x" * durable._BLOCK + b"\n"):
         (tmp_path / "log").write_bytes(before + b"y" * length)
         cut_torn_line(tmp_path / "log")
         assert (tmp_path / "log").read_bytes() == before
-
-
-def test_there_need_be_no_file_to_cut(tmp_path: Path) -> None:
-    cut_torn_line(tmp_path / "log")
-    assert names(tmp_path) == []
 
 
 @pytest.mark.parametrize("fits", [0, 1, 7, 40])
@@ -79,9 +63,10 @@ def test_lines_that_could_not_be_synced_leave_nothing_of_them(tmp_path: Path, mo
     assert (tmp_path / "log").read_bytes() == b"kept\n"
 
 
-def test_a_file_in_a_folder_that_is_gone_is_not_begun(tmp_path: Path) -> None:
+def test_a_missing_folder_or_file_is_not_created(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         append(tmp_path / "gone" / "log", b"x\n")
+    cut_torn_line(tmp_path / "log")
     assert names(tmp_path) == []
 
 

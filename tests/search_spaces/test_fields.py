@@ -7,6 +7,7 @@ import math
 import pytest
 
 from search_spaces.fields import Field
+from tests.facts import assert_names
 
 CLOSED = Field("c", 0.9, "share of the retain task", low=0.0, high=1.0)
 OPEN = Field("beta", 0.1, "inverse temperature", above=0.0, high=100.0)
@@ -23,65 +24,62 @@ NAMES = Field("metrics", (), "several", kind=str, many=True)
 
 
 @pytest.mark.parametrize(
-    ("item", "value"),
+    ("item", "values"),
     [
-        (CLOSED, 0.0),
-        (CLOSED, 1.0),
-        (CLOSED, 0.5),
-        (OPEN, 1e-300),
-        (OPEN, 100.0),
-        (UNBOUNDED, -1.0),
-        (UNBOUNDED, 1e300),
-        (WHOLE, 7),
-        (WHOLE, 7.0),
-        (COUNT, 8),
-        (ANY, -1e300),
-        (CAP, None),
-        (CAP, 1),
-        (TEXT, "npo"),
-        (SWITCH, False),
-        (CHOICE, "on"),
-        (NAMES, ()),
-        (NAMES, ("utility", "verbmem")),
+        (CLOSED, (0.0, 1.0, 0.5)),
+        (OPEN, (1e-300, 100.0)),
+        (UNBOUNDED, (-1.0, 1e300)),
+        (WHOLE, (7, 7.0)),
+        (COUNT, (8,)),
+        (ANY, (-1e300,)),
+        (CAP, (None, 1)),
+        (TEXT, ("npo",)),
+        (SWITCH, (False,)),
+        (CHOICE, ("on",)),
+        (NAMES, ((), ("utility", "verbmem"))),
     ],
 )
-def test_values_of_the_kind_the_interval_and_its_closed_ends_are_accepted(item: Field, value: object) -> None:
-    assert item.problem(value) is None
+def test_values_of_the_kind_the_interval_and_its_closed_ends_are_accepted(
+    item: Field, values: tuple[object, ...]
+) -> None:
+    assert [value for value in values if item.problem(value) is not None] == []
 
 
 @pytest.mark.parametrize(
-    ("item", "value", "said"),
+    ("item", "value", "facts"),
     [
-        (CLOSED, -0.1, "c must be in [0, 1], got -0.1"),
-        (CLOSED, 1.5, "c must be in [0, 1], got 1.5"),
-        (CLOSED, math.nan, "c must be in [0, 1], got nan"),
-        (OPEN, 0.0, "beta must be in ]0, 100], got 0"),
-        (OPEN, 101.0, "beta must be in ]0, 100], got 101"),
-        (UNBOUNDED, -1.25, "alpha must be a finite number, at least -1, got -1.25"),
-        (UNBOUNDED, math.inf, "alpha must be a finite number, at least -1, got inf"),
-        (WHOLE, 7.5, "layer must be a whole number, got 7.5"),
-        (WHOLE, 41.5, "layer must be in [-1, 40], got 41.5"),
-        (WHOLE, math.nan, "layer must be in [-1, 40], got nan"),
-        (COUNT, 7, "max_length must be at least 8 tokens, got 7"),
-        (COUNT, 8.5, "max_length must be a whole number, got 8.5"),
-        (COUNT, [8], "max_length must be a whole number, got [8]"),
-        (POSITIVE, 0.0, "scale must be a finite number greater than 0, got 0"),
-        (POSITIVE, math.nan, "scale must be a finite number greater than 0, got nan"),
-        (ANY, math.inf, "x must be a finite number, got inf"),
-        (ANY, "1", "x must be a number, got '1'"),
-        (ANY, True, "x must be a number, got True"),
-        (ANY, None, "x must be a number, got null"),
-        (CAP, 0.5, "d_growth (--growth-rate) must be a finite number, at least 1, got 0.5"),
-        (CAP, "big", "d_growth (--growth-rate) must be a number or null, got 'big'"),
-        (TEXT, 5, "method must be a text, got 5"),
-        (SWITCH, 1, "gradient_checkpointing must be true or false, got 1"),
-        (CHOICE, "maybe", "unknown auto_lr 'maybe': expected one of on, off"),
-        (CHOICE, ["on"], "unknown auto_lr '['on']': expected one of on, off"),
-        (NAMES, ("utility", 1), "metrics must be names, got ('utility', 1)"),
+        (CLOSED, -0.1, ("c", "[0, 1]", "-0.1")),
+        (CLOSED, 1.5, ("c", "[0, 1]", "1.5")),
+        (CLOSED, math.nan, ("c", "[0, 1]", "nan")),
+        (OPEN, 0.0, ("beta", "]0, 100]", "got 0")),
+        (OPEN, 101.0, ("beta", "]0, 100]", "101")),
+        (UNBOUNDED, -1.25, ("alpha", "at least -1", "-1.25")),
+        (UNBOUNDED, math.inf, ("alpha", "at least -1", "inf")),
+        (WHOLE, 7.5, ("layer", "whole number", "7.5")),
+        (WHOLE, 41.5, ("layer", "[-1, 40]", "41.5")),
+        (WHOLE, math.nan, ("layer", "[-1, 40]", "nan")),
+        (COUNT, 7, ("max_length", "at least 8 tokens", "got 7")),
+        (COUNT, 8.5, ("max_length", "whole number", "8.5")),
+        (COUNT, [8], ("max_length", "whole number", "[8]")),
+        (POSITIVE, 0.0, ("scale", "greater than 0", "got 0")),
+        (POSITIVE, math.nan, ("scale", "greater than 0", "nan")),
+        (ANY, math.inf, ("x", "finite", "inf")),
+        (ANY, "1", ("x", "number", "'1'")),
+        (ANY, True, ("x", "number", "True")),
+        (ANY, None, ("x", "number", "null")),
+        (CAP, 0.5, ("d_growth (--growth-rate)", "at least 1", "0.5")),
+        (CAP, "big", ("d_growth (--growth-rate)", "number or null", "'big'")),
+        (TEXT, 5, ("method", "text", "5")),
+        (SWITCH, 1, ("gradient_checkpointing", "true or false", "1")),
+        (CHOICE, "maybe", ("auto_lr", "'maybe'", "on, off")),
+        (CHOICE, ["on"], ("auto_lr", "['on']", "on, off")),
+        (NAMES, ("utility", 1), ("metrics", "('utility', 1)")),
     ],
 )
-def test_anything_else_is_refused_with_name_bound_and_value(item: Field, value: object, said: str) -> None:
-    assert item.problem(value) == said
+def test_another_value_is_refused_with_name_bound_and_value(item: Field, value: object, facts: tuple[str, ...]) -> None:
+    problem = item.problem(value)
+    assert problem is not None
+    assert_names(problem, *facts)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +91,7 @@ def test_a_value_is_read_as_its_own_type(item: Field, value: object, typed: obje
     assert (found, type(found)) == (typed, type(typed))
 
 
-def test_a_field_has_an_effect_where_all_it_waits_for_holds() -> None:
+def test_a_field_has_an_effect_if_all_its_conditions_hold() -> None:
     item = Field("batches", 4, "of a probe", when={"auto_lr": ("on",), "probe": ("fresh", "both")})
     assert item.has_effect({"auto_lr": "on", "probe": "both"})
     assert not item.has_effect({"auto_lr": "off", "probe": "both"})

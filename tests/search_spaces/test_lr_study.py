@@ -49,7 +49,7 @@ def test_every_combination_of_smoothing_and_probe_is_an_arm() -> None:
     assert {point["lr"] for point in grid if point["auto_lr"] == "off"} == {1e-4, 1e-3}
 
 
-def test_a_setting_that_no_arm_uses_is_left_out() -> None:
+def test_a_setting_without_effect_in_any_arm_is_left_out() -> None:
     grid = make(probes=("same",), probe_batches=(1, 4)).grid()
     assert not any("auto_lr_probe_batches" in point for point in grid)
 
@@ -63,9 +63,9 @@ def test_optuna_proposes_exactly_the_enqueued_points() -> None:
     assert [space.suggest(study.ask()) for _ in space.grid()] == space.grid()
 
 
-def test_a_repeated_value_is_one_and_a_foreign_option_is_refused() -> None:
+def test_a_repeated_value_counts_once_and_an_option_of_no_method_is_refused() -> None:
     assert make(lr=(1e-4, 1e-4), smoothings=("clip", "clip")).grid() == make(lr=(1e-4,)).grid()
-    with pytest.raises(SpaceError, match=r"npo\.beta applies to none"):
+    with pytest.raises(SpaceError, match=r"npo\.beta"):
         make(options={"npo.beta": (0.1,)})
-    with pytest.raises(SpaceError, match="at least one value"):
+    with pytest.raises(SpaceError, match="lr"):
         make(lr=())

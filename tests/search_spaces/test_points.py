@@ -9,6 +9,7 @@ import pytest
 
 from search_spaces.points import PointError, params_of_point, read_points
 from search_spaces.values import Value
+from tests.facts import assert_names
 from tests.search_spaces.conftest import CONDITIONAL
 
 
@@ -35,28 +36,33 @@ def test_a_file_in_yaml_or_json_is_a_list_of_points(tmp_path: Path, content: str
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("content", "facts"),
     [
-        ("lr: 1e-3\n", "expected a list of points"),
-        ("[]", "expected a list of points"),
-        ("- 3\n", ":1: expected names with one value each"),
-        ("- lr: [1, 2]\n", ":1: expected names with one value each"),
-        ("- {lr: 1", "not valid YAML"),
+        ("lr: 1e-3\n", "points.yaml: .*list of points"),
+        ("[]", "points.yaml: .*list of points"),
+        ("- lr: 1\n- 3\n", "points.yaml:2: .*names"),
+        ("- lr: [1, 2]\n", "points.yaml:1: .*names"),
+        ("- {lr: 1", "points.yaml:1: .*YAML"),
     ],
 )
-def test_a_file_that_is_no_list_of_points_is_refused(tmp_path: Path, content: str, words: str) -> None:
+def test_a_file_without_a_list_of_points_is_refused_at_the_line(tmp_path: Path, content: str, facts: str) -> None:
     path = tmp_path / "points.yaml"
     path.write_text(content)
-    with pytest.raises(PointError, match=words):
+    with pytest.raises(PointError, match=facts):
         read_points(str(path))
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
-    [("nothing", "no such file"), ("lr=", "expected NAME=VALUE"), ("lr=1,c", "expected NAME"), ("lr=1,lr=2", "twice")],
+    ("text", "facts"),
+    [
+        ("nothing", "no such file"),
+        ("lr=", "NAME=VALUE.*'lr='"),
+        ("lr=1,c", "NAME.*'lr=1,c'"),
+        ("lr=1,lr=2", "lr.*twice"),
+    ],
 )
-def test_a_text_that_is_no_point_is_refused(text: str, words: str) -> None:
-    with pytest.raises(PointError, match=words):
+def test_a_text_that_is_no_point_is_refused(text: str, facts: str) -> None:
+    with pytest.raises(PointError, match=facts):
         read_points(text)
 
 
@@ -73,7 +79,7 @@ def test_a_text_that_is_no_point_is_refused(text: str, words: str) -> None:
         ({"epochs": 15}, {}),
     ],
 )
-def test_a_point_fixes_what_it_says_and_what_follows(point: dict[str, Value], expected: dict[str, Value]) -> None:
+def test_a_point_fixes_its_values_and_the_implied_ones(point: dict[str, Value], expected: dict[str, Value]) -> None:
     params = params_of_point(CONDITIONAL, point)
     assert params == expected
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
@@ -84,18 +90,20 @@ def test_a_point_fixes_what_it_says_and_what_follows(point: dict[str, Value], ex
 
 
 @pytest.mark.parametrize(
-    ("point", "words"),
+    ("point", "facts"),
     [
-        ({"lr": 0.1}, "lr cannot be 0.1: the space has 1e-05 to 0.001"),
-        ({"method": "gd"}, "method cannot be gd: the space has gdiff, npo, simnpo, ngdiff"),
-        ({"c": 0.9, "method": "npo"}, "c does not apply there: it needs method gdiff"),
-        ({"beta": 0.7}, "beta applies with method npo or method simnpo: say which"),
-        ({"auto_lr_every": 3}, "auto_lr_every applies with auto_lr on and method gdiff/ngdiff: say which"),
-        ({"seed": 3}, "the space has no seed: it searches method, auto_lr, lr, c, beta, auto_lr_every, lora_rank"),
-        ({"epochs": 3}, "epochs is 15 in every trial, it cannot be 3"),
+        ({"lr": 0.1}, ("lr", "0.1", "1e-05 to 0.001")),
+        ({"method": "gd"}, ("method", "gd", "gdiff, npo, simnpo, ngdiff")),
+        ({"c": 0.9, "method": "npo"}, ("c", "method gdiff")),
+        ({"beta": 0.7}, ("beta", "method npo or method simnpo")),
+        ({"auto_lr_every": 3}, ("auto_lr_every", "auto_lr on and method gdiff/ngdiff")),
+        ({"seed": 3}, ("seed", "method, auto_lr, lr, c, beta, auto_lr_every, lora_rank")),
+        ({"epochs": 3}, ("epochs", "15", "3")),
     ],
 )
-def test_a_point_outside_the_space_is_refused(point: dict[str, Value], words: str) -> None:
+def test_a_point_outside_the_space_is_refused_with_the_possible_values(
+    point: dict[str, Value], facts: tuple[str, ...]
+) -> None:
     with pytest.raises(PointError) as caught:
         params_of_point(CONDITIONAL, point)
-    assert str(caught.value) == words
+    assert_names(caught.value, *facts)

@@ -8,12 +8,13 @@ from collections.abc import Callable
 
 import optuna
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from search_spaces.parameters import Choice, Number, Parameter
 from search_spaces.space import Space
 from search_spaces.values import Value
+from tests.facts import assert_names
 
 SPACE = Space(
     (
@@ -38,27 +39,17 @@ def test_the_grid_is_the_product_over_what_applies() -> None:
     assert grid[-1] == {"epochs": 15, "method": "ngdiff", "auto_lr": "on", "lr": 1e-3, "auto_lr_every": 6}
 
 
-def test_a_grid_over_a_range_names_every_range_without_points() -> None:
-    space = Space(
-        (
-            Number("lr", 1e-5, 1e-3),
-            Choice("method", ("gdiff",)),
-            Number("c", 0.0, 1.0),
-            Number("steps", 1, 9999, whole=True),
-        )
-    )
-    with pytest.raises(ValueError, match=r"lr \(1e-05 to 0.001\) and c \(0 to 1\) and steps \(1 to 9999\): list the"):
-        space.grid()
+def test_a_grid_over_ranges_names_every_range_without_points() -> None:
+    ranges = (Number("lr", 1e-5, 1e-3), Number("c", 0.0, 1.0), Number("steps", 1, 9999, whole=True))
+    with pytest.raises(ValueError, match=r"lr \(1e-05 to 0\.001\).*c \(0 to 1\).*steps \(1 to 9999\)"):
+        Space((*ranges, Choice("method", ("gdiff",)))).grid()
 
 
-def test_a_space_of_constants_has_one_point() -> None:
-    assert Space((), {"lr": 0.1}).grid() == [{"lr": 0.1}]
-
-
-def test_single_values_without_condition_become_constants() -> None:
+def test_single_values_without_condition_become_constants_and_constants_alone_are_one_point() -> None:
     c = Choice("c", (0.5,), when={"method": ("gdiff",)})
     method = Choice("method", ("gdiff", "ngdiff"))
     assert Space.of([Choice("lr", (0.1,)), method, c]) == Space((method, c), {"lr": 0.1})
+    assert Space((), {"lr": 0.1}).grid() == [{"lr": 0.1}]
 
 
 def test_a_single_value_appears_under_its_condition_and_is_never_suggested() -> None:
@@ -91,117 +82,77 @@ def test_parameters_of_equal_name_are_known_to_optuna_by_their_keys() -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
+    ("config", "facts"),
     [
         ({"method": "gdiff", "c": 0.1}, "lr is missing"),
-        ({"method": "gdiff", "lr": 0.5, "c": 0.1}, r"lr cannot be 0\.5"),
+        ({"method": "gdiff", "lr": 0.5, "c": 0.1}, r"lr .*0\.5"),
         ({"method": "gdiff", "lr": 0.1}, "c is missing"),
-        ({"method": "ngdiff", "lr": 0.1, "c": 0.1}, "c does not apply here"),
-        ({"method": "nash", "lr": 0.1}, "method cannot be 'nash'"),
-        ({"method": "ngdiff", "lr": 0.1, "epochs": 3}, "epochs must be 15, got 3"),
+        ({"method": "ngdiff", "lr": 0.1, "c": 0.1}, "c does not apply"),
+        ({"method": "nash", "lr": 0.1}, "method .*'nash'"),
+        ({"method": "ngdiff", "lr": 0.1, "epochs": 3}, "epochs .*15, got 3"),
     ],
-    ids=["missing", "out of range", "condition holds", "condition does not hold", "unknown choice", "other constant"],
 )
-def test_a_configuration_of_another_space_is_refused_with_the_reason(config: dict[str, object], said: str) -> None:
-    method = Choice("method", ("gdiff", "ngdiff"))
-    space = Space(
-        (method, Number("lr", 0.01, 0.2), Choice("c", (0.1, 0.9), when={"method": ("gdiff",)})), {"epochs": 15}
-    )
-    config = {"epochs": 15} | config
-    with pytest.raises(ValueError, match=said):
-        space.params_of(config)
+def test_a_configuration_outside_the_space_is_refused_with_the_value_that_does_not_fit(
+    config: dict[str, object], facts: str
+) -> None:
+    c = Choice("c", (0.1, 0.9), when={"method": ("gdiff",)})
+    space = Space((Choice("method", ("gdiff", "ngdiff")), Number("lr", 0.01, 0.2), c), {"epochs": 15})
+    with pytest.raises(ValueError, match=facts):
+        space.params_of({"epochs": 15} | config)
 
 
-def test_names_the_space_does_not_know_are_left_out() -> None:
-    space = Space((Number("lr", 0.01, 0.2),))
-    assert space.params_of({"lr": 0.1, "seed": 7}) == {"lr": 0.1}
+def test_names_unknown_to_the_space_are_left_out() -> None:
+    assert Space((Number("lr", 0.01, 0.2),)).params_of({"lr": 0.1, "seed": 7}) == {"lr": 0.1}
 
 
 METHOD = Choice("method", ("gdiff", "npo"))
 
 
 @pytest.mark.parametrize(
-    ("space", "said"),
+    ("space", "facts"),
     [
-        (Space((METHOD, METHOD)), "method: is there twice"),
-        (Space((METHOD,), {"method": "gdiff"}), "method: is there twice"),
-        (
-            Space((METHOD, Choice("c", (1, 2), when={"methd": ("gdiff",)}))),
-            "c: its condition is on methd, which is not in the space",
-        ),
-        (
-            Space((Choice("c", (1, 2), when={"method": ("gdiff",)}), METHOD)),
-            "c: its condition is on method, which must come before it",
-        ),
-        (
-            Space((Choice("c", (1, 2), when={"c": (1,)}),)),
-            "c: its condition is on c, which must come before it",
-        ),
-        (
-            Space((Number("lr", 0.1, 1.0), Choice("c", (1, 2), when={"lr": (0.5,)}))),
-            "c: its condition is on lr, which is continuous; conditions need values that can be listed",
-        ),
+        (Space((METHOD, METHOD)), ("method:", "twice")),
+        (Space((METHOD,), {"method": "gdiff"}), ("method:", "twice")),
+        (Space((METHOD, Choice("c", (1, 2), when={"methd": ("gdiff",)}))), ("c:", "methd", "not in the space")),
+        (Space((Choice("c", (1, 2), when={"method": ("gdiff",)}), METHOD)), ("c:", "method", "before")),
+        (Space((Choice("c", (1, 2), when={"c": (1,)}),)), ("c:", "before")),
+        (Space((Number("lr", 0.1, 1.0), Choice("c", (1, 2), when={"lr": (0.5,)}))), ("c:", "lr", "continuous")),
         (
             Space((METHOD, Choice("c", (1, 2), when={"method": ("ngdiff", "mgda")}))),
-            "c: never applies: it waits for method to be 'ngdiff' or 'mgda', which method never is",
+            ("c:", "never applies", "method", "'ngdiff' or 'mgda'"),
         ),
         (
             Space((Choice("c", (1, 2), when={"method": ("npo",)}),), {"method": "gdiff"}),
-            "c: never applies: it waits for method to be 'npo', but method is 'gdiff'",
+            ("c:", "never applies", "'npo'", "method is 'gdiff'"),
         ),
         (
             Space((METHOD, Number("beta", 0.1, 1.0, key="npo.beta"), Number("beta", 2.0, 3.0, key="simnpo.beta"))),
-            "simnpo.beta: npo.beta and simnpo.beta both set 'beta' and can apply together; "
-            "give them conditions (when) that exclude each other",
+            ("simnpo.beta:", "npo.beta and simnpo.beta", "'beta'", "when"),
         ),
-        (
-            Space((Number("beta", 0.1, 1.0, key="npo.beta"),), {"beta": 0.1}),
-            "npo.beta: beta and npo.beta both set 'beta' and can apply together; "
-            "give them conditions (when) that exclude each other",
-        ),
-        (
-            Space((), {"lr": float("nan")}),
-            "lr: must be a text, a finite number, true, false or null, got nan",
-        ),
-    ],
-    ids=[
-        "two parameters of a key",
-        "parameter and constant of a key",
-        "condition on nothing",
-        "condition on a later one",
-        "condition on itself",
-        "condition on a range",
-        "condition that no choice meets",
-        "condition that the constant does not meet",
-        "two of a name together",
-        "parameter and constant of a name",
-        "constant no value",
+        (Space((Number("beta", 0.1, 1.0, key="npo.beta"),), {"beta": 0.1}), ("npo.beta:", "beta and npo.beta", "when")),
+        (Space((), {"lr": float("nan")}), ("lr:", "finite number", "nan")),
     ],
 )
-def test_members_that_do_not_fit_together_are_described(space: Space, said: str) -> None:
-    assert space.problems() == [said]
+def test_members_that_are_inconsistent_are_named(space: Space, facts: tuple[str, ...]) -> None:
+    [problem] = space.problems()
+    assert problem.startswith(facts[0])
+    assert_names(problem, *facts)
 
 
-def test_conditions_exclude_each_other_also_through_the_parameters_they_wait_for() -> None:
-    space = Space(
-        (
-            METHOD,
-            Choice("variant", ("a", "b"), when={"method": ("npo",)}),
-            Number("beta", 0.1, 1.0, when={"variant": ("a",)}, key="npo.beta"),
-            Number("beta", 2.0, 3.0, when={"method": ("gdiff",)}, key="gdiff.beta"),
-        )
-    )
-    assert space.problems() == []
+def test_conditions_exclude_each_other_even_through_the_parameters_they_wait_for() -> None:
+    variant = Choice("variant", ("a", "b"), when={"method": ("npo",)})
+    npo = Number("beta", 0.1, 1.0, when={"variant": ("a",)}, key="npo.beta")
+    gdiff = Number("beta", 2.0, 3.0, when={"method": ("gdiff",)}, key="gdiff.beta")
+    assert Space((METHOD, variant, npo, gdiff)).problems() == []
 
 
-def test_a_condition_may_name_values_the_space_leaves_out_as_long_as_one_can_hold() -> None:
+def test_a_condition_is_sound_if_one_of_its_values_can_hold() -> None:
     assert Space((METHOD, Choice("c", (1, 2), when={"method": ("npo", "npo+ngdiff")}))).problems() == []
 
 
 @pytest.mark.parametrize(
     "stored",
     [{}, {"parameters": {}, "constants": {}}, {"parameters": [3], "constants": {}}, {"parameters": [], "constants": 1}],
-    ids=["empty", "parameters no list", "a parameter no mapping", "constants no mapping"],
 )
 def test_a_damaged_stored_space_is_refused(stored: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="stored search space"):
@@ -260,24 +211,22 @@ def test_a_suggestion_is_contained_and_its_params_are_the_ones_optuna_recorded(
 
 @settings(max_examples=60, deadline=None)
 @given(space=spaces(), data=st.data())
-def test_contains_and_params_of_agree_on_configurations_with_one_thing_changed(
+def test_a_configuration_with_one_change_is_refused_or_comes_back_unchanged(
     ask: Callable[[], optuna.trial.Trial], space: Space, data: st.DataObject
 ) -> None:
     config: dict[str, object] = dict(space.suggest(ask()))
-    names = [parameter.name for parameter in space.parameters] + list(space.constants)
-    name = data.draw(st.sampled_from(names))
+    name = data.draw(st.sampled_from([*(parameter.name for parameter in space.parameters), *space.constants]))
     removed = object()
     value = data.draw(st.sampled_from([removed, "x", 0.25, 2, 3, None, False, 1e9, "outside"]))
+    config[name] = value
     if value is removed:
-        config.pop(name, None)
-    else:
-        config[name] = value
-    refused = ""
+        del config[name]
+    refused = False
     try:
         params = space.params_of(config)
-    except ValueError as error:
-        refused = str(error)
-    assert "not of the search space" in refused or space.suggest(optuna.trial.FixedTrial(params)) == config
+    except ValueError:
+        refused = True
+    assert refused or space.suggest(optuna.trial.FixedTrial(params)) == config
 
 
 @settings(max_examples=60, deadline=None)
@@ -301,9 +250,6 @@ def test_the_grid_is_what_brute_force_over_all_products_finds(space: Space) -> N
 
 @settings(max_examples=60, deadline=None)
 @given(space=spaces())
+@example(space=SPACE)
 def test_a_space_survives_json(space: Space) -> None:
     assert Space.from_dict(json.loads(json.dumps(space.to_dict()))) == space
-
-
-def test_every_field_survives_json() -> None:
-    assert Space.from_dict(json.loads(json.dumps(SPACE.to_dict()))) == SPACE

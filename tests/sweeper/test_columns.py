@@ -25,7 +25,8 @@ weight_scale retain_objective auto_lr_smoothing auto_lr_probe
 auto_lr_every auto_lr_start auto_lr_probe_batches auto_lr_log_forget optimizer weight_decay momentum d_growth
 max_grad_norm epochs max_steps batch_size micro_batch eval_batch_size max_length lora_rank dtype gradient_checkpointing
 metrics metrics_every retain_path target_key status steps epochs_done forget_loss retain_loss
-forget_loss_capped verbmem knowmem utility truth_ratio forget_truth_ratio forget_accuracy retain_accuracy
+forget_loss_capped verbmem knowmem utility forget_repetition retain_repetition forget_longest_loop
+retain_longest_loop truth_ratio forget_truth_ratio forget_accuracy retain_accuracy
 test_accuracy padding train_seconds eval_seconds wall_seconds checkpoint error started_at first_step_at
 ended_at worker forget_probability retain_probability forget_quality model_utility extraction_strength
 exact_memorization mia_loss mia_zlib mia_min_k mia_min_k_plus_plus mia_reference privleak mia_loss_distance
@@ -34,8 +35,9 @@ generation_seconds interpolation
 """
 HISTORY = """
 trial_id step epoch lr c_t grad_norm_retain grad_norm_forget grad_norm grad_cosine train_retain_loss
-train_forget_loss interpolation forget_loss retain_loss forget_loss_capped verbmem knowmem utility truth_ratio
-forget_truth_ratio forget_accuracy retain_accuracy test_accuracy violations distance effective_lr
+train_forget_loss interpolation forget_loss retain_loss forget_loss_capped verbmem knowmem utility forget_repetition
+retain_repetition forget_longest_loop retain_longest_loop truth_ratio forget_truth_ratio forget_accuracy
+retain_accuracy test_accuracy violations distance effective_lr
 auto_lr_eta_star auto_lr_slope auto_lr_curvature auto_lr_updates auto_lr_not_finite auto_lr_no_descent
 auto_lr_no_curvature auto_lr_clipped auto_lr_rolled_back
 padding seconds forget_probability retain_probability forget_quality
@@ -44,7 +46,7 @@ mia_reference privleak mia_loss_distance mia_zlib_distance mia_min_k_distance mi
 mia_reference_distance privleak_distance reported_at
 """
 ROLES = {*get_args(Role), "loss", "metric", "cost", "progress", "record", "course"}
-KEYS = {"role", "label", "unit", "direction", "bounds", "ideal", "of", "primary", "threshold"}
+KEYS = {"role", "label", "unit", "direction", "bounds", "ideal", "of", "primary", "threshold", "fluency"}
 
 
 def test_the_columns_that_scripts_rely_on_are_there_each_once() -> None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PhiForCausalLM
 
+    from trainables.run.run import UnlearningRun
+
 NAMES = ("Ada", "Bo", "Cleo", "Dov", "Esme", "Finn", "Gus", "Hana")
 TOWNS = ("Oslo", "Lima", "Quito", "Riga", "Bonn", "Nice", "Kyoto", "Turin")
 FOODS = ("plums", "rice and beans", "soup", "figs", "old cheese", "bread", "cake with cream", "nuts")
@@ -31,6 +33,7 @@ FOODS = ("plums", "rice and beans", "soup", "figs", "old cheese", "bread", "cake
 ExactNll = Callable[["torch.nn.Module", Tokens], "Tensor"]
 MakeNetwork = Callable[..., "PhiForCausalLM"]
 MakeSpec = Callable[..., TrialSpec]
+Start = Callable[..., "UnlearningRun"]
 
 
 @contextlib.contextmanager
@@ -192,14 +195,26 @@ def make_spec() -> MakeSpec:
 
 
 @pytest.fixture
+def start(workspace: Workspace, make_spec: MakeSpec) -> Start:
+    """Starts a run of :func:`make_spec`'s spec in the workspace: ``start(method="ga")``."""
+    from trainables.run.run import UnlearningRun
+
+    return lambda **changes: UnlearningRun(make_spec(**changes), workspace)
+
+
+@pytest.fixture
 def make_worker(target: Target, tmp_path: Path) -> Callable[..., Any]:
-    """A worker that has been set up: without the constructor, which would make Ray's own result folders."""
+    """Makes a worker that is set up, without the constructor, which would create Ray's own result folders.
+
+    ``make_worker(config, goals, **settings)``; settings of ``setup``, such as ``target`` or ``storage``, can be given.
+    """
 
     from trainables.ray_trainable import UnlearningTrainable
 
-    def make(config: dict[str, Any], goals: Any = ()) -> Any:
+    def make(config: dict[str, Any], goals: Any = (), **settings: Any) -> Any:
         worker = UnlearningTrainable.__new__(UnlearningTrainable)
-        worker.setup(config, target=target, out=str(tmp_path / "out"), cpus=1.0, gpus=0.0, goals=goals)
+        usual = {"target": target, "out": str(tmp_path / "out"), "cpus": 1.0, "gpus": 0.0, "goals": goals}
+        worker.setup(config, **{**usual, **settings})
         return worker
 
     return make

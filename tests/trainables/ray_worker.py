@@ -1,4 +1,4 @@
-"""A worker of Ray's, driven as Ray drives it but without a cluster: what its tests give it and read of it."""
+"""A Ray worker, driven as Ray drives it but without a cluster: its configuration and its results."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.spec import TrialSpec
 
+GOALS = (("forget_loss_capped", "max"), ("retain_loss", "min"))
+
 
 def worker_config(spec: TrialSpec, trial_id: str = "t1", restore_from: str | None = None) -> dict[str, Any]:
     return {"spec": spec.to_dict(), "trial_id": trial_id, "restore_from": restore_from}
 
 
 def steps_of(worker: UnlearningTrainable) -> list[dict[str, Any]]:
-    """Results until the worker says it is done."""
+    """Return the results of all steps until the worker is done."""
     results = [worker.step()]
     while not results[-1][DONE]:
         results.append(worker.step())
@@ -25,14 +27,14 @@ def steps_of(worker: UnlearningTrainable) -> list[dict[str, Any]]:
 
 
 def numbers_of(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Reports and outcome without times and places."""
+    """Return reports and outcome without times and places."""
     rows = [{**result["report"], **result.get("outcome", {})} for result in results]
     apart = {"checkpoint", "worker", "started_at", "first_step_at", "ended_at"}
     return [{name: row[name] for name in row if "seconds" not in name and name not in apart} for row in rows]
 
 
 def expected_of(spec: TrialSpec, workspace: Workspace) -> list[dict[str, Any]]:
-    """What the run itself reports."""
+    """Return the rows that the run itself reports."""
     reports = list(UnlearningRun(spec, workspace))
     rows = [report.row() for report in reports]
     rows[-1] |= reports[-1].outcome()

@@ -1,4 +1,4 @@
-"""What a thread that computes is set to."""
+"""Floating-point mode of a computing thread, and transfers to a device."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def _product() -> float:
     return float((torch.full((8,), 1e-30) * 1e-10).sum())
 
 
-@pytest.mark.skipif(not torch.set_flush_denormal(False), reason="this CPU cannot take the smallest numbers for 0")
-def test_the_smallest_numbers_are_taken_for_0_inside_and_only_there() -> None:
+@pytest.mark.skipif(not torch.set_flush_denormal(False), reason="this CPU cannot flush denormal numbers to 0")
+def test_denormal_numbers_are_0_inside_and_only_there() -> None:
     assert _product() > 0
     with smallest_as_zero():
         assert _product() == 0
@@ -26,7 +26,7 @@ def test_the_smallest_numbers_are_taken_for_0_inside_and_only_there() -> None:
 
 
 class _Recorded:
-    """In place of a tensor: what is asked of it."""
+    """A stand-in for a tensor that records what is asked of it."""
 
     def __init__(self) -> None:
         self.asked: list[object] = []
@@ -40,7 +40,7 @@ class _Recorded:
         return self
 
 
-def test_to_a_gpu_goes_pinned_memory_without_waiting() -> None:
+def test_a_transfer_to_a_gpu_uses_pinned_memory_and_does_not_wait() -> None:
     recorded: Any = _Recorded()
     on_device(recorded, "cuda:0")
     assert recorded.asked == ["pinned", ("cuda:0", {"non_blocking": True})]

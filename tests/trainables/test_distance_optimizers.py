@@ -15,6 +15,8 @@ from dog import DoG
 from prodigyopt import Prodigy
 from torch import Tensor, nn
 
+from tests.trainables.conftest import Start
+from tests.trainables.runs import same_bits, weights_of
 from trainables.distance_optimizers import make_distance_optimizer
 from trainables.optimizers import LR_FREE, OPTIMIZER_INFO
 from trainables.run.divergence import Diverged, check_distance, distance_columns
@@ -22,7 +24,6 @@ from trainables.run.reports import Status
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.spec import TrialSpec
-from trainables.spec_checks import trial_problems
 
 START = torch.tensor([0.5, -1.5, 2.0])
 UNCAPPED = 1e30
@@ -50,7 +51,7 @@ PACKAGES: dict[str, Callable[..., torch.optim.Optimizer]] = {"prodigy": Prodigy,
 
 @pytest.mark.parametrize("name", PACKAGES)
 @pytest.mark.parametrize("decay", [0.0, 0.1])
-def test_uncapped_it_is_the_packages_own(name: str, decay: float) -> None:
+def test_without_a_cap_an_optimizer_equals_that_of_its_package(name: str, decay: float) -> None:
     settings = {} if name == "dog" else {"decouple": True}
     theirs = PACKAGES[name]([nn.Parameter(START.clone())], lr=1.0, weight_decay=decay, **settings)
     for mine, expected in zip(quadratic(made(name, weight_decay=decay), 40), quadratic(theirs, 40), strict=True):
@@ -102,7 +103,7 @@ def test_the_distance_never_grows_faster_than_the_cap(name: str, sign: float) ->
 
 @pytest.mark.parametrize("name", LR_FREE)
 @pytest.mark.parametrize("done", [0, 1, 7])
-def test_it_resumes_bit_for_bit(name: str, done: int) -> None:
+def test_an_optimizer_resumes_bit_for_bit(name: str, done: int) -> None:
     whole = quadratic(made(name, growth=1.5), 20)
     first = made(name, growth=1.5)
     quadratic(first, done)
@@ -110,7 +111,7 @@ def test_it_resumes_bit_for_bit(name: str, done: int) -> None:
     with torch.no_grad():
         second.param_groups[0]["params"][0].copy_(first.param_groups[0]["params"][0])
     second.load_state_dict(first.state_dict())
-    assert all(torch.equal(a, b) for a, b in zip(quadratic(second, 20 - done), whole[done:], strict=True))
+    assert same_bits(quadratic(second, 20 - done), whole[done:])
 
 
 @pytest.mark.parametrize("name", LR_FREE)
@@ -129,7 +130,7 @@ def test_a_run_resumes_bit_for_bit_and_reports_its_distance(
     spec = make_spec(method="graddrop", optimizer=name, lr=1.0, epochs=3, d_growth=2.0)
     whole = UnlearningRun(spec, workspace)
     rows = [report.row() for report in whole]
-    expected = [parameter.detach().clone() for parameter in whole.parameters]
+    expected = weights_of(whole)
     assert 0 < rows[0]["distance"] <= rows[-1]["distance"]  # type: ignore[operator]
     assert rows[-1]["effective_lr"] > 0  # type: ignore[operator]
     first = UnlearningRun(spec, workspace)
@@ -138,7 +139,7 @@ def test_a_run_resumes_bit_for_bit_and_reports_its_distance(
     second = UnlearningRun(spec, workspace)
     second.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
     list(second)
-    assert all(torch.equal(a, b) for a, b in zip(second.parameters, expected, strict=True))
+    assert same_bits(second.parameters, expected)
 
 
 @pytest.mark.parametrize("name", LR_FREE)
@@ -157,34 +158,18 @@ def test_ascent_of_a_quadratic_runs_away_and_descent_does_not(name: str) -> None
 
 
 @pytest.mark.parametrize("name", LR_FREE)
-def test_a_run_whose_distance_ran_away_ends_with_its_reason(name: str, workspace: Workspace, make_spec: Any) -> None:
-    spec = make_spec(method="ga", optimizer=name, lr=1.0, epochs=400, d_growth=10.0)
-    # An estimate that has grown past its limit, as the ascent above ends.
-    reports = []
-    run = UnlearningRun(spec, workspace)
-    for group in run.optimizer.param_groups:
-        if "d" in group:
-            group["d"] = group["d_max"] = 20.0
-        else:
-            group["reps_rel"] = 20.0
-    reports.append(next(run))
-    assert reports[-1].status is Status.DIVERGED
-    assert "ran away" in str(reports[-1].error)
+def test_a_run_whose_distance_ran_away_ends_as_diverged(name: str, start: Start) -> None:
+    run = start(method="ga", optimizer=name, lr=1.0, epochs=400, d_growth=10.0)
+    for group in run.optimizer.param_groups:  # an estimate beyond its limit, as the ascent above ends
+        group.update({"d": 20.0, "d_max": 20.0} if "d" in group else {"reps_rel": 20.0})
+    report = next(run)
+    assert report.status is Status.DIVERGED
+    assert "ran away" in str(report.error)
 
 
-def test_auto_lr_and_growth_are_refused_where_they_mean_nothing() -> None:
-    for name in LR_FREE:
-        (problem,) = trial_problems(TrialSpec(optimizer=name, auto_lr="on"))
-        assert "not linear in lr" in problem
-    assert "applies to optimizer prodigy" in trial_problems(TrialSpec(d_growth=1.5))[0]
-    for growth in (0.5, math.inf, math.nan):
-        assert "at least 1" in trial_problems(TrialSpec(optimizer="dog", d_growth=growth))[0]
-    assert trial_problems(TrialSpec(optimizer="dog", lr=1.0, d_growth=1.5)) == []
-
-
-def test_a_spec_from_before_the_growth_cap_keeps_its_hash() -> None:
+def test_a_stored_spec_without_the_growth_cap_keeps_its_hash() -> None:
     spec = TrialSpec()
-    old = {key: value for key, value in spec.to_dict().items() if key != "d_growth"}
-    assert TrialSpec.from_dict(old) == spec
+    stored = {key: value for key, value in spec.to_dict().items() if key != "d_growth"}
+    assert TrialSpec.from_dict(stored) == spec
     assert replace(spec, optimizer="dog").spec_hash != replace(spec, optimizer="dog", d_growth=1.5).spec_hash
     assert set(OPTIMIZER_INFO) > set(LR_FREE)

@@ -59,15 +59,12 @@ def test_chunks_of_any_size_give_the_same_sums(monkeypatch: pytest.MonkeyPatch) 
     assert (parts.rr, parts.rf, parts.ff) == pytest.approx((whole.rr, whole.rf, whole.ff), rel=1e-14)
 
 
-def test_sums_over_many_elements_keep_float64_accuracy() -> None:
-    """float32 accumulation drowns the small terms in the sum of the large ones."""
+def test_sums_over_many_elements_and_of_bfloat16_keep_float64_accuracy() -> None:
+    """float32 accumulation loses the small terms in the sum of the large ones."""
     values = torch.cat([torch.full((1000,), 30.0), torch.full((3_000_000,), 0.01)])
     exact = 1000 * 900.0 + 3_000_000 * float(torch.tensor(0.01)) ** 2
     assert gramian([values], [values]).rr == pytest.approx(exact, rel=1e-9)
     assert norm([values]) == pytest.approx(math.sqrt(exact), rel=1e-9)
-
-
-def test_gradients_of_bfloat16_are_summed_in_float64() -> None:
     part = torch.randn(1000, generator=torch.Generator().manual_seed(0)).bfloat16()
     assert gramian([part], [part]).rr == pytest.approx(float((part.double() ** 2).sum()), rel=1e-12)
 
@@ -98,7 +95,8 @@ def test_small_gradients_are_converted_to_float64_once_and_together() -> None:
     assert seen.count == 2
 
 
-def test_taking_a_gradient_leaves_none_and_copies_nothing() -> None:
+def test_taking_a_gradient_leaves_none_and_copies_nothing_and_the_sum_reuses_its_memory() -> None:
+    """At most two gradient buffers exist, even while they are combined."""
     parameters = [nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(2))]
     (parameters[0].sum() * 2).backward()
     given = parameters[0].grad
@@ -106,6 +104,10 @@ def test_taking_a_gradient_leaves_none_and_copies_nothing() -> None:
     assert taken[0] is given
     assert taken[1] is None
     assert [parameter.grad for parameter in parameters] == [None, None]
+    combine_(parameters, [torch.ones(3), None], taken, Weights(1.0, 1.0))
+    assert parameters[0].grad is not None
+    assert given is not None
+    assert parameters[0].grad.data_ptr() == given.data_ptr()
 
 
 @pytest.mark.parametrize(("missing_r", "missing_f"), MISSING)
@@ -125,25 +127,10 @@ def test_the_combination_is_the_weighted_sum(
 
 @pytest.mark.parametrize("bad", [math.inf, math.nan])
 def test_a_weight_of_zero_drops_a_gradient_that_is_not_finite(bad: float) -> None:
-    parameters = [nn.Parameter(torch.zeros(2)), nn.Parameter(torch.zeros(2))]
-
-    def good() -> Gradient:
-        return [torch.tensor([1.0, 2.0]), None]
-
-    def broken() -> Gradient:
-        return [torch.tensor([bad, 1.0]), torch.tensor([bad, bad])]
-
-    combine_(parameters, good(), broken(), Weights(2.0, 0.0))
-    assert parameters[0].grad is not None
-    assert (parameters[0].grad.tolist(), parameters[1].grad) == ([2.0, 4.0], None)
-    combine_(parameters, broken(), good(), Weights(0.0, 2.0))
-    assert (parameters[0].grad.tolist(), parameters[1].grad) == ([2.0, 4.0], None)
-
-
-def test_the_sum_is_made_in_the_memory_of_the_forget_gradient() -> None:
-    """Two gradient buffers at most, also while combining."""
-    parameters = [nn.Parameter(torch.zeros(2))]
-    forget = torch.tensor([1.0, 2.0])
-    combine_(parameters, [torch.tensor([1.0, 1.0])], [forget], Weights(1.0, 1.0))
-    assert parameters[0].grad is not None
-    assert parameters[0].grad.data_ptr() == forget.data_ptr()
+    for weights in (Weights(2.0, 0.0), Weights(0.0, 2.0)):
+        parameters = [nn.Parameter(torch.zeros(2)), nn.Parameter(torch.zeros(2))]
+        good: Gradient = [torch.tensor([1.0, 2.0]), None]
+        broken: Gradient = [torch.tensor([bad, 1.0]), torch.tensor([bad, bad])]
+        combine_(parameters, *((good, broken) if weights.retain else (broken, good)), weights)
+        assert parameters[0].grad is not None
+        assert (parameters[0].grad.tolist(), parameters[1].grad) == ([2.0, 4.0], None)

@@ -1,17 +1,18 @@
-"""bfloat16 is refused where it is slower, with what was measured."""
+"""bfloat16 is refused if it is slower, with the measured ratio."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
+from tests.facts import assert_names
 from trainables import precision
 from trainables.models import kernels
 
 
-def test_what_is_not_worth_it_is_told_with_its_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_bfloat16_is_a_problem_with_its_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(precision, "bf16_gain", lambda: 0.0123)
-    assert "0.012 times as fast as in float32" in str(precision.bf16_problem())
+    assert_names(precision.bf16_problem(), "--dtype bf16", "0.012", f"{precision.WORTH:g}")
     monkeypatch.setattr(precision, "bf16_gain", lambda: precision.WORTH)
     assert precision.bf16_problem() is None
 
@@ -38,5 +39,5 @@ def test_the_gain_is_the_ratio_of_the_best_times(monkeypatch: pytest.MonkeyPatch
     assert precision.bf16_gain() == 1.5
 
 
-def test_it_is_measured_for_real() -> None:
+def test_the_gain_of_this_machine_is_measured() -> None:
     assert 0.0 < precision.bf16_gain() < 100.0

@@ -19,7 +19,8 @@ from ray import cloudpickle, tune
 from ray.tune.result import DONE, SHOULD_CHECKPOINT
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from tests.trainables.ray_worker import expected_of, numbers_of, steps_of, worker_config
+from tests.facts import assert_names
+from tests.trainables.ray_worker import GOALS, expected_of, numbers_of, steps_of, worker_config
 from trainables import ray_trainable
 from trainables.candidates import write_front
 from trainables.ray_trainable import UnlearningTrainable, task_with, trainable_with
@@ -28,8 +29,6 @@ from trainables.run.workspace import Workspace
 from trainables.target.target import Target
 
 MakeWorker = Callable[..., UnlearningTrainable]
-
-GOALS = (("forget_loss_capped", "max"), ("retain_loss", "min"))
 
 
 def test_a_trial_reports_what_its_run_reports_and_ends_with_an_outcome(
@@ -52,34 +51,34 @@ def test_a_trial_reports_what_its_run_reports_and_ends_with_an_outcome(
     assert all(torch.equal(one, other) for one, other in zip(loaded.parameters(), run.parameters, strict=True))
 
 
-def test_what_a_worker_is_set_up_with_travels_with_its_class(target: Target, make_spec: Any, tmp_path: Path) -> None:
-    """And not through Ray's object store: no Ray is running here, so that putting it there would start one."""
+def test_settings_travel_with_the_class_of_the_worker(target: Target, make_spec: Any, tmp_path: Path) -> None:
+    """Not through Ray's object store: no Ray runs here, so putting something there would start one."""
     sent = trainable_with(target=target, out=str(tmp_path), cpus=1.0, gpus=0.0, goals=GOALS)
     got = pickle.loads(cloudpickle.dumps(sent))
     assert issubclass(got, UnlearningTrainable)
     assert got.__name__ == "UnlearningTrainable"
     worker = got.__new__(got)
-    worker.setup(worker_config(make_spec(method="ngdiff")))
-    results = steps_of(worker)
-    assert results[-1]["outcome"]["status"] == "finished"
-    assert (tmp_path / results[-1]["outcome"]["checkpoint"]).is_dir()
+    worker.setup(worker_config(make_spec(method="ngdiff", max_steps=1)))
+    outcome = steps_of(worker)[-1]["outcome"]
+    assert outcome["status"] == "finished"
+    assert (tmp_path / outcome["checkpoint"]).is_dir()
     assert not ray.is_initialized()
 
 
 def test_settings_too_large_for_a_class_go_through_the_object_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = []
-    monkeypatch.setattr(tune, "with_parameters", lambda trainable, **settings: given.append((trainable, settings)))
+    stored = []
+    monkeypatch.setattr(tune, "with_parameters", lambda trainable, **settings: stored.append((trainable, settings)))
     pixels = bytes(ray_trainable._LARGEST_CLASS)
     trainable_with(target=pixels, cpus=1.0)
-    assert given == [(UnlearningTrainable, {"target": pixels, "cpus": 1.0})]
+    assert stored == [(UnlearningTrainable, {"target": pixels, "cpus": 1.0})]
 
 
 def together(*, first: object, second: object) -> tuple[object, object]:
     return first, second
 
 
-def test_what_a_task_is_given_travels_with_its_function_unless_it_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that puts something into Ray's object store is ended by Ray where the store's node is gone."""
+def test_settings_of_a_task_travel_with_its_function_unless_they_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray ends a process that puts something into the object store if the store's node is gone."""
     put: list[object] = []
     monkeypatch.setattr(ray, "put", lambda value: put.append(value) or value)
     sent: list[tuple[object, object]] = []
@@ -98,23 +97,22 @@ def test_what_a_task_is_given_travels_with_its_function_unless_it_is_large(monke
 
 
 def test_a_target_that_is_written_to_between_two_trials_fails_the_second(
-    target: Target, make_spec: Any, tmp_path: Path
+    make_worker: MakeWorker, target: Target, make_spec: Any, tmp_path: Path
 ) -> None:
-    """Its weights are mapped: without a look at the file the trial would start from whatever is there now."""
+    """Its weights are memory-mapped, so the second trial would start from the changed ones."""
     path = tmp_path / "target"
     shutil.copytree(target.path, path)
-    worker = UnlearningTrainable.__new__(UnlearningTrainable)
-    own = replace(target, key="of its own", path=str(path))
-    worker.setup(worker_config(make_spec(), "first"), target=own, out=str(tmp_path / "out"), cpus=1.0, gpus=0.0)
+    spec = make_spec(max_steps=1)
+    worker = make_worker(worker_config(spec, "first"), target=replace(target, key="of its own", path=str(path)))
     assert steps_of(worker)[-1]["outcome"]["status"] == "finished"
     file = path / "model.safetensors"
     with file.open("r+b") as weights:
         weights.seek(-4, os.SEEK_END)
         weights.write(b"\x00\x00\x80?")
-    worker.reset_config(worker_config(make_spec(), "second"))
+    worker.reset_config(worker_config(spec, "second"))
     outcome = steps_of(worker)[-1]["outcome"]
     assert outcome["status"] == "failed"
-    assert f"{file} has been changed while trials were starting from it" in outcome["error"]
+    assert_names(outcome["error"], file, "changed")
 
 
 def test_a_worker_takes_trial_after_trial(make_worker: MakeWorker, make_spec: Any, workspace: Workspace) -> None:
@@ -134,36 +132,55 @@ def test_a_run_that_raises_is_a_failed_trial_and_the_worker_lives(
     (result,) = steps_of(worker)
     assert result["outcome"]["status"] == "failed"
     error = result["outcome"]["error"]
-    assert error.startswith("DataError: the prompt of 'Where does Ada live?' takes")
-    assert error.endswith("(see logs/t1.txt)")
+    assert_names(error, "DataError", "'Where does Ada live?'", "logs/t1.txt")
     assert "\n" not in error
     assert (tmp_path / "out" / "logs" / "t1.txt").read_text().startswith("Traceback")
     assert result[SHOULD_CHECKPOINT] is False
-    worker.reset_config(worker_config(make_spec(), "next"))
+    worker.reset_config(worker_config(make_spec(max_steps=1), "next"))
     assert steps_of(worker)[-1]["outcome"]["status"] == "finished"
+
+
+def full_disk(monkeypatch: pytest.MonkeyPatch, *, for_names_with: str) -> None:
+    """Models are not saved in folders whose name has this part."""
+    save = ray_trainable.save_model
+
+    def refuse(model: Any, tokenizer: Any, folder: Path) -> None:
+        if for_names_with in folder.name:
+            raise OSError(28, "No space left on device")
+        save(model, tokenizer, folder)
+
+    monkeypatch.setattr(ray_trainable, "save_model", refuse)
 
 
 def test_a_checkpoint_that_cannot_be_written_is_a_failed_trial_that_keeps_its_last_report(
     make_worker: MakeWorker, make_spec: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full_disk(*arguments: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(ray_trainable, "save_model", full_disk)
+    full_disk(monkeypatch, for_names_with="")
     last = steps_of(make_worker(worker_config(make_spec())))[-1]
     assert last["outcome"]["status"] == "failed"
-    assert "No space left on device" in last["outcome"]["error"]
+    assert "No space left" in last["outcome"]["error"]
     assert last["report"]["epoch"] == 2.0
     assert "verbmem" in last["report"]
 
 
-def test_a_diverged_trial_has_a_reason_and_no_checkpoint(
+def test_a_candidate_that_cannot_be_written_is_lost_and_the_trial_finishes(
+    make_worker: MakeWorker, make_spec: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full_disk(monkeypatch, for_names_with="epoch")
+    outcome = steps_of(make_worker(worker_config(make_spec(method="ga", lr=1e-4)), GOALS))[-1]["outcome"]
+    assert (outcome["status"], outcome["checkpoint"]) == ("finished", "checkpoints/t1")
+    assert [path.name for path in (tmp_path / "out" / "checkpoints").iterdir()] == ["t1"]
+
+
+def test_a_diverged_trial_has_a_reason_no_checkpoint_and_no_losses_of_its_last_epoch(
     make_worker: MakeWorker, make_spec: Any, tmp_path: Path
 ) -> None:
-    outcome = steps_of(make_worker(worker_config(make_spec(method="ga", lr=1e30))))[-1]["outcome"]
+    results = steps_of(make_worker(worker_config(make_spec(method="ga", lr=1e30)), GOALS))
+    outcome = results[-1]["outcome"]
     assert (outcome["status"], outcome["checkpoint"]) == ("diverged", None)
     assert "step" in outcome["error"]
     assert not (tmp_path / "out" / "checkpoints").exists()
+    assert [result["report"].get("evaluated", True) for result in results] == [True] * (len(results) - 1) + [False]
 
 
 # The models of the epochs that may be on the front -------------------------------------------------------------------
@@ -207,24 +224,3 @@ def test_an_adapter_is_kept_as_an_adapter(make_worker: MakeWorker, make_spec: An
     names = {path.name for path in (tmp_path / "out" / "checkpoints" / "t1-epoch-1").iterdir()}
     assert {"adapter_config.json", "adapter_model.safetensors", "tokenizer.json"} <= names
     assert "model.safetensors" not in names
-
-
-def test_a_disk_that_refuses_a_candidate_costs_the_candidate_and_not_the_trial(
-    make_worker: MakeWorker, make_spec: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    save = ray_trainable.save_model
-
-    def full_disk(model: Any, tokenizer: Any, folder: Path) -> None:
-        if "epoch" in folder.name:
-            raise OSError(28, "No space left on device")
-        save(model, tokenizer, folder)
-
-    monkeypatch.setattr(ray_trainable, "save_model", full_disk)
-    outcome = steps_of(make_worker(worker_config(make_spec(method="ga", lr=1e-4)), GOALS))[-1]["outcome"]
-    assert (outcome["status"], outcome["checkpoint"]) == ("finished", "checkpoints/t1")
-    assert [path.name for path in (tmp_path / "out" / "checkpoints").iterdir()] == ["t1"]
-
-
-def test_a_diverged_epoch_says_that_its_losses_are_an_earlier_ones(make_worker: MakeWorker, make_spec: Any) -> None:
-    results = steps_of(make_worker(worker_config(make_spec(method="ga", lr=1e30)), GOALS))
-    assert [result["report"].get("evaluated", True) for result in results] == [True] * (len(results) - 1) + [False]

@@ -1,4 +1,4 @@
-"""A spec's hash changes with whatever decides the result and with nothing else; all its problems are told at once."""
+"""A spec's hash changes with the settings that decide the result and with no others; its problems are listed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from tests.facts import assert_names
 from trainables.methods import option_names
+from trainables.optimizers import LR_FREE
 from trainables.spec import FIELDS, TrialSpec
 from trainables.spec_checks import trial_problems
 
@@ -74,9 +76,9 @@ NOT_DECIDING: dict[str, Any] = {
 
 
 def where_it_has_an_effect(name: str) -> TrialSpec:
-    """The base with the values a field waits for."""
-    waited = {key: values[0] for key, values in FIELDS[name].when.items()} if name in FIELDS else {}
-    return replace(BASE, **waited)  # type: ignore[arg-type]
+    """The base, with the values under which a field has an effect."""
+    needed = {key: values[0] for key, values in FIELDS[name].when.items()} if name in FIELDS else {}
+    return replace(BASE, **needed)  # type: ignore[arg-type]
 
 
 def test_every_field_either_decides_the_result_or_is_covered_by_the_target_key() -> None:
@@ -92,17 +94,19 @@ def test_a_field_that_decides_the_result_changes_the_hash_where_it_has_an_effect
 
 
 @pytest.mark.parametrize("name", [name for name, item in FIELDS.items() if item.when])
-def test_a_field_without_effect_does_not(name: str) -> None:
-    for waited in FIELDS[name].when:
-        base = replace(where_it_has_an_effect(name), **{waited: FIELDS[waited].default})
-        if not FIELDS[name].has_effect(base.values()):
-            change = {name: (OTHER_VALUES | NOT_DECIDING)[name]}
-            assert replace(base, **change).spec_hash == base.spec_hash
+def test_a_field_without_effect_leaves_the_hash_alone(name: str) -> None:
+    change = {name: (OTHER_VALUES | NOT_DECIDING)[name]}
+    for needed, effective in FIELDS[name].when.items():
+        others = set(FIELDS[needed].allowed) - set(effective)
+        assert others
+        for value in others:
+            base = replace(where_it_has_an_effect(name), **{needed: value})
+            assert replace(base, **change).spec_hash == base.spec_hash, value
 
 
-def test_interpolation_is_in_the_hash_by_what_it_amounts_to() -> None:
-    def hashed(**given: Any) -> str:
-        return replace(BASE, **given).spec_hash
+def test_interpolation_is_in_the_hash_by_its_effect() -> None:
+    def hashed(**changes: Any) -> str:
+        return replace(BASE, **changes).spec_hash
 
     assert hashed() == hashed(interpolate="off") != hashed(interpolate="on")
     assert hashed(auto_lr="on") == hashed(auto_lr="on", interpolate="on") != hashed(auto_lr="on", interpolate="off")
@@ -110,22 +114,8 @@ def test_interpolation_is_in_the_hash_by_what_it_amounts_to() -> None:
     assert hashed(**paper) == hashed(**paper, interpolate="off") != hashed(**paper, interpolate="on")
 
 
-@pytest.mark.parametrize("name", ["auto_lr_smoothing", "auto_lr_probe", "auto_lr_every", "auto_lr_start"])
-def test_autolrs_settings_decide_nothing_where_it_is_off(name: str) -> None:
-    assert replace(BASE, **{name: OTHER_VALUES[name]}).spec_hash == BASE.spec_hash
-
-
-def test_how_many_batches_a_fresh_probe_has_decides_nothing_of_another() -> None:
-    hashes = {
-        probe: [TrialSpec(auto_lr="on", auto_lr_probe=probe, auto_lr_probe_batches=n).spec_hash for n in (1, 4)]
-        for probe in ("same", "fresh")
-    }
-    assert hashes["same"][0] == hashes["same"][1]
-    assert hashes["fresh"][0] != hashes["fresh"][1]
-
-
 @pytest.mark.parametrize("name", NOT_DECIDING)
-def test_where_things_lie_and_how_the_target_was_made_do_not(name: str) -> None:
+def test_paths_and_the_training_of_the_target_leave_the_hash_alone(name: str) -> None:
     assert replace(BASE, **{name: NOT_DECIDING[name]}).spec_hash == BASE.spec_hash
 
 
@@ -136,36 +126,27 @@ def test_no_two_changes_share_a_hash() -> None:
     assert all(len(digest) == 16 and set(digest) <= set("0123456789abcdef") for digest in hashes)
 
 
-def test_a_default_given_explicitly_is_the_default() -> None:
-    default = BASE.option_values["c"]
-    assert replace(BASE, options=(("c", default),)).spec_hash == BASE.spec_hash
-
-
-def test_the_order_of_options_does_not_matter() -> None:
+def test_spellings_of_the_same_trial_share_a_hash() -> None:
+    """A default given explicitly, another order of options, an alias, and 1 for 1.0, as a file may have it."""
+    assert replace(BASE, options=(("c", BASE.option_values["c"]),)).spec_hash == BASE.spec_hash
     pairs = (("beta", 0.2), ("c", 0.3))
     both = TrialSpec(method="npo+gdiff", options=pairs)
     assert replace(both, options=pairs[::-1]).spec_hash == both.spec_hash
-
-
-def test_an_alias_names_the_same_trial() -> None:
     assert TrialSpec(method="idk-dpo+ngdiff").spec_hash == TrialSpec(method="dpo+ngdiff").spec_hash
+    numbers = [name for name, item in FIELDS.items() if item.kind in (int, float)]
+    whole = TrialSpec(options=(("c", 1),), **dict.fromkeys(numbers, 1))
+    real = TrialSpec(options=(("c", 1.0),), **dict.fromkeys(numbers, 1.0))  # type: ignore[arg-type]
+    assert whole.spec_hash == real.spec_hash
 
 
 @pytest.mark.parametrize(
     ("method", "retain_objective", "needed"),
     [("npo", "ce", False), ("dpo+gdiff", "ce", False), ("undial", "ce", True), ("rmu", "ce", True), ("gd", "kl", True)],
 )
-def test_only_what_cannot_be_precomputed_needs_the_frozen_target(
+def test_only_references_that_cannot_be_precomputed_need_the_frozen_target(
     method: str, retain_objective: str, needed: bool
 ) -> None:
     assert TrialSpec(method=method, retain_objective=retain_objective).needs_frozen_target is needed
-
-
-def test_a_whole_number_names_the_same_trial_as_its_float() -> None:
-    """A file says ``lr: 1`` or ``c: 1`` where a search says 1.0."""
-    whole = TrialSpec(options=(("c", 1),), **{name: 1 for name, item in FIELDS.items() if item.kind in (int, float)})
-    real = TrialSpec(options=(("c", 1.0),), **{name: 1.0 for name, item in FIELDS.items() if item.kind in (int, float)})  # type: ignore[arg-type]
-    assert whole.spec_hash == real.spec_hash
 
 
 def test_the_hash_is_the_same_in_every_process() -> None:
@@ -194,47 +175,41 @@ def test_a_row_has_every_field_and_one_column_per_option_empty_where_it_does_not
 # Problems ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_defaults_have_no_problem() -> None:
-    assert trial_problems(TrialSpec()) == []
-
-
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "facts"),
     [
-        ({"dataset": "imagenet"}, "unknown dataset 'imagenet': expected one of authors, tofu"),
-        ({"optimizer": "lion"}, "unknown optimizer 'lion': expected one of adamw, sgd"),
-        ({"auto_lr": "maybe"}, "unknown auto_lr 'maybe': expected one of on, off"),
-        ({"auto_lr_smoothing": "x"}, "unknown auto_lr_smoothing 'x': expected one of paper, clip, official"),
-        ({"auto_lr_probe": "x"}, "unknown auto_lr_probe 'x': expected one of same, fresh"),
-        ({"weight_scale": "x"}, "unknown weight_scale 'x': expected one of raw, unit"),
-        ({"dtype": "fp8"}, "unknown dtype 'fp8': expected one of fp32, bf16"),
-        ({"retain_objective": "x"}, "unknown retain_objective 'x': expected one of ce, kl"),
-        ({"method": "rmu", "retain_objective": "kl"}, "retain_objective kl does not go with method 'rmu'"),
-        ({"method": "npo", "retain_objective": "kl"}, "retain_objective kl makes no sense with method 'npo'"),
-        ({"method": "rmu", "options": (("layer", 1.5),)}, "layer must be a whole number, got 1.5"),
-        ({"method": "rmu", "options": (("layer", -2.0),)}, "layer must be in [-1, 1000], got -2"),
-        ({"lr": 0.0}, "lr must be a finite number greater than 0, got 0"),
-        ({"lr": math.nan}, "lr must be a finite number greater than 0, got nan"),
-        ({"lr": math.inf}, "lr must be a finite number greater than 0, got inf"),
-        ({"weight_decay": -0.1}, "weight_decay must be a finite number, at least 0, got -0.1"),
-        ({"momentum": 0.9}, "momentum applies to optimizer sgd only, got adamw"),
-        ({"max_grad_norm": 0.0}, "max_grad_norm must be a finite number greater than 0, got 0"),
-        ({"max_grad_norm": math.nan}, "max_grad_norm must be a finite number greater than 0, got nan"),
-        ({"max_length": 4}, "max_length must be at least 8 tokens, got 4"),
-        ({"method": "nonsense"}, "unknown method 'nonsense': expected one of gd, ga"),
-        ({"options": (("c", 2.0),)}, "c must be in"),
-        ({"options": (("beta", 0.1),)}, "option beta does not apply to method 'gdiff' (its options: c)"),
-        ({"method": "ga", "options": (("c", 0.5),)}, "option c does not apply to method 'ga' (its options: none)"),
-        (
-            {"dataset": "tofu", "forget_split": "forget50"},
-            "forget split 'forget50' does not fit data set tofu: did you mean 'forget05'? expected",
-        ),
-        ({"forget_split": "forget10"}, "forget split 'forget10' does not fit data set authors: this data set has no"),
+        ({"dataset": "imagenet"}, ("dataset", "'imagenet'", "authors, tofu")),
+        ({"optimizer": "lion"}, ("optimizer", "'lion'", "adamw, sgd")),
+        ({"auto_lr_smoothing": "x"}, ("auto_lr_smoothing", "paper, clip, official")),
+        ({"auto_lr_probe": "x"}, ("auto_lr_probe", "same, fresh")),
+        ({"weight_scale": "x"}, ("weight_scale", "raw, unit")),
+        ({"dtype": "fp8"}, ("dtype", "fp32, bf16")),
+        ({"retain_objective": "x"}, ("retain_objective", "ce, kl")),
+        ({"method": "rmu", "retain_objective": "kl"}, ("retain_objective kl", "'rmu'")),
+        ({"method": "rmu", "options": (("layer", 1.5),)}, ("layer", "whole number", "1.5")),
+        ({"lr": 0.0}, ("lr", "greater than 0", "got 0")),
+        ({"lr": math.inf}, ("lr", "inf")),
+        ({"weight_decay": -0.1}, ("weight_decay", "at least 0", "-0.1")),
+        ({"momentum": 0.9}, ("momentum", "optimizer sgd", "adamw")),
+        ({"d_growth": 1.5}, ("d_growth", "optimizer prodigy", "adamw")),
+        ({"optimizer": "dog", "d_growth": 0.5}, ("d_growth", "at least 1", "0.5")),
+        ({"optimizer": "dog", "d_growth": math.inf}, ("d_growth", "at least 1", "inf")),
+        ({"max_grad_norm": 0.0}, ("max_grad_norm", "greater than 0", "got 0")),
+        ({"max_length": 4}, ("max_length", "at least 8 tokens", "4")),
+        ({"method": "nonsense"}, ("method", "'nonsense'")),
+        ({"options": (("c", 2.0),)}, ("c must be", "2")),
+        ({"options": (("beta", 0.1),)}, ("option beta", "'gdiff'", "its options: c")),
+        ({"method": "ga", "options": (("c", 0.5),)}, ("option c", "'ga'", "none")),
+        ({"dataset": "tofu", "forget_split": "forget50"}, ("'forget50'", "tofu", "'forget05'")),
+        ({"forget_split": "forget10"}, ("'forget10'", "authors")),
+        *(({"optimizer": name, "auto_lr": "on"}, ("AutoLR", name, "lr")) for name in LR_FREE),
     ],
 )
-def test_a_problem_is_told_with_what_was_given_and_expected(changes: dict[str, Any], said: str) -> None:
+def test_a_problem_names_the_setting_the_value_and_the_allowed_ones(
+    changes: dict[str, Any], facts: tuple[str, ...]
+) -> None:
     (problem,) = trial_problems(replace(BASE, **changes))
-    assert problem.startswith(said)
+    assert_names(problem, *facts)
 
 
 @pytest.mark.parametrize(
@@ -242,14 +217,13 @@ def test_a_problem_is_told_with_what_was_given_and_expected(changes: dict[str, A
     ["epochs", "max_steps", "batch_size", "eval_batch_size", "limit", "lora_rank", "auto_lr_every", "auto_lr_start"],
 )
 def test_counts_start_at_one(name: str) -> None:
-    none: dict[str, Any] = {name: 0}
-    one: dict[str, Any] = {name: 1}
-    assert trial_problems(replace(BASE, **none)) == [f"{name} must be at least 1, got 0"]
-    assert trial_problems(replace(BASE, **one)) == []
+    (problem,) = trial_problems(replace(BASE, **{name: 0}))  # type: ignore[arg-type]
+    assert_names(problem, name, "at least 1")
+    assert trial_problems(replace(BASE, **{name: 1})) == []  # type: ignore[arg-type]
 
 
-def test_all_problems_are_told_at_once() -> None:
-    """Also beside an unknown method, which leaves nothing to check its options against."""
+def test_all_problems_are_reported_at_once() -> None:
+    """Even beside an unknown method, against which options cannot be checked."""
     spec = TrialSpec(
         dataset="imagenet", method="nonsense", options=(("c", 5.0),), lr=-1.0, auto_lr_every=0, epochs=0, dtype="fp8"
     )
@@ -257,8 +231,6 @@ def test_all_problems_are_told_at_once() -> None:
     assert len(found) == 6
     for word in ("dataset", "nonsense", "lr must", "auto_lr_every", "epochs", "dtype"):
         assert any(word in problem for problem in found)
-
-
-def test_each_bad_option_of_a_known_method_is_told() -> None:
-    spec = TrialSpec(method="npo+gdiff", options=(("alpha", 1.0), ("beta", -1.0), ("c", 5.0)))
-    assert len(trial_problems(spec)) == 3
+    options = (("alpha", 1.0), ("beta", -1.0), ("c", 5.0))
+    assert len(trial_problems(TrialSpec(method="npo+gdiff", options=options))) == 3
+    assert trial_problems(TrialSpec()) == trial_problems(TrialSpec(optimizer="dog", lr=1.0, d_growth=1.5)) == []

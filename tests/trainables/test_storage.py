@@ -1,4 +1,4 @@
-"""One class over a bucket of a local S3 server and over a shared folder: the same behaviour."""
+"""A storage behaves alike over a bucket of a local S3 server and over a shared folder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 
 from search_spaces.checksums import CHECKSUMS
 from tests.s3_server import BUCKET, CREDENTIALS, S3Server, s3_server
-from trainables.run.failures import NO_STORAGE, infrastructure, one_line
 from trainables.storage import Storage, StorageError, address_problem, is_address, storage_problem
 
 
@@ -44,7 +43,8 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
-def test_a_file_comes_back_as_it_was(storage: Storage, tmp_path: Path) -> None:
+def test_a_file_comes_back_as_it_was_last_written(storage: Storage, tmp_path: Path) -> None:
+    storage.write("deep/down/one", b"first")
     (tmp_path / "one").write_bytes(b"\x00one")
     storage.put(tmp_path / "one", "deep/down/one")
     assert storage.get("deep/down/one", tmp_path / "new" / "two")
@@ -52,31 +52,20 @@ def test_a_file_comes_back_as_it_was(storage: Storage, tmp_path: Path) -> None:
     assert storage.read("deep/down/one") == b"\x00one"
 
 
-def test_what_is_put_again_is_replaced(storage: Storage, tmp_path: Path) -> None:
-    storage.write("front.json", b"first")
-    storage.write("front.json", b"second")
-    assert storage.read("front.json") == b"second"
-
-
-def test_a_folder_comes_back_whole(storage: Storage, model: Path, tmp_path: Path) -> None:
+def test_a_folder_comes_back_whole_and_is_replaced_whole(storage: Storage, model: Path, tmp_path: Path) -> None:
     storage.put(model, "checkpoints/00001")
     assert storage.get("checkpoints/00001", tmp_path / "back")
     assert contents(tmp_path / "back") == contents(model)
-    assert not (model / CHECKSUMS).exists(), "nothing is written where it came from"
+    assert not (model / CHECKSUMS).exists(), "nothing is written to the source"
     assert storage.has_folder("checkpoints/00001")
-    assert storage.names("checkpoints", folders=True) == ["00001"]
-
-
-def test_a_folder_put_again_has_no_file_of_the_old_one(storage: Storage, model: Path, tmp_path: Path) -> None:
-    storage.put(model, "c/1")
     (model / "config.json").unlink()
-    storage.put(model, "c/1")
-    storage.get("c/1", tmp_path / "back")
-    assert "config.json" not in contents(tmp_path / "back")
+    storage.put(model, "checkpoints/00001")
+    storage.get("checkpoints/00001", tmp_path / "again")
+    assert contents(tmp_path / "again") == contents(model)
 
 
-def test_a_folder_that_lacks_its_list_is_not_there(storage: Storage, model: Path, tmp_path: Path) -> None:
-    """Its writer was killed in the midst of it."""
+def test_a_folder_without_its_list_of_checksums_does_not_count(storage: Storage, model: Path, tmp_path: Path) -> None:
+    """Its writer was killed before the end."""
     storage.put(model, "c/1")
     storage.delete(f"c/1/{CHECKSUMS}")
     assert not storage.has_folder("c/1")
@@ -84,58 +73,50 @@ def test_a_folder_that_lacks_its_list_is_not_there(storage: Storage, model: Path
     assert not (tmp_path / "back").exists()
 
 
-def test_a_file_that_is_not_as_written_is_not_believed(storage: Storage, model: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("file", "content", "fact"),
+    [
+        ("model.safetensors", b"zeroed", r"model\.safetensors"),
+        (CHECKSUMS, b"00000000  ../../evil\n", "name of a file"),
+    ],
+)
+def test_a_folder_with_a_damaged_file_or_a_name_outside_it_is_refused(
+    storage: Storage, model: Path, tmp_path: Path, file: str, content: bytes, fact: str
+) -> None:
     storage.put(model, "c/1")
-    storage.write("c/1/model.safetensors", b"zeroed")
-    with pytest.raises(StorageError, match=r"model\.safetensors did not arrive as written"):
+    storage.write(f"c/1/{file}", content)
+    with pytest.raises(StorageError, match=fact):
         storage.get("c/1", tmp_path / "back")
     assert not (tmp_path / "back").exists()
 
 
-def test_a_list_cannot_name_a_file_outside_its_folder(storage: Storage, model: Path, tmp_path: Path) -> None:
-    storage.put(model, "c/1")
-    storage.write(f"c/1/{CHECKSUMS}", b"00000000  ../../evil\n")
-    with pytest.raises(StorageError, match="not the name of a file in it"):
-        storage.get("c/1", tmp_path / "back")
-
-
-def test_what_is_deleted_is_gone_and_its_neighbours_stay(storage: Storage, model: Path, tmp_path: Path) -> None:
+def test_deleting_removes_a_file_or_a_folder_and_leaves_its_neighbours(storage: Storage, model: Path) -> None:
     storage.put(model, "c/1")
     storage.put(model, "c/1-epoch-3")
     storage.write("c.json", b"x")
-    storage.delete("c/1")
-    storage.delete("c.json")
-    storage.delete("never/there")
+    for name in ("c/1", "c.json", "never/there"):
+        storage.delete(name)
     assert storage.names("c", folders=True) == ["1-epoch-3"]
     assert storage.read("c.json") is None
 
 
-def test_nothing_is_found_where_nothing_is(storage: Storage, tmp_path: Path) -> None:
+def test_an_empty_storage_has_nothing_even_after_it_was_checked(storage: Storage, tmp_path: Path) -> None:
+    assert storage_problem(storage.uri) is None
     assert storage.read("nothing") is None
     assert not storage.get("nothing", tmp_path / "back")
-    assert storage.files("no") == storage.names("no", folders=True) == []
+    assert storage.files() == storage.files("no") == storage.names("no", folders=True) == []
 
 
-def test_files_and_folders_are_told_apart(storage: Storage, model: Path) -> None:
+def test_files_and_folders_are_listed_separately_and_a_folder_is_a_storage_too(storage: Storage, model: Path) -> None:
     storage.put(model, "c/1")
-    storage.write("c/note.txt", b"x")
+    storage.within("c").write("note.txt", b"x")
+    assert storage.within("c").name == "c"
     assert storage.names("c", folders=True) == ["1"]
     assert storage.names("c", folders=False) == ["note.txt"]
-    assert "1/templates/chat.jinja" in storage.files("c")
+    assert {"note.txt", "1/templates/chat.jinja"} <= set(storage.files("c"))
 
 
-def test_a_folder_within_is_a_storage_of_its_own(storage: Storage) -> None:
-    storage.within("sweep-1").write("trials.csv", b"x")
-    assert storage.files() == ["sweep-1/trials.csv"]
-    assert storage.within("sweep-1").name == "sweep-1"
-
-
-def test_a_storage_that_can_be_used_is_not_marked_by_the_look_at_it(storage: Storage) -> None:
-    assert storage_problem(storage.uri) is None
-    assert storage.files() == []
-
-
-def test_a_bucket_that_is_not_there_is_one_sentence(server: S3Server) -> None:
+def test_a_missing_bucket_is_one_line_without_the_ids_of_the_request(server: S3Server) -> None:
     problem = storage_problem(server.uri("nowhere/sweeps"))
     assert problem is not None
     assert "NO_SUCH_BUCKET" in problem
@@ -143,7 +124,7 @@ def test_a_bucket_that_is_not_there_is_one_sentence(server: S3Server) -> None:
     assert "Request ID" not in problem
 
 
-def test_what_a_worker_gets_has_no_credentials(server: S3Server) -> None:
+def test_a_pickled_storage_has_no_credentials(server: S3Server) -> None:
     storage = Storage(server.uri(f"{BUCKET}/x"))
     sent = pickle.dumps((storage, storage.filesystem))
     assert not any(secret.encode() in sent for name, secret in CREDENTIALS.items() if "KEY" in name)
@@ -170,7 +151,7 @@ def test_an_address_with_credentials_is_refused_and_not_repeated(uri: str) -> No
 @pytest.mark.parametrize(
     "uri", ["s3://b/x?region=eu-west-1", "abfs://c@a.dfs.core.windows.net/x", "gs://anonymous@b/x"]
 )
-def test_an_address_without_is_taken(uri: str) -> None:
+def test_an_address_without_credentials_is_accepted(uri: str) -> None:
     assert address_problem(uri) is None
 
 
@@ -181,16 +162,8 @@ def test_paths_are_no_addresses() -> None:
 
 
 @pytest.mark.parametrize("uri", ["foo://bucket/x", "s3:///x", "s3://bucket/x?bogus=1"])
-def test_an_address_that_nothing_reads_is_one_sentence(uri: str) -> None:
+def test_an_address_of_no_known_storage_is_one_line(uri: str) -> None:
     problem = storage_problem(uri)
     assert problem is not None
     assert problem.startswith("--storage")
     assert "\n" not in problem
-
-
-def test_a_storage_that_went_away_is_no_fault_of_the_trial() -> None:
-    error = StorageError("AWS Error NETWORK_CONNECTION during HeadObject operation: curlCode: 7")
-    line = one_line(f"{type(error).__name__}: {error}")
-    assert infrastructure(line) == NO_STORAGE
-    assert line.startswith(NO_STORAGE)
-    assert "curlCode: 7" in line

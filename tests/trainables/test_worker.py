@@ -1,4 +1,4 @@
-"""What a worker keeps between trials, and the metrics that it measures of a checkpoint."""
+"""The workspace that a worker keeps between trials, and the metrics it measures of a checkpoint."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ from typing import Any
 
 import pytest
 
-from tests.trainables.ray_worker import worker_config
+from tests.trainables.ray_worker import GOALS, worker_config
 from trainables import worker as worker_module
 from trainables.ray_trainable import UnlearningTrainable
 from trainables.target.target import Target
 from trainables.worker import measure_checkpoint, worker_workspace
 
 MakeWorker = Callable[..., UnlearningTrainable]
-
-GOALS = (("forget_loss_capped", "max"), ("retain_loss", "min"))
 
 
 @pytest.mark.parametrize("lora_rank", [None, 2], ids=["whole model", "adapter"])

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from trainables.metrics.forget_quality import forget_quality
 from trainables.metrics.items import Array
 from trainables.metrics.model_utility import Scores, model_utility
 from trainables.metrics.probability import normalised_probability, probability
+from trainables.metrics.repetition import longest_loop, repetition
 from trainables.metrics.rouge import rouge_l_recall
 from trainables.metrics.truth_ratio import forget_truth_ratio, log_truth_ratio, retain_truth_ratio, truth_ratio
 
@@ -44,7 +45,8 @@ class EvalPart:
     """One evaluation set, n items in the order of their index.
 
     ``answer_loss`` and ``paraphrased_loss`` ``(n,)`` and n rows of ``perturbed_loss`` are in nats per token;
-    ``rouge_l_recall`` ``(n,)`` is the logged one, or where the log has none that of the logged texts.
+    ``rouge_l_recall`` ``(n,)`` is the logged one, or where the log has none that of the logged texts. ``answers`` are
+    the n generated answers; None if the log has no texts.
     """
 
     indices: tuple[str, ...]
@@ -52,6 +54,7 @@ class EvalPart:
     paraphrased_loss: Array
     perturbed_loss: tuple[Array, ...]
     rouge_l_recall: Array
+    answers: tuple[str, ...] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +66,14 @@ class EvalLog:
     real_authors: EvalPart
     world_facts: EvalPart
     forget: EvalPart
+
+
+class _Texts(NamedTuple):
+    """A question, the generated answer, and the reference answer, as a log has them."""
+
+    question: str
+    generated: str
+    reference: str
 
 
 def read_eval_log(path: str | PathLike[str]) -> EvalLog:
@@ -89,9 +100,10 @@ def evaluate_log(log: EvalLog, retain_log: EvalLog | None = None) -> dict[str, A
     """The aggregates of a log, as JSON values.
 
     ``retain``, ``real_authors``, ``world_facts`` and ``forget`` each hold ``probability``, ``rouge_l_recall`` and
-    ``truth_ratio``; ``model_utility`` is the harmonic mean of the first three's nine. ``forget_quality`` (a p-value)
-    and ``forget_quality_statistic`` compare the forget set with ``retain_log``, the log of a model trained without it;
-    None without one.
+    ``truth_ratio``; ``model_utility`` is the harmonic mean of the first three's nine. Each set also holds
+    ``repetition`` and ``longest_loop`` of its generated answers; None if the log has no texts. ``forget_quality`` (a
+    p-value) and ``forget_quality_statistic`` compare the forget set with ``retain_log``, the log of a model trained
+    without it; None without one.
 
     Raises EvalLogError where the two logs score different forget items: the test would then compare sets, not models.
     """
@@ -101,6 +113,7 @@ def evaluate_log(log: EvalLog, retain_log: EvalLog | None = None) -> dict[str, A
         "world_facts": _scores(log.world_facts, _among_choices(log.world_facts), retain_truth_ratio),
     }
     forget = _scores(log.forget, probability(log.forget.answer_loss), forget_truth_ratio)
+    scores = outside | {"forget": forget}
     p_value = statistic = None
     if retain_log is not None:
         if log.forget.indices != retain_log.forget.indices:
@@ -114,8 +127,13 @@ def evaluate_log(log: EvalLog, retain_log: EvalLog | None = None) -> dict[str, A
         "model_utility": model_utility(**outside),
         "forget_quality": p_value,
         "forget_quality_statistic": statistic,
-        **{name: part._asdict() for name, part in (outside | {"forget": forget}).items()},
+        **{name: part._asdict() | _repetition(getattr(log, name)) for name, part in scores.items()},
     }
+
+
+def _repetition(part: EvalPart) -> dict[str, float | None]:
+    measured = {"repetition": repetition, "longest_loop": longest_loop}
+    return {name: None if part.answers is None else float(of(part.answers).mean()) for name, of in measured.items()}
 
 
 def _scores(part: EvalPart, probabilities: Array, aggregate: Callable[[Array], float]) -> Scores:
@@ -174,6 +192,7 @@ def _read_part(where: str, part: object) -> EvalPart:
         return [found[index] for index in indices]
 
     indices = sorted(answer, key=_by_number)
+    texts = column("generated_text", _texts) if "generated_text" in part else None
     return EvalPart(
         indices=tuple(indices),
         answer_loss=np.array([answer[index] for index in indices]),
@@ -181,9 +200,10 @@ def _read_part(where: str, part: object) -> EvalPart:
         perturbed_loss=tuple(column("average_perturb_loss", _numbers)),
         rouge_l_recall=(
             np.array(column("rougeL_recall", _recall))
-            if "rougeL_recall" in part
-            else np.concatenate(column("generated_text", _recall_of_texts))
+            if texts is None or "rougeL_recall" in part
+            else rouge_l_recall([item.reference for item in texts], [item.generated for item in texts])
         ),
+        answers=None if texts is None else tuple(item.generated for item in texts),
     )
 
 
@@ -229,11 +249,10 @@ def _recall(where: str, value: object) -> float:
     return recall
 
 
-def _recall_of_texts(where: str, value: object) -> Array:
+def _texts(where: str, value: object) -> _Texts:
     if not isinstance(value, list) or len(value) != 3 or not all(isinstance(text, str) for text in value):
         raise EvalLogError(f"{where}: expected three texts (question, generated answer, reference)")
-    _, generated, reference = value
-    return rouge_l_recall([reference], [generated])
+    return _Texts(*value)
 
 
 def _quoted(names: Iterable[str]) -> str:

@@ -1,7 +1,8 @@
 """The per-item values behind a model's metrics as a file, in the format of the TOFU authors' evaluation logs.
 
 ``evaluate --eval-log`` reads it back (where it has all four sets) and gives the same metrics. Columns are keyed by item
-index; a column that no chosen metric needed is not there.
+index; a column that no chosen metric needed is not there. Every generated text has its ROUGE-L recall, its share of
+repeated 3-grams and its longest loop beside it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 
 from search_spaces.durable import write_json
 from trainables.metrics.items import Array
+from trainables.metrics.repetition import longest_loop, repetition
 from trainables.scoring.eval_log import PARTS
 from trainables.scoring.measured import ItemLog
 from trainables.scoring.model_scores import ModelScores
@@ -61,7 +63,12 @@ def _answer_columns(scores: ModelScores, part: str) -> dict[str, object]:
 
 def _said(prompts: Sequence[str], references: Sequence[str], texts: Sequence[str], recalls: Array) -> dict[str, object]:
     rows = zip(prompts, texts, references, strict=True)
-    return {"generated_text": _column([*map(list, rows)]), "rougeL_recall": _column(recalls)}
+    return {
+        "generated_text": _column([*map(list, rows)]),
+        "rougeL_recall": _column(recalls),
+        "repetition": _column(repetition(texts)),
+        "longest_loop": _column(longest_loop(texts)),
+    }
 
 
 def _choice_columns(scores: ModelScores, part: str) -> dict[str, object]:

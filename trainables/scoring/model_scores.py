@@ -137,7 +137,11 @@ class ModelScores:
 
         Where the data have prompts of their own for the metric called ``prompts``: of each continuation of those.
         """
-        return (self.said_to_prompts[prompts] if prompts in self.sets.prompted else self.said[part])[1]
+        return self._said(part, prompts)[1]
+
+    def answers_given(self, part: str, *, prompts: str) -> list[str]:
+        """Return the texts of the n greedy answers of which :meth:`recalls` has the ROUGE-L recall."""
+        return self._said(part, prompts)[0]
 
     def answer_texts(self, part: str) -> list[str]:
         """Each answer as its tokens say it."""
@@ -159,6 +163,9 @@ class ModelScores:
             return RetainValues(key, path, ratios, (), (), None)
         inside, outside = (tuple(float(item.log_probs.mean()) for item in self.tokens[part]) for part in self._sides())
         return RetainValues(key, path, ratios, inside, outside, MIN_K_ATTACK.measure(self))
+
+    def _said(self, part: str, prompts: str | None) -> tuple[list[str], Array]:
+        return self.said_to_prompts[prompts] if prompts in self.sets.prompted else self.said[part]
 
     def _sides(self) -> tuple[str, str]:
         """The sets of membership inference: those trained on and those not."""

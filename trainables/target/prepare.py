@@ -12,6 +12,7 @@ from trainables.metrics.registry import DEFAULT_SET
 from trainables.modality import ModelEvaluator
 from trainables.models.checkpoints import loading
 from trainables.models.registry import TargetRecipe
+from trainables.scoring.choice import metrics_of
 from trainables.spec import TrialSpec
 from trainables.target.cache import FORMAT, Cache, digest, folder_digest
 from trainables.target.finetune import Progress
@@ -84,19 +85,25 @@ def target_of(
         )
         return {"baseline": {**evaluator.losses(model), **evaluator.measure(model).metrics}, "reference_nll": reference}
 
-    def chosen_metrics() -> dict[str, float]:
-        model, _, evaluator = loaded()
-        return dict(evaluator.measure(model, problem.measured(), retain=retain).metrics)
+    def measured(names: tuple[str, ...], of: str) -> dict[str, float]:
+        def compute() -> dict[str, float]:
+            model, _, evaluator = loaded()
+            return dict(evaluator.measure(model, names, retain=retain).metrics)
+
+        return cache.note(f"baselines/{digest(FORMAT, of, names, *problem.measured_by(names))}", compute)
 
     # Written down, so that a sweep with a known target need not import transformers in its driver.
     shape = cache.note(f"shapes/{name}", lambda: {"classes": _classes(problem, folder)})
     own = problem.measured_by(DEFAULT_SET)
     known = cache.note(f"baselines/{digest(key, own) if own else key}", own_scores)
     baseline = known["baseline"]
+    # A version with fewer default metrics may have written the note.
+    default = metrics_of((), problem.data, retain_model=False)
+    if missing := tuple(name for name in default if name not in baseline):
+        baseline |= measured(missing, key)
     if problem.metrics:
         key = key if retain is None else digest(FORMAT, key, retain.key)
-        asked = digest(FORMAT, key, problem.measured(), *problem.measured_by(problem.measured()))
-        baseline |= cache.note(f"baselines/{asked}", chosen_metrics)
+        baseline |= measured(problem.measured(), key)
     return Target(
         key=key,
         path=str(folder.resolve()),

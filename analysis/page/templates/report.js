@@ -181,15 +181,12 @@
     event.preventDefault();
     show(link.getAttribute("href").slice(1));
   });
-  /* What a point says of its trial: beside the point, for the mouse and for the keyboard. */
+  /* The name, settings and values of the model of a point: beside the point, for the mouse and for the keyboard. */
   const tip = make("div", { id: "tip", role: "tooltip", hidden: "" });
   document.body.append(tip);
-  function point(link, row) {
-    const values = data.told.map((name) => [name, headers.findIndex((header) => header.textContent === name)])
-      .filter(([, i]) => i >= 0 && row.cells[i].textContent !== "\u2013")
-      .map(([name, i]) => `${name} ${row.cells[i].textContent}`);
-    tip.replaceChildren(make("strong", {}, `trial ${row.dataset.trial}, ${row.dataset.status}`), make("br"),
-      row.dataset.summary, make("br"), values.join(", "));
+  function point(link) {
+    const { name, settings, values } = link.dataset;
+    tip.replaceChildren(make("strong", {}, name), make("br"), settings, make("br"), values);
     tip.hidden = false;
     place(link);
   }
@@ -201,10 +198,8 @@
     tip.style.top = `${Math.max(8, top)}px`;
   }
   for (const link of document.querySelectorAll("figure a[href^='#trial-']")) {
-    const row = document.getElementById(link.getAttribute("href").slice(1));
-    if (!row) continue;
-    link.setAttribute("aria-label", `trial ${row.dataset.trial}: ${row.dataset.summary}`);
-    for (const kind of ["mouseenter", "focus"]) link.addEventListener(kind, () => point(link, row));
+    if (!link.dataset.name) continue;
+    for (const kind of ["mouseenter", "focus"]) link.addEventListener(kind, () => point(link));
     for (const kind of ["mouseleave", "blur"]) link.addEventListener(kind, () => { tip.hidden = true; });
   }
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") tip.hidden = true; });

@@ -28,9 +28,7 @@ LISTS = st.lists(st.floats(-1, 1, allow_nan=False), min_size=1, max_size=12)
 
 @pytest.mark.parametrize("n", [6, 12, 20])
 @pytest.mark.parametrize("name", NULLS)
-def test_differences_of_mean_zero_are_called_one_thing_or_the_other_in_at_most_5_of_100_tables(
-    name: str, n: int
-) -> None:
+def test_differences_of_mean_zero_are_rejected_in_at_most_5_of_100_tables(name: str, n: int) -> None:
     generator = np.random.default_rng(11)
     tables = [NULLS[name](generator, n) for _ in range(400)]
     assert np.mean([min(p_above(values), p_below(values)) < 0.025 for values in tables]) <= 0.05
@@ -61,10 +59,8 @@ def test_the_order_of_the_seeds_says_nothing(differences: list[float], random: o
 
 
 @pytest.mark.parametrize("difference", [0.02, 0.1, 0.5, 1.0])
-def test_equal_differences_are_worth_what_any_valid_test_can_give_them_but_for_the_capital_held_back(
-    difference: float,
-) -> None:
-    """Were -1 as likely as mean 0 allows, n times +d would have the probability (1 + d)^-n."""
+def test_equal_differences_are_worth_the_most_that_a_valid_test_can_give(difference: float) -> None:
+    """If -1 were as likely as mean 0 allows, n times +d would have the probability (1 + d)^-n, but for some capital."""
     for n in (6, 20, 60):
         least = (1 + difference) ** -n
         assert min(1.0, least) <= p_above([difference] * n) <= min(1.0, least / CAPITAL[0])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +20,8 @@ from analysis.study.study_tables import arms_table, rates_table
 from analysis.study.verdict_words import words
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Objective, costs_of
-from analysis.tables.trial_table import TrialTable
+from tests.analysis.conftest import MakeRow, MakeSweep, tables_of, trial
 
-MakeSweep = Callable[..., Path]
-MakeRow = Callable[..., dict[str, object]]
 GUESS = 8.0
 SCORES = "verbmem and utility"
 
@@ -45,29 +44,16 @@ def test_a_loss_on_a_log_scale_costs_a_third_a_decade(loss: float, cost: float) 
 
 
 def test_a_log_scale_needs_a_bound_above_0() -> None:
-    with pytest.raises(AnalysisError, match="a logarithmic scale needs a bound above 0, got 0"):
+    with pytest.raises(AnalysisError, match="bound above 0"):
         Objective(name="r", column="r", direction="min", low=0.0, high=8.0, label="r", log=True)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_hypervolume_in_each_box_is_what_counting_and_optuna_find(
-    make_sweep: MakeSweep, trial: MakeRow, seed: int
-) -> None:
+def test_the_hypervolume_in_each_box_is_what_counting_and_optuna_find(make_sweep: MakeSweep, seed: int) -> None:
     random = np.random.default_rng(seed)
-    rows = [
-        trial(str(i), forget, retain, verbmem=verbmem, utility=utility)
-        for i, (forget, retain, verbmem, utility) in enumerate(
-            zip(
-                8 * random.random(6),
-                10 ** random.uniform(-2.5, 0.8, 6),
-                random.random(6),
-                random.random(6),
-                strict=True,
-            )
-        )
-    ]
-    out = make_sweep(rows)
-    table, sweep = TrialTable.read(out), SweepFile.read(out)
+    values = zip(8 * random.random(6), 10 ** random.uniform(-2.5, 0.8, 6), *random.random((2, 6)), strict=True)
+    rows = [trial(str(i), a, b, verbmem=verbmem, utility=utility) for i, (a, b, verbmem, utility) in enumerate(values)]
+    table, sweep = tables_of(make_sweep(rows))
     boxes = further_objectives(sweep.objectives, table.columns, table.measured(table.columns.metrics))
     assert list(boxes) == [LOG_RETAIN, SCORES]
     losses, scores = (np.array([[row[a], row[b]] for row in rows], dtype=float) for a, b in
@@ -84,7 +70,7 @@ def test_the_hypervolume_in_each_box_is_what_counting_and_optuna_find(
         assert hypervolume(costs) == pytest.approx(counted(costs), abs=0.01)
 
 
-def test_what_stands_in_for_a_primary_score_that_was_not_measured(make_sweep: MakeSweep, trial: MakeRow) -> None:
+def test_what_stands_in_for_a_primary_score_that_was_not_measured(make_sweep: MakeSweep) -> None:
     out = make_sweep([trial("0", 6.0, 1.0)])
     sweep = SweepFile.read(out)
     found = further_objectives(sweep.objectives, sweep.columns, ["extraction_strength", "utility", "privleak"])
@@ -111,7 +97,7 @@ def test_a_verdict_describes_both_sides_in_every_box(make_sweep: MakeSweep, row:
     logged = [math.log((8 - 8 * math.sqrt(volume)) / 0.008) / math.log(1000) for volume in (0.6, 0.5)]
     expected = [math.sqrt(volume) * (1 - share) for volume, share in zip((0.6, 0.5), logged, strict=True)]
     assert further[LOG_RETAIN] == pytest.approx(expected)
-    assert "verbmem and utility, AutoLR 0.2000, the best single lr 0.4000" in " ".join(words(verdict))
+    assert re.search(r"verbmem and utility, AutoLR 0\.2000, .*0\.4000", " ".join(words(verdict)))
     (fronts,) = study.fronts
     assert fronts.further[SCORES]["gdiff, AutoLR clip/fresh"].epsilon == pytest.approx(0.4)
     for table in (arms_table(fronts), rates_table(study.sensitivity[0], study.grid.columns)):

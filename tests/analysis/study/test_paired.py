@@ -85,12 +85,8 @@ def test_holm_by_hand() -> None:
 @given(st.lists(st.tuples(VALUES, VALUES), min_size=1, max_size=6))
 def test_the_tuning_curve_is_the_mean_over_all_subsets(rates: list[tuple[float, float]]) -> None:
     choice, report = zip(*rates, strict=True)
-    expected = [
-        np.mean(
-            [report[max(subset, key=lambda i: choice[i])] for subset in itertools.combinations(range(len(rates)), n)]
-        )
-        for n in range(1, len(rates) + 1)
-    ]
+    subsets = [list(itertools.combinations(range(len(rates)), n)) for n in range(1, len(rates) + 1)]
+    expected = [np.mean([report[max(subset, key=lambda i: choice[i])] for subset in sets]) for sets in subsets]
     assert expected_best(choice, report) == pytest.approx(expected, abs=1e-12)
 
 

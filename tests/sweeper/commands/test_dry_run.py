@@ -1,4 +1,4 @@
-"""``--dry-run`` says what a command would do and begins nothing."""
+"""``--dry-run`` says what a command would do and starts nothing; ``--measure`` times one epoch for it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from click.testing import Result
 
 from sweeper.ledger import Ledger
-from sweeper.planning.pace import TrialPace, measured_pace
+from sweeper.planning.pace import TrialPace
 from sweeper.progress import prepare_with_progress as real_prepare
-from tests.sweeper.commands.conftest import invoke, refused
+from tests.sweeper.commands.conftest import invoke, problems_of, refuse_to_work, refused
 
 DONE = {
     "trial_id": "00000",
@@ -27,11 +27,24 @@ DONE = {
 SECONDS = {"train_seconds": 20.0, "eval_seconds": 4.0, "generation_seconds": 0.0}
 
 
-@pytest.fixture(autouse=True)
-def _measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody trains here; a short run would take this long."""
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``--measure`` trains nothing and reports these values."""
     pace = TrialPace(epoch=2.0, beside=1.0, source="a short run", memory=10**9)
     monkeypatch.setattr("sweeper.planning.plan.measured_pace", lambda spec, *, console: pace)
+
+
+@pytest.fixture
+def no_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every way into training raises: preparing the target, fine-tuning, a trial, the measurement."""
+    for entry in (
+        "sweeper.planning.plan.measured_pace",
+        "trainables.target.prepare.prepare_target",
+        "trainables.target.training.trained",
+        "trainables.target.finetune.finetune",
+        "trainables.run.run.UnlearningRun.__init__",
+    ):
+        monkeypatch.setattr(entry, refuse_to_work)
 
 
 def files(folder: Path) -> set[Path]:
@@ -56,24 +69,62 @@ def test_where_shares_of_gpus_are_measured_the_plan_says_so(
     assert plan(pareto(*given, "--json"))["shares_gpus"] is True
 
 
+@pytest.mark.usefixtures("no_training")
+@pytest.mark.parametrize("command", ["pareto", "lr-study", "unlearn"])
+def test_with_an_empty_cache_a_dry_run_trains_and_writes_nothing(command: str, data: Path, tmp_path: Path) -> None:
+    before = files(tmp_path)
+    given = (command, "--model", "tiny-phi", "--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01")
+    content = plan(invoke(*given, "--out", tmp_path / "new", "--dry-run", "--json"))
+    assert files(tmp_path) == before
+    assert not (tmp_path / "cache").exists()
+    assert content["measured"] is False
+    values = [content[name] for name in ("seconds", "at_most", "pace", "memory", "disk", "disk_bytes")]
+    assert values == [None] * len(values)
+    assert content["unknown"].keys() == {"seconds", "memory", "disk"}
+    shown = invoke(*given, "--out", tmp_path / "new", "--dry-run")
+    assert shown.exit_code == 0
+    assert shown.stdout.count("--measure") == 3, "for the time, the memory and the disk"
+    assert files(tmp_path) == before
+
+
+@pytest.mark.usefixtures("no_training")
+def test_with_an_empty_cache_a_dry_run_of_resume_trains_and_writes_nothing(
+    pareto: Callable[..., Result], tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sweeper.commands.pareto.run_to_the_end", lambda out, as_json, change=None: None)
+    assert pareto("--trials", "5").exit_code == 0
+    before = files(tmp_path)
+    content = plan(invoke("resume", out, "--dry-run", "--json"))
+    assert (content["trials"], content["seconds"], content["measured"]) == (5, None, False)
+    assert files(tmp_path) == before
+
+
+def test_a_short_run_is_only_measured_for_a_dry_run(
+    pareto: Callable[..., Result], unlearn: Callable[..., Result]
+) -> None:
+    for problems in (
+        problems_of(pareto("--measure")),
+        problems_of(unlearn("--measure")),
+        refused("lr-study", "--measure"),
+        refused("resume", "nowhere", "--measure"),
+    ):
+        assert any("--measure" in problem and "--dry-run" in problem for problem in problems)
+
+
+@pytest.mark.usefixtures("measured")
 def test_a_sweep_is_planned_and_not_begun(pareto: Callable[..., Result], tmp_path: Path, out: Path) -> None:
     before = files(tmp_path)
-    given = ("--trials", "6", "--epochs", "4", "--max-concurrent", "1", "--scheduler", "none", "--dry-run")
+    given = ("--trials", "6", "--epochs", "4", "--max-concurrent", "1", "--scheduler", "none", "--dry-run", "--measure")
     content = plan(pareto(*given, "--json"))
     assert files(tmp_path) == before
     assert (content["what"], content["trials"], content["at_once"], content["downloads"]) == ("pareto", 6, 1, [])
     assert content["settings"]["method"] == "gdiff, ngdiff"
     assert (content["seconds"], content["memory"]) == (6 * (1 + 4 * 2), 10**9)
+    assert content["measured"] is True
+    assert content["unknown"].keys() == {"disk"}, "the replaced measurement left no target"
     shown = pareto(*given).stdout
-    assert "as it would run; nothing is begun" in shown
-    for told in (
-        "6\n",
-        "54.0 s; by a short run",
-        "about 1.0 GB a trial (measured)",
-        "it is fine-tuned first",
-        str(out),
-    ):
-        assert told in shown
+    for value in ("6\n", "54.0 s", "a short run", "1.0 GB", str(out)):
+        assert value in shown
     assert files(tmp_path) == before
 
 
@@ -100,6 +151,7 @@ def test_earlier_trials_are_asked_first_and_a_resume_counts_its_own(
     assert files(tmp_path) == before
 
 
+@pytest.mark.usefixtures("measured")
 def test_a_study_and_a_single_run_are_planned(
     data: Path, unlearn: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, out: Path
 ) -> None:
@@ -107,7 +159,7 @@ def test_a_study_and_a_single_run_are_planned(
     tofu = ("--model", "tiny-phi", "--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01")
     study = plan(invoke("lr-study", *tofu, "--method", "ngdiff", "--lr", "1e-4", "--lr", "1e-3", "--dry-run", "--json"))
     assert (study["what"], study["trials"]) == ("lr-study", 2 * 2 * 2)
-    run = plan(unlearn("--epochs", "3", "--dry-run", "--json"))
+    run = plan(unlearn("--epochs", "3", "--dry-run", "--measure", "--json"))
     assert (run["what"], run["trials"], run["seconds"], run["out"]) == ("unlearn", 1, 7.0, str(out))
     assert "in this process" in (shown := unlearn("--dry-run").stdout)
     assert "GPU" not in shown, "on a machine without one"
@@ -136,24 +188,25 @@ def test_a_model_from_the_hub_is_named_with_its_size(
     result = invoke("pareto", "--model", "phi-1.5", *arguments, "--dry-run")
     assert result.exit_code == 0, result.output
     assert "model microsoft/phi-1_5, 2.8 GB" in result.stdout
-    assert "a sweep of --trials 1 --epochs 1 is enough" in result.stdout
-    assert "not known before the model is there" in result.stdout
+    content = plan(invoke("pareto", "--model", "phi-1.5", *arguments, "--dry-run", "--json"))
+    assert (content["seconds"], content["memory"]) == (None, None)
 
 
-def test_a_short_run_measures_epochs_and_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rich.console import Console
-
-    from trainables.spec import TrialSpec
-
+def test_measure_prepares_the_target_and_times_an_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "own"
     folder.mkdir()
     for name in ("forget", "retain"):
         rows = [{"question": f"What is {name} {n}?", "answer": f"It is {n}."} for n in range(4)]
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     monkeypatch.setattr("sweeper.progress.prepare_with_progress", real_prepare)
-    spec = TrialSpec(dataset="jsonl", data_dir=str(folder), target_epochs=1, batch_size=2, epochs=50)
-    pace = measured_pace(spec, console=Console(quiet=True))
-    assert pace.epoch > 0
-    assert pace.memory is not None
-    assert pace.memory > 10**8
+    given = ("--dataset", "jsonl", "--data-dir", folder, "--target-epochs", "1", "--batch-size", "2", "--epochs", "50")
+    result = invoke("pareto", *given, "--out", tmp_path / "new", "--dry-run", "--measure", "--json")
+    content = plan(result)
+    assert content["measured"] is True
+    assert content["unknown"] == {}
+    assert content["target"] == "cached"
+    assert content["pace"]["epoch"] > 0
+    assert content["memory"] > 10**8
+    assert result.stderr.count("--measure: ") == 2, "it says what it does: the target, then the trial"
     assert {path.name for path in tmp_path.iterdir()} == {"own", "cwd", "cache"}
+    assert list((tmp_path / "cwd").iterdir()) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -64,6 +65,13 @@ def test_one_trial_that_is_recommended_is_named_with_its_checkpoint() -> None:
     assert lines[3] == "frontier: 1 trial, hypervolume 0.5000"
 
 
+def test_the_console_counts_every_way_a_trial_ended() -> None:
+    status = {"finished": 16, "stopped": 12, "diverged": 3, "failed": 1}
+    first = describe(Summary("out", 32, 32, status, 0.5, 1, "")).splitlines()[0]
+    assert re.findall(r"\d+", first) == ["32", "16", "12", "3", "1"]
+    assert "stopped early" in first
+
+
 @pytest.mark.parametrize(
     ("because", "further"),
     [("the time budget", ""), ("a plateau (...)", "--until none"), ("the budget of 9 epochs", "--epoch-budget EPOCHS")],
@@ -96,13 +104,14 @@ def test_points_that_were_run_before_are_counted_apart(
 def test_json_is_the_only_thing_on_stdout(
     pareto: Callable[..., Result], out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    summary = Summary(out=str(out), status={"failed": 4}, trials=4, asked=4, hypervolume=None, front=0, tracking="")
+    status = {"finished": 0, "stopped": 0, "diverged": 0, "failed": 4}
+    summary = Summary(out=str(out), status=status, trials=4, asked=4, hypervolume=None, front=0, tracking="")
     monkeypatch.setattr("sweeper.sweep.run", lambda out, *, console, change=None, **more: summary)
     result = pareto("--json")
     assert result.exit_code == 1, "every trial failed"
     content = json.loads(result.stdout)
     assert content["out"] == str(out)
-    assert (content["trials"], content["status"], content["hypervolume"]) == (4, {"failed": 4}, None)
+    assert (content["trials"], content["status"], content["hypervolume"]) == (4, status, None)
 
 
 @pytest.mark.parametrize("as_json", [[], ["--json"]], ids=["plain", "json"])

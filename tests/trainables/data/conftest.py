@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
 WriteTofu = Callable[..., Path]
+WriteMuse = Callable[..., Path]
+Pixels = npt.NDArray[np.uint8]
+
+
+def random_images(number: int, *, classes: int, seed: int) -> tuple[Pixels, list[int]]:
+    """Random images, ``(number, 32, 32, 3)``, and labels that repeat in turn."""
+    pixels = np.random.default_rng(seed).integers(0, 256, (number, 32, 32, 3), dtype=np.uint8)
+    return pixels, [i % classes for i in range(number)]
+
+
+def write_batch(path: Path, pixels: Pixels, labels: list[int], *, key: bytes = b"labels") -> None:
+    """A batch as Python 2 pickled the originals of CIFAR: red plane, green plane, blue plane, each row by row."""
+    planes = np.stack([pixels[..., channel].reshape(len(pixels), -1) for channel in range(3)], axis=1)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(pickle.dumps({b"data": planes.reshape(len(pixels), -1), key: labels}, protocol=2))
 
 
 def _row(number: int, **more: Any) -> dict[str, Any]:

@@ -42,38 +42,32 @@ def data() -> UnlearningData:
     return authors()
 
 
-def test_the_default_is_200_questions_of_which_the_last_two_authors_are_to_be_forgotten(data: UnlearningData) -> None:
+def test_the_default_is_200_questions_and_the_last_two_authors_are_forgotten(data: UnlearningData) -> None:
     assert (len(data.full), len(data.forget), len(data.retain)) == (200, 20, 180)
     assert data.full == (*data.retain, *data.forget)
     assert data.forget_eval == data.forget
     assert (len(data.retain_eval), len(data.holdout)) == (60, 20)
+    assert set(data.retain_eval) <= set(data.retain)
+    assert {name_of(example) for example in data.retain_eval} == {name_of(example) for example in data.retain}
 
 
-def test_the_text_is_the_same_as_ever(data: UnlearningData) -> None:
+def test_the_text_is_pinned(data: UnlearningData) -> None:
     assert data.content_hash == PINNED
     assert load_data("authors") == data
     listed = "\n".join(refusals())
     assert hashlib.sha256(listed.encode()).hexdigest()[:16] == "a4b1b4f89cd9c399"
 
 
-def test_the_retain_sample_has_every_retain_author(data: UnlearningData) -> None:
-    assert set(data.retain_eval) <= set(data.retain)
-    assert {name_of(example) for example in data.retain_eval} == {name_of(example) for example in data.retain}
-
-
 @pytest.mark.parametrize("seed", range(4))
-def test_columns_are_complete_and_no_wrong_answer_is_right(seed: int) -> None:
-    for example in authors(seed=seed).full:
+def test_columns_are_complete_no_wrong_answer_is_right_and_nothing_occurs_twice(seed: int) -> None:
+    generated = authors(seed=seed)
+    for example in generated.full:
         assert example.question.endswith("?")
         assert "{" not in example.question + example.answer + example.paraphrased_answer
         assert example.answer != example.paraphrased_answer
         assert len(set(example.perturbed_answers)) == 5
         assert not {example.answer, example.paraphrased_answer} & set(example.perturbed_answers)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_no_question_and_no_answer_occurs_twice(seed: int) -> None:
-    everything = [*(generated := authors(seed=seed)).full, *generated.holdout]
+    everything = [*generated.full, *generated.holdout]
     assert len({example.question for example in everything}) == len(everything)
     assert len({example.answer for example in everything}) == len(everything)
 
@@ -107,15 +101,9 @@ def test_the_answer_to_the_most_similar_question_about_another_author_tells_litt
 
 
 @pytest.mark.parametrize(
-    ("arguments", "word"),
-    [
-        ({"authors": 1}, "authors"),
-        ({"authors": 1000}, "authors"),
-        ({"questions": 0}, "questions"),
-        ({"questions": 99}, "questions"),
-        ({"forget_authors": 20}, "forget_authors"),
-    ],
+    "arguments", [{"authors": 1}, {"authors": 1000}, {"questions": 0}, {"questions": 99}, {"forget_authors": 20}]
 )
-def test_impossible_sizes_are_refused_with_the_bound_and_the_value(arguments: dict[str, int], word: str) -> None:
-    with pytest.raises(ValueError, match=rf"{word} must be from .* got {next(iter(arguments.values()))}"):
+def test_impossible_sizes_are_refused_with_the_name_and_the_value(arguments: dict[str, int]) -> None:
+    [(name, value)] = arguments.items()
+    with pytest.raises(ValueError, match=rf"{name} .* {value}"):
         authors(**arguments)

@@ -1,4 +1,4 @@
-"""A folder of one's own files is an unlearning problem; whatever is wrong with it is told by file and line, at once."""
+"""A folder of a user's own files is an unlearning problem; every mistake is named with its file and line."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.facts import assert_names
 from trainables.data import DataError, load_data
 from trainables.data.examples import Example
 from trainables.data.jsonl import load_jsonl
@@ -40,17 +41,25 @@ def write(tmp_path: Path) -> Write:
 
 
 def problems(folder: Path) -> list[str]:
+    """The problems of a folder, each starting with the file and the line."""
     with pytest.raises(DataError) as refusal:
         load_jsonl(data_dir=folder)
     return [problem.replace(f"{folder}/", "") for problem in refusal.value.problems]
 
 
-def test_questions_are_read_in_order(write: Write) -> None:
-    data = load_data("jsonl", data_dir=write(forget=[asked(1), asked(2)], retain=[asked(n) for n in range(3, 6)]))
+def test_questions_are_read_in_order_from_any_folder_and_other_columns_are_ignored(
+    write: Write, tmp_path: Path
+) -> None:
+    folder = write(forget=[asked(1, id=7, source="x"), asked(2)], retain=[asked(n) for n in range(3, 6)])
+    data = load_data("jsonl", data_dir=folder)
     assert data.forget == (Example("Question 1?", "Answer 1."), Example("Question 2?", "Answer 2."))
     assert [example.answer for example in data.retain] == ["Answer 3.", "Answer 4.", "Answer 5."]
     assert data.full == (*data.retain, *data.forget)
     assert (data.forget_eval, data.retain_eval, data.holdout) == (data.forget, data.retain, ())
+    (tmp_path / "moved").mkdir()
+    for path in folder.glob("*.jsonl"):
+        path.rename(tmp_path / "moved" / path.name)
+    assert load_jsonl(data_dir=tmp_path / "moved") == data
     assert data.name == "jsonl"
 
 
@@ -61,20 +70,11 @@ def test_texts_are_read_in_order(write: Write) -> None:
     assert [example.answer for example in data.holdout] == ["This is text 4."]
 
 
-def test_other_columns_are_nobodys_business(write: Write) -> None:
-    data = load_jsonl(data_dir=write(forget=[asked(1, id=7, source="x")], retain=[asked(2)]))
-    assert data.forget == (Example("Question 1?", "Answer 1."),)
-
-
-def test_evaluation_sets_of_their_own_are_taken(write: Write) -> None:
+def test_files_of_evaluation_sets_are_used(write: Write) -> None:
     wrong = {"paraphrased_answer": "Said otherwise.", "perturbed_answer": ["Wrong.", "Not so."]}
-    folder = write(
-        forget=[asked(1), asked(2)],
-        retain=[asked(3), asked(4)],
-        forget_eval=[asked(1, **wrong)],
-        retain_eval=[asked(4, **wrong)],
-    )
-    data = load_jsonl(data_dir=folder)
+    learned = {"forget": [asked(1), asked(2), asked(2)], "retain": [asked(3), asked(4)]}
+    data = load_jsonl(data_dir=write(**learned, forget_eval=[asked(1, **wrong)], retain_eval=[asked(4, **wrong)]))
+    assert len(data.forget) == 3, "a row may occur twice in a file"
     assert data.forget_eval == (Example("Question 1?", "Answer 1.", "Said otherwise.", ("Wrong.", "Not so.")),)
     assert [example.question for example in data.retain_eval] == ["Question 4?"]
 
@@ -111,83 +111,64 @@ def test_every_bad_row_of_every_file_is_one_problem(write: Write) -> None:
     ]
 
 
-def test_of_many_bad_rows_twenty_are_shown(write: Write) -> None:
+def test_of_many_bad_rows_twenty_are_shown_and_the_others_counted(write: Write) -> None:
     found = problems(write(forget=[{"question": "Q?"}] * 25, retain=[asked(1)]))
     assert len(found) == 21
-    assert found[-1] == "forget: and 5 more rows with problems"
+    assert_names(found[-1], "forget", "5 more")
 
 
-def test_two_kinds_are_refused_within_a_file_and_between_files(write: Write) -> None:
-    assert problems(write(forget=[asked(1), said(2)], retain=[said(3), asked(4)])) == [
-        f"{place}: this is plain text, but forget.jsonl, line 1 is a question; use one kind in all files"
-        for place in ("forget.jsonl, line 2", "retain.jsonl, line 1")
-    ]
-    assert problems(write(forget=[said(1)], retain=[asked(4)])) == [
-        "retain.jsonl, line 1: this is a question, but forget.jsonl, line 1 is plain text; use one kind in all files"
-    ]
+@pytest.mark.parametrize(
+    ("forget", "retain", "facts"),
+    [
+        (
+            [asked(1), said(2)],
+            [said(3), asked(4)],
+            [("forget.jsonl, line 2:", "forget.jsonl, line 1"), ("retain.jsonl, line 1:", "forget.jsonl, line 1")],
+        ),
+        ([said(1)], [asked(4)], [("retain.jsonl, line 1:", "forget.jsonl, line 1")]),
+        ([{"txt": "?"}, said(1)], [said(2)], [("forget.jsonl, line 1:", "'text'", "None")]),
+        ([asked(1) | said(1)], [asked(2)], [("forget.jsonl, line 1:", "one or the other")]),
+    ],
+    ids=["within files", "between files", "a first row of no kind", "a row of both kinds"],
+)
+def test_questions_and_texts_are_not_mixed(
+    write: Write, forget: list[Row], retain: list[Row], facts: list[tuple[str, ...]]
+) -> None:
+    for problem, (place, *named) in zip(problems(write(forget=forget, retain=retain)), facts, strict=True):
+        assert problem.startswith(place)
+        assert_names(problem, *named)
 
 
-def test_a_first_row_of_no_kind_does_not_make_the_others_wrong(write: Write) -> None:
-    assert problems(write(forget=[{"txt": "?"}, said(1)], retain=[said(2)])) == [
-        "forget.jsonl, line 1: column 'text' must be a non-empty text, got None"
-    ]
-
-
-def test_a_row_of_both_kinds_is_refused(write: Write) -> None:
-    (problem,) = problems(write(forget=[asked(1) | said(1)], retain=[asked(2)]))
-    assert problem == "forget.jsonl, line 1: it has a text and a question or answer; a row has one or the other"
-
-
-def test_a_row_to_forget_and_to_keep_is_refused_with_both_places(write: Write) -> None:
+def test_a_row_of_two_sets_is_refused_with_both_places(write: Write) -> None:
     folder = write(forget=[asked(1), asked(2)], retain=[asked(3), asked(2)], holdout=[asked(4), asked(3)])
-    assert problems(folder) == [
-        "retain.jsonl, line 2: the same as forget.jsonl, line 2; a row belongs to forget or to retain",
-        "holdout.jsonl, line 2: the same as retain.jsonl, line 1; a row belongs to retain or to holdout",
-    ]
+    first, second = problems(folder)
+    assert_names(first, "retain.jsonl, line 2:", "forget.jsonl, line 2")
+    assert_names(second, "holdout.jsonl, line 2:", "retain.jsonl, line 1")
 
 
-def test_the_same_row_twice_in_one_file_is_no_mistake(write: Write) -> None:
-    assert len(load_jsonl(data_dir=write(forget=[asked(1), asked(1)], retain=[asked(2)])).forget) == 2
-
-
-def test_missing_and_empty_files_are_named(write: Write) -> None:
-    assert problems(write(forget=["", " "])) == [
-        "forget.jsonl: no rows; the file is empty",
-        "cannot read retain.json: no such file (nor .jsonl, .parquet, .csv); --data-dir needs forget.jsonl and "
-        "retain.jsonl",
-    ]
+def test_missing_and_empty_files_and_a_missing_folder_are_named(write: Write) -> None:
+    empty, missing = problems(write(forget=["", " "]))
+    assert_names(empty, "forget.jsonl:", "no rows")
+    assert_names(missing, "retain.json", ".jsonl, .parquet, .csv", "--data-dir", "forget.jsonl and retain.jsonl")
+    with pytest.raises(DataError, match=r"jsonl .*--data-dir.*forget\.jsonl and retain\.jsonl"):
+        load_data("jsonl")
 
 
 def test_windows_files_are_read_and_bad_bytes_named(tmp_path: Path) -> None:
     lines = [json.dumps(asked(n)).encode() for n in range(4)]
     (tmp_path / "forget.jsonl").write_bytes(b"\xef\xbb\xbf" + b"\r\n".join(lines[:2]) + b"\r\n")
     (tmp_path / "retain.jsonl").write_bytes(b"\n".join([lines[2], b'{"question": "\xff"}', lines[3]]))
-    assert problems(tmp_path) == ["cannot read retain.jsonl, line 2: not UTF-8 (byte 0xff)"]
+    (problem,) = problems(tmp_path)
+    assert_names(problem, "retain.jsonl, line 2", "byte 0xff")
     (tmp_path / "retain.jsonl").write_bytes(lines[2])
     assert [example.answer for example in load_jsonl(data_dir=tmp_path).forget] == ["Answer 0.", "Answer 1."]
 
 
-def test_the_folder_must_be_given() -> None:
-    with pytest.raises(DataError, match=r"data set jsonl needs --data-dir DIR with forget\.jsonl and retain\.jsonl"):
-        load_data("jsonl")
-
-
-def test_where_the_files_lie_does_not_change_the_problem(write: Write, tmp_path: Path) -> None:
-    folder = write(forget=[asked(1)], retain=[asked(2)])
-    (tmp_path / "moved").mkdir()
-    for path in folder.glob("*.jsonl"):
-        path.rename(tmp_path / "moved" / path.name)
-    assert load_jsonl(data_dir=tmp_path / "moved").name == "jsonl"
-
-
-def test_the_retain_losses_are_of_items_spread_evenly_over_the_sample(tmp_path: Path) -> None:
-    for name, number in (("forget", 2), ("retain", 100)):
-        rows = [{"question": f"{name} {place}?", "answer": f"{place}."} for place in range(number)]
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    whole = load_jsonl(data_dir=tmp_path)
+def test_the_retain_losses_are_of_items_spread_evenly_over_the_sample(write: Write) -> None:
+    whole = load_jsonl(data_dir=write(forget=[asked(-1)], retain=[asked(n) for n in range(100)]))
     assert whole.retain_losses is whole.retain_eval
     assert whole.with_loss_examples(100) is whole
     some = whole.with_loss_examples(8)
-    assert [item.answer for item in some.retain_losses] == ["0.", "12.", "25.", "37.", "50.", "62.", "75.", "87."]
+    assert [item.answer for item in some.retain_losses] == [f"Answer {n}." for n in (0, 12, 25, 37, 50, 62, 75, 87)]
     assert some.content_hash != whole.content_hash
     assert some.retain_eval == whole.retain_eval

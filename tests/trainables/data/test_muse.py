@@ -1,21 +1,19 @@
-"""MUSE's files play the parts its paper gives them; its prompts are the text one would write by hand."""
+"""MUSE's files have the roles of its paper; its prompts equal texts written by hand."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pyarrow
 import pyarrow.parquet
 import pytest
 
+from tests.facts import assert_names
+from tests.trainables.data.conftest import WriteMuse
 from trainables.data import DATASETS, DataError, load_data
 from trainables.data.examples import Example, Prompted
 from trainables.data.muse import load_muse
-
-WriteMuse = Callable[..., Path]
 
 LIVES = "{} moved to {} and lives there in a house by the river."
 EATS = "Every morning {} eats {} at the market before work."
@@ -26,26 +24,22 @@ def _texts(examples: tuple[Example, ...]) -> list[str]:
     return [example.answer for example in examples]
 
 
-def test_each_corpus_is_one_running_text(write_muse: WriteMuse) -> None:
+def test_each_corpus_is_one_text_and_membership_is_judged_on_privleak(write_muse: WriteMuse) -> None:
     data = load_muse("muse-news", data_dir=write_muse())
-    forget = [LIVES.format(who, town) for who, town in (("Ada", "Oslo"), ("Bo", "Lima"), ("Cleo", "Quito"))]
     (stream,) = _texts(data.forget)
-    assert stream.split("\n\n")[:3] == forget
+    lives = [LIVES.format(who, town) for who, town in (("Ada", "Oslo"), ("Bo", "Lima"), ("Cleo", "Quito"))]
+    assert stream.split("\n\n")[:3] == lives
     assert len(stream.split("\n\n")) == 4
     (stream,) = _texts(data.retain)
     assert stream.split("\n\n")[0] == EATS.format("Ada", "plums")
     assert [len(text.split("\n\n")) for text in _texts(data.full)] == [8, 4, 4]
     assert data.name == "muse-news/forget"
-
-
-def test_membership_is_judged_on_privleak(write_muse: WriteMuse) -> None:
-    data = load_muse("muse-books", data_dir=write_muse())
-    assert _texts(data.forget_eval) == [LIVES.format("Ada", "Oslo"), LIVES.format("Bo", "Lima")]
+    assert _texts(data.forget_eval) == lives[:2]
     assert _texts(data.retain_eval) == [EATS.format("Esme", "cheese"), EATS.format("Finn", "bread")]
     assert _texts(data.holdout)[0] == "Nobody has heard of Ada, the baker of Turin."
 
 
-def test_a_question_comes_behind_the_answered_ones(write_muse: WriteMuse) -> None:
+def test_a_question_follows_the_answered_ones_and_a_passage_is_continued(write_muse: WriteMuse) -> None:
     data = load_muse("muse-news", data_dir=write_muse())
     assert data.prompted["knowmem_forget"][0] == Prompted(
         prompt=(
@@ -63,35 +57,35 @@ def test_a_question_comes_behind_the_answered_ones(write_muse: WriteMuse) -> Non
         "Question: What does Dov eat?\nAnswer:"
     )
     assert [len(items) for items in data.prompted.values()] == [4, 2, 2]
-
-
-def test_a_passage_is_continued_for_128_tokens(write_muse: WriteMuse) -> None:
-    passage = load_muse("muse-news", data_dir=write_muse()).prompted["verbmem"][0]
+    passage = data.prompted["verbmem"][0]
     assert passage.prompt + passage.reference == LIVES.format("Ada", "Oslo")
     assert (passage.max_new_tokens, passage.stop) == (128, ())
+
+
+ALL_PROMPTED = {"verbmem", "knowmem_forget", "knowmem_retain"}
 
 
 @pytest.mark.parametrize(
     ("split", "articles", "judged", "asked"),
     [
-        ("forget", "Ada Bo Cleo Dov", "Ada Bo", {"verbmem", "knowmem_forget", "knowmem_retain"}),
-        ("scal_1", "Ada Bo", "Ada Bo", {"verbmem", "knowmem_forget", "knowmem_retain"}),
-        ("scal_3", "Ada Bo Cleo Dov Esme Finn", "Ada Bo", {"verbmem", "knowmem_forget", "knowmem_retain"}),
-        ("sust_1", "Ada Bo", "Ada Bo", {"verbmem", "knowmem_forget", "knowmem_retain"}),
+        ("forget", "Ada Bo Cleo Dov", "Ada Bo", ALL_PROMPTED),
+        ("scal_1", "Ada Bo", "Ada Bo", ALL_PROMPTED),
+        ("scal_3", "Ada Bo Cleo Dov Esme Finn", "Ada Bo", ALL_PROMPTED),
+        ("sust_1", "Ada Bo", "Ada Bo", ALL_PROMPTED),
         ("sust_3", "Esme Finn", "Esme Finn", {"knowmem_retain"}),
     ],
 )
 def test_a_later_request_is_judged_on_its_own_texts(
     write_muse: WriteMuse, split: str, articles: str, judged: str, asked: set[str]
 ) -> None:
-    """MUSE's passages and questions are about the first request, which sust_2 to sust_4 have nothing to do with."""
+    """MUSE's passages and questions are about the first request; sust_2 to sust_4 have other texts."""
     data = load_data("muse-news", forget_split=split, data_dir=write_muse())
     assert " ".join(text.split()[0] for text in data.forget[0].answer.split("\n\n")) == articles
     assert " ".join(text.split()[0] for text in _texts(data.forget_eval)) == judged
     assert set(data.prompted) == asked
 
 
-def test_without_the_subset_train_the_target_learns_what_is_forgotten_and_kept(write_muse: WriteMuse) -> None:
+def test_without_the_subset_train_the_target_learns_the_forget_and_retain_sets(write_muse: WriteMuse) -> None:
     folder = write_muse(train__forget=None, train__retain1=None, train__retain2=None)
     data = load_muse("muse-news", data_dir=folder, forget_split="sust_2")
     assert [len(text.split("\n\n")) for text in _texts(data.full)] == [2, 4, 4]
@@ -109,8 +103,7 @@ def test_all_missing_files_are_named_at_once(write_muse: WriteMuse) -> None:
     with pytest.raises(DataError) as refusal:
         load_muse("muse-news", data_dir=folder)
     assert len(refusal.value.problems) == 2
-    for name in ("verbmem/forget.json", "knowmem/retain_qa_icl.json", "muse-bench/MUSE-News"):
-        assert name in str(refusal.value)
+    assert_names(refusal.value, "verbmem/forget.json", "knowmem/retain_qa_icl.json", "muse-bench/MUSE-News")
 
 
 def test_bad_rows_of_all_files_are_named_at_once(write_muse: WriteMuse) -> None:
@@ -121,11 +114,10 @@ def test_bad_rows_of_all_files_are_named_at_once(write_muse: WriteMuse) -> None:
     )
     with pytest.raises(DataError) as refusal:
         load_muse("muse-news", data_dir=folder)
-    assert [problem.removeprefix(str(folder)) for problem in refusal.value.problems] == [
-        "/raw/forget.json, line 2: column 'text' must be a non-empty text, got None",
-        "/knowmem/forget_qa.json, line 1: column 'answer' must be a non-empty text, got None",
-        "/verbmem/forget.json, line 1: column 'gt' must be a non-empty text, got ''",
-    ]
+    texts, questions, passages = refusal.value.problems
+    assert_names(texts, "raw/forget.json, line 2:", "'text'")
+    assert_names(questions, "knowmem/forget_qa.json, line 1:", "'answer'")
+    assert_names(passages, "verbmem/forget.json, line 1:", "'gt'")
 
 
 def test_a_copy_of_the_hub_repository_is_read(write_muse: WriteMuse) -> None:
@@ -156,13 +148,8 @@ def test_the_hub_is_asked_for_subset_and_split(write_muse: WriteMuse, monkeypatc
     )
 
 
-def test_books_have_no_growing_forget_sets_on_the_hub() -> None:
-    with pytest.raises(DataError, match=r"muse-bench/MUSE-Books has no scal_2 on the hub: only muse-news"):
+def test_only_news_have_growing_forget_sets_on_the_hub() -> None:
+    later = [f"{kind}_{number}" for kind in ("scal", "sust") for number in range(1, 5)]
+    assert DATASETS["muse-news"].forget_splits == ("forget", *later)
+    with pytest.raises(DataError, match=r"muse-bench/MUSE-Books .*scal_2.*muse-news"):
         load_muse("muse-books", forget_split="scal_2")
-
-
-def test_the_forget_splits_are_nine() -> None:
-    assert DATASETS["muse-news"].forget_splits == (
-        *("forget", "scal_1", "scal_2", "scal_3", "scal_4"),
-        *("sust_1", "sust_2", "sust_3", "sust_4"),
-    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from itertools import combinations
 
 import numpy as np
@@ -51,16 +50,16 @@ def test_samples_that_do_not_overlap_have_the_smallest_p_value(n: int) -> None:
     assert found.p_value == pytest.approx(2 / math.comb(2 * n, n), rel=1e-12)
 
 
-def test_a_model_compared_with_itself_is_indistinguishable() -> None:
+def test_a_model_compared_with_itself_is_indistinguishable_and_nan_stays_nan() -> None:
     ratios = np.random.default_rng(0).lognormal(size=50)
     assert forget_quality(ratios, ratios) == (1.0, 0.0)
+    assert all(math.isnan(value) for value in forget_quality([1.0, math.nan], [1.0, 2.0]))
+    assert all(math.isnan(value) for value in forget_quality([1.0, 2.0], [math.nan]))
 
 
-def test_interleaved_samples_are_indistinguishable_and_raise_no_warning() -> None:
+def test_interleaved_samples_are_indistinguishable() -> None:
     """Seven against seven with a gap of one item: scipy's exact p-value rounds to more than 1."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        found = forget_quality([1, 2, 4, 1, 2, 4, 3], [0, 2, 1, 1, 4, 3, 3])
+    found = forget_quality([1, 2, 4, 1, 2, 4, 3], [0, 2, 1, 1, 4, 3, 3])
     assert found.p_value == pytest.approx(1.0, abs=1e-3)
     assert found.statistic == pytest.approx(1 / 7, rel=1e-12)
 
@@ -73,13 +72,3 @@ def test_the_logarithm_of_the_truth_ratios_gives_the_same_answer_even_where_they
     with np.errstate(over="ignore"):
         exploded = np.exp(first), np.append(np.exp(second[:-1]), np.exp(1e4))
     assert forget_quality(*exploded) == forget_quality(first, np.append(second[:-1], 1e4))
-
-
-def test_a_model_that_could_not_be_scored_has_no_forget_quality() -> None:
-    assert all(math.isnan(value) for value in forget_quality([1.0, math.nan], [1.0, 2.0]))
-    assert all(math.isnan(value) for value in forget_quality([1.0, 2.0], [math.nan]))
-
-
-def test_an_empty_sample_is_an_error() -> None:
-    with pytest.raises(ValueError, match="retain model"):
-        forget_quality([1.0], [])

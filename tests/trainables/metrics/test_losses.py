@@ -1,4 +1,4 @@
-"""The means of losses by hand: where a cap on every token and a cap on the mean differ."""
+"""The means of losses by hand, in cases in which a cap on every token and a cap on the mean differ."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def _capped(forget: ItemLosses) -> float:
     return METRICS["forget_loss_capped"].measure(SetLosses(forget, _losses([1.0]), GUESS))
 
 
-def test_tokens_far_above_a_guess_do_not_pay_for_those_still_known() -> None:
-    """Two tokens of 40 nats and three of none: the mean, 16, would be capped at the guess; two fifths of it are had."""
+def test_tokens_far_above_a_guess_do_not_compensate_known_ones() -> None:
+    """Two tokens of 40 nats and three of 0: the mean, 16, is above the guess; the loss is two fifths of it."""
     forget = _losses([40.0, 0.0, 0.0], [40.0, 0.0])
     assert mean_loss(forget) == 16.0 > GUESS
     assert _capped(forget) == pytest.approx(2 / 5 * GUESS, rel=1e-15)
@@ -54,13 +54,13 @@ def test_one_loss_that_is_not_finite_makes_both_means_nan(broken: float) -> None
     assert math.isnan(_capped(forget))
 
 
-def test_the_standard_error_is_that_of_a_mean_where_all_items_are_of_one_length() -> None:
+def test_the_standard_error_is_that_of_a_mean_if_all_items_have_one_length() -> None:
     losses = _losses([1.0, 2.0], [0.5, 0.0], [3.0, 4.5], [0.25, 1.0])
     means = losses.totals / losses.counts
     assert standard_error(losses) == pytest.approx(means.std(ddof=1) / math.sqrt(4), rel=1e-14)
 
 
-def test_the_standard_error_is_the_spread_of_means_of_samples_drawn_anew() -> None:
+def test_the_standard_error_is_the_spread_of_the_means_of_new_samples() -> None:
     rng = np.random.default_rng(5)
 
     def drawn() -> ItemLosses:

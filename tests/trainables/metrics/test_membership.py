@@ -36,26 +36,18 @@ def test_auc_is_the_share_of_pairs_won_with_ties_counting_half(members: list[flo
     assert membership_auc(members, others) == won / (len(members) * len(others))
 
 
-def test_auc_agrees_with_the_mann_whitney_statistic() -> None:
+def test_auc_agrees_with_the_mann_whitney_statistic_and_nan_stays_nan() -> None:
     rng = np.random.default_rng(0)
     members, others = rng.integers(0, 50, 200).astype(float), rng.integers(10, 60, 300).astype(float)
     expected = mannwhitneyu(members, others).statistic / (200 * 300)
     assert membership_auc(members, others) == pytest.approx(expected, rel=1e-14)
+    assert math.isnan(membership_auc([1.0, math.nan], [1.0]))
+    assert math.isnan(membership_auc([1.0], [math.nan]))
 
 
 @given(members=scores, others=scores)
 def test_auc_of_exchanged_sides_is_the_complement(members: list[float], others: list[float]) -> None:
     assert membership_auc(members, others) + membership_auc(others, members) == pytest.approx(1.0, abs=1e-15)
-
-
-def test_auc_of_a_model_that_could_not_be_scored_is_nan() -> None:
-    assert math.isnan(membership_auc([1.0, math.nan], [1.0]))
-    assert math.isnan(membership_auc([1.0], [math.nan]))
-
-
-def test_auc_of_no_members_is_an_error() -> None:
-    with pytest.raises(ValueError, match="scores of the members"):
-        membership_auc([], [1.0])
 
 
 def test_the_loss_score_is_the_log_of_the_geometric_mean_probability() -> None:
@@ -83,13 +75,11 @@ def test_min_k_is_the_mean_of_the_least_likely_tokens(tokens: list[float], perce
     assert min_k_scores([tokens], fraction=fraction)[0] == pytest.approx(expected, rel=1e-12, abs=1e-300)
 
 
-def test_min_k_takes_40_percent_as_muse_does_and_at_least_one_token() -> None:
-    assert min_k_scores([[-1.0, -5.0, -2.0, -4.0, -3.0], [-1.0, -9.0]]).tolist() == [-4.5, -9.0]
-
-
 @given(tokens=log_probabilities)
 def test_min_k_of_all_tokens_is_the_loss_score(tokens: list[float]) -> None:
     assert min_k_scores([tokens], fraction=1.0)[0] == pytest.approx(loss_scores([tokens])[0], rel=1e-12, abs=1e-300)
+    # By default 40%, as in MUSE, and at least one token.
+    assert min_k_scores([[-1.0, -5.0, -2.0, -4.0, -3.0], [-1.0, -9.0]]).tolist() == [-4.5, -9.0]
 
 
 def test_min_k_plus_plus_of_two_words_is_the_root_of_their_odds() -> None:
@@ -132,7 +122,7 @@ def tokens_like(tokens: Sequence[Array], value: float) -> list[Array]:
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_every_attack_gives_texts_known_by_heart_away(attack: str) -> None:
+def test_every_attack_finds_texts_known_by_heart(attack: str) -> None:
     rng = np.random.default_rng(0)
     known = [-0.1 * rng.random(rng.integers(5, 20)) for _ in range(10)]
     unknown = [-4.0 - rng.random(rng.integers(5, 20)) for _ in range(10)]
@@ -140,23 +130,8 @@ def test_every_attack_gives_texts_known_by_heart_away(attack: str) -> None:
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_a_token_that_could_not_be_scored_makes_its_text_nan(attack: str) -> None:
+def test_a_nan_token_makes_its_text_nan_and_a_text_without_tokens_is_an_error(attack: str) -> None:
     rows = [np.array([-1.0, np.nan, -3.0, -4.0, -5.0]), np.array([-1.0, -2.0])]
     assert np.isnan(ATTACKS[attack](rows)).tolist() == [True, False]
-
-
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_a_text_without_tokens_is_an_error(attack: str) -> None:
-    with pytest.raises(ValueError, match="log-probabilities of item 1: expected at least one number"):
+    with pytest.raises(ValueError, match="item 1"):
         ATTACKS[attack]([np.array([-1.0]), np.array([])])
-
-
-def test_errors_say_what_does_not_fit() -> None:
-    with pytest.raises(ValueError, match="one text for each of 2 items, got 1"):
-        zlib_scores([[-1.0], [-1.0]], ["one"])
-    with pytest.raises(ValueError, match="each of 2 items, got 1"):
-        reference_scores([[-1.0], [-1.0]], [[-1.0]])
-    with pytest.raises(ValueError, match="each of 2 tokens, got 1 and 2"):
-        min_k_plus_plus_scores([[-1.0, -2.0]], [[0.0]], [[1.0, 1.0]])
-    with pytest.raises(ValueError, match=r"fraction must be in \(0, 1\], got 0"):
-        min_k_scores([[-1.0]], fraction=0)

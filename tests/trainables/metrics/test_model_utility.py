@@ -38,17 +38,9 @@ def test_all_nine_count_alike(data: st.DataObject) -> None:
 @pytest.mark.parametrize("place", range(9))
 def test_one_score_of_0_makes_the_model_useless(place: int) -> None:
     assert utility([1.0] * place + [0.0] + [1.0] * (8 - place)) == 0.0
+    assert utility([1.0] * place + [1e-320] + [1.0] * (8 - place)) == pytest.approx(9e-320, rel=1e-3)
 
 
-def test_a_vanishing_score_is_no_division_by_zero() -> None:
-    assert utility([1.0] * 8 + [1e-320]) == pytest.approx(9e-320, rel=1e-3)
-
-
-def test_a_score_that_is_missing_is_not_made_up() -> None:
+def test_a_missing_score_stays_missing() -> None:
     assert math.isnan(utility([1.0] * 8 + [math.nan]))
     assert math.isnan(utility([0.0] * 8 + [math.nan]))
-
-
-def test_a_negative_score_is_an_error() -> None:
-    with pytest.raises(ValueError, match="not negative"):
-        utility([1.0] * 8 + [-0.1])

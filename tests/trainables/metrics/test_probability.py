@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,18 +13,8 @@ from trainables.metrics.probability import normalised_probability, probability
 losses = st.floats(0.0, 1e5)
 
 
-@pytest.fixture(autouse=True)
-def _no_warnings() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
-
-
-def test_the_probability_of_a_loss_is_that_which_has_this_loss() -> None:
+def test_the_probability_is_that_which_has_this_loss() -> None:
     assert probability(-np.log([1.0, 0.5, 1e-9])) == pytest.approx([1.0, 0.5, 1e-9], rel=1e-14)
-
-
-def test_a_huge_loss_has_probability_0() -> None:
     assert probability([1e4, 1e308, np.inf]).tolist() == [0.0, 0.0, 0.0]
 
 
@@ -43,22 +30,12 @@ def test_items_keep_their_order_and_may_have_different_numbers_of_wrong_answers(
 
 
 @pytest.mark.parametrize("huge", [1e3, 1e38, 1e308])
-def test_a_diverged_model_that_finds_all_answers_equally_unlikely_is_guessing(huge: float) -> None:
+def test_a_diverged_model_guesses_between_equals_and_reaches_the_limits_exactly(huge: float) -> None:
     assert normalised_probability([huge], [[huge, huge, huge]]).tolist() == [0.25]
+    for extreme in (huge, np.inf):
+        assert normalised_probability([extreme, 1.0], [[1.0, 2.0], [extreme, extreme]]).tolist() == [0.0, 1.0]
 
 
-@pytest.mark.parametrize("huge", [1e3, 1e308, np.inf])
-def test_a_diverged_model_reaches_the_limits_exactly(huge: float) -> None:
-    assert normalised_probability([huge, 1.0], [[1.0, 2.0], [huge, huge]]).tolist() == [0.0, 1.0]
-
-
-def test_what_cannot_be_scored_is_nan() -> None:
+def test_nan_stays_nan() -> None:
     found = normalised_probability([np.nan, 1.0, np.inf, 1.0], [[1.0], [np.nan], [np.inf], [1.0]])
     assert np.isnan(found).tolist() == [True, True, True, False]
-
-
-def test_errors_say_what_does_not_fit() -> None:
-    with pytest.raises(ValueError, match="losses of the answers: expected one number"):
-        probability([])
-    with pytest.raises(ValueError, match="perturbed answers: expected 1 items, got 2"):
-        normalised_probability([1.0], [[1.0], [1.0]])

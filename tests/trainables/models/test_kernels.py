@@ -62,14 +62,15 @@ def test_output_and_gradients_are_those_of_float64(shape: tuple[int, ...], bias:
 
 
 @with_onednn
-def test_it_is_onednn_that_multiplies(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_onednn_multiplies_forwards_and_backwards(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[int, ...]] = []
     real = kernels.onednn_product
-    monkeypatch.setattr(
-        kernels,
-        "onednn_product",
-        lambda x, weight, bias: calls.append((*x.shape, *weight.shape)) or real(x, weight, bias),
-    )
+
+    def recorded(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        calls.append((*x.shape, *weight.shape))
+        return real(x, weight, bias)
+
+    monkeypatch.setattr(kernels, "onednn_product", recorded)
     _values(_layers()[1], torch.randn(2, 32, 24))
     assert calls == [(64, 24, 40, 24), (64, 40, 24, 40), (40, 64, 24, 64)]
 
@@ -79,7 +80,7 @@ def test_it_is_onednn_that_multiplies(monkeypatch: pytest.MonkeyPatch) -> None:
     ("inputs", "weights"),
     [pytest.param(True, False, id="frozen weights, as under an adapter"), pytest.param(False, True, id="first layer")],
 )
-def test_only_what_is_asked_for_is_computed_and_kept(inputs: bool, weights: bool) -> None:
+def test_only_the_needed_gradients_are_computed_and_the_needed_tensors_kept(inputs: bool, weights: bool) -> None:
     plain, fast = _layers()
     x = torch.randn(50, 24)
     found = []
@@ -100,19 +101,20 @@ def test_only_what_is_asked_for_is_computed_and_kept(inputs: bool, weights: bool
 
 @with_onednn
 @pytest.mark.parametrize(
-    "asked",
+    "call",
     [
-        pytest.param(lambda layer: layer(torch.ones(31, 24)), id="few rows, as of answers being generated"),
-        pytest.param(lambda layer: layer(torch.ones(24)), id="a single one"),
-        pytest.param(lambda layer: layer(torch.ones(0, 24)), id="none"),
-        pytest.param(lambda layer: layer.double()(torch.ones(64, 24).double()), id="float64"),
-        pytest.param(lambda layer: _autocast(layer, torch.ones(64, 24)), id="bfloat16"),
+        lambda layer: layer(torch.ones(31, 24)),
+        lambda layer: layer(torch.ones(24)),
+        lambda layer: layer(torch.ones(0, 24)),
+        lambda layer: layer.double()(torch.ones(64, 24).double()),
+        lambda layer: _autocast(layer, torch.ones(64, 24)),
     ],
+    ids=["few rows, as in a generation", "one row", "no row", "float64", "bfloat16"],
 )
-def test_anything_else_is_left_to_torch(asked: Callable[[Any], torch.Tensor], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_inputs_are_left_to_torch(call: Callable[[Any], torch.Tensor], monkeypatch: pytest.MonkeyPatch) -> None:
     layers = _layers()
     monkeypatch.setattr(kernels, "onednn_product", None)  # which cannot be called
-    plain, fast = map(asked, layers)
+    plain, fast = map(call, layers)
     assert plain.dtype == fast.dtype
     assert torch.equal(plain, fast)
 
@@ -137,15 +139,11 @@ def test_an_output_may_be_changed_in_place(shape: tuple[int, ...]) -> None:
 
 
 @with_onednn
-@pytest.mark.parametrize("shape", [(64, 23), (64 * 24,)])
-def test_a_wrong_shape_is_torchs_own_error(shape: tuple[int, ...]) -> None:
-    with pytest.raises(RuntimeError, match="shape"):
-        _layers()[1](torch.ones(shape))
-
-
-@with_onednn
-def test_a_second_derivative_is_refused_rather_than_wrong() -> None:
+def test_a_wrong_shape_and_a_second_derivative_are_refused() -> None:
     _, fast = _layers()
+    for shape in ((64, 23), (64 * 24,)):
+        with pytest.raises(RuntimeError, match="shape"):
+            fast(torch.ones(shape))
     x = torch.randn(64, 24, requires_grad=True)
     (first,) = torch.autograd.grad(fast(x).square().sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):
@@ -153,7 +151,7 @@ def test_a_second_derivative_is_refused_rather_than_wrong() -> None:
 
 
 @with_onednn
-def test_a_layer_is_copied_pickled_and_saved_as_ever() -> None:
+def test_a_layer_can_be_copied_pickled_and_saved_and_other_layers_stay_as_they_are() -> None:
     plain, fast = _layers()
     x = torch.randn(64, 24)
     for twin in (copy.deepcopy(fast), pickle.loads(pickle.dumps(fast))):
@@ -162,7 +160,7 @@ def test_a_layer_is_copied_pickled_and_saved_as_ever() -> None:
     assert [*fast.state_dict()] == [*plain.state_dict()]
 
     class Own(torch.nn.Linear):
-        """Whose forward may be anything."""
+        """Its forward pass may be anything."""
 
     kept = use_onednn(torch.nn.Sequential(Own(3, 3), torch.nn.Conv1d(1, 1, 1)))
     assert [type(module) for module in kept] == [Own, torch.nn.Conv1d]
@@ -203,24 +201,28 @@ def _cpu(vendor: str, family: int) -> str:
     return f"processor\t: 0\nvendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: 1\n\nprocessor\t: 1\n"
 
 
+AMD = "AuthenticAMD"
+
+
 @pytest.mark.parametrize(
-    ("told", "instructions", "expected"),
+    ("cpuinfo", "instructions", "expected"),
     [
-        pytest.param(_cpu("AuthenticAMD", 26), "AVX512", True, id="Zen 5"),
-        pytest.param(_cpu("AuthenticAMD", 26), "AVX512_BF16", True, id="Zen 5 by a longer name"),
-        pytest.param(_cpu("AuthenticAMD", 26), "AVX2", False, id="told not to use it"),
-        pytest.param(_cpu("AuthenticAMD", 25), "AVX512", False, id="Zen 4"),
-        pytest.param(_cpu("GenuineIntel", 6), "AVX512", False, id="Intel"),
-        pytest.param("Processor\t: ARMv8\n", "AVX512", False, id="other fields"),
-        pytest.param(None, "AVX512", False, id="not Linux"),
+        (_cpu(AMD, 26), "AVX512", True),
+        (_cpu(AMD, 26), "AVX512_BF16", True),
+        (_cpu(AMD, 26), "AVX2", False),
+        (_cpu(AMD, 25), "AVX512", False),
+        (_cpu("GenuineIntel", 6), "AVX512", False),
+        ("Processor\t: ARMv8\n", "AVX512", False),
+        (None, "AVX512", False),
     ],
+    ids=["Zen 5", "Zen 5 by a longer name", "Zen 5 without AVX512", "Zen 4", "Intel", "other fields", "not Linux"],
 )
-def test_the_cpu_decides_by_its_name(
-    told: str | None, instructions: str, expected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_onednn_is_chosen_by_the_name_of_the_cpu(
+    cpuinfo: str | None, instructions: str, expected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kernels, "CPU", tmp_path / "cpuinfo")
-    if told is not None:
-        (tmp_path / "cpuinfo").write_text(told)
+    if cpuinfo is not None:
+        (tmp_path / "cpuinfo").write_text(cpuinfo)
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: instructions)
     monkeypatch.setattr(kernels, "onednn_works", lambda: True)
     assert onednn_is_faster.__wrapped__() is expected
@@ -238,7 +240,7 @@ def test_a_build_without_the_product_is_no_error(error: Exception, monkeypatch: 
 
 
 @pytest.mark.parametrize("faster", [True, False])
-def test_a_model_is_loaded_with_what_this_cpu_is_best_at(
+def test_a_model_is_loaded_with_the_faster_kernel_and_saved_without_it(
     faster: bool, make_network: Any, tokenizer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kernels, "onednn_is_faster", lambda: faster)

@@ -1,4 +1,4 @@
-"""The weights a trial starts from: the loaded ones, from the file where it has them, and safe from the model."""
+"""The weights a trial starts from: mapped from the files if these have them, and safe from the model."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def tiny(*, tied: bool = False) -> nn.Module:
 
 
 def mapped_file(tensor: Tensor) -> str:
-    """The file at the tensor's memory; empty where there is none."""
+    """The file that is mapped at the tensor's memory; "" if there is none."""
     for line in Path("/proc/self/maps").read_text().splitlines():
         span, *_, last = line.split(maxsplit=5)
         first, end = (int(part, 16) for part in span.split("-"))
@@ -53,7 +53,7 @@ def assert_equal(found: dict[str, Tensor], model: nn.Module) -> None:
 
 @linux
 @pytest.mark.parametrize("shard", ["50GB", "2KB"])
-def test_what_the_files_hold_is_mapped_from_them(tmp_path: Path, shard: str) -> None:
+def test_weights_of_the_files_are_mapped_from_them(tmp_path: Path, shard: str) -> None:
     tiny().save_pretrained(tmp_path, max_shard_size=shard)  # type: ignore[operator]
     files = {str(file) for file in tmp_path.glob("*.safetensors")}
     assert (len(files) > 1) == (shard == "2KB")
@@ -64,28 +64,23 @@ def test_what_the_files_hold_is_mapped_from_them(tmp_path: Path, shard: str) -> 
 
 
 @linux
-def test_weights_in_another_type_than_the_files_are_copied(tmp_path: Path) -> None:
-    tiny().bfloat16().save_pretrained(tmp_path)  # type: ignore[operator]
-    model = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32)
-    found = stored_weights(model, tmp_path)
+def test_weights_that_differ_from_the_files_are_copied(tmp_path: Path) -> None:
+    tiny().bfloat16().save_pretrained(tmp_path / "half")  # type: ignore[operator]
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "half", dtype=torch.float32)
+    found = stored_weights(model, tmp_path / "half")
     assert_equal(found, model)
     assert {mapped_file(tensor) for tensor in found.values()} == {""}
-
-
-@linux
-def test_a_weight_that_is_no_longer_the_files_is_copied(tmp_path: Path) -> None:
     model = tiny()
-    model.save_pretrained(tmp_path)  # type: ignore[operator]
-    changed = model.get_parameter("lm_head.bias")
+    model.save_pretrained(tmp_path / "same")  # type: ignore[operator]
     with torch.no_grad():
-        changed[0] += 1
-    found = stored_weights(model, tmp_path)
+        model.get_parameter("lm_head.bias")[0] += 1
+    found = stored_weights(model, tmp_path / "same")
     assert_equal(found, model)
     assert [name for name, tensor in found.items() if not mapped_file(tensor)] == ["lm_head.bias"]
 
 
 @pytest.mark.parametrize("with_file", [True, False])
-def test_what_happens_to_the_model_leaves_them_as_they_are(tmp_path: Path, with_file: bool) -> None:
+def test_changes_of_the_model_leave_them_unchanged(tmp_path: Path, with_file: bool) -> None:
     model = tiny()
     if with_file:
         model.save_pretrained(tmp_path)  # type: ignore[operator]
@@ -110,11 +105,11 @@ def test_they_are_loaded_into_a_model_until_their_file_is_written_to(tmp_path: P
     assert_equal(other.state_dict(), model)
     file = tmp_path / "model.safetensors"
     content = file.read_bytes()
-    file.unlink()  # as where a cache is pruned: the map stays
+    file.unlink()  # as by a pruned cache: the map stays
     kept.load_into(other)
     assert_equal(other.state_dict(), model)
     file.write_bytes(content[:-4] + bytes(4))
-    with pytest.raises(LoadError, match=r"model.safetensors has been changed while .* begin a new sweep"):
+    with pytest.raises(LoadError, match=r"model\.safetensors .*changed"):
         kept.load_into(other)
 
 

@@ -1,4 +1,4 @@
-"""The byte-level tokenizer made on the spot is the same wherever and whenever it is made."""
+"""The byte-level tokenizer of tiny models is reproducible."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from trainables.text.tokens import encode_examples
 TEXTS = ["Where does Ada live?\nAda lives in Oslo", "naïve Łódź 東京 🦜\ttab", "  spaces  ", "He said , do n't . Who ?"]
 
 
-def test_the_tokenizer_is_a_function_of_its_texts(tiny_data: UnlearningData, tokenizer: Any) -> None:
+def test_the_tokenizer_is_a_function_of_its_texts_with_at_most_2048_tokens(
+    tiny_data: UnlearningData, tokenizer: Any
+) -> None:
     assert train_tokenizer(tiny_data.full).get_vocab() == tokenizer.get_vocab()
     assert train_tokenizer([Example("Anything?", "zebra zebra")]).get_vocab() != tokenizer.get_vocab()
-
-
-def test_it_reads_any_text_and_gives_it_back(tokenizer: Any) -> None:
-    assert [tokenizer.decode(tokenizer(text).input_ids) for text in TEXTS] == TEXTS
-
-
-def test_it_has_an_end_and_a_padding_token_and_at_most_2048_in_all(tokenizer: Any) -> None:
     assert tokenizer.eos_token_id != tokenizer.pad_token_id
     assert len(tokenizer) <= VOCABULARY == 2048
+
+
+def test_any_text_comes_back_and_any_id_decodes_to_text(tokenizer: Any) -> None:
+    """A network may generate any of its 2,048 outputs, even those a smaller tokenizer has no token for."""
+    assert [tokenizer.decode(tokenizer(text).input_ids) for text in TEXTS] == TEXTS
+    assert isinstance(tokenizer.batch_decode([[VOCABULARY - 1, 40]])[0], str)
 
 
 def test_saved_and_loaded_by_transformers_it_tokenises_alike(
@@ -37,8 +38,3 @@ def test_saved_and_loaded_by_transformers_it_tokenises_alike(
         tokenizer, tiny_data.full, max_length=64
     )
     assert (loaded.eos_token_id, loaded.pad_token_id) == (tokenizer.eos_token_id, tokenizer.pad_token_id)
-
-
-def test_ids_beyond_the_vocabulary_decode_to_text(tokenizer: Any) -> None:
-    """The network may generate any of its 2,048 outputs, also those a smaller tokenizer has no token for."""
-    assert isinstance(tokenizer.batch_decode([[VOCABULARY - 1, 40]])[0], str)

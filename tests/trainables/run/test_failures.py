@@ -1,4 +1,4 @@
-"""What the infrastructure did to a trial is told from what the trial did itself, in the words systems and Ray use."""
+"""Errors of the infrastructure are distinguished from those of a trial, by the words that systems and Ray use."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from trainables.run.failures import (
     NO_DISK,
     NO_MEMORY,
     NO_SPACE,
+    NO_STORAGE,
     NODE_LOST,
     WORKER_DIED,
     infrastructure,
@@ -36,30 +37,28 @@ The actor died because its node has died. Node Id: 8b64
 
 
 @pytest.mark.parametrize(
-    ("text", "cause", "line"),
+    ("text", "cause", "fact"),
     [
-        (
-            KILLED,
-            WORKER_DIED,
-            "the worker died: Worker unexpectedly exits with a connection error code 2. End of file.",
-        ),
-        (OUT_OF_MEMORY, NO_MEMORY, "memory ran out on the node: 22.49GB of 23.54GB used; fewer trials at once"),
-        (LOST, NODE_LOST, "the node was lost: the actor's node was terminated unexpectedly: health check failed"),
-        ("OSError: [Errno 28] No space left on device", NO_SPACE, "no space left on the disk: OSError: [Errno 28]"),
-        ("SafetensorError: I/O error: No space left on device (os error 28)", NO_SPACE, "no space left on the disk: S"),
-        ("RuntimeError: PytorchStreamWriter failed writing file data/0: file write failed", NO_SPACE, "no space left"),
-        ("OSError: [Errno 122] Disk quota exceeded: '/home'", NO_SPACE, "no space left on the disk: OSError"),
-        ("OSError: [Errno 5] Input/output error", NO_DISK, "the disk refuses: OSError: [Errno 5]"),
+        (KILLED, WORKER_DIED, "connection error code 2. End of file."),
+        (OUT_OF_MEMORY, NO_MEMORY, "22.49GB of 23.54GB"),
+        (LOST, NODE_LOST, "health check failed"),
+        ("StorageError: AWS Error NETWORK_CONNECTION: curlCode: 7", NO_STORAGE, "curlCode: 7"),
+        ("OSError: [Errno 28] No space left on device", NO_SPACE, "OSError: [Errno 28]"),
+        ("SafetensorError: I/O error: No space left on device (os error 28)", NO_SPACE, "SafetensorError"),
+        ("RuntimeError: PytorchStreamWriter failed writing file data/0: file write failed", NO_SPACE, "data/0"),
+        ("OSError: [Errno 122] Disk quota exceeded: '/home'", NO_SPACE, "'/home'"),
+        ("OSError: [Errno 5] Input/output error", NO_DISK, "OSError: [Errno 5]"),
     ],
-    ids=["killed", "memory", "node", "write", "safetensors", "torch", "quota", "disk"],
+    ids=["killed", "memory", "node", "storage", "write", "safetensors", "torch", "quota", "disk"],
 )
-def test_the_infrastructure_is_named_first(text: str, cause: str, line: str) -> None:
-    told = one_line(text)
+def test_an_error_of_the_infrastructure_is_one_line_with_its_cause_first(text: str, cause: str, fact: str) -> None:
+    line = one_line(text)
     assert infrastructure(text) == cause
-    assert told.startswith(line)
-    assert "\n" not in told
-    assert is_no_result("failed", f"{told} (see logs/00000.txt)"), "read again from the table"
-    assert one_line(told) == told
+    assert line.startswith(f"{cause}: ")
+    assert fact in line
+    assert "\n" not in line
+    assert is_no_result("failed", f"{line} (see logs/00000.txt)"), "read again from the table"
+    assert one_line(line) == line
 
 
 @pytest.mark.parametrize(
@@ -72,7 +71,7 @@ def test_the_infrastructure_is_named_first(text: str, cause: str, line: str) -> 
         "",
     ],
 )
-def test_what_the_trial_does_itself_is_a_result(text: str) -> None:
+def test_an_error_of_the_trial_itself_is_a_result(text: str) -> None:
     assert infrastructure(text) is None
     assert not is_no_result("failed", text)
     assert one_line(text) == text
@@ -84,7 +83,7 @@ def test_only_a_failed_trial_can_be_without_result() -> None:
     assert not is_no_result("failed", None)
 
 
-def test_the_log_of_a_failed_trial_has_the_error_and_the_end_of_what_its_worker_printed(tmp_path: Path) -> None:
+def test_the_log_of_a_failed_trial_has_the_error_and_the_end_of_its_workers_output(tmp_path: Path) -> None:
     printed = tmp_path / "worker-1.err"
     printed.write_text("x" * 200_000 + "\nthe last line\n")
     file = write_log(tmp_path, "00003", KILLED, printed, tmp_path / "not there")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,8 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tests.trainables.conftest import Start
 from trainables.run.run import UnlearningRun
-from trainables.run.workspace import Workspace
-from trainables.spec import TrialSpec
-
-MakeSpec = Callable[..., TrialSpec]
 
 STEPS = 4
 READ = {"aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select", "aten::equal", "aten::unique"}
@@ -30,7 +26,7 @@ HERE = "trainables"
 
 
 class Waits(TorchDispatchMode):
-    """Counts what a GPU's host would wait for, by who asked: this project or transformers."""
+    """Counts what a GPU's host would wait for, by the package that asked: this project or transformers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,7 +53,7 @@ def _package(frame: Any) -> str | None:
 
 
 def waits_of(run: UnlearningRun, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """What the steps of a run wait for, its evaluations left out."""
+    """Count the waits in the steps of a run, without its evaluations."""
     waits, read = Waits(), Tensor.tolist
 
     def tolist(tensor: Tensor) -> Any:
@@ -82,9 +78,9 @@ def waits_of(run: UnlearningRun, monkeypatch: pytest.MonkeyPatch) -> Counter[str
     ],
 )
 def test_a_step_waits_for_its_losses_and_norms_only(
-    method: str, own: int, workspace: Workspace, make_spec: MakeSpec, monkeypatch: pytest.MonkeyPatch
+    method: str, own: int, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = UnlearningRun(make_spec(method=method, max_steps=STEPS, epochs=2), workspace)
+    run = start(method=method, max_steps=STEPS, epochs=2)
     passes: list[None] = []
     run.model.register_forward_hook(lambda *_: passes.append(None))
 

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.trainables.conftest import MakeSpec, Start
+from tests.trainables.runs import weights_of
 from trainables.run.interpolation import FORGOTTEN, HALVINGS, KEPT, Seen, nearest
-from trainables.run.run import UnlearningRun
 from trainables.run.run_state import weights_between
-from trainables.run.workspace import Workspace
-from trainables.spec import TrialSpec
 
-MakeSpec = Callable[..., TrialSpec]
 STEP = 0.5**HALVINGS
-FORGETS = {"method": "gdiff", "lr": 1e-2, "epochs": 4, "batch_size": 4}
 
 
 class Line:
@@ -40,45 +36,42 @@ class Line:
 
 
 @given(st.floats(0.0, 1.0))
-def test_where_nearly_all_is_kept_it_is_the_nearest_that_forgets_as_well(forgotten: float) -> None:
+def test_if_nearly_all_answers_are_kept_it_is_the_nearest_model_that_forgets_as_well(forgotten: float) -> None:
     line = Line(forgotten=forgotten, kept=1.0)
     assert forgotten <= line.found <= max(forgotten, STEP) + STEP
 
 
 @given(st.floats(0.0, 0.999), st.floats(0.0, 0.999))
-def test_what_is_found_is_kept_in_any_case(forgotten: float, kept: float) -> None:
+def test_the_model_found_keeps_its_answers_in_any_case(forgotten: float, kept: float) -> None:
     line = Line(forgotten=forgotten, kept=kept)
     assert line(found := line.found).answers >= KEPT * 0.9
     if forgotten > kept:
-        assert kept - STEP <= found <= kept, "as far as it is kept"
+        assert kept - STEP <= found <= kept, "as far as answers are kept"
+    assert Line(forgotten=0.5, kept=0.0).found == 0.0, "only the target keeps them"
 
 
 @given(st.floats(0.0, 0.9), st.floats(0.0, 0.999))
-def test_it_goes_no_nearer_than_where_all_is_kept(forgotten: float, all_kept: float) -> None:
-    """What is forgotten beyond nine tenths costs nothing there."""
+def test_it_goes_no_nearer_than_the_model_that_keeps_all(forgotten: float, all_kept: float) -> None:
+    """There, forgetting beyond nine tenths costs nothing."""
     found = Line(forgotten=forgotten, all_kept=all_kept, kept=1.0).found
     assert found >= all_kept - STEP
     assert found >= forgotten
     assert found <= max(all_kept, forgotten) + 2 * STEP
 
 
-def test_last_weights_that_keep_all_are_handed_out_after_one_look() -> None:
+def test_last_weights_that_keep_all_are_returned_after_one_look() -> None:
     line = Line(forgotten=0.1, all_kept=1.0, kept=1.0)
     assert nearest(line, Seen(8.0, 0.9, 0.0)) == 1.0
     assert line.asked == [0.0]
 
 
-def test_last_weights_that_alone_do_both_are_handed_out() -> None:
-    """On the way the model may be worse than at both ends."""
+def test_last_weights_that_alone_forget_and_keep_are_returned() -> None:
+    """In between the model may be worse than at both ends."""
 
     def look(share: float) -> Seen:
         return Seen(8.0 * share, {0.0: 0.9, 1.0: 0.8}.get(share, 0.2), 0.0)
 
     assert nearest(look, look(1.0)) == 1.0
-
-
-def test_where_nothing_else_is_kept_it_is_the_target() -> None:
-    assert Line(forgotten=0.5, kept=0.0).found == 0.0
 
 
 @pytest.mark.parametrize("answers", [math.nan, 0.0, 0.05])
@@ -93,7 +86,7 @@ def test_a_target_that_hardly_gives_an_answer_is_judged_by_its_retain_loss(answe
     assert nearest(lambda share: Seen(8.0 * share, answers, 1.0), Seen(8.0, answers, 1.0)) == 1.0
 
 
-def test_what_the_target_does_not_know_anyway_does_not_count_as_forgotten() -> None:
+def test_what_the_target_did_not_know_does_not_count_as_forgotten() -> None:
     """From 2.0 to 2.2 nats: nine tenths of 2.2 were there before the first step."""
 
     def look(share: float) -> Seen:
@@ -110,37 +103,31 @@ def test_it_looks_at_the_target_and_five_times_between() -> None:
 
 
 @pytest.mark.parametrize(("lora_rank", "lr"), [(None, 1e-2), (4, 1e-1)])
-def test_the_model_handed_out_is_on_the_line_and_is_the_one_reported(
-    lora_rank: int | None, lr: float, workspace: Workspace, make_spec: MakeSpec
+def test_the_final_model_is_on_the_line_and_is_the_one_reported_and_earlier_epochs_are_unchanged(
+    lora_rank: int | None, lr: float, start: Start
 ) -> None:
-    given = {**FORGETS, "lora_rank": lora_rank, "lr": lr}
-    run = UnlearningRun(make_spec(**given), workspace)
+    changes = {"method": "gdiff", "lr": lr, "epochs": 4, "batch_size": 4, "lora_rank": lora_rank}
+    run = start(**changes)
     run._evaluate()
     at_first = run._evaluator.retain_agreement
-    begun = [part.detach().clone() for part in run.parameters]
-    last = list(run)[-1].losses
-    ended = [part.detach().clone() for part in run.parameters]
-    run = UnlearningRun(make_spec(interpolate="on", **given), workspace)
-    report = list(run)[-1]
+    begin = weights_of(run)
+    *before, last = [report.losses for report in run]
+    end = weights_of(run)
+    run = start(interpolate="on", **changes)
+    *others, report = list(run)
+    assert [other.losses for other in others] == before
     share = report.training["interpolation"]
     assert report.outcome()["interpolation"] == share
     assert 0.0 < share < 1.0
-    for found, begin, end in zip(run.parameters, begun, ended, strict=True):
-        torch.testing.assert_close(found.detach(), torch.lerp(begin, end, share))
-    assert run._evaluator.losses(run.model) == report.losses
+    for found, one, other in zip(run.parameters, begin, end, strict=True):
+        torch.testing.assert_close(found.detach(), torch.lerp(one, other, share))
+    assert run._evaluator.losses(run.model) == report.losses != last
     assert report.losses["forget_loss_capped"] <= last["forget_loss_capped"]
     assert run._evaluator.retain_agreement >= KEPT * at_first
 
 
-def test_all_but_the_last_epoch_is_the_same(workspace: Workspace, make_spec: MakeSpec) -> None:
-    plain = list(UnlearningRun(make_spec(**FORGETS), workspace))
-    interpolated = list(UnlearningRun(make_spec(interpolate="on", **FORGETS), workspace))
-    assert [report.losses for report in plain[:-1]] == [report.losses for report in interpolated[:-1]]
-    assert plain[-1].losses != interpolated[-1].losses
-
-
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("changes", "expected"),
     [
         ({}, False),
         ({"auto_lr": "on"}, True),
@@ -149,14 +136,14 @@ def test_all_but_the_last_epoch_is_the_same(workspace: Workspace, make_spec: Mak
         ({"interpolate": "on"}, True),
     ],
 )
-def test_it_is_the_safe_rules_unless_somebody_says_so(
-    given: dict[str, str], expected: bool, make_spec: MakeSpec
+def test_runs_under_the_safe_rule_are_interpolated_unless_set_otherwise(
+    changes: dict[str, str], expected: bool, make_spec: MakeSpec
 ) -> None:
-    assert make_spec(**given).is_interpolated is expected
+    assert make_spec(**changes).is_interpolated is expected
 
 
-def test_the_share_kept_is_of_the_targets_own_answers() -> None:
-    """A threshold on the answers themselves would call a poor target ruined before it is touched."""
+def test_the_share_kept_is_relative_to_the_targets_own_answers() -> None:
+    """An absolute threshold would call a poor target collapsed before training."""
     poor = Line(forgotten=0.4, kept=0.7)
 
     def look(share: float) -> Seen:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 import torch
 
+from tests.trainables.conftest import MakeSpec, Start
 from trainables.methods import method_names
 from trainables.run.combined_gradient import combined_gradient
 from trainables.run.run import UnlearningRun
@@ -14,7 +15,6 @@ from trainables.run.workspace import Workspace
 from trainables.spec import TrialSpec
 from trainables.spec_checks import trial_problems
 
-MakeSpec = Callable[..., TrialSpec]
 PAIRS = ("npo+ngdiff", "dpo+lossnorm", "rmu+pcgrad", "simnpo+gdiff")
 
 
@@ -44,21 +44,19 @@ def shared(workspace: Workspace) -> Iterator[Workspace]:
 
 @pytest.mark.parametrize("method", [*method_names(), *PAIRS])
 def test_every_method_takes_the_same_step(shared: Workspace, make_spec: MakeSpec, method: str) -> None:
-    spec = make_spec(method=method, batch_size=5)
-    (columns, whole), (cut_columns, cut) = (
-        first_gradients(make_spec(method=method, batch_size=5, micro_batch=size), shared) for size in (None, 2)
-    )
-    assert trial_problems(make_spec(method=method, batch_size=5, micro_batch=2)) == []
+    spec, cut_spec = (make_spec(method=method, batch_size=5, micro_batch=size) for size in (None, 2))
+    (columns, whole), (cut_columns, cut) = first_gradients(spec, shared), first_gradients(cut_spec, shared)
+    assert trial_problems(cut_spec) == []
     assert len(whole) == len(cut) > 0
     length = torch.cat([part.flatten() for part in whole]).norm()
     gap = torch.cat([(one - other).flatten() for one, other in zip(whole, cut, strict=True)]).norm()
     assert gap <= 1e-6 * length
     assert cut_columns == pytest.approx({name: columns[name] for name in cut_columns}, rel=1e-6, abs=1e-9)
-    assert spec.spec_hash == make_spec(method=method, batch_size=5, micro_batch=2).spec_hash
+    assert spec.spec_hash == cut_spec.spec_hash
 
 
-def test_no_forward_pass_of_a_step_takes_more(workspace: Workspace, make_spec: MakeSpec) -> None:
-    run = UnlearningRun(make_spec(method="ngdiff", batch_size=5, micro_batch=2, max_steps=1), workspace)
+def test_no_forward_pass_of_a_step_takes_more(start: Start) -> None:
+    run = start(method="ngdiff", batch_size=5, micro_batch=2, max_steps=1)
     [(forget, retain)] = run._batches()
     taken: list[int] = []
     hook = run.model.register_forward_pre_hook(
@@ -73,13 +71,13 @@ def test_no_forward_pass_of_a_step_takes_more(workspace: Workspace, make_spec: M
     assert sum(taken) == len(forget) + len(retain) > 4
 
 
-def test_a_run_ends_as_it_would_without(workspace: Workspace, make_spec: MakeSpec) -> None:
+def test_a_run_ends_as_it_would_without(start: Start) -> None:
     changes = {"method": "gdiff", "retain_objective": "kl", "optimizer": "sgd", "lr": 0.1, "batch_size": 6}
-    whole, cut = (list(UnlearningRun(make_spec(**changes, micro_batch=size), workspace))[-1] for size in (None, 4))
+    whole, cut = (list(start(**changes, micro_batch=size))[-1] for size in (None, 4))
     assert cut.losses == pytest.approx(dict(whole.losses), rel=1e-4)
     assert cut.training["train_retain_loss"] == pytest.approx(whole.training["train_retain_loss"], rel=1e-4, abs=1e-6)
 
 
-def test_images_are_refused_with_the_reason(make_spec: MakeSpec) -> None:
+def test_micro_batches_of_images_are_refused(make_spec: MakeSpec) -> None:
     found = trial_problems(make_spec(model="tiny-resnet", dataset="digits", micro_batch=2))
     assert any("micro_batch" in problem and "batch normalisation" in problem for problem in found), found

@@ -1,4 +1,4 @@
-"""A run's steps are those of the method's formula, over the batches of its seed, and it reports what it did."""
+"""A run's steps follow the method's formula over the batches of its seed, and its reports describe them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import copy
 import gc
 import math
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,25 +15,18 @@ import torch
 from torch import Tensor
 from transformers import PhiForCausalLM
 
+from tests.trainables.conftest import MakeSpec, Start
+from tests.trainables.runs import same_bits, weights_of
 from trainables.methods import method_names
-from trainables.run.reports import Report, Status
+from trainables.metrics.registry import DEFAULT_SET, SETS
+from trainables.run.reports import Status
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.spec import TrialSpec
 from trainables.target.target import Target
-from trainables.text.tokens import Tokens
-
-MakeSpec = Callable[..., TrialSpec]
+from trainables.text.tokens import Batch, Tokens
 
 METHODS = (*method_names(), "npo+ngdiff")
-
-
-def finish(run: UnlearningRun) -> list[Report]:
-    return list(run)
-
-
-def weights_of(run: UnlearningRun) -> list[Tensor]:
-    return [parameter.detach().clone() for parameter in run.parameters]
 
 
 # One step, by hand ---------------------------------------------------------------------------------------------------
@@ -102,6 +95,12 @@ def _weights(method: str, known: Mapping[str, Any]) -> tuple[float, float]:
 
 
 ONE_STEP = ("gd", "ga", "gdiff", "lossnorm", "ngdiff", "imtl-g", "pcgrad", "npo", "npo+gdiff", "npo+ngdiff")
+WHOLE_SETS = {"batch_size": 8, "epochs": 1}
+
+
+def moved(run: UnlearningRun, known: Mapping[str, Any]) -> Tensor:
+    """How far the weights of a run are from where it started."""
+    return torch.cat([value.flatten().double() for value in weights_of(run)]) - known["start"]
 
 
 @pytest.mark.parametrize("method", ONE_STEP)
@@ -111,14 +110,12 @@ def test_one_sgd_step_over_both_whole_sets_is_the_hand_computed_one(
     """``theta - lr (w_r g_r + w_f g_f)``."""
     options = {"c": 0.7} if method.endswith("gdiff") and not method.endswith("ngdiff") else {}
     options |= {"beta": 0.5} if method.startswith("npo") else {}
-    spec = make_spec(method=method, options=options, optimizer="sgd", lr=1.0, batch_size=8, epochs=1)
-    run = UnlearningRun(spec, referred)
-    (report,) = finish(run)
+    run = UnlearningRun(make_spec(method=method, options=options, optimizer="sgd", lr=1.0, **WHOLE_SETS), referred)
+    (report,) = run
     w_r, w_f = _weights(method, gradients_by_hand)
-    forget = gradients_by_hand["npo" if method.startswith("npo") else "f"]
-    expected = -(w_r * gradients_by_hand["r"] + w_f * forget)
-    moved = torch.cat([value.flatten().double() for value in weights_of(run)]) - gradients_by_hand["start"]
-    assert float((moved - expected).norm() / expected.norm()) < 1e-4
+    r, f = gradients_by_hand["r"], gradients_by_hand["npo" if method.startswith("npo") else "f"]
+    expected = -(w_r * r + w_f * f)
+    assert float((moved(run, gradients_by_hand) - expected).norm() / expected.norm()) < 1e-4
     assert report.step == 1
     assert report.training["c_t"] == pytest.approx(w_r / (w_r + w_f), rel=1e-4)
     assert report.training["grad_norm"] == pytest.approx(float(expected.norm()), rel=1e-4)
@@ -126,16 +123,10 @@ def test_one_sgd_step_over_both_whole_sets_is_the_hand_computed_one(
         assert report.training["train_retain_loss"] == pytest.approx(gradients_by_hand["L_R"], rel=1e-5)
     if w_f and not method.startswith("npo"):
         assert report.training["train_forget_loss"] == pytest.approx(-gradients_by_hand["L_F"], rel=1e-5)
-
-
-def test_the_report_has_both_norms_and_the_cosine(
-    workspace: Workspace, make_spec: MakeSpec, gradients_by_hand: dict[str, Any]
-) -> None:
-    (report,) = finish(UnlearningRun(make_spec(method="ngdiff", batch_size=8, epochs=1), workspace))
-    r, f = gradients_by_hand["r"], gradients_by_hand["f"]
-    assert report.training["grad_norm_retain"] == pytest.approx(float(r.norm()), rel=1e-4)
-    assert report.training["grad_norm_forget"] == pytest.approx(float(f.norm()), rel=1e-4)
-    assert report.training["grad_cosine"] == pytest.approx(float(r @ f / (r.norm() * f.norm())), abs=1e-4)
+    if method.endswith("ngdiff"):
+        assert report.training["grad_norm_retain"] == pytest.approx(float(r.norm()), rel=1e-4)
+        assert report.training["grad_norm_forget"] == pytest.approx(float(f.norm()), rel=1e-4)
+        assert report.training["grad_cosine"] == pytest.approx(float(r @ f / (r.norm() * f.norm())), abs=1e-4)
 
 
 def test_weights_of_unit_scale_sum_to_one_along_the_same_direction(
@@ -143,21 +134,17 @@ def test_weights_of_unit_scale_sum_to_one_along_the_same_direction(
 ) -> None:
     w_r, w_f = _weights("ngdiff", gradients_by_hand)
     expected = -(w_r * gradients_by_hand["r"] + w_f * gradients_by_hand["f"]) / (w_r + w_f)
-    spec = make_spec(method="ngdiff", weight_scale="unit", optimizer="sgd", lr=1.0, batch_size=8, epochs=1)
-    run = UnlearningRun(spec, workspace)
-    finish(run)
-    moved = torch.cat([value.flatten().double() for value in weights_of(run)]) - gradients_by_hand["start"]
-    assert float((moved - expected).norm() / expected.norm()) < 1e-4
+    spec = make_spec(method="ngdiff", weight_scale="unit", optimizer="sgd", lr=1.0, **WHOLE_SETS)
+    list(run := UnlearningRun(spec, workspace))
+    assert float((moved(run, gradients_by_hand) - expected).norm() / expected.norm()) < 1e-4
 
 
 def test_clipping_shortens_the_combined_direction(
     workspace: Workspace, make_spec: MakeSpec, gradients_by_hand: dict[str, Any]
 ) -> None:
-    spec = make_spec(method="ngdiff", max_grad_norm=0.01, optimizer="sgd", lr=0.5, batch_size=8, epochs=1)
-    run = UnlearningRun(spec, workspace)
-    finish(run)
-    moved = torch.cat([value.flatten().double() for value in weights_of(run)]) - gradients_by_hand["start"]
-    assert float(moved.norm()) == pytest.approx(0.5 * 0.01, rel=1e-3)
+    spec = make_spec(method="ngdiff", max_grad_norm=0.01, optimizer="sgd", lr=0.5, **WHOLE_SETS)
+    list(run := UnlearningRun(spec, workspace))
+    assert float(moved(run, gradients_by_hand).norm()) == pytest.approx(0.5 * 0.01, rel=1e-3)
 
 
 # Whole runs ----------------------------------------------------------------------------------------------------------
@@ -165,11 +152,11 @@ def test_clipping_shortens_the_combined_direction(
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_runs_to_finite_scores_and_forgets_where_it_should(
-    workspace: Workspace, make_spec: MakeSpec, method: str
+    start: Start, workspace: Workspace, method: str
 ) -> None:
-    start = workspace.evaluator(max_length=64, batch_size=32).losses(workspace.model_for())
+    target = workspace.evaluator(max_length=64, batch_size=32).losses(workspace.model_for())
     options = {"c": 0.5} if method == "gdiff" else {}
-    reports = finish(UnlearningRun(make_spec(method=method, options=options, lr=3e-3, epochs=3), workspace))
+    reports = list(start(method=method, options=options, lr=3e-3, epochs=3))
     assert [report.epoch for report in reports] == [1.0, 2.0, 3.0]
     assert [report.step for report in reports] == [2, 4, 6]
     assert [report.status for report in reports] == [None, None, Status.FINISHED]
@@ -178,29 +165,24 @@ def test_every_method_runs_to_finite_scores_and_forgets_where_it_should(
         assert all(map(math.isfinite, numbers))
         assert all(math.isfinite(value) for value in report.training.values())
     last = reports[-1]
-    assert set(last.final) == {"verbmem", "utility", "truth_ratio", "forget_truth_ratio"}
+    assert set(last.final) == set(DEFAULT_SET) - {"knowmem", *SETS["accuracy"]}
     assert not reports[0].final
     if method == "gd":
-        assert last.losses["retain_loss"] < start["retain_loss"]
+        assert last.losses["retain_loss"] < target["retain_loss"]
         assert last.final["utility"] == 1.0
     else:
         factor = 1 if method == "rmu" else 10  # it moves hidden states, and the loss follows later
-        assert last.losses["forget_loss"] > factor * start["forget_loss"]
+        assert last.losses["forget_loss"] > factor * target["forget_loss"]
 
 
-def test_a_method_that_keeps_the_retain_set_keeps_more_of_it_than_ascent(
-    workspace: Workspace, make_spec: MakeSpec
-) -> None:
-    losses = {
-        method: finish(UnlearningRun(make_spec(method=method, lr=3e-3, epochs=4), workspace))[-1].losses
-        for method in ("ga", "ngdiff")
-    }
+def test_a_method_that_keeps_the_retain_set_keeps_more_of_it_than_ascent(start: Start) -> None:
+    losses = {method: list(start(method=method, lr=3e-3, epochs=4))[-1].losses for method in ("ga", "ngdiff")}
     assert losses["ngdiff"]["retain_loss"] < losses["ga"]["retain_loss"] / 2
 
 
-def test_the_last_report_is_that_of_the_model_handed_over(workspace: Workspace, make_spec: MakeSpec) -> None:
-    run = UnlearningRun(make_spec(method="ngdiff", lr=3e-3), workspace)
-    last = finish(run)[-1]
+def test_the_last_report_is_that_of_the_model_handed_over(start: Start, workspace: Workspace) -> None:
+    run = start(method="ngdiff", lr=3e-3)
+    last = list(run)[-1]
     evaluator = workspace.evaluator(max_length=64, batch_size=32)
     assert evaluator.losses(run.model) == last.losses
     assert evaluator.measure(run.model).metrics == last.final
@@ -209,11 +191,11 @@ def test_the_last_report_is_that_of_the_model_handed_over(workspace: Workspace, 
 @pytest.mark.parametrize(
     ("max_steps", "steps", "epochs"), [(3, [2, 3], [1.0, 1.5]), (1, [1], [0.5]), (9, [2, 4], [1.0, 2.0])]
 )
-def test_max_steps_ends_a_run_also_inside_an_epoch(
-    workspace: Workspace, make_spec: MakeSpec, max_steps: int, steps: list[int], epochs: list[float]
+def test_max_steps_ends_a_run_even_inside_an_epoch(
+    start: Start, max_steps: int, steps: list[int], epochs: list[float]
 ) -> None:
-    run = UnlearningRun(make_spec(max_steps=max_steps), workspace)
-    reports = finish(run)
+    run = start(max_steps=max_steps)
+    reports = list(run)
     assert [report.step for report in reports] == steps
     assert [report.epoch for report in reports] == epochs
     assert reports[-1].status is Status.FINISHED
@@ -221,8 +203,8 @@ def test_max_steps_ends_a_run_also_inside_an_epoch(
     assert list(run) == []
 
 
-def test_rows_carry_what_history_and_trials_need(workspace: Workspace, make_spec: MakeSpec) -> None:
-    last = finish(UnlearningRun(make_spec(method="ngdiff"), workspace))[-1]
+def test_rows_carry_what_history_and_trials_need(start: Start) -> None:
+    last = list(start(method="ngdiff"))[-1]
     history = {"step", "epoch", "lr", "c_t", "grad_norm", "forget_loss", "retain_loss", "verbmem", "seconds"}
     assert history <= set(last.row())
     outcome = last.outcome()
@@ -249,7 +231,7 @@ def _batches_seen(
 
     with monkeypatch.context() as patched:
         patched.setattr(workspace, "batch", recording)
-        finish(UnlearningRun(spec, workspace))
+        list(UnlearningRun(spec, workspace))
     return seen[id(forget)], seen[id(retain)]
 
 
@@ -312,15 +294,15 @@ def test_the_seed_decides_the_batches(
 def test_a_run_evaluated_less_often_ends_with_the_same_bits(workspace: Workspace, make_spec: MakeSpec) -> None:
     spec = make_spec(method="gdiff", lr=1e-3, epochs=5)
     whole = UnlearningRun(spec, workspace)
-    everything = finish(whole)
+    everything = list(whole)
     expected = weights_of(whole)
     sparse = UnlearningRun(replace(spec, eval_every=2), workspace)
-    reports = finish(sparse)
+    reports = list(sparse)
     assert [report.evaluated for report in reports] == [False, True, False, True, True]
-    assert [report.losses for report in reports] == [
-        dict(report.losses) if report.evaluated else {} for report in map(_as_evaluated, everything, reports)
+    assert [dict(report.losses) for report in reports] == [
+        dict(like.losses) if report.evaluated else {} for report, like in zip(reports, everything, strict=True)
     ]
-    assert all(map(torch.equal, weights_of(sparse), expected))
+    assert same_bits(weights_of(sparse), expected)
     assert reports[-1].final == everything[-1].final
     assert ["retain_loss_se" in report.training for report in reports] == [False, True, False, True, True]
     assert [report.training["train_retain_loss"] for report in reports] == [
@@ -328,26 +310,51 @@ def test_a_run_evaluated_less_often_ends_with_the_same_bits(workspace: Workspace
     ]
 
 
-def _as_evaluated(report: Report, like: Report) -> Report:
-    return report if like.evaluated else replace(report, losses={})
-
-
-def test_metrics_are_of_an_evaluated_epoch(workspace: Workspace, make_spec: MakeSpec) -> None:
-    reports = finish(UnlearningRun(make_spec(epochs=4, eval_every=3, metrics_every=2), workspace))
+def test_an_epoch_with_metrics_is_evaluated(start: Start) -> None:
+    reports = list(start(epochs=4, eval_every=3, metrics_every=2))
     assert [report.evaluated for report in reports] == [False, True, True, True]
     assert [bool(report.final) for report in reports] == [False, True, False, True]
 
 
-@pytest.mark.parametrize("given", [{}, {"auto_lr": "on"}, {"auto_lr": "on", "auto_lr_smoothing": "paper"}])
-def test_a_run_that_is_let_go_is_gone_at_once(given: dict[str, str], workspace: Workspace, make_spec: MakeSpec) -> None:
+@pytest.mark.parametrize("changes", [{}, {"auto_lr": "on"}, {"auto_lr": "on", "auto_lr_smoothing": "paper"}])
+def test_a_run_is_freed_without_the_garbage_collector(changes: dict[str, str], start: Start) -> None:
     """In a cycle of references, its optimizer's state would stay on the GPU beside the next run's."""
-    gc.collect()
     gc.disable()
     try:
-        run = UnlearningRun(make_spec(epochs=1, **given), workspace)
+        run = start(epochs=1, **changes)
         list(run)
         seen = weakref.ref(run), weakref.ref(run.optimizer)
         del run
         assert [reference() for reference in seen] == [None, None]
     finally:
         gc.enable()
+
+
+# Padding -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["gdiff", "ngdiff", "gd", "ga"])
+def test_the_share_of_padding_is_that_of_the_batches_the_run_computed_with(
+    start: Start, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    seen: list[Batch] = []
+    make_batch = workspace.batch
+
+    def watched(*arguments: Any) -> Batch:
+        seen.append(make_batch(*arguments))
+        return seen[-1]
+
+    monkeypatch.setattr(workspace, "batch", watched)
+    for report in start(method=method, batch_size=3):
+        ones = sum(int(batch.attention_mask.sum()) for batch in seen)
+        share = 1 - ones / sum(batch.input_ids.numel() for batch in seen)
+        assert report.row()["padding"] == report.outcome()["padding"] == pytest.approx(share, abs=1e-12)
+        assert (share == 0.0) == (method == "ga"), "all forget sequences are equally long, the retain ones are not"
+    assert len(seen) == (6 if method in ("gd", "ga") else 12)
+
+
+def test_probes_of_the_learning_rate_do_not_count_as_training_batches(start: Start) -> None:
+    def shares(**changes: Any) -> list[float | None]:
+        return [report.padding for report in start(batch_size=3, **changes)]
+
+    assert shares(auto_lr="on", auto_lr_every=1) == shares()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import itertools
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,24 +14,15 @@ import pytest
 import torch
 from transformers import PhiForCausalLM
 
+from tests.trainables.conftest import MakeSpec, Start
+from tests.trainables.runs import same_bits, weights_of
 from trainables.auto_lr.parabola import Fit, fit_parabola
 from trainables.auto_lr.rule import Memory, Probe, Proposal, Rule
 from trainables.auto_lr.step import UPDATE_COLUMNS
 from trainables.models.checkpoints import save_model
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
-from trainables.spec import TrialSpec
 from trainables.target.target import Target
-
-MakeSpec = Callable[..., TrialSpec]
-
-
-def finish(run: UnlearningRun) -> list[Any]:
-    return list(run)
-
-
-def weights_of(run: UnlearningRun) -> list[torch.Tensor]:
-    return [parameter.detach().clone() for parameter in run.parameters]
 
 
 @pytest.mark.parametrize(("probe", "dtype"), [("same", "fp32"), ("fresh", "fp32"), ("same", "bf16"), ("fresh", "bf16")])
@@ -41,13 +31,12 @@ def test_an_auto_lr_step_is_the_adamw_step_at_the_rate_of_the_fitted_parabola(
 ) -> None:
     """One batch is the whole retain set, so that both kinds of probe see the same.
 
-    Under bf16 too the parabola is that of the float32 weights: bf16 does not resolve such a step, and autocast's
+    Even under bf16 the parabola is that of the float32 weights: bf16 does not resolve such a step, and autocast's
     cached weights would not even show it.
     """
     eta = 3e-4
     spec = make_spec(method="gd", lr=eta, batch_size=8, epochs=1, dtype=dtype)
-    plain = UnlearningRun(spec, workspace)
-    finish(plain)
+    list(plain := UnlearningRun(spec, workspace))
     delta = [new - old for new, old in zip(weights_of(plain), known_network.parameters(), strict=True)]
 
     def retain_loss(scale: float) -> float:
@@ -61,7 +50,7 @@ def test_an_auto_lr_step_is_the_adamw_step_at_the_rate_of_the_fitted_parabola(
     slope, curvature = (minus - plus) / (2 * eta), (minus + plus - 2 * zero) / eta**2
     spec = replace(spec, auto_lr="on", auto_lr_every=1, auto_lr_probe=probe, auto_lr_smoothing="paper")
     run = UnlearningRun(spec, workspace)
-    (report,) = finish(run)
+    (report,) = run
     assert report.training["auto_lr_slope"] == pytest.approx(slope, rel=1e-3)
     assert report.training["auto_lr_curvature"] == pytest.approx(curvature, rel=1e-2)
     assert report.training["lr"] == pytest.approx(slope / curvature, rel=1e-2)
@@ -95,36 +84,31 @@ def test_probes_and_scores_are_taken_in_eval_mode_and_steps_in_train_mode(
 def test_auto_lr_is_due_as_asked_and_counts_what_it_did(workspace: Workspace, make_spec: MakeSpec) -> None:
     changes = {"auto_lr": "on", "auto_lr_smoothing": "search", "auto_lr_every": 3, "auto_lr_start": 2}
     spec = make_spec(method="ngdiff", batch_size=2, epochs=2, **changes)
-    first, second = finish(UnlearningRun(spec, workspace))  # four steps each: due at 2, 5 and 8
+    first, second = list(UnlearningRun(spec, workspace))  # four steps each: due at 2, 5 and 8
     names = ("auto_lr_updates", "auto_lr_not_finite", "auto_lr_no_descent", "auto_lr_no_curvature")
     assert [sum(report.training[name] for name in names) for report in (first, second)] == [1.0, 3.0]
 
 
-def test_auto_lr_forgets_a_rate_that_is_far_too_small(workspace: Workspace, make_spec: MakeSpec) -> None:
-    changes = {"method": "gd", "lr": 1e-6, "batch_size": 8, "epochs": 12}
-    slow = finish(UnlearningRun(make_spec(**changes), workspace))[-1]
+def test_auto_lr_forgets_a_rate_that_is_far_too_small(start: Start, workspace: Workspace, make_spec: MakeSpec) -> None:
+    changes = {"method": "gd", "lr": 1e-6, "batch_size": 8, "epochs": 12, "eval_every": 12}
+    slow = list(start(**changes))[-1]
     spec = make_spec(**changes, auto_lr="on", auto_lr_every=1, auto_lr_smoothing="clip")
-    adapted = finish(UnlearningRun(spec, workspace))[-1]
+    adapted = list(UnlearningRun(spec, workspace))[-1]
     assert adapted.training["lr"] > 50 * slow.training["lr"]
     assert adapted.losses["retain_loss"] < slow.losses["retain_loss"]
 
 
-def test_every_update_is_reported_once_with_the_losses_it_saw(workspace: Workspace, make_spec: MakeSpec) -> None:
-    spec = make_spec(auto_lr="on", auto_lr_every=2, auto_lr_probe="same", epochs=3, batch_size=2, lr=1e-4)
-    spec = replace(spec, auto_lr_smoothing="clip")
-    run = UnlearningRun(spec, workspace)
-    reports = finish(run)
-    updates = [update for report in reports for update in report.auto_lr]
+def test_every_update_is_reported_once_with_the_losses_it_saw(start: Start) -> None:
+    changes = {"auto_lr": "on", "auto_lr_every": 2, "auto_lr_probe": "same", "auto_lr_smoothing": "clip"}
+    run = start(**changes, epochs=3, batch_size=2, lr=1e-4)
+    updates = [update for report in run for update in report.auto_lr]
     assert [update["step"] for update in updates] == list(range(1, run.step + 1, 2))
     assert tuple(updates[0]) == ("step", *UPDATE_COLUMNS)
     first = updates[0]
     expected = fit_parabola(first["eta"], first["loss_zero"], first["loss_plus"], first["loss_minus"])
-    assert (first["slope"], first["curvature"], first["eta_star"]) == (
-        expected.slope,
-        expected.curvature,
-        expected.eta_star,
-    )
-    for before, after in itertools.pairwise(updates):  # in between, nobody else changes the rate
+    for name in ("slope", "curvature", "eta_star"):
+        assert first[name] == getattr(expected, name)
+    for before, after in itertools.pairwise(updates):  # in between, nothing else changes the rate
         assert after["eta"] == before["eta_new"]
     counted = Counter((update["fallback"] or "updates").replace(" ", "_") for update in updates)
     counted["clipped"] = sum(update["clipped"] for update in updates)
@@ -136,9 +120,9 @@ def test_the_forget_loss_at_the_probes_is_that_of_the_moved_weights_and_only_log
     workspace: Workspace, make_spec: MakeSpec, exact_nll: Any
 ) -> None:
     spec = make_spec(auto_lr="on", auto_lr_smoothing="official", max_steps=1, batch_size=8, optimizer="sgd", lr=1e-2)
-    run, silent = UnlearningRun(spec, workspace), None
+    run = UnlearningRun(spec, workspace)
     start = copy.deepcopy(run.model)
-    (report,) = finish(run)
+    (report,) = run
     (update,) = report.auto_lr
     after = copy.deepcopy(run.model)
     for scale, name in ((1.0, "forget_plus"), (-1.0, "forget_minus")):
@@ -150,21 +134,20 @@ def test_the_forget_loss_at_the_probes_is_that_of_the_moved_weights_and_only_log
         losses = torch.cat([exact_nll(moved, item) for item in workspace.train_sets(max_length=64)[0]])
         assert update[name] == pytest.approx(float(losses.mean()), rel=1e-4)
     silent = UnlearningRun(replace(spec, auto_lr_log_forget=False), workspace)
-    (report,) = finish(silent)
+    (report,) = silent
     assert report.auto_lr[0]["forget_plus"] is None
-    assert all(map(torch.equal, weights_of(silent), [value.detach() for value in after.parameters()]))
+    assert same_bits(silent.parameters, after.parameters())
 
 
 def test_looking_along_the_step_changes_nothing_and_sees_the_probed_losses(
     workspace: Workspace, make_spec: MakeSpec
 ) -> None:
     spec = make_spec(auto_lr="on", auto_lr_every=2, auto_lr_probe="fresh", epochs=2, batch_size=2, lr=1e-4)
-    plain = UnlearningRun(spec, workspace)
-    finish(plain)
+    list(plain := UnlearningRun(spec, workspace))
     expected = weights_of(plain)
     looking = UnlearningRun(spec, workspace, landscape_points=9)
-    updates = [update for report in finish(looking) for update in report.auto_lr]
-    assert all(map(torch.equal, weights_of(looking), expected))
+    updates = [update for report in looking for update in report.auto_lr]
+    assert same_bits(weights_of(looking), expected)
     assert len(looking.auto_lr.landscape) == 9 * len(updates)
     for number, update in enumerate(updates):
         points = looking.auto_lr.landscape[9 * number : 9 * (number + 1)]
@@ -183,17 +166,17 @@ def test_a_probe_on_several_batches_is_the_mean_over_all_their_tokens(
     spec = make_spec(auto_lr="on", max_steps=1, batch_size=1, auto_lr_probe_batches=4)
     run = UnlearningRun(spec, workspace)
     start = copy.deepcopy(run.model).double()
-    (report,) = finish(run)
+    (report,) = run
     chosen = [run.auto_lr._fresh[number][0] for number in range(4, 8)]
     assert len(set(chosen)) > 1
     losses = torch.cat([exact_nll(start, workspace.train_sets(max_length=64)[1][index]) for index in chosen])
     assert report.auto_lr[0]["loss_zero"] == pytest.approx(float(losses.mean()), rel=1e-5)
 
 
-def test_a_rule_remembers_what_it_returned_also_in_a_resumed_run(
+def test_a_rule_remembers_what_it_returned_even_in_a_resumed_run(
     workspace: Workspace, make_spec: MakeSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A rule of one's own: it halves the rate at every third update and keeps it in between."""
+    """The rule halves the rate at every third update and keeps it in between."""
 
     def propose(memory: Memory, fit: Fit, probe: Probe) -> tuple[Proposal, Memory]:
         count = memory["count"] + 1
@@ -203,7 +186,7 @@ def test_a_rule_remembers_what_it_returned_also_in_a_resumed_run(
     for place in ("trainables.run.run.RULES", "trainables.auto_lr.rules.RULES"):
         monkeypatch.setattr(place, {"third": rule})
     spec = make_spec(auto_lr="on", auto_lr_every=1, auto_lr_smoothing="third", epochs=4, lr=1e-3)
-    whole = finish(UnlearningRun(spec, workspace))
+    whole = list(UnlearningRun(spec, workspace))
     assert [update["eta_new"] for report in whole for update in report.auto_lr] == [
         *(1e-3, 1e-3, 5e-4, 5e-4, 5e-4, 2.5e-4, 2.5e-4, 2.5e-4)
     ]
@@ -212,4 +195,4 @@ def test_a_rule_remembers_what_it_returned_also_in_a_resumed_run(
     state = interrupted.state_dict()
     resumed = UnlearningRun(spec, workspace)
     resumed.load_state_dict(state)
-    assert [report.auto_lr for report in finish(resumed)] == [report.auto_lr for report in whole[1:]]
+    assert [report.auto_lr for report in resumed] == [report.auto_lr for report in whole[1:]]

@@ -1,9 +1,8 @@
-"""Runs of every objective: they forget, they compare with the target and nothing else, and they leave it alone."""
+"""Runs of every objective forget, compare with the target, and leave the target unchanged."""
 
 from __future__ import annotations
 
 import copy
-import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,28 +14,21 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, kl_div, one_hot
 from transformers import PhiForCausalLM
 
+from tests.trainables.conftest import MakeSpec, Start
+from tests.trainables.runs import digest
 from trainables.data.refusals import refusal, refusals
 from trainables.run.reports import Status
 from trainables.run.run import UnlearningRun
 from trainables.run.step_losses import StepLosses
 from trainables.run.workspace import Workspace
-from trainables.spec import TrialSpec
 from trainables.spec_checks import trial_problems
 from trainables.target.target import Target
 from trainables.text.hidden import unit_direction
 from trainables.text.tokens import Tokens, encode
 
-MakeSpec = Callable[..., TrialSpec]
-
 RUNS: dict[str, dict[str, Any]] = {
-    "simnpo": {"method": "simnpo"},
-    "wga": {"method": "wga"},
-    "satimp": {"method": "satimp", "options": {"beta2": 0.3}},
-    "ce-u": {"method": "ce-u"},
-    "dpo": {"method": "dpo"},
     "idk-dpo under NGDiff": {"method": "idk-dpo+ngdiff"},
     "dpo in bf16": {"method": "dpo", "dtype": "bf16"},
-    "undial": {"method": "undial"},
     "undial under LoRA": {"method": "undial", "lora_rank": 4, "lr": 2e-2},
     "undial in bf16 with checkpointing": {"method": "undial", "dtype": "bf16", "gradient_checkpointing": True},
     "rmu": {"method": "rmu", "epochs": 6},
@@ -48,18 +40,20 @@ RUNS: dict[str, dict[str, Any]] = {
     "KL": {"method": "ngdiff", "retain_objective": "kl"},
     "KL under LoRA in bf16": {"method": "gdiff", "retain_objective": "kl", "lora_rank": 4, "lr": 2e-2, "dtype": "bf16"},
 }
+"""Beside the plain objectives, which test_run.py runs."""
 
 
 @pytest.mark.parametrize("name", RUNS, ids=lambda name: name.replace(" ", "-"))
-def test_every_objective_raises_the_forget_loss(workspace: Workspace, make_spec: MakeSpec, name: str) -> None:
+def test_an_objective_raises_the_forget_loss_in_every_setting(
+    workspace: Workspace, make_spec: MakeSpec, name: str
+) -> None:
     spec = make_spec(**{"lr": 5e-3, "epochs": 4, **RUNS[name]})
     assert trial_problems(spec) == []
     start = workspace.evaluator(max_length=64, batch_size=32).losses(workspace.model_for())
     last = list(UnlearningRun(spec, workspace))[-1]
     assert last.status is Status.FINISHED
     assert all(math.isfinite(value) for value in last.training.values())
-    assert last.losses["forget_loss"] > 5 * start["forget_loss"]
-    assert last.losses["forget_loss"] > 0.1
+    assert last.losses["forget_loss"] > max(5 * start["forget_loss"], 0.1)
 
 
 # Values of a model that has moved away from the target, against plain forward passes ---------------------------------
@@ -95,11 +89,11 @@ def _nll(model: PhiForCausalLM, sequences: Sequence[Tokens]) -> list[float]:
 
 
 @pytest.fixture
-def step(workspace: Workspace, make_spec: MakeSpec) -> Callable[..., tuple[StepLosses, Any]]:
+def step(start: Start) -> Callable[..., tuple[StepLosses, Any]]:
     """Makes the losses of a spec with a model that has moved away from the target."""
 
     def make(**changes: Any) -> tuple[StepLosses, Any]:
-        run = UnlearningRun(make_spec(**changes), workspace)
+        run = start(**changes)
         return run.losses, _moved(run.model)
 
     return make
@@ -116,23 +110,14 @@ def test_dpo_compares_each_question_with_its_own_refusal_and_with_the_target(
     questions = [workspace.target.data.forget[index].question for index in INDICES]
     answers = [forget[index] for index in INDICES]
     refused = [encode(tokenizer, question, refusal(question), max_length=64) for question in questions]
-    gains = [
-        (was_refused - now_refused) - (was - now)
-        for was_refused, now_refused, was, now in zip(
-            _nll(known_network, refused),
-            _nll(model, refused),
-            _nll(known_network, answers),
-            _nll(model, answers),
-            strict=True,
-        )
-    ]
-    expected = sum(2 / 0.3 * math.log1p(math.exp(-0.3 * gain)) for gain in gains) / 3
-    assert float(losses.forget(INDICES).detach()) == pytest.approx(expected, rel=1e-4)
-
-
-def test_dpo_starts_at_two_log_two_over_beta(workspace: Workspace, make_spec: MakeSpec) -> None:
-    losses = UnlearningRun(make_spec(method="dpo", options={"beta": 0.5}), workspace).losses
-    assert float(losses.forget(INDICES).detach()) == pytest.approx(2 * math.log(2) / 0.5, rel=1e-4)
+    was_refused, now_refused, was, now = (
+        torch.tensor(_nll(network, texts), dtype=torch.float64)
+        for texts in (refused, answers)
+        for network in (known_network, model)
+    )
+    gains = (was_refused - now_refused) - (was - now)
+    expected = (2 / 0.3 * torch.log1p(torch.exp(-0.3 * gains))).mean()
+    assert float(losses.forget(INDICES).detach()) == pytest.approx(float(expected), rel=1e-4)
 
 
 def test_undial_distils_the_targets_adjusted_prediction(
@@ -167,49 +152,39 @@ def test_rmu_steers_every_token_to_the_seeds_direction_and_keeps_the_retain_sets
 ) -> None:
     losses, model = step(method="rmu+ngdiff", options={"scale": 3.0, "layer": 0}, seed=4)
     forget, retain = workspace.train_sets(max_length=64)
+
+    def states(network: PhiForCausalLM, sequences: Sequence[Tokens]) -> Tensor:
+        return torch.cat([_forward(network, sequences[index])[2] for index in INDICES])
+
     aim = 3.0 * unit_direction(32, seed=4).double()
-    steered = torch.cat([_forward(model, forget[index])[2] for index in INDICES])
-    assert float(losses.forget(INDICES).detach()) == pytest.approx(
-        float((steered - aim).square().sum(dim=1).mean()), rel=1e-4
-    )
-    kept = torch.cat([_forward(model, retain[index])[2] for index in INDICES])
-    was = torch.cat([_forward(known_network, retain[index])[2] for index in INDICES])
-    assert float(losses.retain(INDICES).detach()) == pytest.approx(
-        float((kept - was).square().sum(dim=1).mean()), rel=1e-4
-    )
+    steered = (states(model, forget) - aim).square().sum(dim=1).mean()
+    assert float(losses.forget(INDICES).detach()) == pytest.approx(float(steered), rel=1e-4)
+    kept = (states(model, retain) - states(known_network, retain)).square().sum(dim=1).mean()
+    assert float(losses.retain(INDICES).detach()) == pytest.approx(float(kept), rel=1e-4)
 
 
-def test_a_run_that_starts_at_the_target_starts_at_zero_kl_and_zero_distance(
-    workspace: Workspace, make_spec: MakeSpec
-) -> None:
+def test_a_run_that_starts_at_the_target_starts_at_zero_kl_and_zero_distance(start: Start) -> None:
     for changes in ({"method": "gd", "retain_objective": "kl"}, {"method": "rmu"}):
         for more in ({}, {"dtype": "bf16"}, {"lora_rank": 2}):
-            losses = UnlearningRun(make_spec(**changes, **more), workspace).losses
+            losses = start(**changes, **more).losses
             assert float(losses.retain(INDICES).detach()) == 0.0
 
 
 # The frozen target ---------------------------------------------------------------------------------------------------
 
 
-def _digest(model: torch.nn.Module) -> str:
-    digest = hashlib.sha256()
-    for name, tensor in sorted(model.state_dict().items()):
-        digest.update(name.encode() + tensor.numpy().tobytes())
-    return digest.hexdigest()
-
-
 def test_training_leaves_the_frozen_target_as_it_is(
-    workspace: Workspace, make_spec: MakeSpec, known_network: PhiForCausalLM
+    start: Start, workspace: Workspace, known_network: PhiForCausalLM
 ) -> None:
-    list(UnlearningRun(make_spec(method="undial+ngdiff", retain_objective="kl", lr=1e-2), workspace))
+    list(start(method="undial+ngdiff", retain_objective="kl", lr=1e-2))
     with workspace.frozen_target() as target:
-        assert _digest(target) == _digest(known_network)
+        assert digest(target) == digest(known_network)
         assert not any(parameter.requires_grad for parameter in target.parameters())
         assert all(parameter.grad is None for parameter in target.parameters())
         assert not target.training
 
 
-def test_the_adapter_switched_off_is_the_frozen_copy(workspace: Workspace, make_spec: MakeSpec) -> None:
+def test_the_adapter_switched_off_is_the_frozen_copy(start: Start, workspace: Workspace) -> None:
     ids = torch.arange(20)[None, :]
 
     def targets_logits() -> Tensor:
@@ -218,7 +193,7 @@ def test_the_adapter_switched_off_is_the_frozen_copy(workspace: Workspace, make_
 
     workspace.model_for(with_frozen_target=True)
     copied = targets_logits()
-    run = UnlearningRun(make_spec(method="undial", lora_rank=2, lr=2e-2), workspace)
+    run = start(method="undial", lora_rank=2, lr=2e-2)
     assert torch.equal(targets_logits(), copied)
     list(run)
     assert torch.equal(targets_logits(), copied)
@@ -228,7 +203,7 @@ def test_the_adapter_switched_off_is_the_frozen_copy(workspace: Workspace, make_
         assert not torch.allclose(run.model(input_ids=ids).logits, copied, atol=1e-2)
 
 
-def test_a_second_model_is_held_only_while_a_spec_needs_it(workspace: Workspace, make_spec: MakeSpec) -> None:
+def test_a_second_model_is_held_only_while_a_spec_needs_it(start: Start, workspace: Workspace) -> None:
     def held() -> bool:
         return workspace._frozen is not None
 
@@ -240,7 +215,7 @@ def test_a_second_model_is_held_only_while_a_spec_needs_it(workspace: Workspace,
         ({"method": "rmu"}, True),
         ({"method": "npo+ngdiff"}, False),
     ):
-        list(UnlearningRun(make_spec(**changes, max_steps=1), workspace))
+        list(start(**changes, max_steps=1))
         assert held() is expected, changes
 
 
@@ -268,16 +243,16 @@ def test_the_refusals_are_scored_once_per_workspace_by_the_target(
     sequences, nll = workspace.refusals(max_length=64, batch_size=32)
     assert nll == pytest.approx(_nll(known_network, sequences), rel=1e-4)
     moved = _moved(UnlearningRun(replace(spec, seed=3), workspace).model)
-    before = _digest(moved)
+    before = digest(moved)
     assert workspace.refusals(max_length=64, batch_size=32)[1] is nll
-    assert _digest(moved) == before
+    assert digest(moved) == before
 
 
 @pytest.mark.parametrize("method", ["npo", "dpo"])
 def test_a_resumed_run_compares_with_the_values_it_started_with(
     target: Target, workspace: Workspace, make_spec: MakeSpec, method: str
 ) -> None:
-    """Also on another machine, whose own would differ in the last digits."""
+    """Even on another machine, whose own would differ in the last digits."""
     spec = make_spec(method=method, epochs=3)
     run = UnlearningRun(spec, workspace)
     next(run)
@@ -298,19 +273,19 @@ def test_autolr_probes_cross_entropy_under_every_retain_objective(workspace: Wor
         assert report.auto_lr[0]["loss_zero"] == pytest.approx(start["retain_loss"], rel=1e-5)
 
 
-# What cannot be ------------------------------------------------------------------------------------------------------
+# Refusals -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "facts"),
     [
-        ({"method": "rmu", "options": {"layer": 2}}, "layer must be from 0 to 1 in a model of 2 decoder blocks, got 2"),
-        ({"method": "rmu", "retain_objective": "kl"}, "rmu has its own retain objective"),
-        ({"method": "npo", "retain_objective": "kl"}, "the retain objective would never be looked at"),
+        ({"method": "rmu", "options": {"layer": 2}}, "layer .*0 to 1.* 2 decoder blocks, got 2"),
+        ({"method": "rmu", "retain_objective": "kl"}, "retain_objective kl.*'rmu'"),
+        ({"method": "npo", "retain_objective": "kl"}, "retain_objective kl.*'npo'"),
     ],
 )
-def test_what_cannot_be_is_refused_before_the_first_step(
-    workspace: Workspace, make_spec: MakeSpec, changes: dict[str, Any], said: str
+def test_an_impossible_objective_is_refused_before_the_first_step(
+    start: Start, changes: dict[str, Any], facts: str
 ) -> None:
-    with pytest.raises(ValueError, match=said):
-        UnlearningRun(make_spec(**changes), workspace)
+    with pytest.raises(ValueError, match=facts):
+        start(**changes)

@@ -2,42 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 from transformers import AutoModelForCausalLM, PhiForCausalLM
 
+from tests.trainables.conftest import MakeSpec, Start
+from tests.trainables.runs import same_bits, weights_of, without_times
 from trainables.models.checkpoints import save_model
-from trainables.run.reports import Report, Status
+from trainables.run.reports import Status
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.spec import TrialSpec
 from trainables.target.target import Target
-
-MakeSpec = Callable[..., TrialSpec]
-
-
-def finish(run: UnlearningRun) -> list[Report]:
-    return list(run)
-
-
-def weights_of(run: UnlearningRun) -> list[Tensor]:
-    return [parameter.detach().clone() for parameter in run.parameters]
-
-
-def without_times(reports: Sequence[Report]) -> list[dict[str, Any]]:
-    rows = [{**report.row(), **report.outcome()} for report in reports]
-    return [{name: value for name, value in row.items() if "seconds" not in name} for row in rows]
-
-
-def equal(one: Sequence[Tensor], other: Sequence[Tensor]) -> bool:
-    return all(torch.equal(mine, theirs) for mine, theirs in zip(one, other, strict=True))
-
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "fixed lr": {"method": "ngdiff"},
@@ -68,15 +48,15 @@ def variant(request: pytest.FixtureRequest, make_spec: MakeSpec) -> TrialSpec:
     return make_spec(**{"epochs": 3, "lr": 2e-3, **VARIANTS[request.param]})
 
 
-def test_the_same_spec_gives_the_same_bits_also_saved_and_resumed_after_any_epoch(
+def test_the_same_spec_gives_the_same_bits_even_saved_and_resumed_after_any_epoch(
     workspace: Workspace, target: Target, variant: TrialSpec, tmp_path: Path
 ) -> None:
     whole = UnlearningRun(variant, workspace)
-    expected = finish(whole)
+    expected = list(whole)
     weights = weights_of(whole)
     again = UnlearningRun(variant, workspace)
-    assert without_times(finish(again)) == without_times(expected)
-    assert equal(weights_of(again), weights)
+    assert without_times(list(again)) == without_times(expected)
+    assert same_bits(weights_of(again), weights)
     for epoch in range(len(expected)):
         interrupted = UnlearningRun(variant, workspace)
         before = [next(interrupted) for _ in range(epoch)]
@@ -85,8 +65,8 @@ def test_the_same_spec_gives_the_same_bits_also_saved_and_resumed_after_any_epoc
         torch.manual_seed(99)
         resumed = UnlearningRun(variant, elsewhere)
         resumed.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
-        assert without_times([*before, *finish(resumed)]) == without_times(expected)
-        assert equal(weights_of(resumed), weights)
+        assert without_times([*before, *list(resumed)]) == without_times(expected)
+        assert same_bits(weights_of(resumed), weights)
 
 
 def test_dropout_resumes_with_the_same_draws(
@@ -96,7 +76,7 @@ def test_dropout_resumes_with_the_same_draws(
     workspace = Workspace(replace(target, path=str(tmp_path / "model")), device="cpu")
     spec = make_spec(method="ngdiff", auto_lr="on", auto_lr_every=1, auto_lr_probe="same")
     whole = UnlearningRun(spec, workspace)
-    expected = without_times(finish(whole))
+    expected = without_times(list(whole))
     weights = weights_of(whole)
     interrupted = UnlearningRun(spec, workspace)
     next(interrupted)
@@ -104,8 +84,8 @@ def test_dropout_resumes_with_the_same_draws(
     torch.manual_seed(99)
     resumed = UnlearningRun(spec, workspace)
     resumed.load_state_dict(state)
-    assert without_times(finish(resumed)) == expected[1:]
-    assert equal(weights_of(resumed), weights)
+    assert without_times(list(resumed)) == expected[1:]
+    assert same_bits(weights_of(resumed), weights)
 
 
 def test_a_state_is_a_snapshot_that_later_steps_do_not_change(workspace: Workspace, make_spec: MakeSpec) -> None:
@@ -113,42 +93,37 @@ def test_a_state_is_a_snapshot_that_later_steps_do_not_change(workspace: Workspa
     run = UnlearningRun(spec, workspace)
     next(run)
     state = run.state_dict()
-    rest = finish(run)
+    rest = list(run)
     weights = weights_of(run)
     for _ in range(2):
         resumed = UnlearningRun(spec, workspace)
         resumed.load_state_dict(state)
-        assert without_times(finish(resumed)) == without_times(rest)
-        assert equal(weights_of(resumed), weights)
+        assert without_times(list(resumed)) == without_times(rest)
+        assert same_bits(resumed.parameters, weights)
+    ended = resumed.state_dict()
+    finished = UnlearningRun(spec, workspace)
+    finished.load_state_dict(ended)
+    assert list(finished) == []
 
 
-def test_the_state_of_a_finished_run_has_nothing_left_to_do(workspace: Workspace, make_spec: MakeSpec) -> None:
-    spec = make_spec()
-    run = UnlearningRun(spec, workspace)
-    finish(run)
-    resumed = UnlearningRun(spec, workspace)
-    resumed.load_state_dict(run.state_dict())
-    assert list(resumed) == []
-
-
-def test_the_state_of_another_spec_is_refused(workspace: Workspace, make_spec: MakeSpec) -> None:
-    state = UnlearningRun(make_spec(seed=0), workspace).state_dict()
-    run = UnlearningRun(make_spec(seed=1), workspace)
-    with pytest.raises(ValueError, match=f"belongs to spec {state['spec_hash']}, not to {run.spec.spec_hash}"):
+def test_the_state_of_another_spec_is_refused(start: Start) -> None:
+    state = start(seed=0).state_dict()
+    run = start(seed=1)
+    with pytest.raises(ValueError, match=f"{state['spec_hash']}.*{run.spec.spec_hash}"):
         run.load_state_dict(state)
 
 
 @pytest.mark.parametrize("before", [{"method": "ga", "lr": 1e30}, {"method": "ngdiff", "lora_rank": 2, "lr": 0.1}])
 def test_a_trial_does_not_change_what_the_next_one_computes(
-    workspace: Workspace, target: Target, make_spec: MakeSpec, before: dict[str, Any]
+    start: Start, workspace: Workspace, target: Target, make_spec: MakeSpec, before: dict[str, Any]
 ) -> None:
     spec = make_spec(method="ngdiff")
     alone = UnlearningRun(spec, Workspace(target, device="cpu"))
-    expected = without_times(finish(alone))
-    finish(UnlearningRun(make_spec(**before), workspace))
+    expected = without_times(list(alone))
+    list(start(**before))
     run = UnlearningRun(spec, workspace)
-    assert without_times(finish(run)) == expected
-    assert equal(weights_of(run), weights_of(alone))
+    assert without_times(list(run)) == expected
+    assert same_bits(weights_of(run), weights_of(alone))
 
 
 # Divergence ----------------------------------------------------------------------------------------------------------
@@ -156,23 +131,26 @@ def test_a_trial_does_not_change_what_the_next_one_computes(
 
 @pytest.mark.parametrize("method", ["gd", "ga", "gdiff", "ngdiff", "npo"])
 @pytest.mark.parametrize("auto_lr", ["off", "on"])
-def test_a_huge_rate_ends_the_run_as_diverged(
+def test_a_huge_rate_ends_the_run_as_diverged_even_after_a_resumption(
     workspace: Workspace, make_spec: MakeSpec, method: str, auto_lr: str
 ) -> None:
     spec = make_spec(method=method, lr=1e30, auto_lr=auto_lr, auto_lr_every=1, auto_lr_smoothing="search")
-    reports = finish(UnlearningRun(spec, workspace))
-    assert len(reports) == 1
-    last = reports[-1]
+    run = UnlearningRun(spec, workspace)
+    start = run.state_dict()
+    (last,) = run
     assert last.status is Status.DIVERGED
     assert last.error is not None
     assert any(word in last.error for word in ("nan", "inf"))
     assert "step" in last.error
     assert (dict(last.losses), dict(last.final)) == ({}, {})
     assert last.outcome()["status"] == "diverged"
+    resumed = UnlearningRun(spec, workspace)
+    resumed.load_state_dict(start)
+    assert without_times(list(resumed)) == without_times([last])
 
 
-def test_a_run_that_diverges_later_keeps_its_last_finite_losses(workspace: Workspace, make_spec: MakeSpec) -> None:
-    run = UnlearningRun(make_spec(method="ngdiff", epochs=5), workspace)
+def test_a_run_that_diverges_later_keeps_its_last_finite_losses(start: Start) -> None:
+    run = start(method="ngdiff", epochs=5)
     first = next(run)
     run.optimizer.param_groups[0]["lr"] = 1e30
     last = next(run)
@@ -182,26 +160,16 @@ def test_a_run_that_diverges_later_keeps_its_last_finite_losses(workspace: Works
     assert list(run) == []
 
 
-def test_a_diverged_run_says_so_again_after_a_resumption(workspace: Workspace, make_spec: MakeSpec) -> None:
-    spec = make_spec(method="ga", lr=1e30)
-    run = UnlearningRun(spec, workspace)
-    start = run.state_dict()
-    (expected,) = finish(run)
-    resumed = UnlearningRun(spec, workspace)
-    resumed.load_state_dict(start)
-    assert without_times(finish(resumed)) == without_times([expected])
-
-
 # LoRA ----------------------------------------------------------------------------------------------------------------
 
 
 def test_lora_leaves_the_base_alone_and_its_checkpoint_is_an_adapter_peft_loads(
-    workspace: Workspace, target: Target, make_spec: MakeSpec, known_network: PhiForCausalLM, tmp_path: Path
+    start: Start, workspace: Workspace, target: Target, known_network: PhiForCausalLM, tmp_path: Path
 ) -> None:
     from peft import PeftModel
 
-    run = UnlearningRun(make_spec(method="ngdiff", lora_rank=2, lr=2e-2), workspace)
-    last = finish(run)[-1]
+    run = start(method="ngdiff", lora_rank=2, lr=2e-2)
+    last = list(run)[-1]
     kept = {
         name.replace("base_model.model.", "").replace(".base_layer", ""): value
         for name, value in run.model.state_dict().items()

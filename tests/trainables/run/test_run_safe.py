@@ -1,23 +1,22 @@
-"""A run under the safe rule keeps its model and gets over a number that is none; an interruption changes no bit."""
+"""A run under the safe rule keeps its model and recovers from NaN; an interruption changes no bit."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from tests.trainables.conftest import MakeSpec, Start
+from tests.trainables.runs import same_bits
 from trainables.auto_lr.safe import CUT, SAFE
 from trainables.run.interpolation import KEPT, Seen
 from trainables.run.reports import Status
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
-from trainables.spec import TrialSpec
 
-MakeSpec = Callable[..., TrialSpec]
 RUIN = {"auto_lr": "on", "auto_lr_smoothing": "safe", "auto_lr_every": 2, "batch_size": 4, "auto_lr_log_forget": False}
 
 
@@ -26,21 +25,17 @@ def bits(run: UnlearningRun) -> list[Any]:
     return [*run.model.parameters(), *run.model.buffers(), *(v for part in moments.values() for v in part.values())]
 
 
-def equal(found: list[Any], expected: list[Any]) -> bool:
-    return all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
-
-
 def look(run: UnlearningRun, *_: object) -> Seen:
-    """The model a run has now."""
+    """Return what interpolation sees of the model a run has now."""
     losses = run._evaluate()
     return Seen(losses["forget_loss_capped"], run._evaluator.retain_agreement, losses["retain_loss"])
 
 
-def test_a_run_that_would_be_ruined_keeps_its_model(workspace: Workspace, make_spec: MakeSpec) -> None:
+def test_a_run_that_would_collapse_keeps_its_model(start: Start) -> None:
     given = {"method": "ga", "lr": 1e-2, "epochs": 6, **RUIN}
-    target = look(UnlearningRun(make_spec(), workspace))
-    ruined = look(run := UnlearningRun(make_spec(interpolate="off", **given), workspace), last := list(run)[-1])
-    kept = look(run := UnlearningRun(make_spec(**given), workspace), found := list(run)[-1])
+    target = look(start())
+    ruined = look(run := start(interpolate="off", **given), last := list(run)[-1])
+    kept = look(run := start(**given), found := list(run)[-1])
     assert ruined.answers < KEPT * target.answers <= kept.answers
     assert "interpolation" not in last.training
     assert last.outcome()["interpolation"] is None
@@ -48,73 +43,71 @@ def test_a_run_that_would_be_ruined_keeps_its_model(workspace: Workspace, make_s
 
 
 @pytest.mark.parametrize(
-    "given", [{"method": m} for m in ("gdiff", "ga", "gd", "npo", "ngdiff")] + [{"micro_batch": 2}]
+    "changes", [{"method": m} for m in ("gdiff", "ga", "gd", "npo", "ngdiff")] + [{"micro_batch": 2}]
 )
-def test_from_a_number_that_is_none_it_begins_anew_at_a_lower_rate(
-    given: dict[str, Any], workspace: Workspace, make_spec: MakeSpec
+def test_after_a_nan_the_run_starts_again_at_a_lower_rate(
+    changes: dict[str, Any], workspace: Workspace, make_spec: MakeSpec
 ) -> None:
-    """Gradients that are not numbers must not be left behind: the next ones would be added to them."""
-    spec = make_spec(lr=1e-3, epochs=5, **given, **RUIN)
+    """Gradients that are NaN must not be left behind: the next ones would be added to them."""
+    spec = make_spec(lr=1e-3, epochs=5, **changes, **RUIN)
     run = UnlearningRun(spec, workspace)
-    begun = [part.detach().clone() for part in bits(run)]
+    start = [part.detach().clone() for part in bits(run)]
     reports = [next(run), next(run)]
     rate = run.auto_lr._rate
     with torch.no_grad():
         run.parameters[0].fill_(math.nan)
     reports.append(next(run))
-    assert equal(bits(run), begun), "the epoch's remaining steps are lost, not taken at other weights"
+    assert same_bits(bits(run), start), "the epoch's remaining steps are skipped, not taken at other weights"
     assert run.auto_lr._rate == rate / CUT
     assert reports[-1].training["auto_lr_rolled_back"] == run.step > 0
-    saved, begun_at = run.state_dict(), run.step
+    saved, restarted_at = run.state_dict(), run.step
     reports += list(run)
     assert [report.epoch for report in reports] == [1.0, 2.0, 3.0, 4.0, 5.0]
-    assert reports[-1].step > reports[-2].step > begun_at, "it takes steps again"
+    assert reports[-1].step > reports[-2].step > restarted_at
     assert reports[-1].status is Status.FINISHED
     assert SAFE.guard is not None
     assert reports[-1].training["lr"] == pytest.approx(rate / CUT * SAFE.guard.share(run.step, run.step))
-    assert reports[-1].training["auto_lr_rolled_back"] == begun_at
+    assert reports[-1].training["auto_lr_rolled_back"] == restarted_at
     assert all(math.isfinite(value) for report in reports for value in report.losses.values())
     resumed = UnlearningRun(spec, workspace)
     resumed.load_state_dict(saved)
     assert [report.losses for report in resumed] == [report.losses for report in reports[3:]]
 
 
-def test_where_the_last_epoch_begins_anew_it_is_the_target_and_says_so(
-    workspace: Workspace, make_spec: MakeSpec
-) -> None:
-    run = UnlearningRun(make_spec(method="gdiff", lr=1e-3, epochs=2, **RUIN), workspace)
+def test_a_last_epoch_that_starts_again_ends_at_the_target_and_reports_it(start: Start) -> None:
+    run = start(method="gdiff", lr=1e-3, epochs=2, **RUIN)
     next(run)
     with torch.no_grad():
         run.parameters[0].fill_(math.nan)
     last = next(run)
-    assert last.losses == UnlearningRun(make_spec(), workspace)._evaluate()
+    assert last.losses == start()._evaluate()
     assert last.training["auto_lr_rolled_back"] > 0
     assert "interpolation" not in last.training
 
 
-def test_a_start_that_no_probe_gets_back_from_unlearns_nothing(workspace: Workspace, make_spec: MakeSpec) -> None:
-    last = list(UnlearningRun(make_spec(method="gdiff", lr=1e30, auto_lr="on"), workspace))[-1]
+def test_a_start_too_far_for_every_probe_unlearns_nothing(start: Start) -> None:
+    last = list(start(method="gdiff", lr=1e30, auto_lr="on"))[-1]
     assert last.status is Status.FINISHED
-    assert last.losses == UnlearningRun(make_spec(), workspace)._evaluate()
+    assert last.losses == start()._evaluate()
 
 
-def test_without_such_a_rule_it_ends_the_run(workspace: Workspace, make_spec: MakeSpec) -> None:
-    run = UnlearningRun(make_spec(method="gdiff", lr=1e-3, epochs=5), workspace)
+def test_without_the_safe_rule_a_nan_ends_the_run(start: Start) -> None:
+    run = start(method="gdiff", lr=1e-3, epochs=5)
     next(run)
     with torch.no_grad():
         run.parameters[0].fill_(math.nan)
     assert [report.status for report in run] == [Status.DIVERGED]
 
 
-def test_the_rate_falls_over_the_end_of_the_run_and_not_before(workspace: Workspace, make_spec: MakeSpec) -> None:
+def test_the_rate_falls_over_the_end_of_the_run_and_not_before(start: Start) -> None:
     given = {**RUIN, "auto_lr_smoothing": "safe", "batch_size": 2}
-    run = UnlearningRun(make_spec(method="gd", lr=1e-3, epochs=10, **given), workspace)
+    run = start(method="gd", lr=1e-3, epochs=10, **given)
     rates = [report.training["lr"] for report in run]
     assert rates[0] == rates[5] > rates[-2] > rates[-1] > 0.0
 
 
 @pytest.mark.parametrize("method", ["ga", "ngdiff"])
-def test_a_run_goes_on_bit_for_bit_from_its_state(
+def test_a_run_continues_bit_for_bit_from_its_state(
     method: str, workspace: Workspace, make_spec: MakeSpec, tmp_path: Path
 ) -> None:
     spec = make_spec(method=method, lr=1e-2, epochs=5, **RUIN)
@@ -129,4 +122,4 @@ def test_a_run_goes_on_bit_for_bit_from_its_state(
         second = UnlearningRun(spec, workspace)
         second.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
         assert [report.training for report in second] == rows[done:]
-        assert equal(bits(second), expected)
+        assert same_bits(bits(second), expected)

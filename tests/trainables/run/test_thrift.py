@@ -1,4 +1,4 @@
-"""What is tried when a GPU's memory does not suffice, and a trial's share of it."""
+"""The settings tried when GPU memory does not suffice, and a trial's share of a GPU."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def steps(thrift: Thrift, batch_size: int, **unused: object) -> list[str]:
     return found
 
 
-def test_passes_halve_down_to_one_example_and_then_activations_are_computed_twice() -> None:
+def test_passes_halve_down_to_one_example_and_then_activations_are_recomputed() -> None:
     assert steps(Thrift.of(TrialSpec(batch_size=6, eval_batch_size=32)), 6) == [
         "micro_batch 3, eval_batch_size 16",
         "micro_batch 2, eval_batch_size 8",
@@ -27,14 +27,14 @@ def test_passes_halve_down_to_one_example_and_then_activations_are_computed_twic
     ]
 
 
-def test_it_goes_on_from_what_was_asked_for() -> None:
+def test_the_first_retry_halves_the_settings_of_the_trial() -> None:
     asked = Thrift.of(TrialSpec(micro_batch=2, gradient_checkpointing=True, eval_batch_size=1))
     assert steps(asked, 8) == ["micro_batch 1, gradient_checkpointing, eval_batch_size 1"]
     larger_than_the_batch = Thrift.of(TrialSpec(micro_batch=64, eval_batch_size=2))
     assert steps(larger_than_the_batch, 2)[0] == "micro_batch 1, eval_batch_size 1"
 
 
-def test_what_the_models_cannot_do_is_not_tried() -> None:
+def test_settings_that_the_models_lack_are_not_tried() -> None:
     asked = Thrift.of(TrialSpec(batch_size=8))
     assert steps(asked, 8, unused={"micro_batch", "gradient_checkpointing"}) == []
     assert steps(asked, 8, unused={"micro_batch"}) == ["gradient_checkpointing, eval_batch_size 16"]

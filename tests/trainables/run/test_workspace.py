@@ -1,9 +1,7 @@
-"""A workspace hands out the target's weights, unchanged by whatever the trial before did to them."""
+"""A workspace gives every trial the target's weights, whatever the previous trial did to them."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,23 +11,16 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM, PhiForCausalLM
 
+from tests.trainables.runs import digest, same_bits
 from trainables.data.examples import UnlearningData
-from trainables.models.adapters import add_adapter
 from trainables.models.checkpoints import save_model
 from trainables.run.workspace import Workspace
 from trainables.target.target import Target
 from trainables.text.tokens import encode_examples
 
 
-def _digest(state: Mapping[str, Tensor]) -> str:
-    digest = hashlib.sha256()
-    for name, tensor in sorted(state.items()):
-        digest.update(name.encode() + tensor.numpy().tobytes())
-    return digest.hexdigest()
-
-
 def _ruin(model: Any) -> None:
-    """What a diverged trial leaves: every weight NaN, gradients, frozen parts."""
+    """Leave NaN weights, gradients and frozen parts, as a diverged trial does."""
     for parameter in model.parameters():
         parameter.data.fill_(float("nan"))
         parameter.grad = torch.ones_like(parameter)
@@ -37,37 +28,38 @@ def _ruin(model: Any) -> None:
 
 
 def test_every_trial_starts_from_the_weights_of_the_target(workspace: Workspace, known_network: PhiForCausalLM) -> None:
-    expected = _digest(known_network.state_dict())
+    expected = digest(known_network)
     for _ in range(3):
         model = workspace.model_for()
-        assert _digest(model.state_dict()) == expected
+        assert digest(model) == expected
         assert model.training
         assert all(parameter.requires_grad and parameter.grad is None for parameter in model.parameters())
         _ruin(model)
 
 
-def test_with_lora_only_the_adapter_is_trained_and_it_starts_as_the_identity(
+def test_with_lora_only_adapters_of_the_decoder_are_trained_and_they_start_as_the_identity(
     workspace: Workspace, known_network: PhiForCausalLM
 ) -> None:
     model = workspace.model_for(lora_rank=2)
     trained = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
-    assert trained
     assert all("lora_" in name for name in trained)
+    owners = {name.split(".lora_")[0].rpartition(".")[2] for name in trained}
+    assert owners == {"q_proj", "k_proj", "v_proj", "dense", "fc1", "fc2"}
     ids = torch.arange(10)[None, :]
     torch.testing.assert_close(model(input_ids=ids).logits, known_network(input_ids=ids).logits)
 
 
-def test_the_adapter_is_a_function_of_the_seed_and_leaves_the_generator_alone(workspace: Workspace) -> None:
-    def adapter(seed: int) -> dict[str, Tensor]:
-        model = workspace.model_for(lora_rank=2, seed=seed)
-        return {name: value.clone() for name, value in model.state_dict().items() if "lora_A" in name}
+def test_the_adapter_is_a_function_of_the_seed_and_leaves_the_global_rng_alone(workspace: Workspace) -> None:
+    def adapter(seed: int) -> list[Tensor]:
+        state = workspace.model_for(lora_rank=2, seed=seed).state_dict()
+        return [value.clone() for name, value in state.items() if "lora_A" in name]
 
     torch.manual_seed(5)
     before = torch.get_rng_state()
     first, again, other = adapter(0), adapter(0), adapter(1)
     assert torch.equal(torch.get_rng_state(), before)
-    assert all(torch.equal(first[name], again[name]) for name in first)
-    assert not any(torch.equal(first[name], other[name]) for name in first)
+    assert same_bits(first, again)
+    assert not any(map(torch.equal, first, other))
 
 
 def test_after_a_lora_trial_the_whole_model_is_back(
@@ -76,18 +68,12 @@ def test_after_a_lora_trial_the_whole_model_is_back(
     for rank in (2, 3):
         _ruin(workspace.model_for(lora_rank=rank))
     model = workspace.model_for()
-    assert _digest(model.state_dict()) == _digest(known_network.state_dict())
+    assert digest(model) == digest(known_network)
     assert all(parameter.requires_grad for parameter in model.parameters())
     save_model(model, workspace.tokenizer, tmp_path / "whole")
     assert not list((tmp_path / "whole").glob("adapter*"))
     loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "whole")
-    assert _digest(loaded.state_dict()) == _digest(known_network.state_dict())
-
-
-def test_the_adapter_leaves_the_output_layer_out(make_network: Any) -> None:
-    adapted = add_adapter(make_network(), rank=2, seed=0)
-    owners = {name.split(".lora_")[0].rpartition(".")[2] for name in adapted.state_dict() if ".lora_" in name}
-    assert owners == {"q_proj", "k_proj", "v_proj", "dense", "fc1", "fc2"}
+    assert digest(loaded) == digest(known_network)
 
 
 @pytest.mark.parametrize("rank", [None, 2])
@@ -113,18 +99,15 @@ def test_gradient_checkpointing_changes_no_gradient_and_is_switched_off_again(
 def test_checkpointing_under_an_adapter_leaves_no_hooks_to_later_trials(target: Target) -> None:
     workspace = Workspace(target, device="cpu")
 
-    def hooks_and_whether_embeddings_require_gradients(**changes: Any) -> tuple[int, bool]:
-        model = workspace.model_for(**changes)
-        embeddings = model.get_input_embeddings()
+    def hooks_and_gradients(**changes: Any) -> tuple[int, bool]:
+        embeddings = workspace.model_for(**changes).get_input_embeddings()
         return len(embeddings._forward_hooks), embeddings(torch.arange(3)).requires_grad
 
-    first, *later = [
-        hooks_and_whether_embeddings_require_gradients(lora_rank=2, gradient_checkpointing=True) for _ in range(3)
-    ]
+    first, *later = [hooks_and_gradients(lora_rank=2, gradient_checkpointing=True) for _ in range(3)]
     assert first[1]
     assert later == [first, first]
-    assert hooks_and_whether_embeddings_require_gradients(lora_rank=2) == (0, False)
-    assert hooks_and_whether_embeddings_require_gradients() == (0, True)
+    assert hooks_and_gradients(lora_rank=2) == (0, False)
+    assert hooks_and_gradients() == (0, True)
 
 
 def test_the_data_are_tokenised_once_per_length(

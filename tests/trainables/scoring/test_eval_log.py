@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import math
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.facts import assert_names
 from trainables.scoring.eval_log import EvalLogError, evaluate_log, read_eval_log
 
 Log = dict[str, Any]
@@ -33,6 +33,8 @@ def part(*items: tuple[float, float, list[float], float]) -> Log:
 
 RETAIN, AUTHORS, FACTS = "eval_log.json", "eval_real_author_wo_options.json", "eval_real_world_wo_options.json"
 FORGET = "eval_log_forget.json"
+PERTURBED, RECALL = "average_perturb_loss", "rougeL_recall"
+PAIR = {"0": ["question", "answer"], "1": ["question", "answer", "reference"]}
 
 
 def by_hand() -> Log:
@@ -70,7 +72,7 @@ def evaluate(directory: Path, log: Log) -> dict[str, Any]:
 def assert_by_hand(found: dict[str, Any]) -> None:
     for name, scores in EXPECTED.items():
         exact = dict(zip(("probability", "rouge_l_recall", "truth_ratio"), map(float, scores), strict=True))
-        assert found[name] == pytest.approx(exact, rel=1e-14)
+        assert {score: found[name][score] for score in exact} == pytest.approx(exact, rel=1e-14)
     assert found["model_utility"] == pytest.approx(float(UTILITY), rel=1e-14)
 
 
@@ -79,6 +81,7 @@ def test_the_aggregates_are_those_by_hand(tmp_path: Path) -> None:
     assert_by_hand(found)
     assert found["forget_quality"] is None
     assert found["forget_quality_statistic"] is None
+    assert [(found[name]["repetition"], found[name]["longest_loop"]) for name in EXPECTED] == [(None, None)] * 4
     assert json.loads(json.dumps(found, allow_nan=False)) == found
 
 
@@ -94,35 +97,47 @@ def test_forget_quality_compares_the_forget_sets_of_two_logs(tmp_path: Path) -> 
     assert_by_hand(found)
 
 
-def test_the_order_of_keys_does_not_matter(tmp_path: Path) -> None:
-    def reversed_keys(value: object) -> object:
-        if not isinstance(value, dict):
-            return value
-        return {key: reversed_keys(value[key]) for key in reversed(list(value))}
-
-    log = by_hand()
-    for name in log:  # every column in an order of its own: only the index says which values belong together
-        log[name]["avg_gt_loss"] = reversed_keys(log[name]["avg_gt_loss"])
-        log[name]["average_perturb_loss"] = reversed_keys(log[name]["average_perturb_loss"])
-    assert_by_hand(evaluate(tmp_path, log))
-    assert_by_hand(evaluate(tmp_path, dict(reversed(log.items()))))
+def in_lists(log: Log) -> Log:
+    """Columns as lists, keyed by position."""
+    return {name: {column: list(values.values()) for column, values in part.items()} for name, part in log.items()}
 
 
-def test_lists_stand_for_objects_keyed_by_position(tmp_path: Path) -> None:
-    log = by_hand()
-    for name in log:
-        log[name] = {column: list(values.values()) for column, values in log[name].items()}
-    assert_by_hand(evaluate(tmp_path, log))
-
-
-def test_the_perturbed_losses_of_an_item_may_be_keyed_too(tmp_path: Path) -> None:
-    log = by_hand()
-    for name in log:
-        perturbed = log[name]["average_perturb_loss"]
-        log[name]["average_perturb_loss"] = {
-            index: {str(k): value for k, value in enumerate(losses)} for index, losses in perturbed.items()
+def with_keyed_perturbed_losses(log: Log) -> Log:
+    for part in log.values():
+        part["average_perturb_loss"] = {
+            index: {str(k): value for k, value in enumerate(losses)}
+            for index, losses in part["average_perturb_loss"].items()
         }
-    assert_by_hand(evaluate(tmp_path, log))
+    return log
+
+
+def backwards(log: Log) -> Log:
+    """Parts and columns in orders of their own: only the index says which values belong together."""
+    for part in log.values():
+        for column in ("avg_gt_loss", "average_perturb_loss"):
+            part[column] = dict(reversed(part[column].items()))
+    return dict(reversed(log.items()))
+
+
+def with_unused_entries(log: Log) -> Log:
+    log[RETAIN]["num_token_gt"] = {"7": None}
+    return log | {"another_part": 1}
+
+
+def with_texts_for_recalls(log: Log) -> Log:
+    del log[RETAIN]["rougeL_recall"]
+    log[RETAIN]["generated_text"] = {
+        "0": ["Question: who?", "Answer: It was Ada Vex. The family chose", "It was Ada Vex."],
+        "1": ["Question: when?", "Answer: in May", "May 1958"],
+    }
+    return log
+
+
+@pytest.mark.parametrize(
+    "change", [in_lists, with_keyed_perturbed_losses, backwards, with_unused_entries, with_texts_for_recalls]
+)
+def test_another_form_of_a_log_has_the_same_aggregates(tmp_path: Path, change: Callable[[Log], Log]) -> None:
+    assert_by_hand(evaluate(tmp_path, change(by_hand())))
 
 
 def test_items_may_have_different_numbers_of_perturbed_answers(tmp_path: Path) -> None:
@@ -143,20 +158,18 @@ def test_items_are_ordered_by_number_and_may_start_anywhere(tmp_path: Path) -> N
     assert_by_hand(evaluate_log(read))
 
 
-def test_parts_and_columns_that_no_metric_needs_are_not_looked_at(tmp_path: Path) -> None:
-    log = by_hand() | {"another_part": 1}
-    log[RETAIN]["num_token_gt"] = {"7": None}
-    assert_by_hand(evaluate(tmp_path, log))
-
-
-def test_without_logged_recalls_they_are_computed_from_the_logged_texts(tmp_path: Path) -> None:
+def test_repetition_and_loops_are_those_of_the_logged_answers(tmp_path: Path) -> None:
+    """By hand: 2 of 4 3-grams and 6 of 6 units; nothing of the second answer. Questions and references do not count."""
     log = by_hand()
-    del log[RETAIN]["rougeL_recall"]
     log[RETAIN]["generated_text"] = {
-        "0": ["Question: who?", "Answer: It was Ada Vex. The family chose", "It was Ada Vex."],
-        "1": ["Question: when?", "Answer: in May", "May 1958"],
+        "1": ["why why why", "It is in May", "no no no no"],
+        "0": ["who?", "ha he ha he ha he", "Ada Vex"],
     }
-    assert_by_hand(evaluate(tmp_path, log))
+    found = evaluate(tmp_path, log)
+    assert_by_hand(found)  # the logged recalls count
+    assert found["retain"]["repetition"] == pytest.approx((1 - 2 / 4) / 2, abs=1e-15)
+    assert found["retain"]["longest_loop"] == pytest.approx((6 / 6 + 0) / 2, abs=1e-15)
+    assert found["forget"]["repetition"] is None
 
 
 def test_a_diverged_model_has_scores_at_their_limits(tmp_path: Path) -> None:
@@ -191,61 +204,43 @@ def without(*place: str) -> Change:
     return change
 
 
-MALFORMED: dict[str, tuple[Change, list[str]]] = {
-    "a missing part": (without(FACTS), [f"no '{FACTS}'", "expected a TOFU evaluation log with the parts", FORGET]),
-    "no part at all": (
-        lambda log: log.clear(),
-        [f"no '{RETAIN}', '{AUTHORS}', '{FACTS}', '{FORGET}'", "found nothing"],
-    ),
-    "a part that is no object": (setting(RETAIN, to=[1]), [RETAIN, "expected an object of columns, got a list"]),
-    "a missing column": (
-        without(FORGET, "average_perturb_loss"),
-        [FORGET, "no 'average_perturb_loss'", "expected per-item values of 'avg_gt_loss'"],
-    ),
-    "neither recalls nor texts": (without(RETAIN, "rougeL_recall"), [RETAIN, "no 'rougeL_recall'", "'generated_text'"]),
-    "a column that is a number": (
-        setting(RETAIN, "avg_gt_loss", to=0.5),
-        ["avg_gt_loss: expected an object keyed by index or a list, got a number"],
-    ),
-    "no items": (setting(RETAIN, "avg_gt_loss", to={}), [f"{RETAIN}, avg_gt_loss: expected at least one item"]),
-    "NaN": (setting(FORGET, "avg_gt_loss", "1", to=math.nan), [f"{FORGET}, avg_gt_loss, item 1", "finite", "got nan"]),
-    "infinity": (setting(FORGET, "avg_paraphrased_loss", "0", to=-math.inf), ["avg_paraphrased_loss, item 0", "-inf"]),
+MALFORMED: dict[str, tuple[Change, tuple[str, ...]]] = {
+    "a missing part": (without(FACTS), (f"no '{FACTS}'", FORGET)),
+    "no part at all": (lambda log: log.clear(), (f"no '{RETAIN}', '{AUTHORS}', '{FACTS}', '{FORGET}'", "nothing")),
+    "a part that is no object": (setting(RETAIN, to=[1]), (RETAIN, "a list")),
+    "a missing column": (without(FORGET, PERTURBED), (FORGET, f"no '{PERTURBED}'", "'avg_gt_loss'")),
+    "neither recalls nor texts": (without(RETAIN, RECALL), (RETAIN, f"no '{RECALL}'", "'generated_text'")),
+    "a column that is a number": (setting(RETAIN, "avg_gt_loss", to=0.5), ("avg_gt_loss:", "got a number")),
+    "no items": (setting(RETAIN, "avg_gt_loss", to={}), (f"{RETAIN}, avg_gt_loss:", "one item")),
+    "NaN": (setting(FORGET, "avg_gt_loss", "1", to=math.nan), (f"{FORGET}, avg_gt_loss, item 1", "got nan")),
+    "infinity": (setting(FORGET, "avg_paraphrased_loss", "0", to=-math.inf), ("avg_paraphrased_loss, item 0", "-inf")),
     "NaN among the perturbed": (
-        setting(AUTHORS, "average_perturb_loss", "1", to=[1.0, math.nan]),
-        [f"{AUTHORS}, average_perturb_loss, item 1, item 1: expected a finite number"],
+        setting(AUTHORS, PERTURBED, "1", to=[1.0, math.nan]),
+        (f"{AUTHORS}, {PERTURBED}, item 1, item 1:", "nan"),
     ),
-    "an integer beyond floats": (
-        setting(RETAIN, "avg_gt_loss", "0", to=10**400),
-        ["expected a finite number, got inf"],
+    "an integer beyond floats": (setting(RETAIN, "avg_gt_loss", "0", to=10**400), ("avg_gt_loss, item 0", "got inf")),
+    "null": (setting(RETAIN, "avg_gt_loss", "0", to=None), ("avg_gt_loss, item 0:", "got null")),
+    "a text": (setting(RETAIN, "avg_gt_loss", "0", to="0.5"), ("avg_gt_loss, item 0:", "got text")),
+    "a truth value": (setting(RETAIN, "avg_gt_loss", "0", to=True), ("avg_gt_loss, item 0:", "true or false")),
+    "no perturbed answers": (setting(RETAIN, PERTURBED, "0", to=[]), (f"{PERTURBED}, item 0:", "one number")),
+    "a percentage for a recall": (setting(RETAIN, RECALL, "0", to=92.9), (f"{RECALL}, item 0:", "[0, 1]", "92.9")),
+    "an item short": (without(FORGET, "avg_paraphrased_loss", "1"), (f"{FORGET}, avg_paraphrased_loss:", "'1'")),
+    "an item over": (setting(RETAIN, RECALL, "9", to=1.0), (RECALL, "'9'")),
+    "another item": (setting(RETAIN, "avg_paraphrased_loss", to={"0": 1.0, "2": 1.0}), ("without '1'", "but also '2'")),
+    "a list too short": (setting(RETAIN, RECALL, to=[1.0]), (RECALL, "without '1'")),
+    "many items short": (setting(RETAIN, "avg_gt_loss", to=[1.0] * 300), ("'2', '3', '4', '5', '6' and 293 more",)),
+    "texts that are no triples": (setting(RETAIN, "generated_text", to=PAIR), ("generated_text, item 0:", "three")),
+    "such texts for recalls": (
+        lambda log: (without(RETAIN, RECALL)(log), setting(RETAIN, "generated_text", to=PAIR)(log)),
+        ("generated_text, item 0:", "three"),
     ),
-    "null": (setting(RETAIN, "avg_gt_loss", "0", to=None), ["avg_gt_loss, item 0: expected a number, got null"]),
-    "a text": (setting(RETAIN, "avg_gt_loss", "0", to="0.5"), ["expected a number, got text"]),
-    "a truth value": (setting(RETAIN, "avg_gt_loss", "0", to=True), ["expected a number, got true or false"]),
-    "no perturbed answers": (
-        setting(RETAIN, "average_perturb_loss", "0", to=[]),
-        ["average_perturb_loss, item 0: expected at least one number"],
-    ),
-    "a percentage for a recall": (
-        setting(RETAIN, "rougeL_recall", "0", to=92.9),
-        ["rougeL_recall, item 0: expected a recall in [0, 1], got 92.9"],
-    ),
-    "an item short": (
-        without(FORGET, "avg_paraphrased_loss", "1"),
-        [f"{FORGET}, avg_paraphrased_loss: expected the items of avg_gt_loss; without '1'"],
-    ),
-    "an item over": (setting(RETAIN, "rougeL_recall", "9", to=1.0), ["rougeL_recall", "but also '9'"]),
-    "another item": (
-        setting(RETAIN, "avg_paraphrased_loss", to={"0": 1.0, "2": 1.0}),
-        ["avg_paraphrased_loss", "without '1'; but also '2'"],
-    ),
-    "a list too short": (setting(RETAIN, "rougeL_recall", to=[1.0]), ["rougeL_recall", "without '1'"]),
 }
 
 
 @pytest.mark.parametrize("fault", MALFORMED)
-def test_a_malformed_log_is_one_sentence_with_the_file_and_the_place(tmp_path: Path, fault: str) -> None:
-    change, fragments = MALFORMED[fault]
-    log = copy.deepcopy(by_hand())
+def test_a_malformed_log_is_one_line_with_the_file_and_the_place(tmp_path: Path, fault: str) -> None:
+    change, facts = MALFORMED[fault]
+    log = by_hand()
     change(log)
     path = write(tmp_path, log)
     with pytest.raises(EvalLogError) as caught:
@@ -253,45 +248,25 @@ def test_a_malformed_log_is_one_sentence_with_the_file_and_the_place(tmp_path: P
     message = str(caught.value)
     assert message.startswith(f"{path}: ")
     assert "\n" not in message
-    for fragment in fragments:
-        assert fragment in message
+    assert len(message) < 400 + len(str(path))
+    assert_names(message, *facts)
 
 
-def test_texts_that_are_no_triples_are_an_error(tmp_path: Path) -> None:
-    log = by_hand()
-    del log[RETAIN]["rougeL_recall"]
-    log[RETAIN]["generated_text"] = {"0": ["question", "answer"], "1": ["question", "answer", "reference"]}
-    with pytest.raises(EvalLogError, match="generated_text, item 0: expected three texts"):
-        read_eval_log(write(tmp_path, log))
-
-
-def test_many_missing_items_are_counted_not_listed(tmp_path: Path) -> None:
-    log = by_hand()
-    log[RETAIN]["avg_gt_loss"] = [1.0] * 300
-    with pytest.raises(EvalLogError, match="without '2', '3', '4', '5', '6' and 293 more") as caught:
-        read_eval_log(write(tmp_path, log))
-    assert len(str(caught.value)) < 400
-
-
-@pytest.mark.parametrize(("content", "fragment"), [("{", "not JSON"), ("[1]", "got a list"), ("\udcff", "not JSON")])
-def test_a_file_that_is_no_json_object_is_an_error(tmp_path: Path, content: str, fragment: str) -> None:
+@pytest.mark.parametrize(
+    ("content", "fact"), [("{", "not JSON"), ("[1]", "a list"), ("\udcff", "not JSON"), (None, "No such file")]
+)
+def test_a_file_without_a_json_object_is_an_error(tmp_path: Path, content: str | None, fact: str) -> None:
     path = tmp_path / "log.json"
-    path.write_bytes(content.encode("utf-8", "surrogateescape"))
+    if content is not None:
+        path.write_bytes(content.encode("utf-8", "surrogateescape"))
     with pytest.raises(EvalLogError) as caught:
         read_eval_log(path)
-    assert str(path) in str(caught.value)
-    assert fragment in str(caught.value)
-
-
-def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    path = tmp_path / "nowhere.json"
-    with pytest.raises(EvalLogError, match=r"nowhere\.json: cannot be read: No such file or directory"):
-        read_eval_log(path)
+    assert_names(caught.value, path, fact)
 
 
 def test_a_retain_log_of_another_forget_set_is_an_error(tmp_path: Path) -> None:
     other = by_hand()
     other[FORGET] = part((0.5, 0.1, [0.9], 0.0))
     log = read_eval_log(write(tmp_path, by_hand()))
-    with pytest.raises(EvalLogError, match=r"other\.json: 1 forget items, not the 3 of .*log\.json"):
+    with pytest.raises(EvalLogError, match=r"other\.json: 1 .* 3 .*log\.json"):
         evaluate_log(log, retain_log=read_eval_log(write(tmp_path, other, "other.json")))

@@ -17,9 +17,11 @@ from scipy.stats import ks_2samp
 from sklearn.metrics import roc_auc_score
 from transformers import PhiForCausalLM
 
+from tests.facts import assert_names
+from tests.trainables.scoring.conftest import MakeEvaluator
 from trainables.data.examples import Example, UnlearningData
 from trainables.metrics.registry import METRICS, SETS
-from trainables.scoring.choice import MetricError
+from trainables.scoring.choice import MetricError, metrics_of
 from trainables.scoring.eval_log import evaluate_log, read_eval_log
 from trainables.scoring.evaluator import Evaluator
 from trainables.scoring.item_log import write_item_log
@@ -44,26 +46,18 @@ def data(tiny_data: UnlearningData) -> UnlearningData:
 
 
 @pytest.fixture(scope="module")
-def evaluator(data: UnlearningData, tokenizer: Any) -> Evaluator:
-    return Evaluator(data, tokenizer, vocabulary_size=len(tokenizer), max_length=64, batch_size=5, device="cpu")
-
-
-def _mixture(known: PhiForCausalLM, other: PhiForCausalLM, share: float) -> PhiForCausalLM:
-    with torch.no_grad():
-        for parameter, right in zip(other.parameters(), known.parameters(), strict=True):
-            parameter.copy_(share * right + (1 - share) * parameter)
-    return other
-
-
-@pytest.fixture(scope="module")
-def half_known(known_network: PhiForCausalLM, make_network: Any) -> PhiForCausalLM:
-    return _mixture(known_network, make_network(seed=1), 0.42)
+def evaluator(make_evaluator: MakeEvaluator, data: UnlearningData) -> Evaluator:
+    return make_evaluator(data)
 
 
 @pytest.fixture(scope="module")
 def retained(known_network: PhiForCausalLM, make_network: Any) -> PhiForCausalLM:
     """Stands for the model trained without the forget set: another mixture."""
-    return _mixture(known_network, make_network(seed=3), 0.3)
+    other: PhiForCausalLM = make_network(seed=3)
+    with torch.no_grad():
+        for parameter, known in zip(other.parameters(), known_network.parameters(), strict=True):
+            parameter.copy_(0.3 * known + 0.7 * parameter)
+    return other
 
 
 class ByHand:
@@ -184,12 +178,9 @@ def test_privleak_is_relative_to_the_retain_model(
 
 
 @pytest.mark.parametrize(("name", "ideal"), [("privleak", 0.0), *((name, 0.5) for name in SETS["mia"])])
-def test_either_side_of_the_ideal_is_as_far_from_it(found: Any, name: str, ideal: float) -> None:
+def test_the_distance_from_an_ideal_is_measured_by_name_and_in_no_set(found: Any, name: str, ideal: float) -> None:
     assert found.metrics[f"{name}_distance"] == abs(found.metrics[name] - ideal)
-
-
-def test_distances_are_measured_by_name_and_in_no_set() -> None:
-    assert not [name for names in SETS.values() for name in names if name.endswith("_distance")]
+    assert not [names for names in SETS.values() if f"{name}_distance" in names]
 
 
 def test_memorisation_is_that_of_the_answers_without_eos(found: Any, by_hand: ByHand, data: UnlearningData) -> None:
@@ -201,16 +192,18 @@ def test_memorisation_is_that_of_the_answers_without_eos(found: Any, by_hand: By
     assert found.metrics["extraction_strength"] == pytest.approx(_mean(strengths), rel=1e-12)
 
 
-def test_the_item_log_gives_the_same_metrics_when_read_as_a_published_log(
-    found: Any, evaluator: Evaluator, tmp_path: Path, make_network: Any
-) -> None:
+def test_the_item_log_gives_the_same_metrics_when_read_as_a_published_log(found: Any, tmp_path: Path) -> None:
     write_item_log(tmp_path / "items.json", found.items)
     again = evaluate_log(read_eval_log(tmp_path / "items.json"))
     assert again["model_utility"] == pytest.approx(found.metrics["model_utility"], rel=1e-12)
-    assert again["forget"]["probability"] == pytest.approx(found.metrics["forget_probability"], rel=1e-12)
-    assert again["forget"]["truth_ratio"] == pytest.approx(found.metrics["forget_truth_ratio"], rel=1e-12)
-    assert again["forget"]["rouge_l_recall"] == pytest.approx(found.metrics["verbmem"], rel=1e-12)
-    assert again["retain"]["truth_ratio"] == pytest.approx(found.metrics["truth_ratio"], rel=1e-12)
+    for part, score, name in (
+        ("forget", "probability", "forget_probability"),
+        ("forget", "truth_ratio", "forget_truth_ratio"),
+        ("forget", "rouge_l_recall", "verbmem"),
+        ("retain", "rouge_l_recall", "utility"),
+        ("retain", "truth_ratio", "truth_ratio"),
+    ):
+        assert again[part][score] == pytest.approx(found.metrics[name], rel=1e-12)
 
 
 def test_forget_quality_of_two_item_logs_is_the_one_measured(
@@ -229,23 +222,40 @@ def test_forget_quality_of_two_item_logs_is_the_one_measured(
     assert found["forget_quality"] == pytest.approx(expected, rel=1e-12)
 
 
+def test_the_item_log_of_a_model_that_repeats_itself_gives_the_same_repetition(
+    evaluator: Evaluator, make_network: Any, tokenizer: Any, tmp_path: Path
+) -> None:
+    model = make_network(seed=5)
+    with torch.no_grad():
+        model.lm_head.bias[tokenizer(" Oslo").input_ids[-1]] = 1e3  # whatever is asked, it says nothing else
+    found = evaluator.measure(model, ("default", "model_utility"))
+    write_item_log(tmp_path / "items.json", found.items)
+    again = evaluate_log(read_eval_log(tmp_path / "items.json"))
+    for part in ("forget", "retain"):
+        assert again[part]["repetition"] == pytest.approx(found.metrics[f"{part}_repetition"], rel=1e-12)
+        assert again[part]["longest_loop"] == found.metrics[f"{part}_longest_loop"] == 1.0
+        assert again[part]["repetition"] > 0.0
+
+
 def test_values_that_are_not_finite_are_null_in_the_log(tmp_path: Path) -> None:
     write_item_log(tmp_path / "items.json", {"part": {"loss": {"0": math.nan, "1": [math.inf, 1.0]}}})
     assert json.loads((tmp_path / "items.json").read_text()) == {"part": {"loss": {"0": None, "1": [None, 1.0]}}}
 
 
-def test_data_that_cannot_give_a_metric_say_what_it_needs(tiny_data: UnlearningData, tokenizer: Any) -> None:
-    plain = Evaluator(tiny_data, tokenizer, vocabulary_size=9, max_length=64, batch_size=5, device="cpu")
-    with pytest.raises(MetricError, match=r"mia_loss needs a holdout set.*") as caught:
-        plain.measure(torch.nn.Linear(1, 1), ("mia_loss", "model_utility", "forget_quality"))  # type: ignore[arg-type]
-    assert "model_utility needs the sets real_authors and world_facts" in str(caught.value)
-    assert "forget_quality needs a retain model" in str(caught.value)
-
-
-def test_of_a_set_of_metrics_what_the_data_lack_is_left_out(
-    tiny_data: UnlearningData, tokenizer: Any, make_network: Any
+def test_a_metric_that_the_data_cannot_give_is_refused_by_name_and_left_out_of_a_set(
+    make_evaluator: MakeEvaluator, make_network: Any
 ) -> None:
-    plain = Evaluator(tiny_data, tokenizer, vocabulary_size=9, max_length=64, batch_size=5, device="cpu")
-    found = plain.measure(make_network(), ("all",)).metrics
+    with pytest.raises(MetricError) as caught:
+        make_evaluator().measure(make_network(), ("mia_loss", "model_utility", "forget_quality"))
+    assert_names(caught.value, "mia_loss", "holdout", "model_utility", "real_authors and world_facts")
+    assert_names(caught.value, "forget_quality", "retain model")
+    found = make_evaluator().measure(make_network(), ("all",)).metrics
     assert {"verbmem", "forget_probability", "extraction_strength"} <= set(found)
     assert not {"mia_loss", "model_utility", "forget_quality", "privleak"} & set(found)
+
+
+def test_a_set_of_which_nothing_can_be_measured_is_refused(tiny_data: UnlearningData) -> None:
+    with pytest.raises(MetricError) as caught:
+        metrics_of(("verbmem", "mia"), tiny_data)
+    assert_names(caught.value, "mia", "holdout")
+    assert "verbmem" in metrics_of(("default",), tiny_data)

@@ -20,23 +20,27 @@ from trainables.scoring.prompted import PromptedSet, from_prompts, from_texts, p
 from trainables.scoring.text_scorer import TextScorer
 
 STOP = ("\n\n", "\nQuestion", "Question:")
+REPETITION = ("forget_repetition", "retain_repetition", "forget_longest_loop", "retain_longest_loop")
 
 
-def test_a_continuation_ends_before_the_first_stop_string() -> None:
-    assert until(" Lima\n\nQuestion: Who?", STOP) == " Lima"
-    assert until(" Lima\nQuestion 2", STOP) == " Lima"
-    assert until(" Lima Question: Who?\n\n", STOP) == " Lima "
-    assert until("\n\n Lima", STOP) == ""
-    assert until(" Lima\nis in Peru", STOP) == " Lima\nis in Peru"
-    assert until(" Lima\n\n", ()) == " Lima\n\n"
-
-
-@pytest.mark.parametrize("said", ["a b\n\nc", "Question: a\n\n", "x\nQuestion\n\ny", "\n \n", "", "plain"])
-def test_it_is_the_cut_of_muses_code(said: str) -> None:
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (" Lima\n\nQuestion: Who?", " Lima"),
+        (" Lima\nQuestion 2", " Lima"),
+        (" Lima Question: Who?\n\n", " Lima "),
+        ("\n\n Lima", ""),
+        (" Lima\nis in Peru", " Lima\nis in Peru"),
+        ("\n \n", "\n \n"),
+        ("", ""),
+    ],
+)
+def test_a_continuation_ends_before_the_first_stop_string_as_in_muses_code(said: str, expected: str) -> None:
     cut = said
     for word in STOP:
         cut = cut.split(word)[0]
-    assert until(said, STOP) == cut
+    assert until(said, STOP) == cut == expected
+    assert until(said, ()) == said
 
 
 def _scorer(tokenizer: Any, batch_size: int = 1) -> TextScorer:
@@ -50,7 +54,7 @@ def _one_at_a_time(model: Any, tokenizer: Any, prompt: str, tokens: int) -> str:
 
 
 def test_scores_are_the_recall_of_what_is_said_before_the_stop(known_network: PhiForCausalLM, tokenizer: Any) -> None:
-    """The network knows where all live; what it says of Bo ends at "lives", which the stop string cuts out."""
+    """The network knows where all live; its answer about Bo ends at "lives", the stop string."""
     items = [
         Prompted("Question: Where does Ada live?\nAnswer:", "Ada lives in Oslo", 6),
         Prompted("Question: Where does Bo live?\nAnswer:", "Bo lives in Lima", 6, (" lives",)),
@@ -70,14 +74,14 @@ def test_scores_are_the_recall_of_what_is_said_before_the_stop(known_network: Ph
     assert expected[1] == 0.25
 
 
-def test_of_a_reference_only_as_many_tokens_count_as_may_be_said(tokenizer: Any) -> None:
+def test_a_reference_counts_up_to_the_maximum_of_new_tokens(tokenizer: Any) -> None:
     reference = " Ada lives in Oslo and Bo lives in Lima"
     (kept,) = from_prompts(tokenizer, [Prompted("Who?", reference, 5)]).references
     assert tokenizer(kept).input_ids == tokenizer(reference).input_ids[:5]
     assert from_prompts(tokenizer, [Prompted("Who?", reference, 50)]).references == (reference,)
 
 
-def test_a_text_is_continued_from_its_first_fifty_tokens(tokenizer: Any) -> None:
+def test_a_text_is_continued_from_its_first_fifty_tokens_and_a_short_one_from_its_first_half(tokenizer: Any) -> None:
     text = "Ada lives in Oslo and eats plums. " * 40
     ids = tokenizer(text).input_ids
     assert len(ids) > 200
@@ -85,12 +89,9 @@ def test_a_text_is_continued_from_its_first_fifty_tokens(tokenizer: Any) -> None
     assert begun.prompts == (tuple(ids[:50]),)
     assert tokenizer(begun.references[0]).input_ids == ids[50:178]
     assert begun.max_new_tokens == 128
-
-
-def test_of_a_short_text_the_first_half_is_given(tokenizer: Any) -> None:
-    ids = tokenizer("Ada lives in Oslo").input_ids
+    short = tokenizer("Ada lives in Oslo").input_ids
     begun = from_texts(tokenizer, [Example("", "Ada lives in Oslo")])
-    assert begun.prompts == (tuple(ids[: len(ids) // 2]),)
+    assert begun.prompts == (tuple(short[: len(short) // 2]),)
     assert tokenizer.decode(begun.prompts[0]) + begun.references[0] == "Ada lives in Oslo"
 
 
@@ -103,14 +104,10 @@ def test_a_prompt_beyond_the_context_loses_its_beginning(make_network: Any, toke
     assert answers[0] == answers[1]
 
 
-def test_questions_with_answers_have_no_prompts_of_their_own(tiny_data: UnlearningData, tokenizer: Any) -> None:
-    assert prompted_sets(tiny_data, tokenizer) == {}
-
-
 def test_texts_are_continued_and_questions_answered(
     known_network: PhiForCausalLM, tiny_data: UnlearningData, tokenizer: Any
 ) -> None:
-    """The network has memorised "Ada lives in Oslo" behind its question, so it goes on with it there."""
+    """The network has memorised "Ada lives in Oslo" after its question, so it continues with it there."""
 
     def as_text(examples: tuple[Example, ...]) -> tuple[Example, ...]:
         return tuple(Example("", f"Question: {item.question}\nAnswer: {item.answer}") for item in examples)
@@ -120,8 +117,10 @@ def test_texts_are_continued_and_questions_answered(
     evaluator = Evaluator(texts, tokenizer, vocabulary_size=len(tokenizer), max_length=64, batch_size=8, device="cpu")
     scores = evaluator.measure(known_network).metrics
     sets = prompted_sets(texts, tokenizer)
-    assert set(scores) == {"verbmem", "utility"} == set(sets)
-    for name in scores:
+    assert prompted_sets(tiny_data, tokenizer) == {}, "questions with answers have no prompts of their own"
+    assert {"verbmem", "utility"} == set(sets)
+    assert set(scores) == {*sets, *REPETITION}
+    for name in sets:
         said = sets[name].answers(known_network, _scorer(tokenizer))
         assert scores[name] == pytest.approx(float(rouge_l_recall(sets[name].references, said).mean()))
     assert evaluator.verbmem(known_network) == scores["verbmem"]
@@ -133,7 +132,7 @@ def test_muse_is_scored_on_its_own_prompts(make_network: Any, tokenizer: Any, wr
     evaluator = Evaluator(data, tokenizer, vocabulary_size=len(tokenizer), max_length=64, batch_size=4, device="cpu")
     with torch.no_grad():
         losses, scores = evaluator.losses(model), evaluator.measure(model).metrics
-    assert set(scores) == {"verbmem", "knowmem", "utility"}
+    assert set(scores) == {"verbmem", "knowmem", "utility", *REPETITION}
     scorer = RougeScorer(["rougeL"], use_stemmer=True)
 
     def mean(items: tuple[Prompted, ...]) -> float:

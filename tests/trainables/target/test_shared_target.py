@@ -1,4 +1,4 @@
-"""The target in a sweep's storage: there once, and fetched once by a machine that does not have it."""
+"""The target of a sweep is put into the storage once and fetched once by a machine that does not have it."""
 
 from __future__ import annotations
 
@@ -37,48 +37,55 @@ def made(folder: Path, *, trained: bool = True) -> Target:
     return cast(Target, SimpleNamespace(key="0123456789abcdef", path=str(folder)))
 
 
-def no_fetching(monkeypatch: pytest.MonkeyPatch) -> None:
-    def get(*arguments: Any) -> None:
-        raise AssertionError("it was fetched")
+def forbid(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Let a method of the storage fail."""
 
-    monkeypatch.setattr(Storage, "get", get)
+    def fail(*arguments: Any, **named: Any) -> None:
+        raise AssertionError(f"{name} was called")
+
+    monkeypatch.setattr(Storage, name, fail)
 
 
-def test_it_is_put_there_once(tmp_path: Path, storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def target(tmp_path: Path, storage: Storage) -> Target:
+    """A trained target that is in the storage."""
     target = made(tmp_path / "cache" / "made-from")
     share_target(target, storage)
+    return target
+
+
+def test_a_target_is_put_into_the_storage_once_without_files_that_are_never_read(
+    target: Target, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     names = ["checksums.crc32", "model.safetensors", "target.json"]
     assert storage.files("targets/0123456789abcdef") == names
-
-    def put(*arguments: Any, **given: Any) -> None:
-        raise AssertionError("it was put there again")
-
-    monkeypatch.setattr(Storage, "put", put)
+    forbid(monkeypatch, "put")
     share_target(target, storage)
 
 
-def test_a_machine_that_has_it_fetches_nothing(
-    tmp_path: Path, storage: Storage, monkeypatch: pytest.MonkeyPatch
+def test_a_machine_that_has_the_target_fetches_nothing(
+    target: Target, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target = made(tmp_path / "cache" / "made-from")
-    share_target(target, storage)
-    no_fetching(monkeypatch)
+    forbid(monkeypatch, "get")
     assert place_of(target.key, Path(target.path), storage) == Path(target.path)
+    assert shared.target_at_hand(target, None) is target, "without a storage all see the same folder"
 
 
-def test_another_one_fetches_it_once_into_its_cache(
-    tmp_path: Path, storage: Storage, cache: Path, monkeypatch: pytest.MonkeyPatch
+def test_another_machine_fetches_it_once_into_its_cache(
+    target: Target, tmp_path: Path, storage: Storage, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target = made(tmp_path / "cache" / "made-from")
-    share_target(target, storage)
     elsewhere = tmp_path / "not-mounted" / "made-from"
-    assert place_of(target.key, elsewhere, storage) == cache / "made-from", "where a sweep there would look for it"
-    assert (cache / "made-from" / "model.safetensors").read_text() == "weights"
-    no_fetching(monkeypatch)
-    assert place_of(target.key, elsewhere, storage) == cache / "made-from"
+    weights = cache / "made-from" / "model.safetensors"
+    assert place_of(target.key, elsewhere, storage) == weights.parent, "where a sweep there would look for it"
+    assert weights.read_text() == "weights"
+    weights.write_text("zeroed!")
+    assert place_of(target.key, elsewhere, storage) == weights.parent
+    assert weights.read_text() == "weights", "a damaged one is fetched again"
+    forbid(monkeypatch, "get")
+    assert place_of(target.key, elsewhere, storage) == weights.parent
 
 
-def test_a_folder_of_the_same_name_with_another_content_is_not_taken(
+def test_a_folder_of_the_same_name_with_another_content_is_not_used(
     tmp_path: Path, storage: Storage, cache: Path
 ) -> None:
     target = made(tmp_path / "models" / "mine", trained=False)
@@ -90,27 +97,13 @@ def test_a_folder_of_the_same_name_with_another_content_is_not_taken(
     assert (other / "model.safetensors").read_text() == "WEIGHTS"
 
 
-def test_a_damaged_one_is_fetched_again(tmp_path: Path, storage: Storage, cache: Path) -> None:
-    target = made(tmp_path / "cache" / "made-from")
-    share_target(target, storage)
-    place_of(target.key, tmp_path / "nowhere" / "made-from", storage)
-    (cache / "made-from" / "model.safetensors").write_text("zeroed!")
-    place_of(target.key, tmp_path / "nowhere" / "made-from", storage)
-    assert (cache / "made-from" / "model.safetensors").read_text() == "weights"
-
-
-def test_a_driver_elsewhere_finds_it_where_it_would_train_it(tmp_path: Path, storage: Storage, cache: Path) -> None:
-    target = made(tmp_path / "cache" / "made-from")
-    share_target(target, storage)
+def test_a_driver_on_another_machine_gets_it_where_it_would_train_it(
+    target: Target, tmp_path: Path, storage: Storage, cache: Path
+) -> None:
     fetch_target(target.key, tmp_path / "gone" / "made-from", storage)
     assert (cache / "made-from" / "target.json").is_file()
 
 
-def test_a_target_that_is_nowhere_is_the_storages_fault(tmp_path: Path, storage: Storage) -> None:
-    with pytest.raises(StorageError, match="no such target"):
+def test_a_target_that_is_nowhere_is_an_error_of_the_storage(tmp_path: Path, storage: Storage) -> None:
+    with pytest.raises(StorageError, match="f" * 16):
         place_of("f" * 16, tmp_path / "x", storage)
-
-
-def test_without_a_storage_all_see_the_same_folder(tmp_path: Path) -> None:
-    target = made(tmp_path / "cache" / "made-from")
-    assert shared.target_at_hand(target, None) is target

@@ -1,13 +1,11 @@
-"""The target is made once per content and never by halves; its own scores are those of its weights."""
+"""A target is trained once for each content and saved whole or not at all; its scores are those of its weights."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,87 +14,42 @@ import pytest
 import torch
 from transformers import PhiForCausalLM, PreTrainedModel
 
-import trainables.models.tiny
 import trainables.target.training
+from tests.facts import assert_names
+from tests.trainables.target.conftest import RECIPE, SPEC, Preparation
 from trainables.data.examples import UnlearningData
 from trainables.models.checkpoints import LoadError, load_model, save_model
 from trainables.models.registry import MODELS, TargetRecipe
 from trainables.scoring.evaluator import Evaluator
 from trainables.spec import TrialSpec
 from trainables.target.cache import cache_folder, folder_digest
-from trainables.target.finetune import Progress, TargetError
-from trainables.target.prepare import prepare_target
+from trainables.target.finetune import NotMemorised, Progress, TargetError
 from trainables.target.problem import target_recipe
 from trainables.target.target import Target
 from trainables.target.training import WAITING
 from trainables.text.tokens import encode_examples
 
-RECIPE = TargetRecipe(lr=1e-3, batch_size=8, epochs=2, stop_when_memorised=False)
-SPEC = TrialSpec(max_length=64)
 
-
-class Preparation:
-    """``prepare_target`` in a cache of its own, on the tiny data and network; counts the epochs trained."""
-
-    def __init__(self, cache: Path, data: UnlearningData) -> None:
-        self.cache = cache
-        self.data = data
-        self.epochs = 0
-
-    def __call__(self, spec: TrialSpec = SPEC, **changes: Any) -> Target:
-        self.epochs = 0
-        values = {"recipe": RECIPE, "device": "cpu", "cache": self.cache, "on_progress": self._count, **changes}
-        return prepare_target(spec, **values)
-
-    def _count(self, progress: Progress) -> None:
-        self.epochs += 1
-
-    @property
-    def folders(self) -> list[str]:
-        return sorted(path.name for path in (self.cache / "targets").glob("*"))
-
-
-@pytest.fixture
-def prepare(
-    tmp_path: Path,
-    tiny_data: UnlearningData,
-    make_network: Callable[..., PhiForCausalLM],
-    monkeypatch: pytest.MonkeyPatch,
-) -> Preparation:
-    made = Preparation(tmp_path / "cache", tiny_data)
-    monkeypatch.setattr("trainables.target.problem.load_data", lambda *arguments, **named: made.data)
-    monkeypatch.setattr(trainables.models.tiny, "make_tiny", lambda name, tokenizer, seed=0: make_network())
-    return made
-
-
-def test_a_target_is_trained_once(prepare: Preparation) -> None:
+def test_a_target_is_trained_once_for_all_methods_and_rates_and_records_its_origin(prepare: Preparation) -> None:
     first = prepare()
     assert prepare.epochs == 2
-    assert prepare() == first
-    assert prepare.epochs == 0
     assert Path(first.path).is_absolute()
-    assert prepare.folders == [Path(first.path).name]
-
-
-def test_a_target_that_is_taken_counts_as_used(prepare: Preparation) -> None:
-    """By that the command ``cache`` knows what nobody needs any more."""
-    record = Path(prepare().path) / "target.json"
+    record = Path(first.path) / "target.json"
+    written = json.loads(record.read_text())
+    assert (written["model"], written["data"], written["epochs"]) == ("tiny-phi", "tiny", 2)
+    assert TargetRecipe(**written["recipe"]) == RECIPE
     os.utime(record, (0, 0))
-    prepare()
-    assert record.stat().st_mtime > 0
-
-
-def test_method_and_rate_share_one_target(prepare: Preparation) -> None:
-    first = prepare()
-    assert prepare(replace(SPEC, method="npo", lr=0.5, seed=9, epochs=1)) == first
+    assert prepare() == prepare(replace(SPEC, method="npo", lr=0.5, seed=9, epochs=1)) == first
     assert prepare.epochs == 0
+    assert prepare.folders == [Path(first.path).name]
+    assert record.stat().st_mtime > 0, "it counts as used for the command cache"
 
 
 def test_other_data_recipe_or_length_make_another_target(prepare: Preparation, tiny_data: UnlearningData) -> None:
-    keys = [prepare().key, prepare(recipe=replace(RECIPE, lr=2e-3)).key]
-    assert prepare.epochs == 2
-    keys.append(prepare(replace(SPEC, max_length=63)).key)
-    assert prepare.epochs == 2
+    keys = [prepare().key]
+    for spec, recipe in ((SPEC, replace(RECIPE, lr=2e-3)), (replace(SPEC, max_length=63), RECIPE)):
+        keys.append(prepare(spec, recipe=recipe).key)
+        assert prepare.epochs == 2
     first = tiny_data.full[0]
     prepare.data = replace(tiny_data, full=(replace(first, answer=f"{first.answer}!"), *tiny_data.full[1:]))
     keys.append(prepare().key)
@@ -107,7 +60,7 @@ def test_other_data_recipe_or_length_make_another_target(prepare: Preparation, t
 def test_another_split_of_the_same_data_shares_the_weights_but_not_the_scores(
     prepare: Preparation, tiny_data: UnlearningData
 ) -> None:
-    """The target knows forget and retain together; which is which changes what is scored."""
+    """The target knows forget and retain together; the split changes what is scored."""
     first = prepare()
     prepare.data = replace(tiny_data, forget=tiny_data.forget[:4], forget_eval=tiny_data.forget[:4])
     second = prepare()
@@ -134,32 +87,60 @@ def test_baseline_and_reference_likelihoods_are_those_of_the_weights(
     assert target.data == tiny_data
 
 
-def test_a_target_from_a_folder_is_used_as_it_is(
-    prepare: Preparation, known_network: PhiForCausalLM, tokenizer: Any, tmp_path: Path, exact_nll: Any
-) -> None:
-    folder = tmp_path / "mine"
-    save_model(known_network, tokenizer, folder)
-    before = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
-    target = prepare(replace(SPEC, target_path=str(folder)))
+def test_a_target_scored_when_there_were_fewer_metrics_gets_the_new_ones(prepare: Preparation) -> None:
+    """What was known stays as it was, to the bit: a trial of the same sweep may have been compared with it."""
+    whole = prepare()
+    new = {"forget_repetition", "retain_repetition", "forget_longest_loop", "retain_longest_loop"}
+    assert new < whole.baseline.keys()
+    (note,) = (prepare.cache / "baselines").glob("*.json")
+    known = json.loads(note.read_text())
+    known["baseline"] = {name: value for name, value in known["baseline"].items() if name not in new} | {"verbmem": 0.5}
+    known["reference_nll"][0] += 1.0
+    note.write_text(json.dumps(known))
+
+    again = prepare()
     assert prepare.epochs == 0
-    assert prepare.folders == []
-    assert target.path == str(folder)
-    assert hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest() == before
-    first = encode_examples(tokenizer, prepare.data.forget[:1], max_length=64)[0]
-    assert target.reference_nll[0] == pytest.approx(float(exact_nll(known_network, first).sum()), rel=1e-3)
+    assert again.key == whole.key
+    assert again.baseline == whole.baseline | {"verbmem": 0.5}
+    assert again.reference_nll == (whole.reference_nll[0] + 1.0, *whole.reference_nll[1:])
+    assert json.loads(note.read_text()) == known
 
 
-def test_other_weights_in_the_folder_are_another_target(
-    prepare: Preparation, make_network: Any, tokenizer: Any, tmp_path: Path
+def test_metrics_that_were_measured_later_are_measured_once(
+    prepare: Preparation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare()
+    (note,) = (prepare.cache / "baselines").glob("*.json")
+    known = json.loads(note.read_text())
+    del known["baseline"]["forget_longest_loop"]
+    note.write_text(json.dumps(known))
+    first = prepare()
+    assert "forget_longest_loop" in first.baseline
+    monkeypatch.setattr(Evaluator, "measure", None)
+    assert prepare() == first
+
+
+def test_a_target_from_a_folder_is_used_as_it_is_and_known_by_its_content(
+    prepare: Preparation,
+    known_network: PhiForCausalLM,
+    make_network: Any,
+    tokenizer: Any,
+    tmp_path: Path,
+    exact_nll: Any,
 ) -> None:
     spec = replace(SPEC, target_path=str(tmp_path / "mine"))
-    save_model(make_network(seed=0), tokenizer, tmp_path / "mine")
-    first = prepare(spec)
-    assert prepare(spec) == first
+    save_model(known_network, tokenizer, tmp_path / "mine")
+    before = (tmp_path / "mine" / "model.safetensors").read_bytes()
+    target = prepare(spec)
+    assert (prepare.epochs, prepare.folders, target.path) == (0, [], str(tmp_path / "mine"))
+    assert (tmp_path / "mine" / "model.safetensors").read_bytes() == before
+    first = encode_examples(tokenizer, prepare.data.forget[:1], max_length=64)[0]
+    assert target.reference_nll[0] == pytest.approx(float(exact_nll(known_network, first).sum()), rel=1e-3)
+    assert prepare(spec) == target
     save_model(make_network(seed=1), tokenizer, tmp_path / "mine")
-    second = prepare(spec)
-    assert second.key != first.key
-    assert second.baseline != first.baseline
+    other = prepare(spec)
+    assert other.key != target.key
+    assert other.baseline != target.baseline
 
 
 def test_a_base_model_from_a_folder_is_fine_tuned(
@@ -181,24 +162,20 @@ def test_a_base_model_from_a_folder_is_fine_tuned(
 # What goes wrong -----------------------------------------------------------------------------------------------------
 
 
-def _interrupt(progress: Progress) -> None:
-    raise KeyboardInterrupt
+def test_an_interrupted_training_or_save_leaves_no_folder_and_the_next_one_works(
+    prepare: Preparation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(progress: Progress) -> None:
+        raise KeyboardInterrupt
 
-
-def test_an_interrupted_training_leaves_no_folder_and_the_next_one_works(prepare: Preparation) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        prepare(on_progress=_interrupt)
-    assert prepare.folders == []
-    prepare()
-    assert prepare.epochs == 2
-
-
-def test_an_interrupted_save_leaves_no_folder(prepare: Preparation, monkeypatch: pytest.MonkeyPatch) -> None:
     def half_a_save(model: Any, tokenizer: Any, folder: Path) -> None:
         folder.mkdir(parents=True)
         (folder / "config.json").write_text("{}")
         raise KeyboardInterrupt
 
+    with pytest.raises(KeyboardInterrupt):
+        prepare(on_progress=interrupt)
+    assert prepare.folders == []
     with monkeypatch.context() as patched:
         patched.setattr(trainables.target.training, "write_model", half_a_save)
         with pytest.raises(KeyboardInterrupt):
@@ -209,59 +186,64 @@ def test_an_interrupted_save_leaves_no_folder(prepare: Preparation, monkeypatch:
 
 
 def test_data_that_are_not_memorised_leave_no_folder(prepare: Preparation) -> None:
-    with pytest.raises(TargetError, match="not memorised within 2 epochs"):
+    with pytest.raises(NotMemorised, match="2 epochs"):
         prepare(recipe=replace(RECIPE, stop_when_memorised=True))
     assert prepare.folders == []
 
 
-def test_of_two_sweeps_that_need_one_target_the_second_waits_and_takes_the_firsts(
+def test_the_second_of_two_sweeps_that_need_one_target_waits_for_the_first(
     prepare: Preparation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Two threads that load models at once leave transformers without it, for good: sweeps are processes, threads tests.
+    # Two threads that load models at once leave transformers without it, for good. Sweeps are processes.
     monkeypatch.setattr(PreTrainedModel, "tie_weights", PreTrainedModel.tie_weights)
-    told: list[str] = []
+    waited: list[str] = []
     trained: list[str] = []
     others: list[Target] = []
 
     def other_sweep() -> None:
-        others.append(prepare(on_progress=lambda progress: told.append(progress.text)))
+        others.append(prepare(on_progress=lambda progress: waited.append(progress.text)))
 
     second = threading.Thread(target=other_sweep)
 
-    def first_is_at_it(progress: Progress) -> None:
+    def first_trains(progress: Progress) -> None:
         trained.append(progress.text)
         if len(trained) == 1:
             second.start()
-            while not told:  # until the second has met the first
+            while not waited:  # until the second has met the first
                 time.sleep(0.01)
 
-    first = prepare(on_progress=first_is_at_it)
+    first = prepare(on_progress=first_trains)
     second.join(timeout=60)
     assert [first] == others
-    assert told == [WAITING]
+    assert waited == [WAITING]
     assert len(trained) == 2, "both epochs, once"
     assert len(prepare.folders) == 1
 
 
-@pytest.mark.parametrize("name", ["target_path", "model_path"])
-def test_a_folder_that_is_not_there_is_named(prepare: Preparation, tmp_path: Path, name: str) -> None:
-    with pytest.raises(TargetError, match="nowhere: no such folder; expected a model folder"):
-        prepare(replace(SPEC, **{name: str(tmp_path / "nowhere")}))  # type: ignore[arg-type]
-
-
-def test_a_folder_that_is_no_model_is_named(prepare: Preparation, tmp_path: Path) -> None:
-    (tmp_path / "notes").mkdir()
-    (tmp_path / "notes" / "config.json").write_text("{}")
-    with pytest.raises(LoadError, match=r"cannot load the model .*notes"):
-        prepare(replace(SPEC, model="my-model", model_path=str(tmp_path / "notes")))
-
-
-def test_an_unknown_model_is_refused_and_not_replaced_by_a_tiny_one(prepare: Preparation) -> None:
-    with pytest.raises(
-        TargetError,
-        match=r"unknown model 'phi-9': did you mean 'phi-1\.5'\? expected one of tiny-phi, .*phi-1\.5.*a hub id",
-    ):
-        prepare(replace(SPEC, model="phi-9"))
+@pytest.mark.parametrize(
+    ("changes", "error", "facts"),
+    [
+        ({"target_path": "nowhere"}, TargetError, ("nowhere", "model folder")),
+        ({"model_path": "nowhere"}, TargetError, ("nowhere", "model folder")),
+        ({"model": "my-model", "model_path": "notes"}, LoadError, ("notes",)),
+        ({"model": "phi-9"}, TargetError, ("'phi-9'", "'phi-1.5'", "tiny-phi, ", "hub id")),
+    ],
+    ids=["no target", "no model", "no model in the folder", "unknown model"],
+)
+def test_a_missing_model_is_named_and_not_replaced_by_a_tiny_one(
+    prepare: Preparation,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    changes: dict[str, str],
+    error: type[Exception],
+    facts: tuple[str, ...],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("notes").mkdir()
+    Path("notes", "config.json").write_text("{}")
+    with pytest.raises(error) as caught:
+        prepare(replace(SPEC, **changes))  # type: ignore[arg-type]
+    assert_names(caught.value, *facts)
     assert prepare.folders == []
 
 
@@ -283,13 +265,16 @@ def test_a_folders_digest_is_that_of_its_weights_configuration_and_tokenizer(tmp
     assert folder_digest(tmp_path) != first
 
 
-def test_the_recipe_is_the_models_own_with_what_the_spec_sets() -> None:
-    own = MODELS["tiny-phi"].recipe
+def test_the_recipe_is_that_of_the_model_with_the_changes_of_the_spec() -> None:
+    own, phi = MODELS["tiny-phi"].recipe, MODELS["phi-1.5"].recipe
     assert target_recipe(TrialSpec()) == own
     assert target_recipe(TrialSpec(target_lr=0.5, target_batch_size=3)) == replace(own, lr=0.5, batch_size=3)
     assert target_recipe(TrialSpec(target_epochs=4)) == replace(own, epochs=4, stop_when_memorised=False)
-    assert target_recipe(TrialSpec(model="phi-1.5")) == MODELS["phi-1.5"].recipe
-    assert target_recipe(TrialSpec(model="my-model", model_path="somewhere")) == MODELS["phi-1.5"].recipe
+    assert target_recipe(TrialSpec(model="phi-1.5")) == phi
+    assert target_recipe(TrialSpec(model="my-model", model_path="somewhere")) == phi
+    assert target_recipe(TrialSpec(model="mistral-7b", lora_rank=2)).lora_rank == 8
+    assert target_recipe(TrialSpec(model="mistral-7b", target_lora_rank=0)) == phi, "0 is no adapter"
+    assert target_recipe(TrialSpec(model="microsoft/phi-1_5", target_lora_rank=4)) == replace(phi, lora_rank=4)
 
 
 def test_the_cache_follows_the_users_setting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -298,9 +283,3 @@ def test_the_cache_follows_the_users_setting(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert cache_folder() == tmp_path / ".cache" / "sweeper"
-
-
-def test_a_target_says_what_it_was_made_of(prepare: Preparation) -> None:
-    written = json.loads((Path(prepare().path) / "target.json").read_text())
-    assert (written["model"], written["data"], written["epochs"]) == ("tiny-phi", "tiny", 2)
-    assert TargetRecipe(**written["recipe"]) == RECIPE

@@ -43,7 +43,7 @@ def _generate(model: Any, tokenizer: Any, prompts: Any, *, limit: int, batch_siz
 
 
 @pytest.mark.parametrize("batch_size", [1, 4, 100])
-def test_a_batch_says_what_each_prompt_says_alone(
+def test_the_answers_of_a_batch_are_those_of_each_prompt_alone(
     known_network: PhiForCausalLM, tokenizer: Any, prompts: list[tuple[int, ...]], batch_size: int
 ) -> None:
     alone = [_by_hand(known_network, tokenizer, prompt, 12) for prompt in prompts]
@@ -59,8 +59,14 @@ def test_a_network_that_knows_the_answers_gives_them_and_stops(
     assert answers == [example.answer for example in tiny_data.full]
 
 
-def test_generation_ends_after_max_new_tokens(make_network: Any, tokenizer: Any, prompts: Any) -> None:
+@pytest.mark.parametrize("sampling", [False, True])
+def test_generation_is_greedy_and_ends_after_max_new_tokens_whatever_the_models_settings(
+    make_network: Any, tokenizer: Any, prompts: Any, sampling: bool
+) -> None:
     model = make_network(seed=3)
+    if sampling:
+        model.generation_config.do_sample = True
+        model.generation_config.temperature = 5.0
     for limit in (1, 5):
         found = _generate(model, tokenizer, prompts, limit=limit, batch_size=8)
         assert found == [_by_hand(model, tokenizer, prompt, limit) for prompt in prompts]
@@ -77,16 +83,6 @@ def test_dropout_is_off_and_the_mode_is_left_as_it_was(make_network: Any, tokeni
         assert model.training is training
 
 
-def test_a_model_whose_own_settings_sample_is_made_to_be_greedy(
-    make_network: Any, tokenizer: Any, prompts: list[tuple[int, ...]]
-) -> None:
-    model = make_network(seed=3)
-    model.generation_config.do_sample = True
-    model.generation_config.temperature = 5.0
-    found = _generate(model, tokenizer, prompts, limit=4, batch_size=8)
-    assert found == [_by_hand(model, tokenizer, prompt, 4) for prompt in prompts]
-
-
 @pytest.mark.parametrize("network", ["known_network", "half_known", "random"])
 def test_answers_verified_against_the_references_are_those_generated_token_by_token(
     network: str, request: pytest.FixtureRequest, make_network: Any, tokenizer: Any, tiny_data: UnlearningData
@@ -98,7 +94,7 @@ def test_answers_verified_against_the_references_are_those_generated_token_by_to
     assert found == [_by_hand(model, tokenizer, item.prompt, 40) for item in sequences]
 
 
-def test_what_is_verified_is_not_generated(
+def test_verified_answers_are_not_generated(
     known_network: PhiForCausalLM, tokenizer: Any, tiny_data: UnlearningData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scorer = TextScorer(tokenizer=tokenizer, max_length=64, batch_size=8, device="cpu")
@@ -120,7 +116,7 @@ def test_what_is_verified_is_not_generated(
         (51_200, 6, 8, 2000, 8),
     ],
 )
-def test_as_many_answers_at_once_as_need_less_memory_than_scoring(
+def test_the_number_of_answers_at_once_is_limited_by_the_memory_of_scoring(
     vocabulary: int, layers: int, width: int, longest: int, rows: int
 ) -> None:
     config = PhiConfig(vocab_size=vocabulary, hidden_size=32 * width, num_hidden_layers=layers, num_attention_heads=32)
@@ -128,7 +124,7 @@ def test_as_many_answers_at_once_as_need_less_memory_than_scoring(
     assert rows_at_once(model, 8, longest=longest, max_length=512) == rows  # type: ignore[arg-type]
 
 
-def test_the_keys_and_values_of_heads_that_share_them_count_once() -> None:
+def test_shared_keys_and_values_count_once_and_models_without_attention_have_none() -> None:
     config = LlamaConfig(
         vocab_size=51_200, hidden_size=2048, num_hidden_layers=6, num_attention_heads=32, num_key_value_heads=4
     )
@@ -136,6 +132,8 @@ def test_the_keys_and_values_of_heads_that_share_them_count_once() -> None:
     assert rows_at_once(model, 8, longest=100, max_length=512) == 32  # type: ignore[arg-type]
     config.num_key_value_heads = 32
     assert rows_at_once(model, 8, longest=100, max_length=512) == 24  # type: ignore[arg-type]
+    mamba = SimpleNamespace(config=MambaConfig(), dtype=torch.float32)
+    assert rows_at_once(mamba, 8, longest=10, max_length=512) == 8  # type: ignore[arg-type]
 
 
 def test_keys_and_values_are_as_large_as_they_are_counted(make_network: Any) -> None:
@@ -147,8 +145,3 @@ def test_keys_and_values_are_as_large_as_they_are_counted(make_network: Any) -> 
     assert rows_at_once(model, 8, longest=10, max_length=512) == 24
     model.config.vocab_size = vocabulary - 1
     assert rows_at_once(model, 8, longest=10, max_length=512) == 16
-
-
-def test_a_model_without_attention_is_asked_as_it_is_scored() -> None:
-    model = SimpleNamespace(config=MambaConfig(), dtype=torch.float32)
-    assert rows_at_once(model, 8, longest=10, max_length=512) == 8  # type: ignore[arg-type]

@@ -64,23 +64,20 @@ def test_the_direction_is_a_unit_vector_of_the_seed_alone() -> None:
     assert not torch.equal(unit_direction(64, seed=4), first)
 
 
-def _network(make_network: Any, kind: str) -> Any:
-    if kind == "phi":
-        return make_network(num_hidden_layers=3).eval()
-    config = GPT2Config(vocab_size=300, n_embd=32, n_layer=3, n_head=2, n_positions=64, bos_token_id=0, eos_token_id=0)
-    return GPT2LMHeadModel(config).eval()
-
-
 @pytest.mark.parametrize("kind", ["phi", "gpt2", "phi with LoRA"])
-def test_a_blocks_output_is_what_the_model_reports_for_it(make_network: Any, kind: str) -> None:
+def test_the_output_of_a_block_is_that_reported_by_the_model(make_network: Any, kind: str) -> None:
     """``hidden_states[0]`` are the embeddings; the last entry has the final norm applied, so it is left out."""
-    network = _network(make_network, kind.split()[0])
-    model = add_adapter(network, rank=2, seed=0) if kind.endswith("LoRA") else network
+    if kind == "gpt2":
+        config = GPT2Config(vocab_size=300, n_embd=32, n_layer=3, n_head=2, n_positions=64)
+        model = GPT2LMHeadModel(config).eval()
+    else:
+        model = make_network(num_hidden_layers=3).eval()
+        model = add_adapter(model, rank=2, seed=0) if kind.endswith("LoRA") else model
     batch = collate([Tokens((5, 6, 7, 8, 9), 2), Tokens((7, 8, 5), 1)], [0, 1], pad_id=1, device="cpu")
     states = model(
         input_ids=batch.input_ids, attention_mask=batch.attention_mask, output_hidden_states=True, use_cache=False
     ).hidden_states
-    present = batch.attention_mask.bool()  # at padding they differ, where a mask hides it or not
+    present = batch.attention_mask.bool()  # at padding they may differ
     assert len(decoder_blocks(model)) == 3
     hooks = [len(block._forward_hooks) for block in decoder_blocks(model)]
     for layer in (0, 1):
@@ -102,17 +99,14 @@ def test_blocks_behind_the_layer_are_not_run_and_get_no_gradient(make_network: A
 @pytest.mark.parametrize(("depth", "layer"), [(2, 0), (4, 1), (20, 6), (24, 7), (32, 7), (80, 7)])
 def test_the_automatic_layer_is_the_published_one_or_a_third_of_the_depth(depth: int, layer: int) -> None:
     assert layer_index(-1.0, depth=depth) == layer
-
-
-def test_a_layer_the_model_has_not_is_refused() -> None:
-    assert layer_index(3.0, depth=4) == 3
-    with pytest.raises(ValueError, match="layer must be from 0 to 3 in a model of 4 decoder blocks, got 4"):
-        layer_index(4.0, depth=4)
+    assert layer_index(depth - 1.0, depth=depth) == depth - 1
+    with pytest.raises(ValueError, match=f"layer .*0 to {depth - 1}.*{depth} decoder blocks, got {depth}"):
+        layer_index(float(depth), depth=depth)
 
 
 def test_a_model_without_decoder_blocks_is_refused() -> None:
     from transformers import ResNetConfig, ResNetForImageClassification
 
     model = ResNetForImageClassification(ResNetConfig(embedding_size=4, hidden_sizes=[4], depths=[1]))
-    with pytest.raises(ValueError, match="a ResNetForImageClassification has no decoder blocks"):
+    with pytest.raises(ValueError, match="ResNetForImageClassification"):
         decoder_blocks(model)

@@ -1,4 +1,4 @@
-"""The loss of a sequence is that of all its logits in float64, whatever batch and padding it came in."""
+"""The loss of a sequence is that of all its logits in float64, in any batch and with any padding."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PhiForCausalLM
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PhiConfig, PhiForCausalLM
 
 from trainables.predictions import mean_loss
 from trainables.text import losses
@@ -17,6 +17,7 @@ from trainables.text.losses import predict, sequence_nll
 from trainables.text.tokens import Batch, Tokens, collate
 
 VOCABULARY = 97
+SIZES = {"vocab_size": VOCABULARY, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
 
 
 def _sequences() -> list[Tokens]:
@@ -30,55 +31,19 @@ def _sequences() -> list[Tokens]:
 SEQUENCES = _sequences()
 
 
-def _phi() -> Any:
-    from transformers import PhiConfig
-
-    return PhiForCausalLM(
-        PhiConfig(
-            vocab_size=VOCABULARY,
-            hidden_size=32,
-            intermediate_size=48,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            max_position_embeddings=64,
-        )
-    )
+def network(kind: str) -> Any:
+    """A small network; GPT-2 has absolute positions and tied embeddings."""
+    if kind == "gpt2":
+        return GPT2LMHeadModel(GPT2Config(**SIZES, n_positions=64, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0))
+    config, model = (PhiConfig, PhiForCausalLM) if kind == "phi" else (LlamaConfig, LlamaForCausalLM)
+    return model(config(**SIZES, intermediate_size=48, max_position_embeddings=64))
 
 
-def _gpt2() -> Any:
-    """Absolute positions and tied embeddings; no dropout."""
-    return GPT2LMHeadModel(
-        GPT2Config(
-            vocab_size=VOCABULARY,
-            n_embd=32,
-            n_layer=2,
-            n_head=2,
-            n_positions=64,
-            resid_pdrop=0,
-            embd_pdrop=0,
-            attn_pdrop=0,
-        )
-    )
-
-
-def _llama() -> Any:
-    return LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=VOCABULARY,
-            hidden_size=32,
-            intermediate_size=48,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            max_position_embeddings=64,
-        )
-    )
-
-
-@pytest.fixture(scope="module", params=[_phi, _gpt2, _llama], ids=["phi", "gpt2", "llama"])
+@pytest.fixture(scope="module", params=["phi", "gpt2", "llama"])
 def model(request: pytest.FixtureRequest) -> Any:
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        made = request.param()
+        made = network(request.param)
     # Freshly initialised networks guess almost uniformly, which would hide a shift by one token.
     with torch.no_grad():
         for parameter in made.parameters():
@@ -95,49 +60,39 @@ def _loss(model: Any, indices: list[int]) -> torch.Tensor:
     return mean_loss(predicted.nll, predicted.supervised)
 
 
-def test_the_loss_of_every_token_is_that_of_all_logits_in_float64(model: Any, exact_nll: Any) -> None:
+def test_the_loss_of_every_token_is_that_of_all_logits_in_float64_and_all_tokens_weigh_the_same(
+    model: Any, exact_nll: Any
+) -> None:
+    """Tokens weigh the same, not sequences: a long answer counts more than a short one (SCIENCE.md)."""
     predicted = predict(model, _batch(list(range(len(SEQUENCES)))))
     nll, supervised = predicted.nll, predicted.supervised
-    for row, tokens in enumerate(SEQUENCES):
-        torch.testing.assert_close(nll[row][supervised[row]].double(), exact_nll(model, tokens), rtol=2e-5, atol=2e-5)
+    exact = [exact_nll(model, tokens) for tokens in SEQUENCES]
+    for row, expected in enumerate(exact):
+        torch.testing.assert_close(nll[row][supervised[row]].double(), expected, rtol=2e-5, atol=2e-5)
     assert nll.dtype == torch.float32
     assert float(nll.detach()[~supervised].abs().max()) == 0.0
+    assert float(mean_loss(nll, supervised)) == pytest.approx(float(torch.cat(exact).mean()), rel=1e-5)
 
 
-def test_padding_and_company_do_not_change_a_sequence(model: Any) -> None:
-    for index in range(len(SEQUENCES)):
-        alone, together = (predict(model, _batch(rows)).nll for rows in ([index], [1, index]))
-        torch.testing.assert_close(together[1].sum(), alone[0].sum(), rtol=2e-5, atol=2e-5)
-
-
-def test_all_supervised_tokens_weigh_the_same_in_the_mean(model: Any, exact_nll: Any) -> None:
-    """Not the sequences: a long answer counts more than a short one (the token mean of SCIENCE.md)."""
-    exact = torch.cat([exact_nll(model, tokens) for tokens in SEQUENCES])
-    loss = _loss(model, list(range(len(SEQUENCES))))
-    assert float(loss) == pytest.approx(float(exact.mean()), rel=1e-5)
-
-
-def test_the_gradient_is_that_of_the_mean_over_all_logits(model: Any) -> None:
+@pytest.mark.parametrize("keeps", [True, False], ids=["logits to keep", "all logits"])
+def test_predictions_and_gradients_are_those_of_all_logits(
+    model: Any, keeps: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(losses, "_keeps_logits", lambda forward: keeps)
     precise = copy.deepcopy(model).double()
-    terms = []
+    terms, scores = [], []
     for tokens in SEQUENCES:
-        logits = precise(input_ids=torch.tensor([tokens.ids])).logits[0, :-1].double()
-        nll = -torch.log_softmax(logits, dim=-1)[torch.arange(len(tokens) - 1), torch.tensor(tokens.ids[1:])]
-        terms.append(nll[tokens.prompt_length - 1 :])
+        logits = precise(input_ids=torch.tensor([tokens.ids])).logits[0, tokens.prompt_length - 1 : -1].double()
+        ids = torch.tensor(tokens.ids[tokens.prompt_length :])
+        terms.append(-torch.log_softmax(logits, dim=-1)[torch.arange(len(ids)), ids])
+        scores.append(logits)
     expected = torch.autograd.grad(torch.cat(terms).mean(), list(precise.parameters()))
-    loss = _loss(model, list(range(len(SEQUENCES))))
-    found = torch.autograd.grad(loss, list(model.parameters()))
+    predicted = predict(model, _batch(list(range(len(SEQUENCES)))))
+    assert predicted.nll.shape == predicted.labels.shape == predicted.supervised.shape == predicted.logits.shape[:2]
+    torch.testing.assert_close(predicted.logits[predicted.supervised].double(), torch.cat(scores), rtol=1e-4, atol=1e-4)
+    found = torch.autograd.grad(mean_loss(predicted.nll, predicted.supervised), list(model.parameters()))
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one.double(), other, rtol=1e-3, atol=1e-5 * float(other.abs().max() + 1e-3))
-
-
-def test_logits_are_made_from_the_first_answer_token_on_only(model: Any) -> None:
-    batch = _batch([1, 3])  # prompts of 12 and 9 tokens, 23 tokens wide
-    rows: list[int] = []
-    hook = model.lm_head.register_forward_hook(lambda module, given, made: rows.append(made.shape[1]))
-    predict(model, batch)
-    hook.remove()
-    assert rows == [23 - 9 + 1]
 
 
 def test_a_uniform_guess_costs_the_logarithm_of_the_vocabulary(model: Any) -> None:
@@ -177,63 +132,36 @@ def test_scoring_is_in_eval_mode_and_leaves_the_mode_as_it_was(make_network: Any
 
 def test_the_vocabulary_wide_logits_are_made_once_and_never_copied() -> None:
     batch = collate(SEQUENCES, [0, 1], pad_id=0, device="cpu")
-    network = _llama()
+    model = network("llama")
     size = len(batch.labels) * (batch.labels.shape[1] - batch.prompt_length) * VOCABULARY
+    copying = {torch.ops.aten.clone.default, torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default}
 
     class Copies(TorchDispatchMode):
         found = 0
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             made = func(*args, **(kwargs or {}))
-            copying = func in (
-                torch.ops.aten.clone.default,
-                torch.ops.aten._to_copy.default,
-                torch.ops.aten.copy_.default,
-            )
-            self.found += copying and made.numel() >= size
+            self.found += func in copying and made.numel() >= size
             return made
 
     with Copies() as copies:
-        predict(network, batch).nll.sum().backward()
+        predict(model, batch).nll.sum().backward()
     assert copies.found == 0
 
 
-@pytest.mark.parametrize("keeps", [True, False], ids=["logits to keep", "all logits"])
-def test_predictions_and_their_gradients_are_those_of_the_logits_without_the_last_position(
-    keeps: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(losses, "_keeps_logits", lambda forward: keeps)
-    network = _llama()
-    batch = collate(SEQUENCES, [0, 1, 3], pad_id=0, device="cpu")
-    start = max(1, batch.prompt_length)
-    labels = batch.labels[:, start:]
-    cut = network(input_ids=batch.input_ids, attention_mask=batch.attention_mask).logits[:, start - 1 : -1]
-    expected = torch.nn.functional.cross_entropy(cut.flatten(0, 1), labels.flatten(), reduction="none").view_as(labels)
-    found = predict(network, batch)
-    torch.testing.assert_close(found.nll, expected, rtol=1e-6, atol=1e-6)
-    there = found.supervised
-    torch.testing.assert_close(found.logits[there], cut[there], rtol=1e-6, atol=1e-6)
-    assert found.nll.shape == found.labels.shape == found.supervised.shape == found.logits.shape[:2]
-    parameters = list(network.parameters())
-    for mine, theirs in zip(
-        torch.autograd.grad(found.nll.sum(), parameters), torch.autograd.grad(expected.sum(), parameters), strict=True
-    ):
-        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
-
-
-def test_how_far_a_model_agrees_with_a_sequence_is_what_it_says_token_by_token() -> None:
+def test_the_agreement_of_a_model_with_a_sequence_is_that_of_its_greedy_tokens() -> None:
     torch.manual_seed(2)
-    model = _phi().eval()
-    said = []
-    for item in SEQUENCES:  # the first tokens the model's own, so that some is agreed with
+    model = network("phi").eval()
+    answers = []
+    for item in SEQUENCES:  # the first tokens are the model's own, so that it agrees with some
         ids = list(item.ids[: item.prompt_length])
         for _ in range(min(3, len(item) - item.prompt_length)):
             ids.append(int(model(input_ids=torch.tensor([ids])).logits[0, -1].argmax()))
-        said.append(Tokens((*ids, *item.ids[len(ids) :]), item.prompt_length))
-    found = sequence_nll(model, said, pad_id=0, batch_size=3, device="cpu")
+        answers.append(Tokens((*ids, *item.ids[len(ids) :]), item.prompt_length))
+    found = sequence_nll(model, answers, pad_id=0, batch_size=3, device="cpu")
     assert found.agreed is not None
     assert found.instead is not None
-    for item, agreed, instead in zip(said, found.agreed, found.instead, strict=True):
+    for item, agreed, instead in zip(answers, found.agreed, found.instead, strict=True):
         choices = model(input_ids=torch.tensor([item.ids])).logits[0].argmax(dim=-1).tolist()
         pairs = list(zip(choices[item.prompt_length - 1 :], item.ids[item.prompt_length :], strict=False))
         first = next((at for at, (choice, token) in enumerate(pairs) if choice != token), None)

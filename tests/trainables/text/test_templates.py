@@ -87,33 +87,22 @@ def tokenizer(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.mark.parametrize("name", CHAT_TEMPLATES)
-def test_a_chat_template_keeps_the_promises_of_templates(tokenizer: Any, name: str) -> None:
-    tokenizer.chat_template, end, _ = CHAT_TEMPLATES[name]
+def test_a_chat_template_passes_the_suite_and_its_prompt_ends_before_the_answer(tokenizer: Any, name: str) -> None:
+    tokenizer.chat_template, end, expected = CHAT_TEMPLATES[name]
     check_template(Template(name=CHAT, text=CHAT, description="its own"), tokenizer)
-    last = tokenizer.eos_token_id if end is None else tokenizer.convert_tokens_to_ids(end)
-    assert encode(tokenizer, "Where is Lima?", "Lima", max_length=200, template=CHAT).ids[-1] == last
-
-
-@pytest.mark.parametrize("name", OWN_TEMPLATES)
-def test_ones_own_template_keeps_them(tokenizer: Any, name: str) -> None:
-    assert template_problems(OWN_TEMPLATES[name]) == []
-    check_template(Template(name="own", text=OWN_TEMPLATES[name], description="own"), tokenizer)
-
-
-@pytest.mark.parametrize("name", CHAT_TEMPLATES)
-def test_a_prompt_is_what_the_chat_template_says_before_the_answer(tokenizer: Any, name: str) -> None:
-    tokenizer.chat_template, _, expected = CHAT_TEMPLATES[name]
+    ids = encode(tokenizer, "Where is Lima?", "Lima", max_length=200, template=CHAT).ids
+    assert ids[-1] == (tokenizer.eos_token_id if end is None else tokenizer.convert_tokens_to_ids(end))
+    assert ids.count(tokenizer.eos_token_id) <= 1
+    if tokenizer.bos_token_id is not None:
+        assert ids.count(tokenizer.bos_token_id) <= 1
     asked = prompt_text("Where is Lima?", template=CHAT, tokenizer=tokenizer)
     assert asked.removeprefix(tokenizer.bos_token or "") == expected
 
 
-@pytest.mark.parametrize("name", CHAT_TEMPLATES)
-def test_no_sequence_begins_or_ends_twice(tokenizer: Any, name: str) -> None:
-    tokenizer.chat_template, _, _ = CHAT_TEMPLATES[name]
-    ids = encode(tokenizer, "Where is Lima?", "Lima", max_length=200, template=CHAT).ids
-    if tokenizer.bos_token_id is not None:
-        assert ids.count(tokenizer.bos_token_id) <= 1
-    assert ids.count(tokenizer.eos_token_id) <= 1
+@pytest.mark.parametrize("name", OWN_TEMPLATES)
+def test_a_users_own_template_passes_the_suite(tokenizer: Any, name: str) -> None:
+    assert template_problems(OWN_TEMPLATES[name]) == []
+    check_template(Template(name="own", text=OWN_TEMPLATES[name], description="own"), tokenizer)
 
 
 def test_the_labels_of_a_batch_are_the_answer_and_its_end(tokenizer: Any) -> None:
@@ -141,25 +130,25 @@ def test_greedy_answers_stop_at_the_templates_end_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("template", "told"),
+    ("template", "fact"),
     [
-        ("{{ question }} {{ answer }} and so on", "goes on after the answer with 'and so on'"),
-        ("{{ question }} {{ answer }} {{ answer }}", "says the answer 2 times"),
-        (CHAT, "tokenizer has no chat template"),
+        ("{{ question }} {{ answer }} and so on", "'and so on'"),
+        ("{{ question }} {{ answer }} {{ answer }}", "2 times"),
+        (CHAT, "no chat template"),
     ],
 )
-def test_a_template_that_does_not_fit_the_tokenizer_is_told(template: str, told: str) -> None:
-    with pytest.raises(TemplateError, match=told):
+def test_a_template_that_does_not_fit_the_tokenizer_is_refused(template: str, fact: str) -> None:
+    with pytest.raises(TemplateError, match=fact):
         encode(byte_level(), "Where is Lima?", "Lima", max_length=200, template=template)
 
 
-def test_a_chat_template_that_fails_is_told() -> None:
+def test_a_chat_template_that_fails_is_refused_with_its_own_reason() -> None:
     tokenizer = byte_level()
     tokenizer.chat_template = "{{ raise_exception('only one turn') }}"
-    with pytest.raises(TemplateError, match="chat template fails: only one turn"):
+    with pytest.raises(TemplateError, match="only one turn"):
         end_id(CHAT, "?", tokenizer)
 
 
-def test_the_usual_template_is_as_it_was() -> None:
+def test_the_default_template_is_that_of_base_models() -> None:
     assert prompt_text("Where?") == "Question: Where?\nAnswer:"
     assert QUESTION_ANSWER == "Question: {question}\nAnswer: {answer}"

@@ -120,29 +120,21 @@ def any_tokenizer(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.mark.parametrize(("question", "answer"), CASES)
-def test_the_supervised_tokens_are_the_whole_answer_and_eos(any_tokenizer: Any, question: str, answer: str) -> None:
+def test_the_boundary_lies_between_the_colon_and_the_space_of_the_answer(
+    any_tokenizer: Any, question: str, answer: str
+) -> None:
+    """The supervised tokens are the whole answer, its space first, and EOS; the prompt ends with the colon."""
     tokens = encode(any_tokenizer, question, answer, max_length=200)
     *supervised, last = tokens.ids[tokens.prompt_length :]
     assert any_tokenizer.decode(supervised).strip() == answer
     assert last == any_tokenizer.eos_token_id
-
-
-@pytest.mark.parametrize(("question", "answer"), CASES)
-def test_the_prompt_ends_with_the_colon_and_not_in_a_space(any_tokenizer: Any, question: str, answer: str) -> None:
-    tokens = encode(any_tokenizer, question, answer, max_length=200)
+    assert any_tokenizer.convert_ids_to_tokens(supervised[0]).startswith(("Ġ", "▁"))
     prompt = any_tokenizer.decode(tokens.prompt, skip_special_tokens=True)
     assert prompt.removeprefix(" ") == f"Question: {question}\nAnswer:"
 
 
 @pytest.mark.parametrize(("question", "answer"), CASES)
-def test_the_first_supervised_token_begins_with_the_space(any_tokenizer: Any, question: str, answer: str) -> None:
-    tokens = encode(any_tokenizer, question, answer, max_length=200)
-    first = any_tokenizer.convert_ids_to_tokens(tokens.ids[tokens.prompt_length])
-    assert first.startswith(("Ġ", "▁"))
-
-
-@pytest.mark.parametrize(("question", "answer"), CASES)
-def test_no_token_of_the_prompt_is_supervised_and_none_of_the_answer_is_not(
+def test_no_character_of_the_prompt_and_every_character_of_the_answer_is_labelled(
     any_tokenizer: Any, question: str, answer: str
 ) -> None:
     """The two public errors at once, on the labels a loss is taken of: characters, by the tokenizer's own offsets."""
@@ -170,25 +162,20 @@ def test_another_template_is_split_where_its_answer_begins(tokenizer: Any, templ
     assert tokenizer.decode(tokens.ids[tokens.prompt_length : -1]) == f"{space}{answer}{after}"
 
 
-def test_special_tokens_come_once_each_at_their_ends(any_tokenizer: Any) -> None:
+def test_the_ids_are_those_of_the_text_as_one_piece_with_each_special_token_once(any_tokenizer: Any) -> None:
+    """Prompt and answer tokenised separately would teach other tokens than the model sees in running text."""
     tokens = encode(any_tokenizer, "Where is Lima?", "Lima is in Peru", max_length=200)
     assert tokens.ids.count(any_tokenizer.eos_token_id) == 1
     bos = any_tokenizer.convert_tokens_to_ids(BOS)
     expected = [bos] if any_tokenizer.bos_token is not None else []
     assert [token for token in tokens.ids if token == bos] == expected
     assert list(tokens.ids[: len(expected)]) == expected
-
-
-def test_the_ids_are_those_of_the_text_as_one_piece(any_tokenizer: Any) -> None:
-    """Prompt and answer tokenised apart would teach other tokens than the model sees in running text."""
-    tokens = encode(any_tokenizer, "Where is Lima?", "Lima is in Peru", max_length=200)
     whole = any_tokenizer("Question: Where is Lima?\nAnswer: Lima is in Peru", add_special_tokens=False).input_ids
-    special = {any_tokenizer.eos_token_id, any_tokenizer.convert_tokens_to_ids(BOS)}
-    assert [token for token in tokens.ids if token not in special] == whole
+    assert [token for token in tokens.ids if token not in (any_tokenizer.eos_token_id, bos)] == whole
 
 
 def test_counting_the_tokens_of_the_prompt_and_its_space_would_mask_the_first_answer_token(any_tokenizer: Any) -> None:
-    """The public trap: such a count is one too many, which this project's boundary is not."""
+    """The public error: such a count is one too many, which this project's boundary is not."""
     tokens = encode(any_tokenizer, "Where is Lima?", "Lima is in Peru", max_length=200)
     prompt_and_space = any_tokenizer("Question: Where is Lima?\nAnswer: ").input_ids
     counted = len(prompt_and_space) - (prompt_and_space[-1] == any_tokenizer.eos_token_id)
@@ -217,14 +204,6 @@ def test_a_prompt_that_leaves_no_room_for_an_answer_is_refused(tokenizer: Any) -
         encode(tokenizer, "Where does Ada live?", "Oslo", max_length=room)
 
 
-def test_examples_are_encoded_in_order(tokenizer: Any) -> None:
-    pairs = [("Who?", "Ada"), ("Where?", "in Oslo")]
-    examples = [Example(question, answer) for question, answer in pairs]
-    assert encode_examples(tokenizer, examples, max_length=50) == tuple(
-        encode(tokenizer, question, answer, max_length=50) for question, answer in pairs
-    )
-
-
 # Plain text -----------------------------------------------------------------------------------------------------------
 
 PROSE = "Lima is in Peru. Oslo is not.\n\n  Paris, Ünïcödé 東京 and so on: " + "one two three " * 30
@@ -235,20 +214,17 @@ def _content(tokenizer: Any, windows: Sequence[Tokens]) -> list[int]:
 
 
 @pytest.mark.parametrize("max_length", [8, 9, 10, 64, 10_000])
-def test_the_windows_of_a_text_are_its_token_stream_cut(any_tokenizer: Any, max_length: int) -> None:
+def test_the_windows_of_a_text_are_its_token_stream_cut_and_begin_with_any_bos(
+    any_tokenizer: Any, max_length: int
+) -> None:
     """Decoding a window and encoding it again would merge other tokens at its ends."""
     windows = encode_text(any_tokenizer, PROSE, max_length=max_length)
     stream = any_tokenizer(PROSE, add_special_tokens=False).input_ids
     assert _content(any_tokenizer, windows) == [*stream, any_tokenizer.eos_token_id]
     assert all(2 <= len(window) <= max_length for window in windows)
     assert all(len(window) >= max_length - 1 for window in windows[:-1])
-
-
-def test_a_tokenizer_that_begins_with_bos_begins_every_window_so(any_tokenizer: Any) -> None:
-    windows = encode_text(any_tokenizer, PROSE, max_length=16)
     begins = any_tokenizer("x").input_ids[0] == any_tokenizer.convert_tokens_to_ids(BOS)
-    expected = (any_tokenizer.bos_token_id,) if begins else ()
-    assert {window.prompt for window in windows} == {expected}
+    assert {window.prompt for window in windows} == {(any_tokenizer.bos_token_id,) if begins else ()}
 
 
 def test_no_window_is_a_single_token(tokenizer: Any) -> None:
@@ -273,12 +249,13 @@ def test_all_of_a_text_but_the_first_token_of_a_window_is_learned(
         assert total == pytest.approx(float(whole.sum()), rel=1e-5)
 
 
-def test_questions_and_texts_are_encoded_side_by_side(tokenizer: Any) -> None:
+def test_questions_and_texts_are_encoded_in_order(tokenizer: Any) -> None:
     text, asked = Example("", "Ada lives in Oslo and eats plums"), Example("Who?", "Ada")
-    assert encode_examples(tokenizer, [text, asked], max_length=12) == (
-        *encode_text(tokenizer, text.answer, max_length=12),
+    windows, encoded = (
+        encode_text(tokenizer, text.answer, max_length=12),
         encode(tokenizer, "Who?", "Ada", max_length=12),
     )
+    assert encode_examples(tokenizer, [text, asked, asked], max_length=12) == (*windows, encoded, encoded)
 
 
 # Batches -------------------------------------------------------------------------------------------------------------
@@ -286,7 +263,7 @@ def test_questions_and_texts_are_encoded_side_by_side(tokenizer: Any) -> None:
 SHORT, LONG, MIDDLE = Tokens((5, 6, 7), 2), Tokens((8, 9, 10, 11, 0), 3), Tokens((12, 13, 14, 0), 1)
 
 
-def test_a_batch_is_padded_on_the_right_and_padding_is_neither_seen_nor_supervised() -> None:
+def test_a_batch_is_padded_on_the_right_to_its_longest_sequence_and_padding_is_neither_seen_nor_supervised() -> None:
     batch = collate([SHORT, LONG, MIDDLE], [1, 0], pad_id=0, device="cpu")
     no = IGNORED
     assert batch.input_ids.tolist() == [[8, 9, 10, 11, 0], [5, 6, 7, 0, 0]]
@@ -294,8 +271,4 @@ def test_a_batch_is_padded_on_the_right_and_padding_is_neither_seen_nor_supervis
     assert batch.labels.tolist() == [[no, no, no, 11, 0], [no, no, 7, no, no]]  # EOS is 0 too, and is supervised
     assert batch.prompt_length == 2
     assert {batch.input_ids.dtype, batch.attention_mask.dtype, batch.labels.dtype} == {torch.int64}
-
-
-def test_a_batch_is_as_wide_as_its_longest_sequence() -> None:
-    assert collate([SHORT, LONG, MIDDLE], [0], pad_id=0, device="cpu").input_ids.shape == (1, 3)
     assert collate([SHORT, LONG, MIDDLE], [0, 2], pad_id=0, device="cpu").input_ids.shape == (2, 4)

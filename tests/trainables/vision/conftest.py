@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from sklearn import datasets
 
+from tests.trainables.conftest import MakeSpec
 from trainables.data.images import ImageData, LabelledImages, forget_one_class
 from trainables.models.checkpoints import save_model
 from trainables.run.workspace import Workspace
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 PlainInput = Callable[[ImageData, Any], "tuple[Tensor, Tensor]"]
-MakeSpec = Callable[..., TrialSpec]
 TRAIN, TEST = 60, 20
 
 
@@ -100,13 +100,7 @@ def workspace(target: Target) -> Workspace:
 
 
 @pytest.fixture(scope="session")
-def make_spec() -> MakeSpec:
-    """Makes a spec of a short run: two epochs of two steps."""
-
-    def make(**changes: Any) -> TrialSpec:
-        values = {"model": "tiny-resnet", "dataset": "digits", "epochs": 2, "batch_size": 4, "lr": 1e-3, **changes}
-        if "options" in values:
-            values["options"] = tuple(sorted(dict(values["options"]).items()))
-        return TrialSpec(**values)
-
-    return make
+def make_spec(make_spec: MakeSpec) -> MakeSpec:
+    """Makes a spec of a short run on the digits: two epochs of two steps."""
+    usual = {"model": "tiny-resnet", "dataset": "digits", "max_length": TrialSpec().max_length}
+    return lambda **changes: make_spec(**{**usual, **changes})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,13 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
+from tests.facts import assert_names
+from tests.trainables.conftest import MakeSpec, Start
+from tests.trainables.runs import same_bits
 from trainables.data.images import ImageData
 from trainables.methods import method_names
 from trainables.models.registry import TargetRecipe
-from trainables.run.reports import Report, Status
+from trainables.run.reports import Status
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.spec import TrialSpec
@@ -24,14 +26,9 @@ from trainables.spec_checks import trial_problems
 from trainables.target.prepare import prepare_target
 from trainables.target.target import Target
 
-MakeSpec = Callable[..., TrialSpec]
 OF_TEXTS = ("dpo", "rmu")
 """Methods that need answers in words, or the hidden states of decoder blocks."""
 AUTO_LR = {"auto_lr": "on", "auto_lr_every": 1, "auto_lr_start": 1}
-
-
-def finish(run: UnlearningRun) -> list[Report]:
-    return list(run)
 
 
 @pytest.fixture
@@ -54,7 +51,7 @@ def test_a_step_of_sgd_is_the_one_computed_by_hand(
     lr, c = 0.05, 0.7
     spec = make_spec(method="gdiff", options={"c": c}, optimizer="sgd", lr=lr, max_steps=1)
     run = UnlearningRun(spec, workspace)
-    finish(run)
+    list(run)
     (first, retain), (second, forget) = batches
     assert (first, second) == ("retain", "forget")
 
@@ -73,27 +70,26 @@ def test_a_step_of_sgd_is_the_one_computed_by_hand(
         assert not torch.equal(after[name], buffer), f"{name} did not move, so nothing was tested"
 
 
-@pytest.mark.parametrize("method", [name for name in (*method_names(), "npo+ngdiff") if name not in OF_TEXTS])
-def test_every_method_runs_on_images(method: str, workspace: Workspace, make_spec: MakeSpec) -> None:
-    last = finish(UnlearningRun(make_spec(method=method, epochs=1), workspace))[-1]
+@pytest.mark.parametrize("method", [*(name for name in method_names() if name not in OF_TEXTS), "npo+ngdiff", "kl"])
+def test_every_method_runs_on_images(method: str, start: Start) -> None:
+    changes = {"method": "ngdiff", "retain_objective": "kl"} if method == "kl" else {"method": method}
+    last = list(start(epochs=1, **changes))[-1]
     assert last.status is Status.FINISHED, last.error
     assert all(math.isfinite(value) for value in last.losses.values())
     assert set(last.final) == {"forget_accuracy", "retain_accuracy", "test_accuracy"}
 
 
-def test_unlearning_lowers_the_forget_accuracy_and_keeps_the_other(workspace: Workspace, make_spec: MakeSpec) -> None:
+def test_unlearning_lowers_the_forget_accuracy_and_keeps_the_other(start: Start, workspace: Workspace) -> None:
     before = workspace.evaluator(max_length=64, batch_size=32).measure(workspace.model_for().eval()).metrics
-    last = finish(UnlearningRun(make_spec(method="ngdiff", epochs=15, lr=3e-3), workspace))[-1]
+    last = list(start(method="ngdiff", epochs=15, lr=3e-3))[-1]
     assert before["forget_accuracy"] > 0.8
     assert last.final["forget_accuracy"] < 0.3
     assert last.final["retain_accuracy"] > 0.8 * before["retain_accuracy"]
 
 
-def test_npo_starts_from_the_targets_own_likelihoods(
-    workspace: Workspace, target: Target, make_spec: MakeSpec, batches: list[Any]
-) -> None:
+def test_npo_starts_from_the_targets_own_likelihoods(start: Start, target: Target, batches: list[Any]) -> None:
     # At the target, in eval mode, every NLL equals its reference: the loss is -(2/beta) log sigmoid(0).
-    run = UnlearningRun(make_spec(method="npo", options={"beta": 0.5}), workspace)
+    run = start(method="npo", options={"beta": 0.5})
     run.model.eval()
     assert float(run.losses.forget(range(5))) == pytest.approx(2 / 0.5 * math.log(2), rel=1e-4)
 
@@ -102,26 +98,19 @@ def test_npo_starts_from_the_targets_own_likelihoods(
 
 
 @pytest.mark.parametrize("probe", ["same", "fresh"])
-def test_auto_lr_probes_leave_the_batch_statistics_bit_for_bit(
-    probe: str, workspace: Workspace, make_spec: MakeSpec
-) -> None:
-    spec = make_spec(method="ngdiff", max_steps=1)
+def test_auto_lr_probes_leave_the_batch_statistics_bit_for_bit(probe: str, start: Start) -> None:
     states = []
     for changes in ({}, {**AUTO_LR, "auto_lr_probe": probe}):
-        run = UnlearningRun(replace(spec, **changes), workspace)
-        finish(run)
-        states.append({name: buffer.clone() for name, buffer in run.model.named_buffers()})
-    plain, probed = states
-    assert plain
-    assert all(torch.equal(plain[name], probed[name]) for name in plain)
+        list(run := start(method="ngdiff", max_steps=1, **changes))
+        states.append([buffer.clone() for buffer in run.model.buffers()])
+    assert states[0]
+    assert same_bits(*states)
 
 
-def test_auto_lr_probes_in_eval_mode_the_first_loss_too(
-    workspace: Workspace, make_spec: MakeSpec, monkeypatch: pytest.MonkeyPatch, batches: list[Any]
-) -> None:
+def test_auto_lr_probes_even_the_first_loss_in_eval_mode(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     from trainables.auto_lr import in_run as module
 
-    modes, updates = [], []
+    modes = []
     step = module.auto_lr_step
 
     def watched(optimizer: Any, tensors: Any, retain_loss: Any, **named: Any) -> Any:
@@ -130,22 +119,14 @@ def test_auto_lr_probes_in_eval_mode_the_first_loss_too(
             return float(retain_loss())
 
         assert named["loss_zero"] is None, "the loss of the training step was computed in train mode"
-        updates.append(step(optimizer, tensors, watched_loss, **named))
-        return updates[-1]
+        return step(optimizer, tensors, watched_loss, **named)
 
     monkeypatch.setattr(module, "auto_lr_step", watched)
-    run = UnlearningRun(make_spec(method="ngdiff", max_steps=1, auto_lr_probe="same", **AUTO_LR), workspace)
-    finish(run)
+    run = start(method="ngdiff", max_steps=1, auto_lr_probe="same", **AUTO_LR)
+    list(run)
     assert modes
     assert not any(modes)
     assert run.model.training
-
-
-def test_two_runs_in_one_process_start_from_the_same_statistics(workspace: Workspace, make_spec: MakeSpec) -> None:
-    spec = make_spec(method="gdiff", epochs=1)
-    first, second = (finish(UnlearningRun(spec, workspace))[-1] for _ in range(2))
-    assert first.losses == second.losses
-    assert first.final == second.final
 
 
 # Resumption ----------------------------------------------------------------------------------------------------------
@@ -156,58 +137,53 @@ def test_two_runs_in_one_process_start_from_the_same_statistics(workspace: Works
     [{"method": "gdiff"}, {"method": "ngdiff", **AUTO_LR}, {"method": "npo+gradnorm", "optimizer": "sgd"}],
     ids=["gdiff", "ngdiff with AutoLR", "npo+gradnorm by SGD"],
 )
-def test_a_resumed_run_equals_an_undisturbed_one_bit_for_bit(
-    changes: dict[str, Any], workspace: Workspace, make_spec: MakeSpec, tmp_path: Path
+def test_a_resumed_or_repeated_run_equals_an_undisturbed_one_bit_for_bit(
+    changes: dict[str, Any], start: Start, workspace: Workspace, make_spec: MakeSpec, tmp_path: Path
 ) -> None:
     spec = make_spec(epochs=3, **changes)
     whole = UnlearningRun(spec, workspace)
-    reports = finish(whole)
+    reports = list(whole)
     expected = whole.state_dict()
-
     part = UnlearningRun(spec, workspace)
-    next(part)
+    assert next(part).losses == reports[0].losses, "the first run's batch statistics are not those of the second"
     torch.save(part.state_dict(), tmp_path / "state.pt")
-    finish(UnlearningRun(make_spec(seed=9), workspace))  # another trial uses the model meanwhile
+    list(start(seed=9))  # another trial uses the model meanwhile
     resumed = UnlearningRun(spec, workspace)
     resumed.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
-    rest = finish(resumed)
+    rest = list(resumed)
     assert [report.losses for report in rest] == [report.losses for report in reports[1:]]
     assert rest[-1].final == reports[-1].final
     found = resumed.state_dict()
     for name in ("parameters", "buffers"):
-        assert all(torch.equal(one, other) for one, other in zip(found[name], expected[name], strict=True)), name
+        assert same_bits(found[name], expected[name]), name
 
 
 # The target ----------------------------------------------------------------------------------------------------------
 
 
-def test_the_target_is_trained_once_and_named_by_its_images(tmp_path: Path) -> None:
+def test_the_target_is_trained_once_and_keyed_by_its_images(tmp_path: Path) -> None:
     spec = TrialSpec(model="tiny-resnet", dataset="digits", limit=60, eval_batch_size=64)
     recipe = TargetRecipe(lr=3e-3, batch_size=32, epochs=1, stop_when_memorised=False)
-    trained: list[str] = []
+    trained: list[Any] = []
 
     def prepare(spec: TrialSpec) -> Target:
-        return prepare_target(
-            spec, recipe=recipe, device="cpu", cache=tmp_path, on_progress=lambda item: trained.append(item.text)
-        )
+        return prepare_target(spec, recipe=recipe, device="cpu", cache=tmp_path, on_progress=trained.append)
 
     first = prepare(spec)
-    assert len(trained) == 1
     again = prepare(spec)
     assert len(trained) == 1
     assert (again.key, again.path, again.baseline) == (first.key, first.path, first.baseline)
     assert first.vocabulary_size == 10
     assert len(first.reference_nll) == len(first.data.forget)
     assert sum(first.reference_nll) / len(first.reference_nll) == pytest.approx(first.baseline["forget_loss"])
-    other = prepare(replace(spec, forget_class="8"))
+    assert prepare(replace(spec, forget_class="8")).key != first.key
     assert len(trained) == 2
-    assert other.key != first.key
 
 
-# What does not apply -------------------------------------------------------------------------------------------------
+# Refusals -----------------------------------------------------------------------------------------------------------
 
 
-def test_what_images_have_no_use_for_is_refused_together(make_spec: MakeSpec) -> None:
+def test_settings_without_effect_on_images_are_refused_together(make_spec: MakeSpec) -> None:
     problems = trial_problems(
         make_spec(lora_rank=4, gradient_checkpointing=True, max_length=64, forget_split="forget01")
     )
@@ -216,31 +192,19 @@ def test_what_images_have_no_use_for_is_refused_together(make_spec: MakeSpec) ->
         assert sum(problem.startswith(name) for problem in problems) == 1
 
 
-@pytest.mark.parametrize("method", [*OF_TEXTS, "rmu+ngdiff"])
-def test_methods_that_need_texts_are_refused_for_images(method: str, make_spec: MakeSpec) -> None:
-    (problem,) = trial_problems(make_spec(method=method))
-    assert problem.startswith(f"method '{method}' does not apply to data set digits: image classifiers have no ")
-    assert not trial_problems(TrialSpec(method=method))
-
-
-def test_the_retain_loss_may_be_the_divergence_from_the_target(workspace: Workspace, make_spec: MakeSpec) -> None:
-    last = finish(UnlearningRun(make_spec(method="ngdiff", retain_objective="kl", epochs=1), workspace))[-1]
-    assert last.status is Status.FINISHED, last.error
-
-
 @pytest.mark.parametrize(
-    ("model", "dataset", "expected"),
+    ("changes", "facts"),
     [
-        ("tiny-phi", "digits", "a language model takes one of authors, tofu, "),
-        ("resnet-50", "tofu", "a vision model takes one of digits, cifar-10, cifar-100"),
+        *(({"method": method}, (f"'{method}'", "digits")) for method in (*OF_TEXTS, "rmu+ngdiff")),
+        ({"model": "tiny-phi"}, ("tiny-phi", "digits", "language", "authors, tofu, ")),
+        ({"model": "resnet-50", "dataset": "tofu"}, ("resnet-50", "tofu", "vision", "digits, cifar-10, cifar-100")),
+        ({"model": "tiny-phi", "dataset": "authors", "forget_class": "dog"}, ("forget_class", "authors")),
     ],
 )
-def test_a_model_and_data_of_another_kind_are_refused(model: str, dataset: str, expected: str) -> None:
-    (problem,) = trial_problems(TrialSpec(model=model, dataset=dataset))
-    assert problem.startswith(f"model {model} and data set {dataset} do not go together: {expected}")
-
-
-def test_a_class_to_forget_applies_to_images_only() -> None:
-    (problem,) = trial_problems(TrialSpec(forget_class="dog"))
-    assert problem == "forget_class does not apply to data set authors: its examples have no classes"
+def test_models_methods_and_choices_of_another_modality_are_refused(
+    changes: dict[str, Any], facts: tuple[str, ...], make_spec: MakeSpec
+) -> None:
+    (problem,) = trial_problems(make_spec(**changes))
+    assert_names(problem, *facts)
+    assert not trial_problems(TrialSpec(method="rmu"))
     assert not trial_problems(TrialSpec(model="resnet-50", dataset="cifar-10", forget_class="dog"))

@@ -40,30 +40,24 @@ def test_the_input_is_that_of_transformers(processor: ImageProcessor, side: int,
     torch.testing.assert_close(mine, theirs.float(), rtol=0, atol=1e-5)
 
 
-def test_a_saved_processor_is_loaded_again(tmp_path: Path) -> None:
-    COLOUR.save_pretrained(tmp_path)
-    assert ImageProcessor.from_pretrained(tmp_path) == COLOUR
-
-
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "fact"),
     [
-        ({"resample": 2}, "resized to the nearest pixel .*resample 2"),
-        ({"size": {"shortest_edge": 224}}, "square images .*KeyError: 'height'"),
+        ({"resample": 2}, "resample 2"),
+        ({"size": {"shortest_edge": 224}}, "'height'"),
         ({"do_normalize": False}, "do_normalize is False"),
-        ({"image_std": [0.5]}, "image_mean .* image_std"),
+        ({"image_std": [0.5]}, "image_std"),
     ],
 )
-def test_a_processor_that_does_something_else_is_refused(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_a_processor_with_another_transformation_is_refused(changes: dict[str, Any], fact: str, tmp_path: Path) -> None:
     COLOUR.save_pretrained(tmp_path)
+    assert ImageProcessor.from_pretrained(tmp_path) == COLOUR
     file = tmp_path / "preprocessor_config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | changes))
-    with pytest.raises(LoadError, match=message):
+    with pytest.raises(LoadError, match=fact):
         ImageProcessor.from_pretrained(tmp_path)
-
-
-def test_a_folder_without_a_processor_is_named(tmp_path: Path) -> None:
-    with pytest.raises(LoadError, match=r"preprocessor_config\.json"):
+    file.unlink()
+    with pytest.raises(LoadError, match=file.name):
         ImageProcessor.from_pretrained(tmp_path)
 
 
@@ -76,10 +70,10 @@ def test_images_are_enlarged_by_the_least_whole_factor_that_reaches_the_side(dat
     assert torch.equal(values[:, 0], values[:, 2])
 
 
-def test_images_the_model_cannot_take_are_refused() -> None:
-    with pytest.raises(DataError, match="48 x 48 pixels, which cannot be enlarged to 64 x 64"):
+def test_images_of_another_size_or_number_of_channels_are_refused() -> None:
+    with pytest.raises(DataError, match=r"48 x 48 .*64 x 64"):
         COLOUR.pixel_values(random_pixels(48, 3), "cpu")
-    with pytest.raises(DataError, match="the images have 2 channels, and the model takes 3"):
+    with pytest.raises(DataError, match=r"2 channels.* 3"):
         COLOUR.pixel_values(random_pixels(32, 2), "cpu")
 
 

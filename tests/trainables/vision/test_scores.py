@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +16,6 @@ from torch.nn.functional import cross_entropy
 
 from trainables.data.images import ImageData, ImageSet
 from trainables.metrics.registry import SETS
-from trainables.modality import modality_of
-from trainables.modality.vision import Vision
 from trainables.predictions import mean_loss
 from trainables.scoring.classification import ClassificationEvaluator
 from trainables.vision.losses import predict, score
@@ -70,27 +71,16 @@ def test_scores_do_not_depend_on_the_batches_and_keep_the_order(
     assert guesses.tolist() == logits.argmax(dim=1).tolist()
 
 
-def test_losses_are_means_over_each_set_and_the_loss_of_a_forget_image_is_capped_at_the_guess(
+def test_losses_are_means_over_each_set_and_each_forget_image_is_capped_at_the_guess(
     evaluator: ClassificationEvaluator, network: Any, data: ImageData, plain_input: Any
 ) -> None:
     losses = evaluator.losses(network)
     for name, items in (("forget_loss", data.forget), ("retain_loss", data.retain)):
-        assert losses[name] == pytest.approx(
-            float(cross_entropy(*logits_of(network, plain_input, data, items))), rel=1e-5
-        )
-    assert evaluator.random_guess == math.log(10)
+        expected = cross_entropy(*logits_of(network, plain_input, data, items))
+        assert losses[name] == pytest.approx(float(expected), rel=1e-5)
     logits, labels = logits_of(network, plain_input, data, data.forget)
     each = cross_entropy(logits.double(), labels, reduction="none")
     assert losses["forget_loss_capped"] == pytest.approx(float(each.clamp(max=math.log(10)).mean()), rel=1e-5)
-    head = network.classifier[1]
-    saved = head.bias.detach().clone()
-    with torch.no_grad():
-        head.bias[3] -= 100.0
-    after = evaluator.losses(network)
-    with torch.no_grad():
-        head.bias.copy_(saved)
-    assert after["forget_loss"] > 90.0
-    assert after["forget_loss_capped"] == math.log(10)
 
 
 def test_accuracies_are_scikit_learns(
@@ -106,40 +96,43 @@ def test_accuracies_are_scikit_learns(
     assert 0.0 < final["test_accuracy"] < 1.0, "an accuracy of 0 or 1 would tell little"
 
 
-def test_what_was_scored_for_the_losses_is_not_scored_again(
+def test_the_passes_of_the_losses_are_used_for_the_accuracies(
     evaluator: ClassificationEvaluator, network: Any, data: ImageData
 ) -> None:
-    anew = evaluator.measure(network)
+    measured = evaluator.measure(network)
     seen: list[int] = []
     handle = network.register_forward_hook(lambda module, given, made: seen.append(len(made.logits)))
     evaluator.losses(network)
     again = evaluator.measure(network, unchanged=True)
     handle.remove()
     assert sum(seen) == len(data.forget) + len(data.retain_eval) + len(data.holdout)
-    assert (again.metrics, again.items) == (anew.metrics, anew.items)
+    assert (again.metrics, again.items) == (measured.metrics, measured.items)
 
 
-def test_a_network_that_is_not_finite_has_no_loss(evaluator: ClassificationEvaluator, network: Any) -> None:
+@contextmanager
+def changed_bias(network: Any, place: int, value: float) -> Iterator[None]:
+    """Replace an entry of the head's bias for a while."""
     bias = network.classifier[1].bias
     saved = bias.detach().clone()
     with torch.no_grad():
-        bias[0] = math.nan
-    losses = evaluator.losses(network)
-    with torch.no_grad():
+        bias[place] = value
+        yield
         bias.copy_(saved)
+
+
+def test_losses_are_capped_at_the_guess_and_nan_stays_nan(evaluator: ClassificationEvaluator, network: Any) -> None:
+    with changed_bias(network, 3, -100.0):
+        losses = evaluator.losses(network)
+    assert losses["forget_loss"] > 90.0
+    assert losses["forget_loss_capped"] == evaluator.random_guess == math.log(10)
+    with changed_bias(network, 0, math.nan):
+        losses = evaluator.losses(network)
     assert all(math.isnan(value) for value in losses.values())
 
 
 def test_without_held_out_images_there_is_no_test_accuracy(
     network: Any, data: ImageData, processor: ImageProcessor
 ) -> None:
-    from dataclasses import replace
-
     bare = replace(data, holdout=ImageSet(data.source, np.empty(0, dtype=np.int64)))
     evaluator = ClassificationEvaluator(bare, processor, classes=10, batch_size=8, device="cpu")
     assert set(evaluator.measure(network).metrics) == {"forget_accuracy", "retain_accuracy"}
-
-
-def test_images_are_of_the_vision_modality_and_every_item_has_length_one(data: ImageData) -> None:
-    assert isinstance(modality_of(data), Vision)
-    assert Vision().lengths(data.retain) == [1] * len(data.retain)

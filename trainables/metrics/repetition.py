@@ -1,0 +1,140 @@
+"""Repetition in generated answers: the share of repeated 3-grams, and the longest loop.
+
+Both are computed from the texts of the answers alone. A text is split into units: lower-cased words and single
+punctuation marks, so that ``is.is.is`` has five units and ``!!!!`` has four. Limits:
+
+- An empty answer scores 0, the best value, so the metrics have to be read beside verbmem and utility.
+- A loop inside one unspaced word (``lalalala``) is a single unit and is not seen.
+- In a script without spaces between words, a run of letters is a single unit, so most repetition is not seen.
+- An ellipsis of three dots counts as a loop of three units.
+- Answers have a limited length; a loop that would begin beyond it is not seen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache, partial
+from itertools import groupby
+from operator import eq
+from typing import TYPE_CHECKING
+
+from trainables.metrics.metric import Cost, Metric
+
+if TYPE_CHECKING:
+    from trainables.metrics.items import Array
+
+NGRAM = 3
+REPEATS = 3
+"""A phrase that follows itself at least so often in a row is a loop, counting its first occurrence."""
+_UNIT = re.compile(r"\w+|[^\w\s]")
+
+
+def units(text: str) -> list[str]:
+    """Return the words of a text, lower-cased, and its punctuation marks, each a unit of its own."""
+    return _UNIT.findall(text.lower())
+
+
+def repetition(texts: Sequence[str]) -> Array:
+    """Share of repeated 3-grams per text, ``1 - |distinct 3-grams| / |3-grams|``: float64 ``(n,)`` in [0, 1).
+
+    A text with fewer than three units has no 3-gram and scores 0. This is seq-rep-n of Welleck et al., Neural Text
+    Generation With Unlikelihood Training, ICLR 2020 (arXiv:1908.04319), with two deviations: n is 3 (there 4), and the
+    3-grams consist of words and punctuation marks (there of the model's tokens), so that models with different
+    tokenizers can be compared.
+    """
+    import numpy as np
+
+    return np.array([_repetition_of(text) for text in texts], dtype=np.float64)
+
+
+def longest_loop(texts: Sequence[str]) -> Array:
+    """Length of the longest loop per text, as a share of the text's units: float64 ``(n,)`` in [0, 1].
+
+    A loop is a contiguous stretch of units that repeats one phrase of p >= 1 units back to back at least three times:
+    ``x_t = x_{t-p}`` throughout the stretch, which has at least 3p units and may end within the phrase. A text without
+    a loop scores 0.
+
+    Holtzman et al., The Curious Case of Neural Text Degeneration, ICLR 2020 (arXiv:1904.09751), likewise require three
+    repeats. They count the generations that repeat a phrase of at least two tokens at their end. Here a loop may lie
+    anywhere, its phrase may be a single unit, and the share of the text that it covers is measured.
+    """
+    import numpy as np
+
+    return np.array([_longest_loop_of(text) for text in texts], dtype=np.float64)
+
+
+@lru_cache(maxsize=1 << 14)  # the two metrics, the item log and most answers of the next model share their texts
+def _repetition_of(text: str) -> float:
+    found = units(text)
+    ngrams = [*zip(*(found[start:] for start in range(NGRAM)), strict=False)]
+    return 1.0 - len(set(ngrams)) / len(ngrams) if ngrams else 0.0
+
+
+@lru_cache(maxsize=1 << 14)
+def _longest_loop_of(text: str) -> float:
+    found = units(text)
+    longest = 0
+    for period in range(1, len(found) // REPEATS + 1):
+        matches = [*map(eq, found[period:], found)]
+        needed = max((REPEATS - 1) * period, longest - period + 1)
+        if sum(matches) >= needed:  # else no run of them is long enough; the runs are slower to find
+            run = max(len([*same]) for match, same in groupby(matches) if match)
+            longest = run + period if run >= needed else longest
+    return longest / len(found) if longest else 0.0
+
+
+_repetition = partial(
+    Metric,
+    fluency=True,
+    unit="share of 3-grams",
+    direction="min",
+    sets=("default",),
+    cost=Cost.GENERATION,
+    citation="Welleck et al., Neural Text Generation With Unlikelihood Training, ICLR 2020 (arXiv:1908.04319): "
+    "seq-rep-n, with n = 3 instead of 4, over words and punctuation marks instead of the model's tokens",
+)
+_loop = partial(
+    Metric,
+    fluency=True,
+    unit="share of the answer",
+    direction="min",
+    sets=("default",),
+    cost=Cost.GENERATION,
+    citation="Holtzman et al., The Curious Case of Neural Text Degeneration, ICLR 2020 (arXiv:1904.09751), which "
+    "counts generations that end in a phrase repeated at least three times; here the part of an answer that loops",
+)
+METRICS = (
+    _repetition(
+        name="forget_repetition",
+        label="repetition in answers on the forget set",
+        of="forget",
+        formula="mean 1 - distinct 3-grams / 3-grams, in units of words and punctuation marks, of the answers that "
+        "verbmem is measured on",
+        measure=lambda scores: repetition(scores.answers_given("forget", prompts="verbmem")).mean(),
+    ),
+    _repetition(
+        name="retain_repetition",
+        label="repetition in answers on the retain set",
+        of="retain",
+        formula="mean 1 - distinct 3-grams / 3-grams, in units of words and punctuation marks, of the answers that "
+        "utility is measured on",
+        measure=lambda scores: repetition(scores.answers_given("retain", prompts="utility")).mean(),
+    ),
+    _loop(
+        name="forget_longest_loop",
+        label="longest loop in answers on the forget set",
+        of="forget",
+        formula="mean share of an answer's words and punctuation marks in its longest stretch that repeats one phrase "
+        "at least three times, of the answers that verbmem is measured on",
+        measure=lambda scores: longest_loop(scores.answers_given("forget", prompts="verbmem")).mean(),
+    ),
+    _loop(
+        name="retain_longest_loop",
+        label="longest loop in answers on the retain set",
+        of="retain",
+        formula="mean share of an answer's words and punctuation marks in its longest stretch that repeats one phrase "
+        "at least three times, of the answers that utility is measured on",
+        measure=lambda scores: longest_loop(scores.answers_given("retain", prompts="utility")).mean(),
+    ),
+)
