@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -20,6 +21,13 @@ from hypothesis import settings
 # Before torch is imported, and for the processes that tests start: on two threads of a busy machine, networks as small
 # as the ones here take five to ten times as long.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# A shell without job control starts background commands with SIGINT ignored, and nohup with SIGHUP. Processes that tests
+# start would inherit that and never notice Ctrl-C; a handler is not inherited.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda number, frame: None)
 
 # On a busy machine one slow example is not a failure, and every run tries the same examples.
 settings.register_profile("suite", deadline=None, derandomize=True)
