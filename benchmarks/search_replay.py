@@ -23,13 +23,13 @@ from pathlib import Path
 from typing import Any, cast
 
 import optuna
+from replay.progress import EPSILON, HYPERVOLUME, progress
+from replay.read_table import read_tables
+from replay.replay import Arm, replay
+from replay.table import Table, Yardstick
 
 from sweeper.samplers import SAMPLERS as SWEEPS
 from sweeper.samplers import Search
-from sweeper.simulation.progress import EPSILON, HYPERVOLUME, progress
-from sweeper.simulation.read_table import read_tables
-from sweeper.simulation.replay import Arm, replay
-from sweeper.simulation.table import Table, Yardstick
 from sweeper.trade_off import parse_objectives
 
 OBJECTIVES = {"losses": "forget_loss:max,retain_loss:min", "metrics": "verbmem:min,utility:max"}

@@ -17,7 +17,6 @@ from sweeper.commands.pareto import pareto
 from sweeper.commands.pick import pick
 from sweeper.commands.report import report
 from sweeper.commands.resume import resume
-from sweeper.commands.simulate import simulate
 from sweeper.commands.status import status
 from sweeper.commands.stop import stop
 from sweeper.commands.target import target
@@ -59,7 +58,6 @@ for command in (
     report,
     compare,
     pick,
-    simulate,
     config,
     unlearn,
     target,

@@ -43,7 +43,7 @@ class Cluster:
             settings = self._settings
             if problem := address_problem(settings.address):
                 raise PlacementError(problem)
-            with held_back():
+            with held_back(), _without_rays_sigterm():
                 python = self._python()
                 ray = ray_cluster(settings.address, resources=settings.resources, ship=settings.ship, python=python)
                 self._slots = self._stack.enter_context(ray)
@@ -78,6 +78,20 @@ class Cluster:
             self._leaving.join()
             gc.unfreeze()
         self._stack.close()
+
+
+@contextmanager
+def _without_rays_sigterm() -> Iterator[None]:
+    """Keep the handler of SIGTERM while Ray starts: Ray's own ends the process without a word."""
+    import ray  # whole: another thread is importing it, too
+
+    utils = ray._private.utils
+    own = utils.set_sigterm_handler
+    utils.set_sigterm_handler = lambda handler: None
+    try:
+        yield
+    finally:
+        utils.set_sigterm_handler = own
 
 
 @contextmanager

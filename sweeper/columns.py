@@ -162,6 +162,7 @@ def column_dictionary(*, random_guess: float | None = None, unit: str = "token")
             "of": metric.of,
             "primary": metric.primary or None,
             "threshold": metric.threshold,
+            "fluency": metric.fluency or None,
         }
     return {
         name: {key: value for key, value in found[name].items() if value is not None}

@@ -19,7 +19,8 @@ from sweeper.interruption import Interrupted, is_interrupted
 from sweeper.ledger import TABLES
 from sweeper.session import SweepSession
 from sweeper.settings import SweepSettings
-from sweeper.tracking.runs import NOTE
+from sweeper.tracking.runs import NOTE, Recommendation
+from sweeper.tracking.store import RECOMMENDED_EPOCH, RECOMMENDED_TRIAL
 from sweeper.tracking.uri import shown_uri
 from trainables.run.failures import is_no_result
 from trainables.run.reports import Status
@@ -95,7 +96,7 @@ def conclude(settings: SweepSettings, out: Path, session: SweepSession, console:
         artifacts=[out / name for name in _KEPT if (out / name).exists()],
         tags=_answer_tags(front.get("answer")),
         front=_by_trial(front.get("front", ())),
-        recommended=_recommended(front.get("answer")),
+        recommended=_recommended(front.get("answer"), rows),
         picture="pareto.png" if (out / "pareto.png").exists() else None,
     )
     waiting = console.status("sending what is left to MLflow") if console.is_terminal else nullcontext()
@@ -155,9 +156,20 @@ def _by_trial(front: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
     return found
 
 
-def _recommended(answer: Mapping[str, Any] | None) -> str | None:
-    """The trial to take, if the answer is one."""
-    return answer["trial_id"] if answer and answer["recommended"] else None
+def _recommended(answer: Mapping[str, Any] | None, rows: Sequence[Mapping[str, str]]) -> Recommendation | None:
+    """The model to take, if the answer recommends one; ``rows`` are those of trials.csv."""
+    if not answer or not answer["recommended"]:
+        return None
+    trial_id, epoch, place = answer["trial_id"], answer["epoch"], answer["checkpoint"] or ""
+    is_end = epoch is None or any(place and place == row["checkpoint"] for row in rows if row["trial_id"] == trial_id)
+    which = f"trial {trial_id}" if epoch is None else f"epoch {epoch:g} of trial {trial_id}"
+    where = f"folder `checkpoint` under Artifacts; `{place}` in the sweep's folder" if place else "not available"
+    return Recommendation(
+        trial_id,
+        None if is_end else f"{epoch:g}",
+        place,
+        "\n\n".join((answer["headline"], *answer["judged"], f"This run: {which}.", f"Checkpoint: {where}.")),
+    )
 
 
 def _answer_tags(answer: Mapping[str, Any] | None) -> dict[str, object]:
@@ -165,7 +177,8 @@ def _answer_tags(answer: Mapping[str, Any] | None) -> dict[str, object]:
     if not answer:
         return {}
     told = " ".join(filter(None, (answer["headline"], answer["advice"], *answer["judged"])))
-    outcome = {"outcome": answer["outcome"], "recommended_trial": _recommended(answer) or "none"}
-    if answer["recommended"] and answer["epoch"] is not None:
-        outcome["recommended_epoch"] = f"{answer['epoch']:g}"
+    outcome = {"outcome": answer["outcome"], RECOMMENDED_TRIAL: "none", RECOMMENDED_EPOCH: "none"}
+    if answer["recommended"]:
+        outcome[RECOMMENDED_TRIAL] = answer["trial_id"]
+        outcome[RECOMMENDED_EPOCH] = "last" if answer["epoch"] is None else f"{answer['epoch']:g}"
     return {"answer": answer["headline"], **outcome, NOTE: told}

@@ -19,13 +19,11 @@ from sweeper.watch.course import Course
 
 _ROWS = 12
 _HERTZ = 4.0
-_PLOT = 8
-"""Lines of the plot, where the terminal has room for it."""
 
 
 class Display:
     """Progress on stderr; ``close`` leaves the last state standing. ``scores`` are the metrics beside the losses,
-    ``course`` is what has been seen of the sweep before, ``idle`` says why nothing runs."""
+    ``course`` has the totals of the trials that ended before, ``idle`` says why nothing runs."""
 
     def __init__(
         self, console: Console, *, trials: int, done: int, scores: Sequence[str] = (), course: Course | None = None
@@ -60,13 +58,11 @@ class Display:
 
     def reported(self, trial_id: str, report: Mapping[str, Any]) -> None:
         """A trial reports an epoch."""
-        self.course.reported(report)
         if trial_id in self._running:
             self._running[trial_id] |= {name: report.get(name) for name in ("epoch", "forget_loss", "retain_loss")}
 
     def front(self, epochs: int) -> None:
         """So many epochs are on the frontier."""
-        self.course.front_epochs = epochs
         self._progress.update(self._task, front=f"{counted(epochs, 'epoch')} on the frontier")
 
     def attained(self, hypervolume: float) -> None:
@@ -160,8 +156,7 @@ class Display:
         for name in ("epoch", "forget loss", "retain loss", *self._scores):
             table.add_column(name.replace("_", " "), justify="right", no_wrap=True)
         running = list(self._running.values())
-        plot = self.course.plot(height=_PLOT) if self._console.height >= 2 * _PLOT + 10 else []
-        rows = max(4, min(_ROWS, self._console.height - len(plot) - 7))
+        rows = max(4, min(_ROWS, self._console.height - 7))
         for row in [*self._ended[-max(1, rows - len(running)) :], *running]:
             table.add_row(
                 str(row["trial_id"]),
@@ -170,8 +165,8 @@ class Display:
                 _number(row.get("epochs_done", row.get("epoch"))),
                 *(_number(row.get(name)) for name in ("forget_loss", "retain_loss", *self._scores)),
             )
-        lines = [*plot, *self._words_of_the_whole()]
-        return Group(table, *(Text(line, no_wrap=True, overflow="ellipsis") for line in lines), self._progress)
+        lines = (Text(line, no_wrap=True, overflow="ellipsis") for line in self._words_of_the_whole())
+        return Group(table, *lines, self._progress)
 
     def _words_of_the_whole(self) -> Iterator[str]:
         """A line each on what ended early, on what was attained at which cost, on what went wrong last."""

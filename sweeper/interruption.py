@@ -32,7 +32,7 @@ _LAST_LINES = 2.0
 
 _AMID_TRIALS = "stopping the running trials, then writing the report; press Ctrl-C again to cancel the step in progress"
 _AT_ONCE = "cancelling the step in progress"
-_RAY_STARTS = "stopping as soon as Ray has started; press Ctrl-C again to stop at once"
+_RAY_STARTS = f"stopping when Ray has started, in {_PATIENCE:g} s at the latest; press Ctrl-C again to stop at once"
 _NOT_HANDLED = f"waiting for a call that cannot be interrupted; the process ends in {_PATIENCE:g} s at the latest"
 
 _heard_at = [-math.inf]

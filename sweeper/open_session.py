@@ -28,7 +28,6 @@ from sweeper.tracking.logged import LoggedData
 from sweeper.tracking.runs import SHOWN
 from sweeper.tracking.uri import sqlite_path
 from sweeper.watch.course import Course
-from sweeper.watch.exported import Exported
 from trainables.data import DATASETS
 from trainables.metrics.registry import primary_metrics
 from trainables.run.failures import is_no_result
@@ -74,14 +73,9 @@ def open_session(
     stopping.take_up(trained_here)
     pace = Pace(trials=settings.trials, stopping=stopping)
     pace.take_up(rows.values())
-    objectives = settings.parsed_objectives
-    course = Course(
-        goals=tuple((item.column, item.direction) for item in objectives),
-        names=[item.name for item in objectives],
-        every_epoch=bool(settings.goals),
-        resources=settings.resources,
-    )
-    course.take_up(rows.values(), ledger.candidates.read())
+    course = Course(resources=settings.resources)
+    for row in rows.values():
+        course.ended(row)
     reused = [Path(folder) for folder in settings.reuse if (Path(folder) / "trials.csv").is_file()]
     session = SweepSession(
         ledger=ledger,
@@ -102,7 +96,6 @@ def open_session(
         stopping=stopping,
         pace=pace,
         known=known_trials(reused),
-        exported=Exported(out.resolve().name),
         shares=_shares(settings, rows.values()) if settings.shares_gpus else None,
     )
     return session, {trial_id: folder for trial_id, (folder, _) in restore.items()}

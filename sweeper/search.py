@@ -24,8 +24,8 @@ from search_spaces.constraint import Constraint
 from search_spaces.space import Space
 from search_spaces.values import Value
 from sweeper.attained import Attained, Result, Row, number
+from sweeper.row_space import config_of
 from sweeper.samplers import SAMPLERS, Search
-from sweeper.simulation.row_space import config_of
 from trainables.run.reports import Status
 
 if TYPE_CHECKING:

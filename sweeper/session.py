@@ -29,7 +29,6 @@ from sweeper.scheduling.schedulers import Scheduler
 from sweeper.search import Proposal, SweepStudy
 from sweeper.stopping import End, Stopping
 from sweeper.tracking import Tracker
-from sweeper.watch.exported import Exported
 from trainables.candidates import candidate_folder
 from trainables.run.failures import (
     NO_DISK,
@@ -59,7 +58,6 @@ class SweepSession:
     ``front`` keeps the checkpoints of the epochs on the front; None where only a trial's last epoch counts. ``known``
     are trials of earlier sweeps by content hash: they are taken over, not run. ``pace`` estimates what is left.
     ``shares`` says which share of a GPU a trial takes, where they are measured; None where all take the same.
-    ``exported`` tells Ray how the sweep stands.
     After ``deadline``, on the monotonic clock, no trial starts.
     ``end`` is what ended the sweep though trials are left, ``broken`` that the infrastructure did: it is no plan.
     ``unscored`` says that epochs on the frontier could not be measured.
@@ -81,7 +79,6 @@ class SweepSession:
     pace: Pace | None = None
     courier: Courier | None = None
     shares: GpuShares | None = None
-    exported: Exported | None = None
     end: End | None = field(default=None, init=False)
     broken: End | None = field(default=None, init=False)
     deadline: float | None = field(default=None, init=False)

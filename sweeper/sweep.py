@@ -75,12 +75,13 @@ def run(
     in_use = UsageError(f"the sweep in {out} is running in another process; wait for it or stop it")
     settings = replace(settings, **(change or {}))
     tell_workers(out)
-    say = partial(console.print, highlight=False, markup=False, soft_wrap=True)
+    # A terminal gets whole words on each line, a log the whole sentence.
+    say = partial(console.print, highlight=False, markup=False, soft_wrap=not console.is_terminal)
     # Two drivers would run every trial twice.
     with (
         interruptible(_UNHEARD.format(command=resume_command(out)), say=say),
         exclusive(out, in_use),
-        at_the_sweep(settings.bucket, out, told=say),
+        at_the_sweep(settings.bucket, out, told=partial(console.print, highlight=False, soft_wrap=True)),
         desk_of(out) as desk,
         cluster_of(settings) as cluster,
     ):
@@ -225,8 +226,6 @@ def _tune(
             return
         if not is_interrupted():
             session.stop_waiting()
-        if session.exported is not None:
-            session.exported.tell(session.display, anyway=True)
         with phase("metrics of the frontier's epochs"):
             measure_front(session, settings, next(iter(targets.values())), head_answers=head_answers)
 

@@ -162,8 +162,6 @@ class SessionCallback(Callback):
         if self._idle is not None:
             self._guard(self._idle.look, self._session.display)
         self._guard(self._session.display.refresh)
-        if self._session.exported is not None:
-            self._guard(self._session.exported.tell, self._session.display)
 
     @staticmethod
     def _guard(action: Callable[_P, None], *args: _P.args, **given: _P.kwargs) -> None:

@@ -1,8 +1,9 @@
-"""Folders of small data sets in the layouts of the published ones, a full disk, a hub here (tests/hub_server.py)."""
+"""Fixtures for all tests: small data sets in published layouts, a full disk, a local hub (tests/hub_server.py)."""
 
 from __future__ import annotations
 
 import json
+import os
 import resource
 import shutil
 import subprocess
@@ -16,9 +17,13 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-# On a busy machine one slow example is not a failure.
-settings.register_profile("no-deadline", deadline=None)
-settings.load_profile("no-deadline")
+# Before torch is imported, and for the processes that tests start: on two threads of a busy machine, networks as small
+# as the ones here take five to ten times as long.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# On a busy machine one slow example is not a failure, and every run tries the same examples.
+settings.register_profile("suite", deadline=None, derandomize=True)
+settings.load_profile("suite")
 
 GOLDEN = Path(__file__).parent / "data" / "golden_sweep"
 """The tables of a real sweep."""

@@ -15,7 +15,7 @@ from enum import StrEnum
 import numpy as np
 import pandas as pd
 
-from analysis.frontier.selection import Selection, repeats, retained_repetition, select
+from analysis.frontier.selection import Selection, repeats, repetition_of, select
 from analysis.frontier.thresholds import FORGETTING, KEEPING, SIDES, Thresholds, asks_for, judged_of
 from analysis.tables.columns import Columns
 from analysis.tables.trade_off import Objective, costs_of, measured, values_of
@@ -97,7 +97,7 @@ def judge(rows: pd.DataFrame, thresholds: Thresholds, columns: Columns, objectiv
         preference=lambda place: (
             len(hidden[place]),
             unmeasured[place],
-            repeats(rows.iloc[place], thresholds.baseline_of) is None,
+            repeats(rows.iloc[place], columns, thresholds.baseline_of) is None,
         ),
         distance=distance,
         objectives=objectives,
@@ -105,7 +105,7 @@ def judge(rows: pd.DataFrame, thresholds: Thresholds, columns: Columns, objectiv
         baseline_of=thresholds.baseline_of,
     )
     if acceptable and chosen is None:
-        repetition = {place: retained_repetition(rows.iloc[place]) for place in acceptable}
+        repetition = {place: repetition_of(rows.iloc[place], columns, "retain") for place in acceptable}
         calmest = min(acceptable, key=lambda place: (repetition[place], distance[place]))
         return Judgement(Outcome.REPETITIVE, calmest, None, len(acceptable))
     if chosen is not None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import pandas as pd
 
 from analysis.frontier.judgement import Judgement, Outcome
-from analysis.frontier.selection import RETAIN_REPETITION, Decision, Selection, retained_repetition
+from analysis.frontier.selection import Decision, Selection, repetition_of
 from analysis.frontier.thresholds import FORGETTING, KEEPING, SIDES, Thresholds, asks_for
 from analysis.tables.columns import short
 from analysis.tables.trial_table import auto_lr_on, finite_cell, numbers
@@ -36,10 +36,12 @@ def headline(
         return f"{found}: {', '.join(map(str, unknown))}, so no {noun} is shown to be what was asked for."
     if judgement.outcome is Outcome.REPETITIVE:
         row = rows.iloc[judgement.place]
-        before = retained_repetition(thresholds.baseline_of(row))
+        least, before = (
+            number(repetition_of(scores, thresholds.columns, "retain")) for scores in (row, thresholds.baseline_of(row))
+        )
         return (
             f"{found}: no {noun} of the {judgement.judged} that are otherwise acceptable answers retained questions "
-            f"fluently. Repetition is at least {number(retained_repetition(row))}; the target's is {number(before)}."
+            f"fluently. Repetition is at least {least}; the target's is {before}."
         )
     if judgement.decisive is None:
         return f"{found}: none of {counted(judgement.judged, noun)} meets the thresholds for both sets."
@@ -66,26 +68,25 @@ _DECISIONS = {
 def selected_by(selection: Selection, outcome: Outcome, noun: str) -> str:
     """Why the model was selected among the acceptable ones, in one sentence; ``noun`` is what a row is."""
     meets = "meet the thresholds" if outcome is Outcome.GOOD else "are not known to be bad"
-    if selection.eligible == 1:
-        return f"It is the only {noun} of those that {meets}."
-    left_out = [
-        f"{count} {reason}"
-        for count, reason in (
-            (selection.repeating, "with retained answers that repeat themselves"),
-            (selection.beaten, f"beaten by another {noun} (at least as good in every score, better in one)"),
-        )
-        if count
-    ]
-    among = f"Of {counted(selection.eligible, noun)} that {meets}"
     why = _DECISIONS[selection.decision]
-    return f"{among}, {' and '.join(left_out)} were left out; {why}." if left_out else f"{among}, {why}."
+    if selection.eligible == 1:
+        return f"No other {noun} meets the thresholds." if outcome is Outcome.GOOD else f"No other {noun} is as good."
+    reasons = {
+        "because their retained answers repeat themselves": selection.repeating,
+        f"because another {noun} is at least as good in every score and better in one": selection.beaten,
+    }
+    left_out = ", ".join(f"{count} {reason}" for reason, count in reasons.items() if count)
+    if not left_out:
+        return f"Of {counted(selection.eligible, noun)} that {meets}, {why}."
+    return f"{counted(selection.eligible, noun)} {meets}. Left out: {left_out}. Of the rest, {why}."
 
 
 def _fluency_unknown(row: pd.Series, thresholds: Thresholds) -> Iterator[str]:
     """A sentence if the sweep's language models could have been checked for repetition and this one was not."""
     columns = thresholds.columns
     is_language = any(columns.is_loss(name) and "token" in columns[name].unit for name in columns.entries)
-    if is_language and RETAIN_REPETITION[0] in columns and not any(_there(row, name) for name in RETAIN_REPETITION):
+    names = columns.repetition("retain")
+    if is_language and names and not any(_there(row, name) for name in names):
         yield "Repetition in its answers was not measured (--metrics default), so looping answers cannot be ruled out."
 
 

@@ -22,8 +22,6 @@ TOLERANCE = 0.02
 """In cost: a smaller difference between two models is noise."""
 REPETITION_MARGIN = 0.05
 """Retained answers may repeat themselves more than the target's by this share; a model beyond it is not fluent."""
-RETAIN_REPETITION = ("retain_repetition", "retain_longest_loop")
-FORGET_REPETITION = "forget_repetition"
 
 Baseline = Callable[[pd.Series], Mapping[str, float]]
 
@@ -77,7 +75,7 @@ def select(
     smallest ``distance`` from the ideal corner, one pair per row (within the bounds, then beyond them), is taken. Among
     models whose distance is within the tolerance of the smallest, less repetition in forget answers decides first.
     """
-    fluent = [place for place in acceptable if repeats(rows.iloc[place], baseline_of) is not True]
+    fluent = [place for place in acceptable if repeats(rows.iloc[place], columns, baseline_of) is not True]
     if not fluent:
         return None
     best = min(map(preference, fluent))
@@ -87,9 +85,8 @@ def select(
     left = [place for place, out in zip(known, beaten, strict=True) if not out]
     nearest = min(left, key=distance.__getitem__)
     near = [place for place in left if distance[place][0] <= distance[nearest][0] + TOLERANCE]
-    repetition = numbers(rows, FORGET_REPETITION).to_numpy()
-    least = min((repetition[place] for place in near if np.isfinite(repetition[place])), default=np.inf)
-    calm = [place for place in near if repetition[place] <= least + TOLERANCE] or near
+    repetition = {place: repetition_of(rows.iloc[place], columns, "forget") for place in near}
+    calm = [place for place in near if repetition[place] <= min(repetition.values()) + TOLERANCE]
     place = min(calm, key=distance.__getitem__)
     decision = Decision.ONLY if len(left) == 1 else Decision.TRADE_OFF if place == nearest else Decision.FLUENCY
     return Selection(
@@ -101,13 +98,13 @@ def select(
     )
 
 
-def retained_repetition(scores: Mapping[str, float] | pd.Series) -> float:
-    """The larger repetition score of a model's retained answers; infinite if none was measured."""
-    found = [float(scores[name]) for name in RETAIN_REPETITION if name in scores]
+def repetition_of(scores: Mapping[str, float] | pd.Series, columns: Columns, of: str) -> float:
+    """The largest repetition score of a model's answers on the set ``of``; infinite if none was measured."""
+    found = [float(scores[name]) for name in columns.repetition(of) if name in scores]
     return max(filter(np.isfinite, found), default=np.inf)
 
 
-def repeats(row: pd.Series, baseline_of: Baseline) -> bool | None:
+def repeats(row: pd.Series, columns: Columns, baseline_of: Baseline) -> bool | None:
     """Whether the model's retained answers repeat themselves more than the target's do, by the margin.
 
     None if repetition was not measured for the model or for the target.
@@ -115,7 +112,7 @@ def repeats(row: pd.Series, baseline_of: Baseline) -> bool | None:
     before = baseline_of(row)
     changes = [
         value - before[name]
-        for name in RETAIN_REPETITION
+        for name in columns.repetition("retain")
         if name in before and (value := finite_cell(row, name)) is not None
     ]
     return max(changes) > REPETITION_MARGIN if changes else None

@@ -17,7 +17,7 @@ from analysis.frontier.judgement import Judgement, Outcome
 from analysis.frontier.judgement_words import advice, headline, judged_by, selected_by
 from analysis.frontier.model_choice import ModelChoice, choose_model
 from analysis.frontier.selection import Selection
-from analysis.frontier.thresholds import Thresholds
+from analysis.frontier.thresholds import NEAR_GUESS, Thresholds
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Objective, costs_of, values_of
 from analysis.tables.trial_table import STATUSES, TrialTable, numbers
@@ -41,7 +41,7 @@ class Member:
     """A model on the frontier; ``values`` are its objectives, ``roles`` why it stands out.
 
     ``epoch`` is empty where only the end of a trial counts; ``measured`` says that more than its losses are known;
-    ``collapsed`` that a loss to be kept small is above that of a random guess.
+    ``collapsed`` that a loss to be kept small is near that of a random guess or above it.
     """
 
     trial_id: str
@@ -290,10 +290,10 @@ def _metric_lines(chosen: pd.DataFrame, sweep: SweepFile, thresholds: Thresholds
 
 
 def _is_collapsed(row: pd.Series, sweep: SweepFile) -> bool:
-    """Whether a loss that is to be kept small is at or above the loss of a random guess."""
+    """Whether a loss that is to be kept small is near that of a random guess or above it, so that nothing is kept."""
     guess = sweep.random_guess_loss
     kept = [item.column for item in sweep.objectives if item.direction == "min" and sweep.columns.is_loss(item.column)]
-    return guess is not None and any(float(row[name]) >= guess for name in kept)
+    return guess is not None and any(float(row[name]) >= NEAR_GUESS * guess for name in kept)
 
 
 def _members(

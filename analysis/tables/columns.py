@@ -22,7 +22,8 @@ _STRUCTURE = {"model": "data", "dataset": "data", "method": "method", "lr": "tra
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """An entry of the dictionary; ``of`` says which set it speaks about, ``primary`` that it stands beside the losses.
+    """An entry of the dictionary; ``of`` says which set it speaks about, ``primary`` that it stands beside the losses,
+    ``fluency`` that it shows answers that repeat themselves.
 
     A missing bound is None, as is the ``direction`` of what is neither better large nor small.
     """
@@ -35,6 +36,7 @@ class Column:
     of: str | None = None
     primary: bool = False
     threshold: Constraint | None = None
+    fluency: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,10 @@ class Columns:
         there = set(measured)
         found = {item.of: name for name, item in reversed(list(self.entries.items())) if item.primary and name in there}
         return tuple(found[of] for of in ("forget", "retain") if of in found)
+
+    def repetition(self, of: str) -> tuple[str, ...]:
+        """The metrics that show answers on the set ``of`` that repeat themselves."""
+        return tuple(name for name, item in self.entries.items() if item.fluency and item.of == of)
 
     def label(self, name: str) -> str:
         """What the column is called, without its unit; its own name in words where nobody described it."""
@@ -166,6 +172,7 @@ def _column(name: str, values: object) -> Column:
             of=values.get("of"),
             primary=bool(values.get("primary")),
             threshold=_threshold(name, **threshold) if threshold else None,
+            fluency=bool(values.get("fluency")),
         )
     except KeyError as error:
         raise AnalysisError(f"the column {name} in sweep.json has no {error}") from None

@@ -18,7 +18,6 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "report": ("report runs/first --watch", "report runs/first runs/second --out runs/both"),
         "compare": ("compare runs/first --format tex",),
         "pick": ("pick runs/first --max-verbmem 0.1 --copy-to model",),
-        "simulate": ("simulate runs/first --sampler tpe --sampler nsga2 --seeds 10",),
         "config": ("config runs/first --out sweep.yaml",),
         "unlearn": ("unlearn --method ngdiff --auto-lr on --epochs 10 --out model",),
         "target": ("target --model tiny-llama --out target",),

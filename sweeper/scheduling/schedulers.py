@@ -17,7 +17,7 @@ NONE = "none"
 
 
 class Scheduler(Protocol):
-    """Hears of every epoch of every trial, and says who goes on. The sweep and its simulation drive the same one."""
+    """Decide after every epoch which trials continue. The sweep and benchmarks/replay use the same one."""
 
     def judge(self, trial_id: str, epoch: float, values: Sequence[float | None]) -> Decision:
         """What becomes of the trial after this epoch; telling one twice changes nothing."""

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import SimpleQueue
 from typing import ParamSpec
 
-from sweeper.columns import HISTORY_METRICS, OUTCOME_METRICS
+from sweeper.columns import HISTORY_METRICS, METRIC_COLUMNS, OUTCOME_METRICS
 from sweeper.ledger import Ledger, Mark
 from sweeper.tracking.logged import LoggedData
 from sweeper.tracking.notices import Notices
@@ -24,6 +24,7 @@ from sweeper.tracking.runs import (
     NOTE,
     SWEEP,
     NewRun,
+    Recommendation,
     finite_metrics,
     fit_tags,
     milliseconds,
@@ -35,6 +36,8 @@ from sweeper.tracking.store import (
     EPOCHS,
     PARETO,
     RECOMMENDED,
+    RECOMMENDED_EPOCH,
+    RECOMMENDED_TRIAL,
     RefusedError,
     Store,
     StoredRun,
@@ -46,6 +49,7 @@ from sweeper.tracking.store import (
 _BLOCK = 1 << 20  # bytes of history.csv read at a time
 _PER_REQUEST = max(1, 1000 // len(HISTORY_METRICS))  # reports; MLflow takes 1,000 metrics, all or none
 _ATTEMPTS = 3  # on a run that fails while the store answers; then it is set aside
+_REPLACED = "No longer recommended. The description of the sweep's run has the current answer."
 
 _P = ParamSpec("_P")
 
@@ -54,17 +58,17 @@ _P = ParamSpec("_P")
 class SweepEnd:
     """How the sweep ended; files and folders of ``artifacts`` are kept with its run, ``tags`` set on it.
 
-    ``front`` has, of each trial on the frontier, its epochs there with the places of their checkpoints;
-    ``recommended`` is the trial to take, if there is one. ``picture`` is the name of the artifact that is shown below
-    the description.
+    ``front`` has, of each trial on the frontier, its epochs there with the places of their checkpoints; with None the
+    tags of the trials stay as they are. ``recommended`` is the model to take, if there is one. ``picture`` is the name
+    of the artifact that is shown below the description.
     """
 
     status: str
     metrics: Mapping[str, object]
     artifacts: Sequence[Path]
     tags: Mapping[str, object] = field(default_factory=dict)
-    front: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    recommended: str | None = None
+    front: Mapping[str, Mapping[str, str]] | None = None
+    recommended: Recommendation | None = None
     picture: str | None = None
     at: int = field(default_factory=lambda: milliseconds(None))
 
@@ -126,9 +130,9 @@ class Delivery:
         if (end := self.sweep_end) is not None:
             metrics = finite_metrics(end.metrics, end.metrics)
             self._attempt(SWEEP, self._end_run, SWEEP, end.status, metrics, at=end.at, tags=self._described(end))
-            for trial_id in self._runs.keys() - {SWEEP}:
-                answer = trial_id == end.recommended
-                self._attempt(trial_id, self._tag, trial_id, end.front.get(trial_id, {}), answer)
+            if end.front is not None:
+                for key in self._runs.keys() - {SWEEP}:
+                    self._attempt(key, self._tag, key, end.front.get(key, {}), end.recommended)
         for trial_id in list(self._to_keep):
             if self.hurry():
                 return
@@ -136,6 +140,8 @@ class Delivery:
                 continue
             self._attempt(trial_id, self._keep, trial_id)
         if end is not None:
+            if end.recommended is not None:
+                self._attempt(end.recommended.run_key, self._recommend, end.recommended)
             self._attempt(SWEEP, self._keep_sweeps, end)
 
     def pending(self) -> int:
@@ -186,21 +192,24 @@ class Delivery:
             self._attempt(trial_id, self._begin, trial_id, run)
 
     def _begin(self, trial_id: str, run: NewRun) -> None:
-        identity = {"sweep_id": self.sweep_id, "trial_id": trial_id}
-        if trial_id not in self._runs and trial_id in self._attempts:
-            self._runs |= self.store.runs(identity)  # a request that failed may have made it
-        if trial_id not in self._runs:
-            tags = {**run.tags, **identity}
-            if trial_id != SWEEP:
-                if SWEEP not in self._runs:
-                    raise RefusedError("MLflow has no run for the sweep")
-                tags["mlflow.parentRunId"] = self._runs[SWEEP].id
-            self._runs[trial_id] = self.store.create_run(name=run.name, tags=tags, at=run.at)
-        self.store.begin(self._runs[trial_id].id, params=run.params, tags=run.tags)
-        if run.data is not None:
-            self.store.use_data(self._runs[trial_id].id, run.data)
+        self._begin_run(trial_id, run, {"trial_id": trial_id}, parent=None if trial_id == SWEEP else SWEEP)
         self._begun.add(trial_id)
         del self._to_begin[trial_id]
+
+    def _begin_run(self, key: str, run: NewRun, identity: Mapping[str, str], *, parent: str | None) -> None:
+        identity = {"sweep_id": self.sweep_id, **identity}
+        if key not in self._runs and key in self._attempts:
+            self._runs |= self.store.runs(identity)  # a request that failed may have made it
+        if key not in self._runs:
+            tags = {**run.tags, **identity}
+            if parent is not None:
+                if parent not in self._runs:
+                    raise RefusedError(f"MLflow has no run for {_owner(parent)}")
+                tags["mlflow.parentRunId"] = self._runs[parent].id
+            self._runs[key] = self.store.create_run(name=run.name, tags=tags, at=run.at)
+        self.store.begin(self._runs[key].id, params=run.params, tags=run.tags)
+        if run.data is not None:
+            self.store.use_data(self._runs[key].id, run.data)
 
     def _send_reports(self) -> None:
         while True:
@@ -267,28 +276,73 @@ class Delivery:
         del self._to_keep[trial_id]
 
     def _described(self, end: SweepEnd) -> dict[str, object]:
-        """The tags of the parent run, the picture in its description."""
-        if end.picture is None or SWEEP not in self._runs:
-            return dict(end.tags)
-        image = f"![{end.picture}](get-artifact?path={end.picture}&run_uuid={self._runs[SWEEP].id})"
-        return {**end.tags, NOTE: "\n\n".join(filter(None, (str(end.tags.get(NOTE, "")), image)))}
+        """The tags of the parent run, with the picture and a link to the recommended run in its description."""
+        parts = [str(end.tags.get(NOTE, ""))]
+        if end.recommended is not None and self._is_tagged(end.recommended):
+            key = end.recommended.run_key
+            parts.append(f"Recommended run: [{key}]({self.store.address(self._runs[key].id)})")
+        if end.picture is not None and SWEEP in self._runs:
+            parts.append(f"![{end.picture}](get-artifact?path={end.picture}&run_uuid={self._runs[SWEEP].id})")
+        return {**end.tags, NOTE: "\n\n".join(filter(None, parts))}
 
-    def _tag(self, trial_id: str, epochs: Mapping[str, str], answer: bool) -> None:
-        """Say whether the trial is on the frontier and whether it is the answer; one that never was has no tag."""
-        run, told = self._runs[trial_id], ", ".join(epochs) or None
+    def _tag(self, key: str, epochs: Mapping[str, str], answer: Recommendation | None) -> None:
+        """Tag a run with the trial's epochs on the frontier, and untag it if it is not recommended any more."""
+        run, told = self._runs[key], ", ".join(epochs) or None
         if told != run.front:
             checkpoints = ", ".join(place for place in epochs.values() if place) or "none"
             tags = {PARETO: "true" if epochs else "false", EPOCHS: told or "none", CHECKPOINTS: checkpoints}
             self.store.set_tags(run.id, fit_tags(tags))
             run.front = told
-        if answer != run.recommended:
-            self.store.set_tags(run.id, {RECOMMENDED: "true" if answer else "false"})
-            run.recommended = answer
+        if run.recommended and (answer is None or key != answer.run_key):
+            self.store.set_tags(run.id, {RECOMMENDED: "false", NOTE: _REPLACED})
+            run.recommended = False
+
+    def _recommend(self, answer: Recommendation) -> None:
+        """Tag the run of the recommended model. This comes last, so that a tagged run always holds its model."""
+        if answer.epoch is not None:
+            self._keep_epoch(answer, answer.epoch)
+        elif answer.trial_id not in self._done:
+            return
+        run = self._runs[answer.run_key]
+        self.store.set_tags(run.id, fit_tags({RECOMMENDED: "true", NOTE: answer.description}))
+        run.recommended = True
+
+    def _keep_epoch(self, answer: Recommendation, epoch: str) -> None:
+        """Make the run of an epoch equal to its row of candidates.csv and its checkpoint; twice changes nothing."""
+        trial_id, key = answer.trial_id, answer.run_key
+        (row,) = (row for row in self.ledger.trials.read() if row["trial_id"] == trial_id)
+        *_, candidate = (
+            candidate
+            for candidate in self.ledger.candidates.read()
+            if candidate["trial_id"] == trial_id and f"{float(candidate['epoch']):g}" == epoch
+        )
+        new, at = self._trial_run(key, row), milliseconds(row["ended_at"])
+        if key not in self._runs or self._runs[key].delivered != row["ended_at"]:
+            tags = {name: value for name, value in new.tags.items() if name != "status"} | {RECOMMENDED: "false"}
+            identity = {RECOMMENDED_TRIAL: trial_id, RECOMMENDED_EPOCH: epoch}
+            self._begin_run(key, replace(new, tags=tags), identity, parent=trial_id)
+            self._runs[key].recommended = False
+            self.store.end(self._runs[key].id, status="FINISHED", tags={}, at=at)
+        run = self._runs[key]
+        metrics = finite_metrics(candidate, METRIC_COLUMNS)
+        self.store.log_metrics(run.id, [(name, value, at, int(candidate["step"])) for name, value in metrics.items()])
+        if answer.checkpoint:
+            checkpoint = self.ledger.out / answer.checkpoint
+            if run.delivered != row["ended_at"]:
+                self.store.keep(run.id, checkpoint, under="checkpoint")
+            self.store.keep_model(run.id, checkpoint, names=METRIC_COLUMNS, data=new.data)
+            self.store.set_tags(run.id, {DELIVERED: row["ended_at"]})
+            run.delivered = row["ended_at"]
+
+    def _is_tagged(self, answer: Recommendation) -> bool:
+        return answer.run_key in self._runs and self._runs[answer.run_key].recommended
 
     def _keep_sweeps(self, end: SweepEnd) -> None:
+        self.store.set_tags(self._runs[SWEEP].id, fit_tags(self._described(end)))
         for path in end.artifacts:
             self.store.keep(self._runs[SWEEP].id, path, under=path.name if path.is_dir() else "")
-        self.sweep_end = None
+        if end.recommended is None or self._is_tagged(end.recommended):
+            self.sweep_end = None
 
     def _last_step(self, run: StoredRun) -> int:
         if run.step is None:
@@ -309,7 +363,10 @@ class Delivery:
                 raise
             self._aside.add(trial_id)
             self.refusal = plain_reason(error)
-            owner = "the sweep" if trial_id == SWEEP else f"trial {trial_id}"
-            self.notices.warn("refused", f"records of {owner} cannot go to MLflow: {self.refusal}")
+            self.notices.warn("refused", f"records of {_owner(trial_id)} cannot go to MLflow: {self.refusal}")
         else:
             self._attempts.pop(trial_id, None)
+
+
+def _owner(key: str) -> str:
+    return "the sweep" if key == SWEEP else f"trial {key}"

@@ -63,7 +63,8 @@ def _log_model(client: Any, run_id: str, source: Path, *, names: Collection[str]
         return
     experiment = run.info.experiment_id
     begun = client.search_logged_models([experiment], filter_string=f"source_run_id = '{run_id}'")
-    tags = {name: run.data.tags[name] for name in ("trial_id", "sweep_id", "spec_hash") if name in run.data.tags}
+    identity = ("trial_id", "recommended_trial", "recommended_epoch", "sweep_id", "spec_hash")
+    tags = {name: run.data.tags[name] for name in identity if name in run.data.tags}
     model = (
         begun[0]
         if begun

@@ -11,7 +11,14 @@ from typing import Any
 from search_spaces.messages import resume_command
 from sweeper.tracking.artifacts import keep_artifact
 from sweeper.tracking.runs import fit_tags
-from sweeper.tracking.store import plain_reason, prepare_environment, quiet_mlflow
+from sweeper.tracking.store import (
+    DELIVERED,
+    RECOMMENDED_EPOCH,
+    RECOMMENDED_TRIAL,
+    plain_reason,
+    prepare_environment,
+    quiet_mlflow,
+)
 from sweeper.tracking.uri import missing_database, shown_uri, tracking_problem
 
 _NAME = re.compile(r"[^/:'\"]+")
@@ -70,8 +77,8 @@ def registry_problems(name: str | None, alias: str | None, uri: str) -> Iterator
 def register(entry: Entry, *, uri: str, experiment: str, name: str, alias: str | None) -> Registered:
     """Make the checkpoint a version of ``name``, which is made where there is none, and give it the alias.
 
-    The same checkpoint is not registered twice: its version gets the alias. Of an epoch that is not the trial's last
-    the checkpoint is kept with the run first.
+    The same checkpoint is not registered twice: its version gets the alias. An epoch that is not the trial's last is
+    registered from its own run if it was ever recommended; otherwise its checkpoint is first kept with the trial's run.
 
     Raises:
         RegistryError: the server does not answer, has no registry, or does not know the trial.
@@ -96,11 +103,14 @@ def _register(entry: Entry, *, uri: str, experiment: str, name: str, alias: str 
     client: Any = MlflowClient(tracking_uri=uri, registry_uri=uri)
     run = _run_of(client, entry, uri=uri, experiment=experiment)
     run_id = run.info.run_id
+    is_epochs = RECOMMENDED_EPOCH in run.data.tags
     if not list(client.search_registered_models(filter_string=f"name = '{name}'")):
         client.create_registered_model(name)
-    model_id = _logged_model(run) if entry.epoch is None else None
+    model_id = _logged_model(run) if entry.epoch is None or is_epochs else None
     if model_id is not None:
         source = client.get_logged_model(model_id).artifact_location
+    elif is_epochs:
+        source = f"{run.info.artifact_uri}/checkpoint"
     else:
         under = "checkpoint" if entry.epoch is None else f"checkpoint-epoch-{entry.epoch}"
         keep_artifact(client, run_id, entry.checkpoint, under=under)
@@ -127,15 +137,20 @@ def _register(entry: Entry, *, uri: str, experiment: str, name: str, alias: str 
 
 
 def _run_of(client: Any, entry: Entry, *, uri: str, experiment: str) -> Any:
+    """The run of the epoch if there is one that holds its checkpoint, otherwise the run of the trial."""
     found = client.get_experiment_by_name(experiment)
-    query = f"tags.sweep_id = '{entry.sweep_id}' and tags.trial_id = '{entry.trial_id}'"
-    runs = client.search_runs([found.experiment_id], query) if found is not None else []
-    if not runs:
-        raise RegistryError(
-            f"MLflow at {shown_uri(uri)} has no run of trial {entry.trial_id} of this sweep; what it missed is sent by "
-            f"{resume_command(entry.out)}"
-        )
-    return runs[0]
+    of_epoch = (
+        f"tags.{RECOMMENDED_TRIAL} = '{entry.trial_id}' and tags.{RECOMMENDED_EPOCH} = '{entry.epoch}' "
+        f"and tags.{DELIVERED} != ''"  # the run of the sweep has the other two tags, but not this one
+    )
+    for which in (of_epoch, f"tags.trial_id = '{entry.trial_id}'"):
+        query = f"tags.sweep_id = '{entry.sweep_id}' and {which}"
+        if found is not None and (runs := client.search_runs([found.experiment_id], query)):
+            return runs[0]
+    raise RegistryError(
+        f"MLflow at {shown_uri(uri)} has no run of trial {entry.trial_id} of this sweep; what it missed is sent by "
+        f"{resume_command(entry.out)}"
+    )
 
 
 def _logged_model(run: Any) -> str | None:

@@ -49,6 +49,30 @@ class NewRun:
     data: LoggedData | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """The model that a sweep's answer recommends.
+
+    ``epoch`` is None if it is the end of the trial, whose own run holds that model; ``checkpoint`` is relative to the
+    sweep's folder and "" if no checkpoint is there; ``description`` is Markdown.
+    """
+
+    trial_id: str
+    epoch: str | None
+    checkpoint: str
+    description: str
+
+    @property
+    def run_key(self) -> str:
+        """The key of its run: the trial id if the run is the trial's own."""
+        return self.trial_id if self.epoch is None else epoch_run_key(self.trial_id, self.epoch)
+
+
+def epoch_run_key(trial_id: str, epoch: str) -> str:
+    """The key, and the start of the name, of the run of an epoch that is not the end of its trial."""
+    return f"{trial_id} epoch {epoch}"
+
+
 def trial_run(
     trial_id: str, row: Mapping[str, object], *, sweep_name: str, data: Mapping[str, LoggedData] = NO_DATA
 ) -> NewRun:

@@ -17,6 +17,7 @@ from typing import Any
 from sweeper.tracking.artifacts import keep_artifact
 from sweeper.tracking.database import make_database
 from sweeper.tracking.logged import LoggedData, log_data, log_model
+from sweeper.tracking.runs import epoch_run_key
 from sweeper.tracking.uri import is_database, sqlite_path, tracking_problem, without_passwords
 
 _PER_BATCH = 100  # params in one request
@@ -28,7 +29,10 @@ PARETO, EPOCHS, CHECKPOINTS = "pareto", "pareto_epochs", "pareto_checkpoints"
 """The tags of a trial's run that say whether it is on the frontier, with which epochs, and where their models are."""
 
 RECOMMENDED = "recommended"
-"""The tag of the run whose trial is the answer of the sweep."""
+"""The tag of the run that holds the model that the sweep recommends; ``false`` on one that no longer does."""
+
+RECOMMENDED_TRIAL, RECOMMENDED_EPOCH = "recommended_trial", "recommended_epoch"
+"""The tags that identify, within a sweep, the run of a recommended epoch that is not the end of its trial."""
 
 _KIND = {"mlflow.experimentKind": "custom_model_development"}
 """What MLflow's UI calls model training: it shows runs and metrics, not traces and judges."""
@@ -142,7 +146,7 @@ class Store:
         return True
 
     def runs(self, tags: Mapping[str, str]) -> dict[str, StoredRun]:
-        """The runs with these tags, deleted ones too, by the trial they are of."""
+        """The runs with these tags, deleted ones too, by trial id; by :func:`epoch_run_key` if they have none."""
         from mlflow.entities import ViewType
 
         query = " and ".join(f"tags.{name} = '{value}'" for name, value in tags.items())
@@ -152,14 +156,21 @@ class Store:
             page = self._client.search_runs([self._experiment_id], query, ViewType.ALL, page_token=token or None)
             token = page.token or None
             for run in page:
-                trial_id, active = run.data.tags["trial_id"], run.info.lifecycle_stage == "active"
-                if active or trial_id not in found:
-                    delivered = run.data.tags.get(DELIVERED)
-                    front = run.data.tags.get(EPOCHS) if run.data.tags.get(PARETO) == "true" else None
-                    answer = run.data.tags.get(RECOMMENDED) == "true"
-                    metrics = dict(run.data.metrics)
-                    found[trial_id] = StoredRun(run.info.run_id, active, delivered, metrics, None, front, answer)
+                tags, active = run.data.tags, run.info.lifecycle_stage == "active"
+                key = tags.get("trial_id") or epoch_run_key(tags[RECOMMENDED_TRIAL], tags[RECOMMENDED_EPOCH])
+                if active or key not in found:
+                    front = tags.get(EPOCHS) if tags.get(PARETO) == "true" else None
+                    found[key] = StoredRun(
+                        *(run.info.run_id, active, tags.get(DELIVERED), dict(run.data.metrics)),
+                        step=None,
+                        front=front,
+                        recommended=tags.get(RECOMMENDED) == "true",
+                    )
         return found
+
+    def address(self, run_id: str) -> str:
+        """The address of the run's page, relative to MLflow's UI."""
+        return f"#/experiments/{self._experiment_id}/runs/{run_id}"
 
     def last_step(self, run_id: str, metrics: Iterable[str]) -> int:
         """The last step the run has one of these metrics of; -1 where it has none."""

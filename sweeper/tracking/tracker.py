@@ -13,7 +13,7 @@ from sweeper.ledger import Ledger
 from sweeper.tracking.delivery import Delivery, SweepEnd
 from sweeper.tracking.logged import LoggedData
 from sweeper.tracking.notices import Notices
-from sweeper.tracking.runs import NO_DATA, NewRun, fit_params, fit_tags, milliseconds
+from sweeper.tracking.runs import NO_DATA, NewRun, Recommendation, fit_params, fit_tags, milliseconds
 from sweeper.tracking.store import Store, UnavailableError, plain_reason, prepare_environment
 from sweeper.tracking.uri import absolute_uri, shown_uri
 
@@ -34,7 +34,7 @@ class TrackingSummary:
 
 
 class Tracker:
-    """Keeps a sweep in MLflow: one parent run, one child run per trial.
+    """Keeps a sweep in MLflow: one parent run, one child run per trial, and a run below it for a recommended epoch.
 
     The ledger is the truth, and MLflow follows it: no method does more than wake a thread, and none waits for MLflow,
     the network or the disk, or raises on their account. A tracker of a resumed sweep goes on in the runs with the same
@@ -114,18 +114,19 @@ class Tracker:
         metrics: Mapping[str, object],
         artifacts: Sequence[Path] = (),
         tags: Mapping[str, object] = MappingProxyType({}),
-        front: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
-        recommended: str | None = None,
+        front: Mapping[str, Mapping[str, str]] | None = None,
+        recommended: Recommendation | None = None,
         picture: str | None = None,
     ) -> None:
         """The sweep is over (finished, interrupted or failed); files and folders are kept with the parent run.
 
-        ``front``: by trial id its epochs on the frontier, each with the place of its checkpoint; ``recommended``: the
-        trial to take; ``picture``: the artifact that is shown in the description.
+        ``front``: by trial id its epochs on the frontier, each with the place of its checkpoint, or None if the
+        frontier is not known: then no trial's tags change; ``recommended``: the model to take; ``picture``: the
+        artifact that is shown in the description.
         """
         kept = [path.absolute() for path in artifacts]
         self._delivery.sweep_end = SweepEnd(
-            status, dict(metrics), kept, dict(tags), dict(front), recommended=recommended, picture=picture
+            status, dict(metrics), kept, dict(tags), front, recommended=recommended, picture=picture
         )
         self._news.set()
 

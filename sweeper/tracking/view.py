@@ -1,4 +1,4 @@
-"""The address in MLflow's UI that shows a sweep's trials with their metrics, sorted.
+"""The address in MLflow's UI that shows a sweep's trials, and the epoch recommended, with their metrics, sorted.
 
 MLflow keeps which runs are shown, with which columns, under a key of the experiment's tags; the address names the key.
 It is asked through the server that the UI is of, so that nobody else opens its database.
@@ -24,7 +24,7 @@ _SETTINGS = ("method", "lr", "c")
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """``address`` shows the trials of the ``sweep``, the least of the column ``by`` first."""
+    """``address`` shows all runs of the ``sweep`` but its own, the least of the column ``by`` first."""
 
     address: str
     sweep: str
@@ -81,7 +81,7 @@ def _state(sweep_id: str, shown: tuple[str, ...]) -> dict[str, object]:
     columns = [f"metrics.`{name}`" for name in shown]
     columns += [f"params.`{name}`" for name in _SETTINGS] + [f"tags.`{name}`" for name in (PARETO, RECOMMENDED)]
     return {
-        "searchFilter": f"tags.sweep_id = '{sweep_id}' and tags.trial_id != '{SWEEP}'",
+        "searchFilter": f"tags.sweep_id = '{sweep_id}' and tags.`mlflow.parentRunId` != ''",
         "orderByKey": columns[0],
         "orderByAsc": True,
         "startTime": "ALL",

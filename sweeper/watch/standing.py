@@ -8,14 +8,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from analysis.frontier.frontier import Frontier, frontier
+from analysis.frontier.frontier import frontier
 from analysis.tables.sources import Sources, read_source
 from analysis.tables.trial_table import STATUSES, finite_cell, numbers
 from analysis.words import duration, number
 from search_spaces.durable import is_held
 from search_spaces.messages import counted, resume_command
 from sweeper.placement import AUTO, Resources
-from sweeper.watch.course import Course, Spent
+from sweeper.watch.course import Spent
 from sweeper.watch.published import FINISHED, INTERRUPTED, RUNNING, Published
 
 
@@ -57,12 +57,11 @@ class Standing:
     warning: str
     warned_at: float | None
     ended_because: str
-    plot: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """For ``--json``; without the plot."""
+        """Return the fields for ``--json``, with the cost in hours."""
         values = asdict(self)
-        del values["plot"], values["spent"]
+        del values["spent"]
         hours = {"gpu_hours": self.spent.gpu_hours, "cpu_hours": self.spent.cpu_hours}
         return values | {"cost": {"trial_seconds": self.spent.seconds, **hours}}
 
@@ -98,7 +97,6 @@ def standing_of(out: Path) -> Standing:
         warning=told.warning if told else "",
         warned_at=told.warned_at if told else None,
         ended_because=told.ended_because if told and state != RUNNING else "",
-        plot=tuple(_plot(source, front)),
     )
 
 
@@ -153,14 +151,6 @@ def _spent(source: Sources, live: Published | None) -> Spent:
     )
 
 
-def _plot(source: Sources, front: Frontier) -> list[str]:
-    goals = tuple((item.column, item.direction) for item in front.objectives)
-    course = Course(goals=goals, names=[item.name for item in front.objectives])
-    for row in source.table.models.finished.to_dict("records"):
-        course.reported({str(name): value for name, value in row.items()})
-    return course.plot()
-
-
 def words(standing: Standing) -> list[str]:
     """For a person, a line each."""
     ended = sum(standing.trials.values())
@@ -173,7 +163,6 @@ def words(standing: Standing) -> list[str]:
     if standing.running:
         lines.append("running:" if standing.state == RUNNING else "begun, and not ended:")
     lines += [f"  {_trial(item)}" for item in standing.running]
-    lines += standing.plot
     if standing.hypervolume is not None:
         members = f"{counted(standing.front, 'epoch')} of {counted(standing.front_trials, 'trial')}"
         lines.append(f"frontier: {members}, hypervolume {standing.hypervolume:.4f}")

@@ -5,17 +5,20 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from matplotlib.figure import Figure
 
 from analysis.study.lr_grid import LrGrid, lr_grid
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
 from sweeper.columns import column_dictionary
 
-Row = Mapping[str, object]
+Row = dict[str, object]
 MakeSweep = Callable[..., Path]
 MakeRow = Callable[..., dict[str, object]]
 MakeGrid = Callable[..., LrGrid]
@@ -61,8 +64,8 @@ OBJECTIVES = (
 BASELINE = {"forget_loss": 0.04, "forget_loss_capped": 0.04, "retain_loss": 0.05, "verbmem": 0.9, "utility": 0.8}
 
 
-def _trial(trial_id: str, forget: float | None, retain: float | None, /, **fields: object) -> dict[str, object]:
-    """A row of trials.csv: a finished ngdiff trial unless told otherwise."""
+def trial(trial_id: str, forget: float | None, retain: float | None, /, **fields: object) -> dict[str, object]:
+    """A row of trials.csv: by default a finished ngdiff trial."""
     capped = min(forget, GUESS) if forget is not None else None
     row: dict[str, object] = {
         "trial_id": trial_id,
@@ -93,7 +96,7 @@ def _trial(trial_id: str, forget: float | None, retain: float | None, /, **field
     return row | fields
 
 
-def _report(trial_id: str, step: int, forget: float, retain: float, /, **fields: object) -> dict[str, object]:
+def report(trial_id: str, step: int, forget: float, retain: float, /, **fields: object) -> dict[str, object]:
     """A row of history.csv."""
     return {
         "trial_id": trial_id,
@@ -107,6 +110,30 @@ def _report(trial_id: str, step: int, forget: float, retain: float, /, **fields:
     } | fields
 
 
+def tables_of(out: Path) -> tuple[TrialTable, SweepFile]:
+    """The trials of a folder and its sweep.json, as read."""
+    return TrialTable.read(out), SweepFile.read(out)
+
+
+def _blank(figure: Figure, target: Any, *, format: str, **_: object) -> None:
+    target.write('<svg xmlns="http://www.w3.org/2000/svg"><g id="all"/></svg>' if format == "svg" else b"")
+
+
+@contextmanager
+def without_rendering() -> Iterator[None]:
+    """Figures are built, but saved as pictures of one empty group: rendering takes most of the time of a report."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Figure, "savefig", _blank)
+        yield
+
+
+@pytest.fixture
+def blank_figures() -> Iterator[None]:
+    """For tests about everything in a report except its figures."""
+    with without_rendering():
+        yield
+
+
 def _write_csv(path: Path, columns: Sequence[str], rows: Sequence[Row]) -> None:
     """Missing values become empty cells."""
     with path.open("w", newline="", encoding="utf-8") as file:
@@ -117,7 +144,11 @@ def _write_csv(path: Path, columns: Sequence[str], rows: Sequence[Row]) -> None:
 
 def _sweep_maker(tmp_path: Path) -> MakeSweep:
     def make(
-        rows: Sequence[Row] | None, history: Sequence[Row] | None = None, *, name: str = "out", **entries: object
+        rows: Sequence[Mapping[str, object]] | None,
+        history: Sequence[Mapping[str, object]] | None = None,
+        *,
+        name: str = "out",
+        **entries: object,
     ) -> Path:
         out = tmp_path / name
         out.mkdir()
@@ -156,20 +187,14 @@ def make_sweep_once(tmp_path_factory: pytest.TempPathFactory) -> MakeSweep:
     return _sweep_maker(tmp_path_factory.mktemp("sweeps"))
 
 
-@pytest.fixture(scope="session")
-def trial() -> MakeRow:
-    """``trial(trial_id, forget, retain, **fields)`` is a row of trials.csv."""
-    return _trial
-
-
-@pytest.fixture(scope="session")
-def report() -> MakeRow:
-    """``report(trial_id, step, forget, retain, **fields)`` is a row of history.csv."""
-    return _report
+@pytest.fixture(scope="session", name="trial")
+def trial_fixture() -> MakeRow:
+    """The function ``trial``, for tests that take it as a fixture."""
+    return trial
 
 
 @pytest.fixture
-def row(trial: MakeRow) -> MakeRow:
+def row() -> MakeRow:
     """A finished trial whose own share of the box is ``volume``, in c = 0.5 on the diagonal."""
     count = iter(range(100_000))
 

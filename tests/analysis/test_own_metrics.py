@@ -1,4 +1,4 @@
-"""A table with metrics nobody here has heard of: the dictionary of its columns is all that the analysis needs."""
+"""A table with unknown metrics: the dictionary of its columns is all that the analysis needs."""
 
 from __future__ import annotations
 
@@ -20,35 +20,18 @@ from analysis.page.report import write_report
 from analysis.study.lr_study import read_study
 from analysis.study.study_tables import rates_table
 from analysis.tables.columns import Columns
-from analysis.tables.sweep_file import SweepFile
-from analysis.tables.trial_table import TrialTable
 from search_spaces.constraint import Constraint
+from tests.analysis.conftest import tables_of
 from trainables.metrics.registry import LOSS_METRICS, METRICS
 
+SCORE: dict[str, Any] = {"role": "metric", "unit": "points", "bounds": [0, 10], "primary": True}
 COLUMNS: dict[str, dict[str, Any]] = {
     "warmth": {"role": "method", "label": "warmth"},
     "damage": {"role": "loss", "label": "damage", "unit": "nats per haiku", "of": "forget", "direction": "max"},
     "harm": {"role": "loss", "label": "harm", "unit": "nats per haiku", "of": "retain", "direction": "min"},
-    "grudge": {
-        "role": "metric",
-        "label": "grudges held",
-        "unit": "points",
-        "direction": "min",
-        "bounds": [0, 10],
-        "of": "forget",
-        "primary": True,
-        "threshold": {"below": 2},
-    },
-    "politeness": {
-        "role": "metric",
-        "label": "politeness to strangers",
-        "unit": "points",
-        "direction": "max",
-        "bounds": [0, 10],
-        "of": "retain",
-        "primary": True,
-        "threshold": {"share": 0.5},
-    },
+    "grudge": SCORE | {"label": "grudges held", "direction": "min", "of": "forget", "threshold": {"below": 2}},
+    "politeness": SCORE
+    | {"label": "politeness to strangers", "direction": "max", "of": "retain", "threshold": {"share": 0.5}},
     "small_talk": {"role": "metric", "label": "small talk", "bounds": [0, None], "of": "retain"},
 }
 OBJECTIVES = [
@@ -82,15 +65,9 @@ def test_the_report_has_its_axes_units_directions_and_thresholds(folder: Path) -
     write_report(folder)
     page = (folder / "report.html").read_text()
     text = " ".join(re.sub(r"<[^>]+>", " ", page).split())
-    for expected in (
-        "politeness to strangers from 9 to 6 (higher is better)",
-        "grudges held (points) 9 1",
-        "✓ met below 2",
-        "✓ met at least 50% of No-unlearn",
-        "Over points",
-        "Grudges held against politeness to strangers.",
-    ):
+    for expected in ("from 9 to 6 (higher", "grudges held (points) 9 1", "✓ met below 2", "✓ met at least 50%"):
         assert expected in text
+    assert ["Over points" in text, "Grudges held against" in text] == [True, True]
     headings = re.findall(r'<button type="button">([^<]+)</button>', page)
     assert {"damage", "harm", "grudge", "politeness", "small talk", "lr"} <= set(headings)
     assert "warmth" not in headings
@@ -110,16 +87,16 @@ def test_the_comparison_judges_it_and_says_by_what(folder: Path) -> None:
     lines = markdown(tables).splitlines()
     assert lines[2] == "| Method | Grudge | Politeness | Damage | Harm | Small talk | Success | Configuration |"
     assert "| **1** | **6** |" in lines[5]
-    assert "(grudge below 2; politeness at least 50% of No-unlearn)" in lines[-1]
+    assert ["grudge below 2" in lines[-1], "politeness at least 50%" in lines[-1]] == [True, True]
 
 
 def test_pick_knows_what_is_best_and_what_is_success(folder: Path) -> None:
-    table, sweep = TrialTable.read(folder), SweepFile.read(folder)
+    table, sweep = tables_of(folder)
     limits = [Constraint("grudge", "<=", 5.0)]
     found = pick(table, sweep, rule=CONSTRAINT, limits=limits)
-    assert (found.row["trial_id"], found.reason.partition(" among")[0]) == ("00001", "the highest politeness (8)")
+    assert (found.row["trial_id"], "politeness (8)" in found.reason) == ("00001", True)
     assert pick(table, sweep, rule=SUCCESS).row["trial_id"] == "00002"
-    with pytest.raises(NothingQualifies, match=r"grudge below 2; politeness at least 50% of No-unlearn"):
+    with pytest.raises(NothingQualifies, match=r"grudge below 2.*politeness at least 50%"):
         pick(table, replace(sweep, baseline={"politeness": 99.0}), rule=SUCCESS)
 
 
@@ -132,17 +109,17 @@ def test_a_study_shows_it_beside_the_hypervolume(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("entry", "message"),
+    ("entry", "named"),
     [
-        ({"label": "x"}, "the column politeness in sweep.json has no 'role'"),
-        ({"role": "metric", "direction": "up"}, "direction is 'up', expected max or min"),
-        ({"role": "metric", "threshold": {"above": 1}}, "the column politeness in sweep.json"),
-        ({"role": "metric", "bounds": [0]}, "the column politeness in sweep.json"),
-        ("metric", "expected an object"),
+        ({"label": "x"}, "'role'"),
+        ({"role": "metric", "direction": "up"}, "direction is 'up'.*max or min"),
+        ({"role": "metric", "threshold": {"above": 1}}, ""),
+        ({"role": "metric", "bounds": [0]}, ""),
+        ("metric", "object"),
     ],
 )
-def test_an_entry_that_says_nothing_is_refused_in_a_sentence(entry: Any, message: str) -> None:
-    with pytest.raises(AnalysisError, match=message):
+def test_an_invalid_entry_is_refused_by_its_column(entry: Any, named: str) -> None:
+    with pytest.raises(AnalysisError, match=f"politeness.*{named}"):
         Columns.from_dict({"politeness": entry})
 
 

@@ -12,6 +12,8 @@ from click.testing import CliRunner
 from sweeper.cli import main
 from tests.pages import BEGIN, ROOT, run_by_all
 
+pytestmark = [pytest.mark.slow, pytest.mark.ray]
+
 Cli = Any  # conftest.py has the class
 
 ELSEWHERE = {
@@ -21,15 +23,7 @@ ELSEWHERE = {
     "evaluate": "tests/e2e/test_scores.py",
 }
 """Commands that need no sweep, and where they are run."""
-TABLES = ("docs/data/", "TABLE.csv")
-"""Of these ``simulate`` takes minutes: tests/sweeper/simulation has smaller ones."""
-COMMANDS = [
-    command
-    for command in run_by_all()
-    if not command.only_plans
-    and command.words[0] not in ELSEWHERE
-    and not any(word.startswith(TABLES) for word in command.words)
-]
+COMMANDS = [command for command in run_by_all() if not command.only_plans and command.words[0] not in ELSEWHERE]
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,8 @@ import pytest
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
+pytestmark = [pytest.mark.slow, pytest.mark.ray]
+
 Cli = Any  # conftest.py has the class
 Reference = Any
 Run = Any
@@ -221,7 +223,8 @@ def runs(cli: Cli, reference: Reference) -> dict[str, Run]:
     client = MlflowClient(tracking_uri=cli.tracking_uri)
     experiment = client.get_experiment_by_name("reference")
     assert experiment is not None
-    return {run.data.tags["trial_id"]: run for run in client.search_runs([experiment.experiment_id])}
+    found = client.search_runs([experiment.experiment_id], "tags.trial_id != ''")
+    return {run.data.tags["trial_id"]: run for run in found}
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,10 @@
-"""Ray is reached once, left beside what goes on, and left before the sweep is over."""
+"""Ray is reached once, left in a thread of its own, and left before the sweep is over."""
 
 from __future__ import annotations
 
 import gc
+import os
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,8 +14,9 @@ from typing import Any
 import pytest
 
 from sweeper.cluster import cluster_of, imported_beside
+from sweeper.interruption import Interrupted, interruptible
 from sweeper.sweep import trials_at_once
-from tests.sweeper.test_sweep import SETTINGS
+from tests.sweeper.conftest import SETTINGS
 
 
 @pytest.fixture
@@ -33,26 +36,47 @@ def course(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return happened
 
 
-def test_it_starts_when_asked_and_once(course: list[str]) -> None:
+def test_it_starts_once_when_asked_and_is_left_once(course: list[str]) -> None:
     with cluster_of(SETTINGS) as cluster:
         assert course == []
         assert [cluster.slots(sharing=()), cluster.slots(sharing=())] == [3, 3]
         assert course == ["started"]
     assert course == ["started", "main"]
-
-
-def test_it_is_left_once_by_a_thread_that_is_waited_for(course: list[str]) -> None:
+    course.clear()
     with cluster_of(SETTINGS) as cluster:
         cluster.slots(sharing=())
         cluster.leave()
         cluster.leave()
-    assert course == ["started", "beside"]
-
-
-def test_one_that_was_never_asked_for_is_not_left(course: list[str]) -> None:
+    assert course == ["started", "beside"], "left by a thread that is waited for"
+    course.clear()
     with cluster_of(SETTINGS) as cluster:
         cluster.leave()
-    assert course == []
+    assert course == [], "one that was never asked for"
+
+
+def test_a_sigterm_while_ray_starts_is_handled_here_and_not_by_ray(
+    course: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray's own handler ends the process at once, with exit code 15 and without a word."""
+    from ray._private import utils
+
+    own = utils.set_sigterm_handler
+
+    @contextmanager
+    def starting(address: str | None, **given: object) -> Iterator[int]:
+        utils.set_sigterm_handler(lambda number, frame: pytest.fail("Ray's handler ran"))
+        os.kill(os.getpid(), signal.SIGTERM)
+        course.append("started")
+        yield 3
+
+    monkeypatch.setattr("sweeper.cluster.ray_cluster", starting)
+    lines: list[str] = []
+    with pytest.raises(Interrupted), interruptible(say=lines.append), cluster_of(SETTINGS) as cluster:
+        cluster.slots(sharing=())
+    assert course == ["started"]
+    assert len(lines) == 1
+    assert "SIGTERM" in lines[0]
+    assert utils.set_sigterm_handler is own
 
 
 @pytest.mark.parametrize("collects", [True, False])

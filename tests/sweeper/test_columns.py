@@ -46,7 +46,7 @@ mia_reference privleak mia_loss_distance mia_zlib_distance mia_min_k_distance mi
 mia_reference_distance privleak_distance reported_at
 """
 ROLES = {*get_args(Role), "loss", "metric", "cost", "progress", "record", "course"}
-KEYS = {"role", "label", "unit", "direction", "bounds", "ideal", "of", "primary", "threshold"}
+KEYS = {"role", "label", "unit", "direction", "bounds", "ideal", "of", "primary", "threshold", "fluency"}
 
 
 def test_the_columns_that_scripts_rely_on_are_there_each_once() -> None:

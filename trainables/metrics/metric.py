@@ -82,6 +82,7 @@ class Metric:
         primary: of the pair that is shown first, beside the losses.
         threshold: when forgetting, or keeping, counts as a success: ``below`` a value, or at least a ``share`` of the
             No-unlearn model's.
+        fluency: whether it shows answers that repeat themselves; a sweep's answer depends on it (docs/choosing.md).
         loss: measured after every epoch whatever is chosen, from :class:`~trainables.metrics.losses.SetLosses`.
         sets: the names of sets of metrics it is in, beside ``all``.
         measure: from :class:`~trainables.scoring.model_scores.ModelScores` of a language model, or
@@ -99,6 +100,7 @@ class Metric:
     of: Literal["forget", "retain"] | None = None
     primary: bool = False
     threshold: Mapping[Literal["below", "share"], float] | None = None
+    fluency: bool = False
     loss: bool = False
     sets: tuple[str, ...] = ()
     modalities: tuple[str, ...] = (LANGUAGE,)

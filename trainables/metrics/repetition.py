@@ -86,6 +86,7 @@ def _longest_loop_of(text: str) -> float:
 
 _repetition = partial(
     Metric,
+    fluency=True,
     unit="share of 3-grams",
     direction="min",
     sets=("default",),
@@ -95,6 +96,7 @@ _repetition = partial(
 )
 _loop = partial(
     Metric,
+    fluency=True,
     unit="share of the answer",
     direction="min",
     sets=("default",),

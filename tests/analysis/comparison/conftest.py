@@ -11,10 +11,10 @@ from analysis.comparison.comparison import comparison_data, comparison_parts
 from analysis.comparison.table import ComparisonTable, Entry
 from analysis.tables.columns import Columns
 from sweeper.columns import column_dictionary
+from tests.analysis.conftest import MakeSweep, Row
 
-Row = dict[str, object]
-MakeRow = Callable[..., Row]
-MakeSweep = Callable[..., Path]
+Compared = Callable[..., ComparisonTable]
+WriteCsv = Callable[[str], Path]
 GOOD = {"verbmem": 0.05, "utility": 0.7, "truth_ratio": 0.4}
 BASELINE = {"verbmem": 0.9, "utility": 0.8, "truth_ratio": 0.5, "forget_loss": 0.04, "retain_loss": 0.05}
 
@@ -32,7 +32,7 @@ def without(table: ComparisonTable, place: int = 0) -> Entry:
 
 
 @pytest.fixture
-def compared(make_sweep: MakeSweep) -> Callable[..., ComparisonTable]:
+def compared(make_sweep: MakeSweep) -> Compared:
     """The only table of a sweep with these trials."""
 
     def of(rows: list[Row], **sweep: object) -> ComparisonTable:
@@ -40,3 +40,15 @@ def compared(make_sweep: MakeSweep) -> Callable[..., ComparisonTable]:
         return table
 
     return of
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> WriteCsv:
+    """Writes a table from elsewhere."""
+
+    def write(text: str) -> Path:
+        path = tmp_path / "theirs.csv"
+        path.write_text(text)
+        return path
+
+    return write

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -27,9 +26,9 @@ from analysis.figures.scales import LEAST_SPAN, limits_of, scale_for
 from analysis.figures.style import save_figure, svg_text
 from analysis.tables.problems import Problem
 from analysis.tables.sources import Sources, read_source
+from tests.analysis.conftest import MakeSweep, report, trial
 
-MakeSweep = Callable[..., Path]
-MakeRow = Callable[..., dict[str, object]]
+T = TypeVar("T")
 NAMES = {
     *("learning_rate_sensitivity", "courses_by_learning_rate", "auto_lr_ablation", "auto_lr_log", "loss_landscape"),
     *("metrics_over_steps", "gradients_over_steps", "gradient_plane", "anytime_hypervolume"),
@@ -51,8 +50,13 @@ def _landscape(slope: float = 2.0, curvature: float = 1000.0, zero: float = 0.5)
     return "\n".join(lines) + "\n"
 
 
-@pytest.fixture
-def sources(make_sweep: MakeSweep, trial: MakeRow, report: MakeRow) -> Sources:
+def some(data: T | None) -> T:
+    assert data is not None
+    return data
+
+
+@pytest.fixture(scope="module")
+def sources(make_sweep_once: MakeSweep) -> Sources:
     """Two rates and AutoLR, ngdiff and gdiff; pairs 0-2 and 1-3 differ in the policy alone."""
     scores = {"verbmem": 0.2, "utility": 0.8}
     rows = [
@@ -65,9 +69,9 @@ def sources(make_sweep: MakeSweep, trial: MakeRow, report: MakeRow) -> Sources:
         trial("6", 4.0, 0.4, method="gdiff", c=0.5, **scores),
     ]
     reports = [report(str(i), step, 1.0 + step / 10, 0.1 + step / 100) for i in range(7) for step in (10, 20, 30)]
-    out = make_sweep(rows, reports)
-    history = pd.read_csv(out / "history.csv")
-    history = history.assign(grad_norm_retain=3.0, grad_norm_forget=4.0, grad_cosine=-0.5, c_t=4 / 7, strange="x")
+    out = make_sweep_once(rows, reports)
+    columns: dict[str, Any] = {"grad_norm_retain": 3.0, "grad_norm_forget": 4.0, "grad_cosine": -0.5, "c_t": 4 / 7}
+    history = pd.read_csv(out / "history.csv").assign(**columns, strange="x")
     history.to_csv(out / "history.csv", index=False)
     (out / "auto_lr.csv").write_text(UPDATES, encoding="utf-8")
     (out / "landscape.csv").write_text(_landscape(), encoding="utf-8")
@@ -100,8 +104,7 @@ def test_every_figure_is_drawn_with_its_labels_as_png_and_svg(sources: Sources, 
 
 
 def test_a_metric_starts_at_the_model_before_unlearning(sources: Sources) -> None:
-    data = metrics_data(sources)
-    assert data is not None
+    data = some(metrics_data(sources))
     assert [panel.title for panel in data.panels] == ["forget loss", "retain loss"]
     lines = {line.name: line for line in data.panels[0].lines}
     # Trial 3 has costs (1/8, 0.7/8), trial 2 (2/8, 0.5/8): 3 is nearer to the ideal corner.
@@ -111,10 +114,9 @@ def test_a_metric_starts_at_the_model_before_unlearning(sources: Sources) -> Non
 
 
 def test_final_metrics_stand_at_their_rates_and_auto_lr_spans_them(sources: Sources) -> None:
-    data = final_metrics_data(sources)
-    assert data is not None
-    # gdiff was tried at one rate.
-    assert [panel.title for panel in data.panels[:2]] == ["ngdiff: forget loss", "ngdiff: retain loss"]
+    data = some(final_metrics_data(sources))
+    titles = [panel.title for panel in data.panels[:2]]
+    assert titles == ["ngdiff: forget loss", "ngdiff: retain loss"], "gdiff was tried at one rate"
     panel = data.panels[0]
     lines = {line.look: line for line in panel.lines}
     assert (lines["marks"].xs, lines["marks"].ys) == ((1e-4, 1e-3), (2.0, 4.0))
@@ -122,72 +124,58 @@ def test_final_metrics_stand_at_their_rates_and_auto_lr_spans_them(sources: Sour
     assert (panel.bands[0].lows, panel.bands[0].highs) == ((6.0, 6.0), (7.0, 7.0))
 
 
-def test_a_line_through_rates_is_not_drawn_where_trials_differ_in_more(make_sweep: MakeSweep, trial: MakeRow) -> None:
+def test_no_line_is_drawn_through_rates_of_trials_that_differ_in_more(make_sweep: MakeSweep) -> None:
     rows = [trial(str(i), 1.0 + i, 0.5, method="gdiff", c=0.2 + i / 10, lr=10.0 ** (-5 + i)) for i in range(3)]
-    read = read_source(make_sweep(rows))
-    data = final_metrics_data(read)
-    assert data is not None
+    data = some(final_metrics_data(read_source(make_sweep(rows))))
     assert [line.look for line in data.panels[0].lines] == ["marks"]
 
 
 def test_courses_are_coloured_by_rate_and_auto_lr_is_dashed(sources: Sources) -> None:
-    data = rate_courses_data(sources)
-    assert data is not None
-    assert data.gradation is not None
-    assert (data.gradation.low, data.gradation.high) == (1e-4, 1e-3)
+    data = some(rate_courses_data(sources))
+    gradation = some(data.gradation)
+    assert (gradation.low, gradation.high) == (1e-4, 1e-3)
     looks = [(line.name, line.look) for line in data.panels[0].lines]
     assert looks == [("", "line"), ("", "line"), ("AutoLR", "dashed"), ("AutoLR", "dashed")]
     assert graded(1e-4, 1e-4, 1e-3) != graded(1e-3, 1e-4, 1e-3)
 
 
 def test_the_ablation_is_the_mean_over_pairs(sources: Sources) -> None:
-    data = ablation_data(sources)
-    assert data is not None
-    forget, retain = data.panels[:2]
-    assert [(item.method, item.without, item.with_auto, item.pairs) for item in forget.changes] == [
-        ("ngdiff", 3.0, 6.5, 2)
-    ]
+    forget, retain = some(ablation_data(sources)).panels[:2]
+    (change,) = forget.changes
+    assert (change.method, change.without, change.with_auto, change.pairs) == ("ngdiff", 3.0, 6.5, 2)
     assert (retain.changes[0].without, retain.changes[0].with_auto) == pytest.approx((0.6, 0.6))
 
 
-def test_an_ablation_without_pairs_says_so(make_sweep: MakeSweep, trial: MakeRow) -> None:
+def test_an_ablation_without_pairs_compares_the_best_of_each_side(make_sweep: MakeSweep) -> None:
     rows = [
         trial("0", 1.0, 0.9, method="gdiff", c=0.1),
         trial("1", 5.0, 0.5, method="gdiff", c=0.2),
         trial("2", 6.0, 0.4, method="gdiff", c=0.3, auto_lr="on"),
     ]
-    read = read_source(make_sweep(rows))
-    data = ablation_data(read)
-    assert data is not None
+    data = some(ablation_data(read_source(make_sweep(rows))))
     assert [(item.without, item.with_auto, item.pairs) for item in data.panels[0].changes] == [(5.0, 6.0, 0)]
     assert "no such pair" in data.caption
 
 
 def test_the_gradient_picture_is_of_the_report_asked_for(sources: Sources) -> None:
-    data = gradient_plane_data(sources)
-    assert data is not None
+    data = some(gradient_plane_data(sources))
     assert [item.title for item in data.panels] == ["gdiff, step 20", "ngdiff, step 20"]
-    assert "gdiff, step 20; ngdiff, step 20" in data.caption
-    last = gradient_plane_data(sources, share=1.0)
-    assert last is not None
-    assert last.panels[0].title == "gdiff, step 30"
-    assert last.panels[0].cosine == -0.5
+    last = some(gradient_plane_data(sources, share=1.0)).panels[0]
+    assert (last.title, last.cosine) == ("gdiff, step 30", -0.5)
 
 
 def test_ngdiffs_direction_halves_the_angle_of_the_gradients_drawn(sources: Sources) -> None:
     """The mean of c_t over an epoch is not that of the mean norms; drawn with it d would halve nothing."""
     history = sources.table.history.assign(grad_norm_retain=1.0, grad_norm_forget=9.0, c_t=0.6)
-    data = gradient_plane_data(replace(sources, table=replace(sources.table, history=history)))
-    assert data is not None
+    data = some(gradient_plane_data(replace(sources, table=replace(sources.table, history=history))))
     planes = {item.title.partition(",")[0]: item for item in data.panels}
     drawn = planes["ngdiff"]
-    assert drawn.direction is not None
-    cosines = [np.dot(drawn.direction, side) / np.linalg.norm(side) for side in (drawn.retain, drawn.forget)]
+    cosines = [np.dot(some(drawn.direction), side) / np.linalg.norm(side) for side in (drawn.retain, drawn.forget)]
     assert cosines[0] == pytest.approx(cosines[1])
     assert planes["gdiff"].c_t == 0.6
 
 
-def test_a_rate_at_which_every_trial_diverged_is_a_cross_on_the_axis(make_sweep: MakeSweep, trial: MakeRow) -> None:
+def test_a_rate_at_which_every_trial_diverged_is_a_cross_on_the_axis(make_sweep: MakeSweep) -> None:
     rows = [
         trial("0", 2.0, 0.4, lr=1e-4),
         trial("1", 2.0, 0.4, lr=1e-3),
@@ -197,36 +185,26 @@ def test_a_rate_at_which_every_trial_diverged_is_a_cross_on_the_axis(make_sweep:
         trial("5", None, None, lr=1e-4, auto_lr="on", status="diverged"),
     ]
     read = read_source(make_sweep(rows))
-    data = final_metrics_data(read)
-    assert data is not None
+    data = some(final_metrics_data(read))
     assert [panel.absent for panel in data.panels] == [(1e-2,)] * 2
     assert "no finished trial" in svg_text(draw_panels(data))
     # 0 and 5, and 3 and 4, are pairs of which one diverged.
-    paired = ablation_data(read)
-    assert paired is not None
-    assert "Left out: 2 pairs of which a trial did not finish." in paired.caption
+    assert "2 pairs" in some(ablation_data(read)).caption
 
 
 def test_the_parabola_of_a_quadratic_loss_passes_through_its_measurements(sources: Sources) -> None:
-    data = landscape_data(sources)
-    assert data is not None
+    data = some(landscape_data(sources))
     assert [panel.title for panel in data.panels[:3]] == [f"retain loss, step {step}" for step in (1, 21, 31)]
     measured, fitted = data.panels[0].lines
     at = np.interp(measured.xs, fitted.xs, fitted.ys)
     assert at == pytest.approx(measured.ys, abs=1e-5)
-    assert [(guide.label, guide.value) for guide in data.panels[0].guides] == [
-        ("", 0.0),
-        ("eta", 0.001),
-        ("eta*", 0.002),
-    ]
+    guides = [(guide.label, guide.value) for guide in data.panels[0].guides]
+    assert guides == [("", 0.0), ("eta", 0.001), ("eta*", 0.002)]
 
 
 def test_updates_that_kept_the_rate_are_marked_by_reason(sources: Sources) -> None:
-    data = auto_lr_data(sources)
-    assert data is not None
-    lines = {line.name: line for line in data.panels[0].lines}
-    assert lines["eta* of the parabola"].xs == (1.0,)
-    assert lines["no minimum: no descent"].xs == (11.0,)
+    lines = {line.name: line.xs for line in some(auto_lr_data(sources)).panels[0].lines}
+    assert (lines["eta* of the parabola"], lines["no minimum: no descent"]) == ((1.0,), (11.0,))
 
 
 def test_auto_lrs_rate_changes_at_the_step_that_was_made_at_it() -> None:
@@ -244,13 +222,11 @@ def test_auto_lrs_rate_changes_at_the_step_that_was_made_at_it() -> None:
 
 
 def test_the_learning_rate_over_steps_has_its_jumps(sources: Sources) -> None:
-    """Of ngdiff the trial nearest to the corner is 3; of it nothing but reports is known, of 2 the updates."""
+    """Trial 2 alone, the only one with AutoLR updates."""
     only = replace(sources, table=sources.table.of(sources.table.trials[sources.table.trials["trial_id"] == "2"]))
-    data = gradients_data(only)
-    assert data is not None
+    data = some(gradients_data(only))
     (line,) = next(panel for panel in data.panels if panel.y_label.startswith("learning rate")).lines
-    assert line.xs[:3] == (0, 1, 1)
-    assert line.ys[:3] == (1e-4, 1e-4, 2e-4)
+    assert (line.xs[:3], line.ys[:3]) == ((0, 1, 1), (1e-4, 1e-4, 2e-4))
 
 
 def test_a_method_has_one_colour_in_all_figures_of_a_report(sources: Sources) -> None:
@@ -258,16 +234,14 @@ def test_a_method_has_one_colour_in_all_figures_of_a_report(sources: Sources) ->
     assert len(set(colours.values())) == 2
     front = pareto_data(sources.table, sources.sweep)
     assert {series.name: series.colour for series in front.methods} == colours
-    # In figures of a part of the trials, too, where ngdiff is the only method.
+    # Also in figures of some of the trials, all of ngdiff.
     part = replace(sources, table=sources.table.of(sources.table.trials[sources.table.trials["method"] == "ngdiff"]))
     front = pareto_data(part.table, part.sweep)
     assert [series.colour for series in front.methods] == [colours["ngdiff"]]
     drawn = [metrics_data(part), final_metrics_data(part), anytime_panels({Problem("tiny-phi", "authors"): part})]
     for figure in drawn:
-        assert figure is not None
-        named = [line for panel in figure.panels for line in panel.lines if line.name.startswith("ngdiff")]
-        assert named
-        assert {line.colour for line in named} == {colours["ngdiff"]}
+        lines = [line for panel in some(figure).panels for line in panel.lines]
+        assert {line.colour for line in lines if line.name.startswith("ngdiff")} == {colours["ngdiff"]}
 
 
 def test_a_small_difference_does_not_fill_an_axis() -> None:
@@ -280,8 +254,7 @@ def test_a_small_difference_does_not_fill_an_axis() -> None:
 
 @pytest.mark.parametrize("length", [10, 55])
 def test_a_legend_is_not_wider_than_its_figure(sources: Sources, length: int) -> None:
-    data = metrics_data(sources)
-    assert data is not None
+    data = some(metrics_data(sources))
     names = [f"{index} ".ljust(length, "m") for index in range(5)]
     lines = tuple(replace(data.panels[0].lines[0], name=name) for name in names)
     figure = draw_panels(replace(data, panels=(replace(data.panels[0], lines=lines), *data.panels[1:])))
@@ -290,12 +263,9 @@ def test_a_legend_is_not_wider_than_its_figure(sources: Sources, length: int) ->
     assert legend.get_window_extent().width <= figure.bbox.width
 
 
-def test_gradients_are_left_out_where_nothing_measured_them(
-    make_sweep: MakeSweep, trial: MakeRow, report: MakeRow
-) -> None:
+def test_gradients_that_were_not_measured_are_left_out(make_sweep: MakeSweep) -> None:
     read = read_source(make_sweep([trial("0", 1.0, 0.5)], [report("0", 10, 1.0, 0.5), report("0", 20, 1.0, 0.5)]))
-    data = gradients_data(read)
-    assert data is not None
+    data = some(gradients_data(read))
     assert [panel.title for panel in data.panels] == ["c_t, weight of the retain gradient", "learning rate"]
     assert gradient_plane_data(read) is None
 
@@ -306,61 +276,52 @@ def test_the_line_over_c_joins_what_differs_in_c_alone(sources: Sources) -> None
     assert data.both_policies
     filled = {point.trial_id for series in data.methods for point in series.points if point.filled}
     assert filled == {"2", "3"}
-    rows = sources.table.trials.assign(lr=[10.0**-i for i in range(7)])
-    other = sources.table.of(rows)
+    other = sources.table.of(sources.table.trials.assign(lr=[10.0**-i for i in range(7)]))
     assert pareto_data(other, sources.sweep).sweeps_over_c == ()
 
 
 def test_the_frontier_over_the_primary_metrics_has_its_own_axes(sources: Sources) -> None:
-    data = scores_data(sources.table, sources.sweep)
-    assert data is not None
+    data = some(scores_data(sources.table, sources.sweep))
     assert data.x.label == "verbatim memorisation of the forget set (ROUGE-L recall)"
     assert (data.x.low_is_better, data.y.low_is_better) == (True, False)
     assert data.x.guess is None
 
 
-@pytest.mark.parametrize("kind", ["nothing", "header", "one", "diverged", "nan", "huge", "no history", "running"])
-def test_odd_tables_break_no_figure(
-    make_sweep: MakeSweep, trial: MakeRow, report: MakeRow, tmp_path: Path, kind: str
-) -> None:
-    one = [trial("0", 1.0, 0.5)]
-    bad = {"status": "diverged", "error": "nan"}
-    rows: Any = {
-        "nothing": None,
-        "header": [],
-        "one": one,
-        "diverged": [trial("0", None, None, **bad), trial("1", math.inf, math.nan, auto_lr="on", **bad)],
-        "nan": [trial("0", math.nan, 0.5), trial("1", 1.0, math.nan, lr=1e-3, auto_lr="on")],
-        "huge": [trial("0", 1e30, 1e30), trial("1", 0.0, 0.0, lr=1e-3), trial("2", math.inf, 1.0, auto_lr="on")],
-        "no history": one,
-        "running": [],
-    }[kind]
-    values = (math.nan, math.nan) if kind == "nan" else (1e30, math.inf) if kind == "huge" else (1.0, 0.0)
-    reports = None if kind == "no history" else [report(str(i), step, *values) for i in range(3) for step in (1, 2)]
-    out = make_sweep(rows, reports)
-    (out / "auto_lr.csv").write_text(
-        "trial_id,step,eta,eta_star,fallback\n0,1,nan,inf,not finite\n1,1,1e-4,", encoding="utf-8"
-    )
-    (out / "landscape.csv").write_text(
-        "trial_id,step,eta,x,retain_loss,forget_loss,slope,curvature,loss_zero,eta_star\n0,1,1e-4,0.0,nan,1,,,,\n",
-        encoding="utf-8",
-    )
+ONE, BAD = [trial("0", 1.0, 0.5)], {"status": "diverged", "error": "nan"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "values"),
+    [
+        (None, (1.0, 0.0)),
+        ([], (1.0, 0.0)),
+        (ONE, (1.0, 0.0)),
+        (ONE, None),
+        ([trial("0", None, None, **BAD), trial("1", math.inf, math.nan, auto_lr="on", **BAD)], (1.0, 0.0)),
+        ([trial("0", math.nan, 0.5), trial("1", 1.0, math.nan, lr=1e-3, auto_lr="on")], (math.nan, math.nan)),
+        (
+            [trial("0", 1e30, 1e30), trial("1", 0.0, 0.0, lr=1e-3), trial("2", math.inf, 1.0, auto_lr="on")],
+            (1e30, math.inf),
+        ),
+    ],
+    ids=["nothing", "header", "one", "no history", "diverged", "nan", "huge"],
+)
+def test_odd_tables_break_no_figure(make_sweep: MakeSweep, rows: Any, values: tuple[float, float] | None) -> None:
+    out = make_sweep(rows, values and [report(str(i), step, *values) for i in range(3) for step in (1, 2)])
+    (out / "auto_lr.csv").write_text("trial_id,step,eta,eta_star,fallback\n0,1,nan,inf,not finite\n1,1,1e-4,")
+    columns = "trial_id,step,eta,x,retain_loss,forget_loss,slope,curvature,loss_zero,eta_star"
+    (out / "landscape.csv").write_text(f"{columns}\n0,1,1e-4,0.0,nan,1,,,,\n")
     for item in gallery(read_source(out)):
         assert "<svg" in svg_text(item.draw(item.data))
 
 
 def test_a_log_axis_is_for_positive_values_over_a_decade() -> None:
-    assert [scale_for(values) for values in ([1, 10], [1, 9], [0, 10], [-1, 10], [], [math.nan, math.inf])] == [
-        "log",
-        *["linear"] * 5,
-    ]
+    values = ([1, 10], [1, 9], [0, 10], [-1, 10], [], [math.nan, math.inf])
+    assert [scale_for(item) for item in values] == ["log", *["linear"] * 5]
 
 
 def test_a_figure_of_one_point_can_be_drawn(sources: Sources) -> None:
-    data = metrics_data(sources)
-    assert data is not None
-    panel = data.panels[0]
-    line = panel.lines[0]
-    single = type(line)(line.name, line.xs[:1], line.ys[:1], line.colour)
-    only = type(panel)(panel.title, panel.x_label, panel.y_label, (single,), y_scale="log")
-    assert "<svg" in svg_text(draw_panels(type(data)("one", "One", "", (only,))))
+    data = some(metrics_data(sources))
+    line = data.panels[0].lines[0]
+    panel = replace(data.panels[0], lines=(replace(line, xs=line.xs[:1], ys=line.ys[:1]),), y_scale="log")
+    assert "<svg" in svg_text(draw_panels(replace(data, panels=(panel,))))

@@ -29,11 +29,8 @@ def test_attainment_is_drawn_from_what_moocore_returns() -> None:
         levels = ((1, 50.0), (2, 100.0))
         surfaces.append(tuple(AttainmentSurface(runs, 2, rows[rows[:, 2] == level][:, :2]) for runs, level in levels))
     boxes = moocore.eafdiff(good, poor, rectangles=True)
-    found = StudyAttainment(
-        ("AutoLR", "hand-tuned"),
-        (surfaces[0], surfaces[1]),
-        AttainmentDifference(boxes[:, :4], boxes[:, 4] / 2),
-    )
+    difference = AttainmentDifference(boxes[:, :4], boxes[:, 4] / 2)
+    found = StudyAttainment(("AutoLR", "hand-tuned"), (surfaces[0], surfaces[1]), difference)
     document = svg_text(draw_attainment(AttainmentData("Attained", ("forgetting", "retaining"), found)))
     assert all(label in document for label in ("Attained", "AutoLR", "hand-tuned", "forgetting, cost from 0 to 1"))
 

@@ -20,6 +20,7 @@ from analysis.frontier.frontier import hypervolume
 from analysis.frontier.indicators import additive_epsilon, igd_plus, indicators, pooled_front, reference_sensitivity
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
+from tests.analysis.conftest import MakeSweep, trial
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 EIGHTHS = st.integers(0, 8).map(lambda k: k / 8)
@@ -117,7 +118,7 @@ def test_the_difference_of_two_groups_is_that_of_their_shares_everywhere(one: li
         assert sum(inside) == pytest.approx(expected)
 
 
-def test_the_anytime_curve_charges_every_trial_and_credits_only_finished_ones(make_sweep, trial) -> None:  # type: ignore[no-untyped-def]
+def test_the_anytime_curve_charges_every_trial_and_credits_only_finished_ones(make_sweep: MakeSweep) -> None:
     out = make_sweep(
         [
             # What starting the first worker took is none of the trial's work.
@@ -134,7 +135,9 @@ def test_the_anytime_curve_charges_every_trial_and_credits_only_finished_ones(ma
     assert curve.hypervolume.tolist() == [0.25, 0.25, 0.25, 0.5, 0.5]
 
 
-def test_a_point_that_was_run_before_costs_nothing_and_a_trial_of_another_sweep_what_it_cost(make_sweep, trial) -> None:  # type: ignore[no-untyped-def]
+def test_a_point_that_was_run_before_costs_nothing_and_a_trial_of_another_sweep_what_it_cost(
+    make_sweep: MakeSweep,
+) -> None:
     cost = {"train_seconds": 6.0, "eval_seconds": 4.0}
     rows = [trial(f"{number:05d}", 4.0, 4.0, spec_hash=name, **cost) for number, name in enumerate("aab")]
     out = make_sweep(rows)

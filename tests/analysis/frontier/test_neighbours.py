@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from analysis.frontier.neighbours import Change, Neighbour, neighbours
 from analysis.frontier.pick import Best
-from analysis.tables.sweep_file import SweepFile
-from analysis.tables.trial_table import TrialTable
 from search_spaces.constraint import Constraint
+from tests.analysis.conftest import MakeSweep, tables_of, trial
 
-Row = dict[str, object]
 Near = Callable[..., tuple[Neighbour, ...]]
 
 
 @pytest.fixture
-def near(make_sweep: Callable[..., Path], trial: Callable[..., Row]) -> Near:
+def near(make_sweep: MakeSweep) -> Near:
     """Of a trial by its id; 00004 is not on the frontier, 00005 is 00001's double."""
     rows = [
         trial("00000", 7.0, 3.0, verbmem=0.02, utility=0.3, wall_seconds=9.0),
@@ -30,7 +27,7 @@ def near(make_sweep: Callable[..., Path], trial: Callable[..., Row]) -> Near:
         trial("00006", None, None, verbmem=0.08, utility=0.6),
     ]
     out = make_sweep(rows)
-    table, sweep = TrialTable.read(out), SweepFile.read(out)
+    table, sweep = tables_of(out)
 
     def run(trial_id: str, **given: object) -> tuple[Neighbour, ...]:
         (row,) = (row for _, row in table.models.trials.iterrows() if row["trial_id"] == trial_id)

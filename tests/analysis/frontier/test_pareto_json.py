@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,7 @@ from analysis.frontier.pareto_json import pareto_content, plain
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
 from search_spaces.durable import write_json
-
-MakeSweep = Callable[..., Path]
-MakeRow = Callable[..., dict[str, object]]
+from tests.analysis.conftest import MakeSweep, trial
 
 
 def _written(out: Path) -> dict[str, Any]:
@@ -30,7 +27,7 @@ def _written(out: Path) -> dict[str, Any]:
     return content
 
 
-def test_it_says_what_was_attained_and_by_which_trial(make_sweep: MakeSweep, trial: MakeRow) -> None:
+def test_it_says_what_was_attained_and_by_which_trial(make_sweep: MakeSweep) -> None:
     content = _written(
         make_sweep([trial("00007", 6.0, 4.0, method="gdiff", c=0.25, lr=5e-5, seed=3), trial("00002", 5.0, 5.0)])
     )
@@ -50,7 +47,7 @@ def test_it_says_what_was_attained_and_by_which_trial(make_sweep: MakeSweep, tri
     assert content["baseline"]["verbmem"] == 0.9
 
 
-def test_whole_numbers_stay_whole_and_missing_values_are_null(make_sweep: MakeSweep, trial: MakeRow) -> None:
+def test_whole_numbers_stay_whole_and_missing_values_are_null(make_sweep: MakeSweep) -> None:
     rows = [trial("0", 6.0, 4.0, checkpoint=""), trial("1", 1.0, 1.0, method="gdiff", c=0.5)]
     member = next(item for item in _written(make_sweep(rows))["front"] if item["trial_id"] == "0")
     assert member["c"] is None
@@ -60,7 +57,7 @@ def test_whole_numbers_stay_whole_and_missing_values_are_null(make_sweep: MakeSw
 
 
 @pytest.mark.parametrize("status", [None, "diverged"], ids=["no trial has ended", "all diverged"])
-def test_without_finished_trials_the_front_is_empty(make_sweep: MakeSweep, trial: MakeRow, status: str | None) -> None:
+def test_without_finished_trials_the_front_is_empty(make_sweep: MakeSweep, status: str | None) -> None:
     content = _written(make_sweep(None if status is None else [trial("0", None, None, status=status)]))
     assert (content["front"], content["hypervolume"]) == ([], 0.0)
     assert len(content["objectives"]) == 2

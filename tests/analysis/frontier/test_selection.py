@@ -18,6 +18,7 @@ from analysis.frontier.selection import REPETITION_MARGIN, TOLERANCE, Decision, 
 from analysis.page.choice import choose
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
+from tests.analysis.conftest import trial
 
 TARGET = {
     "forget_loss_capped": 0.04,
@@ -40,7 +41,7 @@ def model(forget: float, retain: float, **own: object) -> Model:
 
 
 @pytest.fixture
-def folder(make_sweep: Callable[..., Path], trial: Callable[..., dict[str, object]]) -> Callable[..., Path]:
+def folder(make_sweep: Callable[..., Path]) -> Callable[..., Path]:
     def make(*models: Model, **entries: object) -> Path:
         rows = [trial(str(i), forget, retain, **own) for i, (forget, retain, own) in enumerate(models)]
         return make_sweep(rows, **{"baseline": TARGET} | entries)

@@ -1,4 +1,4 @@
-"""Sweeps by the losses and scores of their trials, each with the answer that is right and what it must say."""
+"""Small sweeps, given by the losses and scores of their trials, each with the answer that is right for it."""
 
 from __future__ import annotations
 
@@ -9,207 +9,201 @@ from analysis.frontier.judgement import Outcome
 
 Scores = Mapping[str, float | None]
 BASELINE = {"forget_loss_capped": 0.04, "retain_loss": 0.05, "verbmem": 0.95, "utility": 0.8, "truth_ratio": 0.5}
+VERBMEM, UTILITY, RATIO = "verbmem<0.1", "utility>=70%", "truth_ratio>=70%"
+RISEN, LOW = "forget_loss_capped>0.12", "retain_loss<6"
+
+
+ADVICE = dict.fromkeys(
+    (Outcome.NOTHING_FORGOTTEN, Outcome.TOO_LITTLE), ("--epochs", "--lr", "--batch-size")
+) | dict.fromkeys((Outcome.LOST, Outcome.TOO_MUCH), ("--lr", "--epochs", "--auto-lr"))
+"""The options that the advice names after these outcomes."""
 
 
 def scores(verbmem: float | None, utility: float | None, truth_ratio: float | None = 0.5) -> dict[str, float | None]:
     return {"verbmem": verbmem, "utility": utility, "truth_ratio": truth_ratio}
 
 
+def without(*names: str) -> dict[str, float]:
+    """The baseline without some of its metrics."""
+    return {name: value for name, value in BASELINE.items() if name not in names}
+
+
 @dataclass(frozen=True)
 class Case:
-    """Trials by their losses and scores, what the answer is, and what it must and must not say."""
+    """The trials of a sweep by their losses and scores, and the facts of the answer.
+
+    Attributes:
+        trial_id: the trial to take or, where none is good, the closest one.
+        decisive: the threshold that the outcome is about, and the best value of its column.
+        missed, unjudged: the thresholds that this trial misses, and those that could not be judged; ``missed`` is the
+            decisive one if it is not stated.
+        side: the side of which nothing is known.
+        options: the options that the advice names, all of them; those of ``ADVICE`` if none is stated.
+        named: what the sentences name besides: columns, values and bounds.
+        on_frontier: whether the trial is on the frontier of the losses.
+    """
 
     name: str
     trials: Sequence[tuple[float, float, Scores]]
     outcome: Outcome
-    trial_id: str
-    said: Sequence[str]
-    unsaid: Sequence[str] = ()
+    trial_id: str = "0"
+    decisive: tuple[str, float] | None = None
+    missed: Sequence[str] | None = None
+    unjudged: Sequence[str] = ()
+    side: str = ""
+    options: Sequence[str] = ()
+    named: Sequence[str] = ()
     constraints: Sequence[str] = ()
     baseline: Mapping[str, float] = field(default_factory=lambda: BASELINE)
+    on_frontier: bool = True
+
+    @property
+    def misses(self) -> set[str]:
+        """The thresholds that the trial misses."""
+        return set(self.missed if self.missed is not None else self.decisive[:1] if self.decisive else ())
+
+    @property
+    def advised(self) -> set[str]:
+        return set(self.options or ADVICE.get(self.outcome, ()))
 
 
-TAKE, KNOWN, GONE = "Take trial", scores(0.883, 0.79), scores(0.0, 0.05)
+KNOWN, GONE, NONE = scores(0.883, 0.79), scores(0.0, 0.05), scores(None, None, None)
 CASES = (
     Case(
         "nothing forgotten",
         [(0.9, 0.10, KNOWN), (1.0, 0.12, scores(0.883, 0.78)), (1.1, 0.14, scores(0.9, 0.78))],
         Outcome.NOTHING_FORGOTTEN,
         "1",
-        [
-            "Nothing was forgotten: verbmem is 0.883 or above in all 3 trials, wanted below 0.1.",
-            "more epochs (--epochs, now 3: 30 steps)",
-            "a higher learning rate (--lr, up to 1e-4 so far)",
-            "smaller batches (--batch-size, now 8)",
-            "Closest is trial",
-        ],
-        [TAKE, "--auto-lr"],
+        decisive=(VERBMEM, 0.883),
+        named=["3 trials", "30 steps", "higher", "1e-4", "now 8"],
     ),
-    Case(
-        "half forgotten",
-        [(3.0, 0.2, scores(0.4, 0.78))],
-        Outcome.TOO_LITTLE,
-        "0",
-        ["Too little was forgotten: verbmem is 0.4 in the only trial"],
-        [TAKE],
-    ),
+    Case("half forgotten", [(3.0, 0.2, scores(0.4, 0.78))], Outcome.TOO_LITTLE, decisive=(VERBMEM, 0.4)),
     Case(
         "everything lost",
         [(8.0, 6.0, GONE), (8.0, 7.0, scores(0.0, 0.01))],
         Outcome.LOST,
-        "0",
-        ["Everything was lost: utility is 0.05 or below in all 2 trials", "a lower learning rate", "--auto-lr on"],
-        [TAKE, "more epochs"],
+        decisive=(UTILITY, 0.05),
+        named=["2 trials", "lower", "fewer"],
     ),
-    Case(
-        "too much lost",
-        [(8.0, 2.0, scores(0.0, 0.5))],
-        Outcome.TOO_MUCH,
-        "0",
-        ["Too much was lost: utility is 0.5 in the only trial, wanted at least 70% of No-unlearn."],
-        [TAKE],
-    ),
+    Case("too much lost", [(8.0, 2.0, scores(0.0, 0.5))], Outcome.TOO_MUCH, decisive=(UTILITY, 0.5)),
     Case(
         "either too little or too much",
         [(1.0, 0.1, KNOWN), (8.0, 6.0, GONE)],
         Outcome.NO_TRADE_OFF,
         "1",
-        ["No good trade-off: none of 2 trials", "search between them"],
-        [TAKE],
+        missed=[UTILITY],
+        options=["--trials", "--epochs", "--lr", "--method"],
+        named=["2 trials"],
     ),
     Case(
         "what forgets more loses all before it has forgotten",
         [(1.0, 0.1, KNOWN), (4.0, 6.0, scores(0.5, 0.0))],
         Outcome.NO_TRADE_OFF,
-        "0",
-        ["No good trade-off"],
-        [TAKE],
+        missed=[VERBMEM],
+        options=["--epochs", "--lr", "--method"],
     ),
     Case(
         "a good one that is not on the loss frontier",
         [(7.0, 0.5, scores(0.2, 0.3)), (6.0, 0.6, scores(0.0, 0.783))],
         Outcome.GOOD,
         "1",
-        ["Take trial 1", "It meets the paper's thresholds: verbmem 0 (below 0.1)", "trial 1 is not among them"],
+        named=["verbmem 0 ", "0.1", "0.783", "70%"],
+        on_frontier=False,
     ),
     Case(
         "without paraphrases",
         [(7.0, 0.5, scores(0.2, 0.3, None)), (6.0, 0.6, scores(0.0, 0.783, None))],
         Outcome.GOOD,
         "1",
-        ["Take trial 1", "Not measured, and so not judged: truth ratio."],
+        unjudged=[RATIO],
+        on_frontier=False,
     ),
     Case(
         "truth ratio without a baseline",
         [(6.0, 0.6, scores(0.0, 0.783, 0.5))],
         Outcome.GOOD,
-        "0",
-        ["Not judged, as No-unlearn's is not known: truth ratio."],
-        baseline={name: value for name, value in BASELINE.items() if name != "truth_ratio"},
+        unjudged=[RATIO],
+        baseline=without("truth_ratio"),
     ),
-    Case(
-        "nothing measured",
-        [(6.0, 0.6, scores(None, None, None))],
-        Outcome.NOT_JUDGED,
-        "0",
-        ["Take trial 0", "Not measured, and so not judged: verbmem, utility, truth ratio", "by the objectives alone"],
-    ),
+    Case("nothing measured", [(6.0, 0.6, NONE)], Outcome.NOT_JUDGED, unjudged=[VERBMEM, UTILITY, RATIO]),
     Case(
         "nothing measured, and the loss never rose",
-        [(0.03, 0.6, scores(None, None, None))],
+        [(0.03, 0.6, NONE)],
         Outcome.NOTHING_FORGOTTEN,
-        "0",
-        ["Nothing was forgotten: forget loss capped is 0.03 in the only trial, wanted above 0.12."],
-        [TAKE],
+        decisive=(RISEN, 0.03),
+        unjudged=[VERBMEM, UTILITY, RATIO],
     ),
     Case(
         "nothing measured, and the model is destroyed",
-        [(7.9, 7.9, scores(None, None, None)), (8.0, 7.95, scores(None, None, None))],
+        [(7.9, 7.9, NONE), (8.0, 7.95, NONE)],
         Outcome.LOST,
-        "0",
-        ["Everything was lost: retain loss is 7.9 or above in all 2 trials, wanted below 6.", "a lower learning rate"],
-        [TAKE],
+        decisive=(LOW, 7.9),
+        unjudged=[VERBMEM, UTILITY, RATIO],
     ),
     Case(
         "nothing measured, and one model is destroyed that is nearer to the ideal",
-        [(7.9, 6.1, scores(None, None, None)), (0.2, 0.1, scores(None, None, None))],
+        [(7.9, 6.1, NONE), (0.2, 0.1, NONE)],
         Outcome.NOT_JUDGED,
         "1",
-        ["Take trial 1", "by the objectives alone"],
+        unjudged=[VERBMEM, UTILITY, RATIO],
     ),
     Case(
         "only verbmem measured, and the model is destroyed",
         [(7.5, 8.0, scores(0.0, None, None))],
         Outcome.LOST,
-        "0",
-        [
-            "retain loss is 8 in the only trial, wanted below 6",
-            "What it keeps is told by the retain loss: 8 (wanted below 6).",
-        ],
-        [TAKE],
+        decisive=(LOW, 8.0),
+        unjudged=[UTILITY, RATIO],
     ),
     Case(
         "a destroyed model does not come before one that misses utility by little",
         [(6.0, 0.4, scores(0.05, 0.55)), (7.5, 8.0, scores(0.0, None, None))],
         Outcome.TOO_MUCH,
-        "0",
-        ["Closest is trial 0"],
-        [TAKE],
+        missed=[UTILITY],
     ),
     Case(
         "only verbmem measured, and the retain loss stayed low",
         [(6.0, 0.6, scores(0.05, None, None))],
         Outcome.GOOD,
-        "0",
-        ["Take trial 0", "What it keeps is told by the retain loss: 0.6 (at most 0.845)."],
+        unjudged=[UTILITY, RATIO],
+        named=["retain loss", "0.6", "0.845"],
     ),
     Case(
         "only utility measured, and the forget loss never rose",
         [(0.04, 0.05, scores(None, 0.8, 0.5))],
         Outcome.NOTHING_FORGOTTEN,
-        "0",
-        [
-            "forget loss capped is 0.04 in the only trial, wanted above 0.12",
-            "What it forgets is told by the forget loss",
-        ],
-        [TAKE],
+        decisive=(RISEN, 0.04),
+        unjudged=[VERBMEM],
     ),
     Case(
         "only utility measured, and the forget loss before is not known",
         [(6.0, 0.05, scores(None, 0.8, 0.5))],
         Outcome.ONE_SIDED,
-        "0",
-        ["One side is not known: nothing is known of what is forgotten, so no trial is shown to be a good trade-off."],
-        [TAKE],
+        unjudged=[VERBMEM],
+        side="forgetting",
+        options=["--metrics"],
         baseline={"utility": 0.8, "truth_ratio": 0.5},
     ),
     Case(
         "No-unlearn had forgotten already, and nothing changed",
         [(0.04, 0.05, scores(0.05, 0.8))],
         Outcome.NOTHING_FORGOTTEN,
-        "0",
-        [
-            "Nothing was forgotten: forget loss capped is 0.04 in the only trial, wanted above 0.12.",
-            "Verbmem does not show what it forgets: No-unlearn's 0.05 meets that, too.",
-        ],
-        [TAKE],
+        decisive=(RISEN, 0.04),
+        named=["No-unlearn's 0.05"],
         baseline=BASELINE | {"verbmem": 0.05},
     ),
     Case(
         "No-unlearn had forgotten already, and more was forgotten",
         [(6.0, 0.05, scores(0.0, 0.8))],
         Outcome.GOOD,
-        "0",
-        ["Take trial 0", "What it forgets is told by the forget loss capped: 6 (at least 0.836)."],
+        named=["forget loss capped", "0.836"],
         baseline=BASELINE | {"verbmem": 0.05},
     ),
     Case(
         "of no utility no share can be kept, and a truth ratio alone does not tell of what is",
         [(7.9, 7.9, scores(0.0, 0.0, 0.5))],
         Outcome.LOST,
-        "0",
-        ["Not judged, as No-unlearn's is 0: utility."],
-        [TAKE, "utility 0 (at least 70% of No-unlearn)"],
+        decisive=(LOW, 7.9),
+        unjudged=[UTILITY],
         baseline=BASELINE | {"utility": 0.0},
     ),
     Case(
@@ -217,33 +211,22 @@ CASES = (
         [(6.0, 0.2, scores(0.02, 0.79) | {"train_seconds": 9.0}), (6.1, 0.2, scores(0.02, 0.79))],
         Outcome.MISSED,
         "1",
-        [
-            "A threshold was missed: where enough is forgotten and kept train seconds is at least 6, wanted at most 5.",
-            "To meet train seconds at most 5",
-        ],
-        [TAKE, "loses too much", "for both sets"],
+        decisive=("train_seconds<=5", 6.0),
+        options=["--trials", "--method", "--constraint"],
         constraints=["train_seconds<=5"],
     ),
     Case(
         "a stated threshold on the retain set leaves the paper's on the forget set",
         [(6.0, 0.6, scores(0.05, 0.5)), (1.0, 0.1, KNOWN)],
         Outcome.GOOD,
-        "0",
-        [
-            "Take trial 0",
-            "It meets the thresholds stated: utility 0.5 (at least 0.4).",
-            "It meets the paper's thresholds beside those stated: verbmem 0.05 (below 0.1).",
-            "Not asked, as others are stated on that set, and missed: utility 0.5 (at least 70% of No-unlearn).",
-        ],
+        named=["at least 0.4", "below 0.1", "70%"],
         constraints=["utility>=0.4"],
     ),
     Case(
         "stated thresholds that are stricter",
         [(6.0, 0.6, scores(0.05, 0.6))],
         Outcome.TOO_MUCH,
-        "0",
-        ["utility is 0.6 in the only trial, wanted at least 95% of No-unlearn"],
-        [TAKE, "the paper's"],
+        decisive=("utility>=95%", 0.6),
         constraints=["utility>=95%", "verbmem<=0.3"],
     ),
     Case(
@@ -251,78 +234,75 @@ CASES = (
         [(3.0, 0.2, scores(0.5, 0.8)), (6.0, 0.4, scores(0.5, 0.8))],
         Outcome.GOOD,
         "1",
-        ["Take trial 1", "forget loss 6 (at least 5)"],
+        named=["forget loss 6", "5"],
         constraints=["forget_loss>=5"],
     ),
     Case(
         "verbmem low, utility unknown, and a retain loss that shows neither",
         [(8.0, 5.9, scores(0.0, None, None))],
         Outcome.ONE_SIDED,
-        "0",
-        ["what is kept is not shown by the retain loss 5.9 (wanted at most 0.845)", "measure what is kept (--metrics)"],
-        [TAKE],
+        unjudged=[UTILITY, RATIO],
+        side="keeping",
+        options=["--metrics"],
+        named=["retain loss", "5.9", "0.845"],
     ),
     Case(
         "utility kept, verbmem unknown, and a forget loss that has hardly risen",
         [(0.13, 0.06, scores(None, 0.79))],
         Outcome.ONE_SIDED,
-        "0",
-        ["What it forgets is not shown by the forget loss capped: 0.13 (at least 0.836)."],
-        [TAKE],
+        unjudged=[VERBMEM],
+        side="forgetting",
+        options=["--metrics"],
+        named=["forget loss capped", "0.13", "0.836"],
     ),
     Case(
         "a stated threshold that was never measured does not set the paper's aside",
         [(0.3, 0.06, scores(0.85, 0.79))],
         Outcome.NOTHING_FORGOTTEN,
-        "0",
-        ["verbmem is 0.85 in the only trial, wanted below 0.1", "Not measured, and so not judged: knowmem."],
-        [TAKE],
+        decisive=(VERBMEM, 0.85),
+        unjudged=["knowmem<=0.2"],
         constraints=["knowmem<=0.2"],
     ),
     Case(
         "all is well but a stated threshold was never measured",
         [(6.0, 0.06, scores(0.0, 0.79))],
         Outcome.NOT_ASKED,
-        "0",
-        [
-            "A threshold stated is not known: knowmem<=0.2, so no trial is shown to be what was asked for.",
-            "(--metrics)",
-        ],
-        [TAKE],
+        unjudged=["knowmem<=0.2"],
+        options=["--metrics"],
+        named=["knowmem<=0.2"],
         constraints=["knowmem<=0.2"],
     ),
     Case(
         "a stated threshold that is met where the paper's on the same set is missed",
         [(6.0, 0.06, scores(0.85, 0.79))],
         Outcome.GOOD,
-        "0",
-        ["Not asked, as others are stated on that set, and missed: verbmem 0.85 (below 0.1)."],
+        named=["verbmem 0.85", "0.1"],
         constraints=["forget_loss>=2"],
     ),
     Case(
         "a stated share of what was not measured before unlearning",
         [(6.0, 0.06, scores(0.0, 0.79))],
         Outcome.NOT_ASKED,
-        "0",
-        ["utility>=90%, so no trial", "state a number and no share (--constraint)"],
+        unjudged=["utility>=90%", UTILITY],
+        options=["--constraint"],
+        named=["utility>=90%"],
         constraints=["utility>=90%"],
-        baseline={name: value for name, value in BASELINE.items() if name != "utility"},
+        baseline=without("utility"),
     ),
     Case(
         "neither side in any trial",
         [(2.0, 5.0, scores(0.5, 0.1)), (2.1, 5.1, scores(0.6, 0.1))],
         Outcome.NO_TRADE_OFF,
-        "0",
-        ["Nothing here does both"],
-        [TAKE, "what keeps enough forgets too little"],
+        missed=[VERBMEM, UTILITY],
+        options=["--epochs", "--lr", "--method"],
     ),
     Case(
         "the model before unlearning keeps nothing",
         [(8.0, 7.9, scores(0.0, 0.0, 0.0))],
         Outcome.ONE_SIDED,
-        "0",
-        ["the model before unlearning keeps nothing itself", "a target that knows the retain set (--target-epochs)"],
-        [TAKE, "measure what is kept"],
+        unjudged=[UTILITY, RATIO],
+        side="keeping",
+        options=["--target-epochs"],
         baseline=BASELINE | {"retain_loss": 7.9, "utility": 0.0, "truth_ratio": 0.0},
     ),
     Case(
@@ -330,7 +310,5 @@ CASES = (
         [(6.0, 1e6, scores(0.0, 0.79)), (6.0, 9e5, scores(0.0, 0.79))],
         Outcome.GOOD,
         "1",
-        ["Take trial 1"],
-        ["is not among them"],
     ),
 )

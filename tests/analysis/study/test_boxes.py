@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +19,8 @@ from analysis.study.study_tables import arms_table, rates_table
 from analysis.study.verdict_words import words
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Objective, costs_of
-from analysis.tables.trial_table import TrialTable
+from tests.analysis.conftest import MakeRow, MakeSweep, tables_of, trial
 
-MakeSweep = Callable[..., Path]
-MakeRow = Callable[..., dict[str, object]]
 GUESS = 8.0
 SCORES = "verbmem and utility"
 
@@ -50,9 +48,7 @@ def test_a_log_scale_needs_a_bound_above_0() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_hypervolume_in_each_box_is_what_counting_and_optuna_find(
-    make_sweep: MakeSweep, trial: MakeRow, seed: int
-) -> None:
+def test_the_hypervolume_in_each_box_is_what_counting_and_optuna_find(make_sweep: MakeSweep, seed: int) -> None:
     random = np.random.default_rng(seed)
     rows = [
         trial(str(i), forget, retain, verbmem=verbmem, utility=utility)
@@ -67,7 +63,7 @@ def test_the_hypervolume_in_each_box_is_what_counting_and_optuna_find(
         )
     ]
     out = make_sweep(rows)
-    table, sweep = TrialTable.read(out), SweepFile.read(out)
+    table, sweep = tables_of(out)
     boxes = further_objectives(sweep.objectives, table.columns, table.measured(table.columns.metrics))
     assert list(boxes) == [LOG_RETAIN, SCORES]
     losses, scores = (np.array([[row[a], row[b]] for row in rows], dtype=float) for a, b in
@@ -84,7 +80,7 @@ def test_the_hypervolume_in_each_box_is_what_counting_and_optuna_find(
         assert hypervolume(costs) == pytest.approx(counted(costs), abs=0.01)
 
 
-def test_what_stands_in_for_a_primary_score_that_was_not_measured(make_sweep: MakeSweep, trial: MakeRow) -> None:
+def test_what_stands_in_for_a_primary_score_that_was_not_measured(make_sweep: MakeSweep) -> None:
     out = make_sweep([trial("0", 6.0, 1.0)])
     sweep = SweepFile.read(out)
     found = further_objectives(sweep.objectives, sweep.columns, ["extraction_strength", "utility", "privleak"])

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import pytest
 
 from analysis.study.fronts import arm_fronts, study_attainment
 from analysis.study.judging import verdicts_data
-from analysis.study.lr_grid import LrGrid
 from analysis.study.sensitivity import rate_sensitivity
 from analysis.study.verdict_words import curve_in_words
-
-Row = dict[str, object]
-Grid = Callable[..., LrGrid]
+from tests.analysis.conftest import MakeGrid, MakeRow
 
 
-def test_where_everything_diverged_no_rate_is_called_the_best(grid: Grid, row: Callable[..., Row]) -> None:
+def test_where_everything_diverged_no_rate_is_called_the_best(grid: MakeGrid, row: MakeRow) -> None:
     rows = [row(0.2, lr, 0, auto=auto) for lr in (1e-4, 1e-3) for auto in (False, True)]
     found = grid([item | {"status": "diverged", "forget_loss_capped": None, "retain_loss": None} for item in rows])
     (item,) = rate_sensitivity(found)
@@ -27,7 +23,7 @@ def test_where_everything_diverged_no_rate_is_called_the_best(grid: Grid, row: C
     assert "attains nothing" in curve_in_words(verdict.curve, verdict.opponents[0])
 
 
-def test_the_range_within_5_percent_is_that_of_neighbours_of_the_best(grid: Grid, row: Callable[..., Row]) -> None:
+def test_the_range_within_5_percent_is_that_of_neighbours_of_the_best(grid: MakeGrid, row: MakeRow) -> None:
     volumes = {1e-5: 0.395, 3e-5: 0.2, 1e-4: 0.385, 3e-4: 0.4, 1e-3: 0.3}
     rows = [row(volume, lr, seed, verbmem=volume) for lr, volume in volumes.items() for seed in (0, 1)]
     rows += [row(0.36, lr, 0, auto=True) for lr in (1e-4, 1e-3)]
@@ -42,7 +38,7 @@ def test_the_range_within_5_percent_is_that_of_neighbours_of_the_best(grid: Grid
     assert (place.beats, place.share_of_best) == (2, pytest.approx(0.9))
 
 
-def test_arms_are_compared_as_fronts_and_seeds_as_attainment(grid: Grid, row: Callable[..., Row]) -> None:
+def test_arms_are_compared_as_fronts_and_seeds_as_attainment(grid: MakeGrid, row: MakeRow) -> None:
     volumes = {1e-5: 0.1, 1e-4: 0.4, 1e-3: 0.3}
     rows = [row(volume, lr, seed) for seed in range(3) for lr, volume in volumes.items()]
     found = grid([*rows, *(row(0.6, 1e-4, seed, auto=True) for seed in range(3))])
@@ -59,7 +55,7 @@ def test_arms_are_compared_as_fronts_and_seeds_as_attainment(grid: Grid, row: Ca
     assert attained.difference.differences.min() > 0
 
 
-def test_rates_are_compared_on_the_seeds_that_all_of_them_have(grid: Grid, row: Callable[..., Row]) -> None:
+def test_rates_are_compared_on_the_seeds_that_all_of_them_have(grid: MakeGrid, row: MakeRow) -> None:
     """Odd seeds are hard; 3e-3 failed on them, and is 0.1 below 1e-3 on every seed that both have."""
     volumes = {3e-4: 0.1, 1e-3: 0.5, 3e-3: 0.4, 1e-2: 0.1}
     rows = []
@@ -77,19 +73,19 @@ def test_rates_are_compared_on_the_seeds_that_all_of_them_have(grid: Grid, row: 
     assert (found.auto[0].beats, found.auto[0].share_of_best) == (3, pytest.approx(0.9))
 
 
-def test_rates_without_a_common_seed_are_said_to_have_none(grid: Grid, row: Callable[..., Row]) -> None:
+def test_rates_without_a_common_seed_are_said_to_have_none(grid: MakeGrid, row: MakeRow) -> None:
     (found,) = rate_sensitivity(grid([row(0.4, 1e-4, 0), row(0.5, 1e-3, 1)]))
     assert not found.paired
     assert found.words().endswith("each on seeds of its own, as no seed has a whole front at all of them")
 
 
-def test_only_failures_leave_no_best_rate(grid: Grid, row: Callable[..., Row]) -> None:
+def test_only_failures_leave_no_best_rate(grid: MakeGrid, row: MakeRow) -> None:
     (found,) = rate_sensitivity(grid([row(0.25, 1e-4, 0) | {"status": "failed", "forget_loss_capped": None}]))
     assert found.best_lr is None
     assert "no learning rate has a whole front" in found.words()
 
 
-def test_where_no_fixed_rate_was_run_that_is_said(grid: Grid, row: Callable[..., Row]) -> None:
+def test_where_no_fixed_rate_was_run_that_is_said(grid: MakeGrid, row: MakeRow) -> None:
     (found,) = rate_sensitivity(grid([row(0.25, 1e-4, seed, auto=True) for seed in range(3)]))
     assert found.words() == "gdiff: no fixed learning rate was run"
 
@@ -99,7 +95,7 @@ def test_where_no_fixed_rate_was_run_that_is_said(grid: Grid, row: Callable[...,
     [((0.4, 0.4, 0.4), 1e-4), ((0.4, 0.3, 0.4), 1e-5), ((0.3, 0.4, 0.4), 1e-4), ((0.4, 0.4 - 1e-14, 0.3), 1e-4)],
 )
 def test_of_equal_rates_sensitivity_and_verdict_take_the_same(
-    grid: Grid, row: Callable[..., Row], volumes: tuple[float, ...], best: float
+    grid: MakeGrid, row: MakeRow, volumes: tuple[float, ...], best: float
 ) -> None:
     rates = list(zip((1e-5, 1e-4, 1e-3), volumes, strict=True))
     rows = [row(volume, lr, seed) for seed in range(3) for lr, volume in rates]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from analysis.study.placed_trials import placed_trials
 from analysis.tables.trial_table import TrialTable
+from tests.analysis.conftest import MakeSweep, Row, trial
 
-Row = dict[str, object]
 REPEATED = "repeated the settings and seed of another and did not count"
 
 
@@ -32,21 +31,17 @@ def notes_on(folder: Path) -> tuple[str, ...]:
         ),
     ],
 )
-def test_a_repeated_trial_is_told_with_whether_it_matters(
-    make_sweep: Callable[..., Path], trial: Callable[..., Row], later: list[Row], ended: str
-) -> None:
+def test_a_repeated_trial_is_told_with_whether_it_matters(make_sweep: MakeSweep, later: list[Row], ended: str) -> None:
     row = trial("first", 6.0, 0.5, verbmem=0.05, utility=0.7)
     rows = [row, *(row | fields | {"trial_id": f"later{place}"} for place, fields in enumerate(later))]
     assert notes_on(make_sweep(rows)) == (ended,)
 
 
-def test_another_seed_repeats_nothing(make_sweep: Callable[..., Path], trial: Callable[..., Row]) -> None:
+def test_another_seed_repeats_nothing(make_sweep: MakeSweep) -> None:
     assert notes_on(make_sweep([trial(str(seed), 6.0, 0.5, seed=seed) for seed in (0, 1)])) == ()
 
 
-def test_two_sweeps_with_the_same_trial_ids_are_told_apart(
-    make_sweep: Callable[..., Path], trial: Callable[..., Row]
-) -> None:
+def test_two_sweeps_with_the_same_trial_ids_are_told_apart(make_sweep: MakeSweep) -> None:
     parts = [
         (TrialTable.read(make_sweep([trial("0", 6.0, 0.5, utility=value)], name=name), sweep=name), ())
         for name, value in (("one", 0.7), ("two", 0.6))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -14,8 +14,8 @@ from analysis.study.probe_cost import LOGGED, PROBES, STEP_PASSES, probe_runs, u
 from analysis.study.tuning_curve import PROBE_CHARGE
 from analysis.tables.columns import Columns
 from analysis.tables.trial_table import TrialTable
+from tests.analysis.conftest import MakeSweep, Row, trial
 
-Row = dict[str, object]
 PAPER = {"status": "finished", "steps": 30, "auto_lr_every": 10, "auto_lr_start": 1, "auto_lr_probe": "same"} | {
     STEP_PASSES: 6.0
 }
@@ -43,9 +43,7 @@ def test_the_cost_is_the_forward_passes_of_the_probes_over_those_of_a_step(field
     assert probe_runs(pd.Series(fields, dtype=object)) == (None if runs is None else pytest.approx(runs, abs=5e-4))
 
 
-def test_the_probes_of_a_trial_are_counted_once_also_after_a_restart(
-    make_sweep: Callable[..., Path], trial: Callable[..., Row]
-) -> None:
+def test_the_probes_of_a_trial_are_counted_once_also_after_a_restart(make_sweep: MakeSweep) -> None:
     table = TrialTable.read(make_sweep([trial("a", 1.0, 1.0), trial("b", 1.0, 1.0)]))
     updates = pd.DataFrame({"trial_id": ["a", "a", "a"], "step": [1, 11, 11], "probes": [2, 8, 4]})
     counted = with_probes(table, updates)
@@ -77,8 +75,7 @@ def test_a_step_reads_the_batches_whose_training_loss_its_method_reports() -> No
 @pytest.mark.parametrize(("seconds", "charge"), [((9.0, 10.0), (1.75, False)), ((20.0, 10.0), (2.0, True))])
 def test_a_study_reads_the_log_and_charges_the_probes_at_least(
     tmp_path: Path,
-    make_sweep: Callable[..., Path],
-    trial: Callable[..., Row],
+    make_sweep: MakeSweep,
     seconds: Sequence[float],
     charge: tuple[float, bool],
 ) -> None:

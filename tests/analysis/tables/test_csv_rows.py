@@ -43,35 +43,27 @@ def test_a_half_written_last_row_is_left_out(tmp_path: Path, tail: str) -> None:
     assert content.torn
 
 
-def test_a_last_row_with_its_newline_is_whole(tmp_path: Path) -> None:
-    content = read_rows(_file(tmp_path, "a,b\n1,x\n2,y\n"), required=["a"])
-    assert len(content.rows) == 2
-    assert not content.torn
-
-
 def test_a_byte_order_mark_and_windows_line_ends_are_no_part_of_the_cells(tmp_path: Path) -> None:
     content = read_rows(_file(tmp_path, "\ufeffa,b\r\n1,x\r\n"), required=["a", "b"])
-    assert content.columns == ("a", "b")
-    assert content.rows[0].cells == ("1", "x")
+    assert (content.columns, content.rows[0].cells, content.torn) == (("a", "b"), ("1", "x"), False)
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "named"),
     [
-        ("a,b\n1,2\n", "lacks the columns c, d: the columns found are a, b"),
-        ("a,c,d,a\n1,2,3,4\n", "has the column a twice"),
-        ("a,c,d\n1,2,3\n4,5\n6,7,8\n", "line 3: 2 cells, expected 3"),
-        ("a,c,d\n1,2,3\n4,5,6,7\n", "line 3: 4 cells, expected 3"),
+        ("a,b\n1,2\n", "columns c, d.*a, b"),
+        ("a,c,d,a\n1,2,3,4\n", "column a"),
+        ("a,c,d\n1,2,3\n4,5\n6,7,8\n", "line 3: 2.*3"),
+        ("a,c,d\n1,2,3\n4,5,6,7\n", "line 3: 4.*3"),
         ('a,c,d\n1,"2"x,3\n4,5,6\n', "line 2: not CSV"),
-        (b"a,c,d\n1,\xff,3\n", "is not UTF-8 text"),
-        ('a,c,d\n"1,2,3\n4,5,6\n7,8,9\n', "line 2: not CSV: a quote is opened and not closed"),
-        ("a,c,d\n1,2,3\n4,5,\0\0\n", "line 3: holds zero bytes"),
-        ("a,c,d,checkpoint\n1,2,3,checkpoints/../../x\n", "line 2: checkpoint is .* leads out of the table's folder"),
-        ("a,c,d,checkpoint\n1,2,3,/etc\n", "line 2: checkpoint is '/etc'"),
-        ("a,c,d,trial_id\n1,2,3,..\\..\\x\n", "line 2: trial_id is"),
+        (b"a,c,d\n1,\xff,3\n", "UTF-8"),
+        ('a,c,d\n"1,2,3\n4,5,6\n7,8,9\n', "line 2:.*quote"),
+        ("a,c,d\n1,2,3\n4,5,\0\0\n", "line 3:.*zero bytes"),
+        ("a,c,d,checkpoint\n1,2,3,checkpoints/../../x\n", "line 2: checkpoint"),
+        ("a,c,d,checkpoint\n1,2,3,/etc\n", "line 2: checkpoint.*'/etc'"),
+        ("a,c,d,trial_id\n1,2,3,..\\..\\x\n", "line 2: trial_id"),
     ],
 )
-def test_a_malformed_file_is_named_with_place_and_expectation(tmp_path: Path, text: str | bytes, message: str) -> None:
-    with pytest.raises(AnalysisError, match=message) as caught:
+def test_a_malformed_file_is_named_with_place_and_expectation(tmp_path: Path, text: str | bytes, named: str) -> None:
+    with pytest.raises(AnalysisError, match=rf"trials\.csv.*{named}"):
         read_rows(_file(tmp_path, text), required=["a", "c", "d"])
-    assert "trials.csv" in str(caught.value)

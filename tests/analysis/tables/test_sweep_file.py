@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from analysis.errors import AnalysisError
 from analysis.tables.sweep_file import SweepFile
-
-MakeSweep = Callable[..., Path]
+from tests.analysis.conftest import MakeSweep
 
 
 def test_it_knows_objectives_baseline_and_plan(make_sweep: MakeSweep) -> None:
@@ -24,30 +22,27 @@ def test_it_knows_objectives_baseline_and_plan(make_sweep: MakeSweep) -> None:
     assert sweep.baseline_objectives() == {"forget_loss": 0.04, "retain_loss": 0.05}
 
 
-def test_before_the_target_is_made_much_is_unknown(make_sweep: MakeSweep) -> None:
+def test_values_that_are_missing_or_no_numbers_are_unknown(make_sweep: MakeSweep) -> None:
     sweep = SweepFile.read(make_sweep(None, objectives=None, random_guess_loss=None, baseline=None))
     assert (sweep.objectives, sweep.random_guess_loss, dict(sweep.baseline)) == ((), None, {})
-
-
-def test_a_metric_that_is_no_number_is_not_in_the_baseline(make_sweep: MakeSweep) -> None:
-    sweep = SweepFile.read(make_sweep([], baseline={"verbmem": float("nan"), "utility": None, "retain_loss": 1}))
-    assert dict(sweep.baseline) == {"retain_loss": 1.0}
+    baseline = {"verbmem": float("nan"), "utility": None, "retain_loss": 1}
+    assert dict(SweepFile.read(make_sweep([], baseline=baseline, name="partly")).baseline) == {"retain_loss": 1.0}
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "named"),
     [
-        (None, "holds no sweep: there is no sweep.json in it"),
-        ('{"format": 2,', "is not JSON"),
-        ('{"format": 1}', "has format 1, expected 2: it is from another version"),
-        ("{}", "has format None, expected 2"),
-        ("[1]", "has format list, expected 2"),
-        ('{"format": 2, "settings": [1]}', "'settings' is list, expected an object"),
-        ('{"format": 2, "objectives": [{"name": "x"}]}', "has no 'low'"),
+        (None, "no sweep.json"),
+        ('{"format": 2,', "JSON"),
+        ('{"format": 1}', "format 1.*2"),
+        ("{}", "format None.*2"),
+        ("[1]", "format list.*2"),
+        ('{"format": 2, "settings": [1]}', "'settings'.*object"),
+        ('{"format": 2, "objectives": [{"name": "x"}]}', "'low'"),
     ],
 )
-def test_what_is_no_sweep_is_refused_in_a_sentence(tmp_path: Path, text: str | None, message: str) -> None:
+def test_a_folder_without_a_valid_sweep_file_is_refused(tmp_path: Path, text: str | None, named: str) -> None:
     if text is not None:
         (tmp_path / "sweep.json").write_text(text)
-    with pytest.raises(AnalysisError, match=message):
+    with pytest.raises(AnalysisError, match=named):
         SweepFile.read(tmp_path)

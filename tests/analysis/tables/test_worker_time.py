@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pandas as pd
 import pytest
 
@@ -28,7 +30,7 @@ def test_every_second_of_every_worker_is_somewhere() -> None:
     assert found.between == pytest.approx(3.0)
     assert found.total == pytest.approx(33.5 + 10.0)
     assert found.useful == pytest.approx(32.5 / 43.5)
-    assert found.sentence() == "75% of the workers' time (2 workers, 43.5 s) were steps and evaluation."
+    assert re.findall(r"\d[\d.]*%?", found.sentence()) == ["75%", "2", "43.5"]
     assert found.table().rows[0] == ("training steps", "24.0 s", "55.2%")
 
 

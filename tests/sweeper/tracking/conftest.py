@@ -128,7 +128,7 @@ class Sweep:
         return [run for run in self.runs() if "mlflow.parentRunId" not in run.data.tags]
 
     def trial(self, trial_id: str) -> Any:
-        (run,) = [run for run in self.runs() if run.data.tags["trial_id"] == trial_id]
+        (run,) = [run for run in self.runs() if run.data.tags.get("trial_id") == trial_id]
         return run
 
     def points(self, trial_id: str, metric: str = "forget_loss") -> list[tuple[int, float]]:
@@ -165,9 +165,9 @@ ROW = {"method": "gdiff", "c": 0.4, "lr": 1e-4, "objective_beta": None, "spec_ha
 THREE = [(1, 0.5), (2, 1.0), (3, 1.5)]
 
 
-def make_checkpoint(folder: Path) -> Path:
+def make_checkpoint(folder: Path, *, weights: bytes = bytes(range(256)) * 64) -> Path:
     (folder / "tokenizer").mkdir(parents=True)
-    (folder / "model.safetensors").write_bytes(bytes(range(256)) * 64)
+    (folder / "model.safetensors").write_bytes(weights)
     (folder / "tokenizer" / "vocab.json").write_text('{"a": 0}')
     return folder
 

@@ -98,19 +98,6 @@ def test_the_experiment_is_of_the_kind_model_training_unless_somebody_said_other
     assert sweep.client.get_experiment_by_name(sweep.experiment).tags["mlflow.experimentKind"] == "finetuning"
 
 
-def test_the_answer_is_a_tag_of_its_trial_and_moves_with_it(sweep: Sweep) -> None:
-    session = sweep.open()
-    for trial_id in ("00000", "00001"):
-        session.run(trial_id)
-    session.tracker.sweep_ended(status="finished", metrics={}, recommended="00000")
-    session.close()
-    assert [sweep.trial(name).data.tags.get("recommended") for name in ("00000", "00001")] == ["true", None]
-    session = sweep.open()
-    session.tracker.sweep_ended(status="finished", metrics={}, recommended="00001")
-    session.close()
-    assert [sweep.trial(name).data.tags.get("recommended") for name in ("00000", "00001")] == ["false", "true"]
-
-
 def test_the_description_of_a_sweep_shows_its_frontier(sweep: Sweep) -> None:
     sweep.folder.mkdir()
     (sweep.folder / "pareto.png").write_bytes(b"picture")

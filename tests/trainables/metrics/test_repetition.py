@@ -77,6 +77,7 @@ def test_repetition_is_the_share_of_3_grams_that_are_not_distinct(text: str, exp
         ("a b c a b c a b", 0, 8),  # a unit short of three
         ("x a b a b a b a y", 7, 9),
         ("go go go and then a b a b a b", 6, 11),  # the longer of two loops
+        ("no no no no no no no no a b a b a b a b a", 9, 17),  # eight, and nine with the longer phrase
         ("It ended...", 3, 5),
     ],
 )

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from replay.progress import progress
+from replay.replay import Arm, replay
+from replay.table import Run, Table, Yardstick
 
 from search_spaces.parameters import Choice, Number
 from search_spaces.space import Space
-from sweeper.simulation.progress import progress
-from sweeper.simulation.replay import Arm, replay
-from sweeper.simulation.table import Run, Table, Yardstick
 from sweeper.trade_off import axes, parse_objectives
 
 METRICS = parse_objectives("verbmem:min,utility:max")

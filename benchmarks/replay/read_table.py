@@ -1,8 +1,8 @@
-"""Where a table comes from: the folder of an earlier sweep, or a CSV with a row per run and epoch, also compressed.
+"""Read tabulated runs from a CSV with one row per run and epoch; it may be compressed.
 
-Such a CSV (``docs/data/tabulated_authors.csv.xz`` is one) has the columns ``epoch``, ``method`` and what else varies,
-by the names trials.csv has for it, and a column per metric; ``seed`` tells repetitions apart, ``status`` says how a run
-ended, ``random_guess`` is the loss of a random guess, and ``trial_id`` the run's name.
+Such a CSV (for example ``docs/data/tabulated_authors.csv.xz``) has the columns ``epoch``, ``method``, the settings that
+vary, named as in trials.csv, and one column per metric. ``seed`` distinguishes repetitions, ``status`` is how a run
+ended, ``random_guess`` the loss of a random guess, and ``trial_id`` the name of the run.
 """
 
 from __future__ import annotations
@@ -18,14 +18,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from analysis.tables.trade_off import Objective
+from replay.table import Run, Table, TableError
 from search_spaces.messages import found_instead
 from search_spaces.space import Space
 from search_spaces.values import Value
 from sweeper.attained import number
 from sweeper.columns import METRIC_COLUMNS
-from sweeper.simulation.row_space import Cells, config_of, space_of
-from sweeper.simulation.sweep_table import read_sweep
-from sweeper.simulation.table import Run, Table, TableError
+from sweeper.row_space import Cells, config_of, space_of
 from sweeper.trade_off import Objective as Asked
 from sweeper.trade_off import axes
 from trainables.metrics.registry import METRICS
@@ -36,12 +35,12 @@ _FEW = 2
 
 
 def read_tables(path: Path, objectives: Sequence[Asked]) -> list[Table]:
-    """The table of each seed in a file or a sweep's folder.
+    """Read the table of each seed in a file.
 
     Raises:
         TableError: what is wrong, in a sentence.
     """
-    runs, guess, space = read_sweep(path) if path.is_dir() else _read_file(path)
+    runs, guess, space = _read_file(path)
     measured = {name for _, run in runs for row in run.epochs for name, cell in row.items() if cell != ""}
     if absent := [item.column for item in objectives if item.column not in measured]:
         there = ", ".join(name for name in METRIC_COLUMNS if name in measured) or "none"
@@ -80,7 +79,7 @@ def _read_file(path: Path) -> tuple[list[tuple[int, Run]], float | None, Space]:
     if missing := [name for name in ("epoch", "method") if name not in columns]:
         raise TableError(
             f"{path} has no column {' and no column '.join(missing)}: {found_instead(missing, columns)}; expected is a "
-            "row per run and epoch, or the folder of a sweep"
+            "row per run and epoch"
         )
     if bad := next((line for line, row in enumerate(rows, 2) if not number(row["epoch"]) > 0), None):
         raise TableError(f"{path}, line {bad}: epoch is '{rows[bad - 2]['epoch']}', expected a number above 0")
@@ -108,9 +107,7 @@ def _read_file(path: Path) -> tuple[list[tuple[int, Run]], float | None, Space]:
 
 def _read_csv(path: Path) -> list[Cells]:
     if not path.is_file():
-        raise TableError(
-            f"there is no table {path}: expected a CSV, also compressed (.gz, .xz, .bz2), or a sweep's folder"
-        )
+        raise TableError(f"there is no table {path}: expected a CSV, also compressed (.gz, .xz, .bz2)")
     try:
         unpacked = {".gz": gzip.decompress, ".xz": lzma.decompress, ".bz2": bz2.decompress}.get(path.suffix, bytes)
         content = unpacked(path.read_bytes()).decode()

@@ -8,11 +8,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from replay.table import Run, Table
 from sweeper.attained import Row, number
 from sweeper.scheduling.rungs import Mode
 from sweeper.scheduling.schedulers import NONE, SCHEDULERS, Scheduler, comparison_axes
 from sweeper.search import Proposal, SweepStudy
-from sweeper.simulation.table import Run, Table
 from trainables.run.reports import Status
 
 

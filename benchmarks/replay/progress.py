@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from analysis.frontier.frontier import hypervolume
 from analysis.tables.trade_off import Floats
-from sweeper.simulation.replay import Course
-from sweeper.simulation.table import Yardstick
+from replay.replay import Course
+from replay.table import Yardstick
 
 HYPERVOLUME, EPSILON = 0.98, 0.05
 """Of the whole table's front, the share of its hypervolume and the additive epsilon at which it counts as found."""
@@ -52,9 +51,3 @@ def progress(course: Course, yardstick: Yardstick, *, epochs: int) -> Progress:
         share[spent:] = volume / yardstick.volume
         epsilon[spent:] = max(0.0, lacking.max())
     return Progress(share, epsilon)
-
-
-def quantiles(curves: Sequence[Floats], *, worst: str) -> tuple[Floats, Floats]:
-    """The median over several replays, and the ``worst``: their ``min`` or their ``max``."""
-    stacked = np.stack(curves)
-    return np.median(stacked, axis=0), stacked.min(axis=0) if worst == "min" else stacked.max(axis=0)

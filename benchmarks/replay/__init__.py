@@ -1,0 +1,1 @@
+"""Replay searches on tabulated runs: which epochs would a sampler and a scheduler have paid for?"""

@@ -1,0 +1,37 @@
+"""Studies of learning rates with a known truth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from analysis.study.lr_study import LrStudy, read_study
+from tests.analysis.conftest import MakeRow, MakeSweep, Row
+
+Of = Callable[[int, bool], Row | None]
+StudyBySeed = Callable[..., LrStudy]
+PEAK, RISING = {1e-5: 0.1, 1e-4: 0.45, 1e-3: 0.3}, {1e-5: 0.1, 1e-4: 0.3, 1e-3: 0.45}
+"""Volumes by rate: the best rate is inside the grid, or at its upper edge."""
+FAILED, STOPPED, DIVERGED = (
+    {"status": status, "forget_loss_capped": None, "retain_loss": None} for status in ("failed", "stopped", "diverged")
+)
+
+
+@pytest.fixture
+def study_by_seed(make_sweep: MakeSweep, row: MakeRow) -> StudyBySeed:
+    """``study_by_seed(of, difference)``: 30 seeds, 20 of them fresh; AutoLR is above the best rate by ``difference``.
+
+    ``of(seed, auto)`` are the fields of a trial, or None if there is no such trial.
+    """
+
+    def make(of: Of, difference: float = 0.5) -> LrStudy:
+        rows = []
+        for seed in range(30):
+            for volume, lr, auto in [*((v, lr, False) for lr, v in PEAK.items()), (0.45 + difference, 1e-4, True)]:
+                fields = of(seed, auto)
+                if fields is not None:
+                    rows.append(row(volume, lr, seed, auto=auto, **({"utility": 0.8} | fields)))
+        return read_study([make_sweep(rows)])
+
+    return make
