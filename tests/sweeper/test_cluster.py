@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import threading
@@ -13,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from sweeper.cluster import cluster_of, imported_beside
+from sweeper.cluster import cluster_of
 from sweeper.interruption import Interrupted, interruptible
 from sweeper.sweep import trials_at_once
 from tests.sweeper.conftest import SETTINGS
@@ -77,25 +76,6 @@ def test_a_sigterm_while_ray_starts_is_handled_here_and_not_by_ray(
     assert len(lines) == 1
     assert "SIGTERM" in lines[0]
     assert utils.set_sigterm_handler is own
-
-
-@pytest.mark.parametrize("collects", [True, False])
-def test_garbage_waits_for_the_imports_and_is_collected_again_if_it_was(
-    monkeypatch: pytest.MonkeyPatch, collects: bool
-) -> None:
-    monkeypatch.setattr("sweeper.cluster._AHEAD", ("json",))
-    before = gc.isenabled()
-    try:
-        (gc.enable if collects else gc.disable)()
-        with imported_beside():
-            assert not gc.isenabled()
-        assert gc.isenabled() == collects
-        monkeypatch.setattr("sweeper.cluster._AHEAD", ())
-        with pytest.raises(KeyboardInterrupt), imported_beside():
-            raise KeyboardInterrupt
-        assert gc.isenabled() == collects
-    finally:
-        (gc.enable if before else gc.disable)()
 
 
 @pytest.mark.parametrize(

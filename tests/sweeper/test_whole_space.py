@@ -7,12 +7,12 @@ import json
 import numpy as np
 import optuna
 import pytest
-from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 from search_spaces.parameters import Choice, Number
 from search_spaces.space import Space
 from sweeper.samplers import SAMPLERS, Search
-from sweeper.whole_space import Imputed, value_at
+from sweeper.whole_space import value_at
 
 SPACE = Space(
     (
@@ -97,46 +97,6 @@ def test_trials_of_earlier_sweeps_count_as_a_start() -> None:
     points = study_with("qmc")
     taken = [SPACE.suggest(points.ask()) for _ in range(14)]
     assert not [config for config in proposed if config in taken]
-
-
-class Recorder(optuna.samplers.RandomSampler):
-    """Notes the study it is asked in."""
-
-    def __init__(self) -> None:
-        super().__init__(seed=0)
-        self.seen: list[optuna.trial.FrozenTrial] = []
-
-    def sample_independent(
-        self,
-        study: optuna.Study,
-        trial: optuna.trial.FrozenTrial,
-        name: str,
-        distribution: BaseDistribution,
-    ) -> object:
-        self.seen = [other for other in study.trials if other.number != trial.number]
-        return super().sample_independent(study, trial, name, distribution)
-
-
-def test_the_model_sees_every_parameter_of_what_ended_and_what_runs_with_constraints() -> None:
-    sampler = Recorder()
-    study = optuna.create_study(directions=["maximize", "minimize"])
-    study.enqueue_trial({"method": "gdiff", "lr": 1e-4, "c": 0.5})
-    study.enqueue_trial({"method": "ngdiff", "lr": 1e-3, "every": 3})
-    study.enqueue_trial({"method": "gdiff", "lr": 1e-5, "c": 0.1})
-    done, _, failed = (study.ask() for _ in range(3))
-    for trial in (done, _, failed):
-        SPACE.suggest(trial)
-    done.set_constraint("utility", 0.25)
-    study.tell(done, [1.0, 2.0])
-    study.tell(failed, state=optuna.trial.TrialState.FAIL)
-    asking = study.ask()
-    Imputed(sampler, SPACE.distributions())(study, study.trials[asking.number])
-    seen = [(trial.state.name, trial.params, trial.values, dict(trial.constraints)) for trial in sampler.seen]
-    assert seen == [
-        # What does not apply is in the middle of its range: 10.5 of 0.5 to 20.5, and 0.5 of 0.1 to 0.9.
-        ("COMPLETE", {"method": "gdiff", "lr": 1e-4, "c": 0.5, "every": 10}, [1.0, 2.0], {"utility": 0.25}),
-        ("RUNNING", {"method": "ngdiff", "lr": 1e-3, "c": pytest.approx(0.5), "every": 3}, None, {}),
-    ]
 
 
 def test_the_gaussian_process_finds_the_best_of_a_conditional_parameter_and_spreads_concurrent_trials() -> None:

@@ -33,15 +33,6 @@ def table(tmp_path: Path) -> Path:
     return path
 
 
-def test_two_sweeps_and_a_table_become_one_report(tmp_path: Path, table: Path) -> None:
-    out = tmp_path / "merged"
-    sweeps = (small_sweep(tmp_path / "a", 5.0), small_sweep(tmp_path / "b", 7.0))
-    found = json_of("report", *sweeps, table, "--out", out)
-    assert [item["trial_id"] for item in found["front"]] == ["b/00000", "theirs/line 2"]
-    assert (out / "report.html").is_file()
-    assert not (tmp_path / "a" / "report.html").exists()
-
-
 def test_problems_with_the_sources_are_listed_at_once(tmp_path: Path, table: Path) -> None:
     sweep = small_sweep(tmp_path / "a", 5.0)
     assert names("\n".join(refused("report", sweep, sweep, tmp_path / "nowhere")), ["--out", "nowhere", "twice"])

@@ -51,17 +51,6 @@ def report(session: SweepSession, trial_id: str) -> None:
     session.reported(trial_id, {"step": 1, "epoch": 1.0, "forget_loss": 2.5, "retain_loss": 0.5, "seconds": 0.1})
 
 
-def test_status_of_a_finished_sweep_without_a_status_file(golden: Path) -> None:
-    before = {path: path.read_bytes() for path in golden.iterdir()}
-    content = told(golden)
-    assert (content["state"], content["asked"]) == ("finished", sum(content["trials"].values()))
-    assert content["front"] > 0
-    assert 0 < content["hypervolume"] <= 1
-    assert content["cost"]["trial_seconds"] > 0
-    assert str(golden) in invoke("status", golden).stdout
-    assert {path: path.read_bytes() for path in golden.iterdir()} == before, "status changes nothing"
-
-
 def test_status_of_a_running_sweep(out: Path, at_work: SweepSession) -> None:
     run_trial(at_work, outcome=OUTCOME)
     trial_id = running(at_work)
