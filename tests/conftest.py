@@ -22,8 +22,8 @@ from hypothesis import settings
 # as the ones here take five to ten times as long.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# A shell without job control starts background commands with SIGINT ignored, and nohup with SIGHUP. Processes that tests
-# start would inherit that and never notice Ctrl-C; a handler is not inherited.
+# A shell without job control starts background commands with SIGINT ignored, nohup with SIGHUP ignored. Processes that
+# tests start would inherit that and never notice Ctrl-C; a handler is not inherited.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
