@@ -1,10 +1,12 @@
-"""Folders of small data sets in the layouts of the published ones, a full disk, a hub here (tests/hub_server.py)."""
+"""Fixtures for all tests: small data sets in published layouts, a full disk, a local hub (tests/hub_server.py)."""
 
 from __future__ import annotations
 
 import json
+import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,9 +18,20 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-# On a busy machine one slow example is not a failure.
-settings.register_profile("no-deadline", deadline=None)
-settings.load_profile("no-deadline")
+# Before torch is imported, and for the processes that tests start: on two threads of a busy machine, networks as small
+# as the ones here take five to ten times as long.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# A shell without job control starts background commands with SIGINT ignored, and nohup with SIGHUP. Processes that tests
+# start would inherit that and never notice Ctrl-C; a handler is not inherited.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda number, frame: None)
+
+# On a busy machine one slow example is not a failure, and every run tries the same examples.
+settings.register_profile("suite", deadline=None, derandomize=True)
+settings.load_profile("suite")
 
 GOLDEN = Path(__file__).parent / "data" / "golden_sweep"
 """The tables of a real sweep."""

@@ -17,7 +17,7 @@ from analysis.frontier.judgement import Judgement, Outcome
 from analysis.frontier.judgement_words import advice, headline, judged_by, selected_by
 from analysis.frontier.model_choice import ModelChoice, choose_model
 from analysis.frontier.selection import Selection
-from analysis.frontier.thresholds import Thresholds
+from analysis.frontier.thresholds import NEAR_GUESS, Thresholds
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Objective, costs_of, values_of
 from analysis.tables.trial_table import STATUSES, TrialTable, numbers
@@ -41,7 +41,7 @@ class Member:
     """A model on the frontier; ``values`` are its objectives, ``roles`` why it stands out.
 
     ``epoch`` is empty where only the end of a trial counts; ``measured`` says that more than its losses are known;
-    ``collapsed`` that a loss to be kept small is above that of a random guess.
+    ``collapsed`` that a loss to be kept small is near that of a random guess or above it.
     """
 
     trial_id: str
@@ -64,7 +64,7 @@ class Answer:
         headline: the answer in a sentence.
         trial_id, epoch, checkpoint: what to take or, where nothing is ``recommended``, what comes closest; may lack.
         advice: which knob to turn where nothing is good.
-        judged: what the trial named meets and misses, and what could not be judged, in sentences.
+        judged: what the trial named meets and misses, what could not be judged, and why it was selected, in sentences.
         outcome: what the trials come to, an :class:`Outcome`; empty where none can be judged or compared.
         thresholds: by whose they were judged, in a sentence.
         selection: how the model was selected among those that are acceptable; None if none is.
@@ -114,19 +114,18 @@ def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: ModelCh
         why, members = _nothing(table, sweep), _members(front, {}, sweep, table, thresholds)
         return Answer(why, tuple(_after_divergence(table)), "", "", (), tuple(members))
     row = rows.iloc[judgement.place]
-    judged = tuple(judged_by(judgement, row, thresholds))
     knobs = advice(judgement, rows, thresholds, diverged=table.own.with_status("diverged"))
     noun = "epoch" if every else "trial"
     name, settings = model_name(row, with_epoch=every), settings_in_words(row, table.varying)
     selection = judgement.selection
     reason = "" if selection is None else selected_by(selection, judgement.outcome, noun)
+    judged = (*judged_by(judgement, row, thresholds), *filter(None, [reason]))
     return Answer(
         headline=headline(judgement, rows, thresholds, take=f"Take {name}: {settings}.", noun=noun),
         sentences=(
             *([] if judgement.recommended else [knobs, f"Closest is {name}: {settings}."]),
             _moves(row, sweep),
             *judged,
-            *filter(None, [reason]),
             *_place_on(own, row, table),
             *_elsewhere(front, row, sweep.objectives),
             *_beware(row, sweep),
@@ -290,10 +289,10 @@ def _metric_lines(chosen: pd.DataFrame, sweep: SweepFile, thresholds: Thresholds
 
 
 def _is_collapsed(row: pd.Series, sweep: SweepFile) -> bool:
-    """Whether a loss that is to be kept small is at or above the loss of a random guess."""
+    """Whether a loss that is to be kept small is near that of a random guess or above it, so that nothing is kept."""
     guess = sweep.random_guess_loss
     kept = [item.column for item in sweep.objectives if item.direction == "min" and sweep.columns.is_loss(item.column)]
-    return guess is not None and any(float(row[name]) >= guess for name in kept)
+    return guess is not None and any(float(row[name]) >= NEAR_GUESS * guess for name in kept)
 
 
 def _members(

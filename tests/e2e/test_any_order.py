@@ -32,6 +32,8 @@ import pytest
 from tests.e2e.nodes import Nodes, trial_processes
 from tests.e2e.test_interruption import assert_equals, assert_whole_in_mlflow, rows_by_id
 
+pytestmark = [pytest.mark.faults, pytest.mark.cluster, pytest.mark.slow, pytest.mark.ray]
+
 Cli = Any  # conftest.py has the classes
 Reference = Any
 SweepFolder = Any

@@ -15,6 +15,8 @@ import pytest
 
 from tests.e2e.nodes import terminal
 
+pytestmark = [pytest.mark.cluster, pytest.mark.ray]
+
 Cli = Any  # conftest.py has the class
 
 HEAD_ID = "f" * 51 + "00000"

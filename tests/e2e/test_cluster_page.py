@@ -19,6 +19,8 @@ import pytest
 from sweeper.version import PACKAGES
 from tests.e2e.nodes import free_port, terminal
 
+pytestmark = [pytest.mark.cluster, pytest.mark.ray]
+
 Cli = Any  # conftest.py has the class
 
 PAGE = Path(__file__).parents[2] / "docs" / "cluster.md"

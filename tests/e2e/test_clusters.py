@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = [pytest.mark.cluster, pytest.mark.ray]
+
 Cli = Any  # conftest.py has the class
 
 CLUSTER = """

@@ -12,6 +12,8 @@ from click.testing import CliRunner
 from sweeper.cli import main
 from tests.pages import BEGIN, ROOT, run_by_all
 
+pytestmark = [pytest.mark.slow, pytest.mark.ray]
+
 Cli = Any  # conftest.py has the class
 
 ELSEWHERE = {

@@ -10,6 +10,8 @@ import pytest
 if TYPE_CHECKING:
     from tests.e2e.conftest import Cli, SweepFolder
 
+pytestmark = [pytest.mark.slow, pytest.mark.ray]
+
 SHORT = ("--optimizer", "sgd", "--batch-size", "5", "--epochs", "3", "--gpus-per-trial", "0", "--json")
 GRID = ("--sampler", "grid", "--method", "ngdiff", "--lr", "0.05", "--lr", "0.1")
 

@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = [pytest.mark.faults, pytest.mark.ray]
+
 Cli = Any  # conftest.py has the classes
 Reference = Any
 

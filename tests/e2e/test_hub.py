@@ -8,6 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+pytestmark = [pytest.mark.slow, pytest.mark.ray]
+
 Cli = Any  # conftest.py has the classes
 LocalHub = Any
 

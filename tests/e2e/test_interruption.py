@@ -14,7 +14,11 @@ import subprocess
 from collections import Counter
 from typing import Any
 
+import pytest
+
 from tests.e2e.nodes import trial_processes
+
+pytestmark = [pytest.mark.faults, pytest.mark.ray]
 
 Cli = Any  # conftest.py has the classes
 Reference = Any

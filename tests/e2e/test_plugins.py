@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from tests.toy_plugin import TOY
+
+pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
 Cli = Any  # conftest.py has the class
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.ray]
+
 Cli = Any  # conftest.py has the classes
 SweepFolder = Any
 

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from transformers import AutoModelForCausalLM
 
+pytestmark = pytest.mark.slow
+
 Cli = Any  # conftest.py has the class
 WANTED = "verbmem,utility,probability,extraction_strength,exact_memorization"
 NAMES = (*WANTED.split(",")[:2], "forget_probability", "retain_probability", *WANTED.split(",")[3:], "forget_loss")

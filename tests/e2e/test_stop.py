@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
+pytestmark = [pytest.mark.slow, pytest.mark.ray]
+
 Cli = Any  # conftest.py has the classes
 SweepFolder = Any
 

@@ -8,8 +8,12 @@ import shutil
 import signal
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.conftest import Cli
 from tests.s3_server import BUCKET, CREDENTIALS, s3_server
+
+pytestmark = [pytest.mark.faults, pytest.mark.ray]
 
 GRID = ("--sampler", "grid", "--method", "ngdiff", "--optimizer", "sgd", "--epochs", "20", "--json")
 SMALL = ("--batch-size", "5", "--gpus-per-trial", "0", "--max-concurrent", "1")

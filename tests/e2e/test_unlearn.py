@@ -14,6 +14,8 @@ import pytest
 if TYPE_CHECKING:
     import torch
 
+pytestmark = [pytest.mark.slow, pytest.mark.ray]
+
 Cli = Any  # conftest.py has the classes
 Reference = Any
 

@@ -13,6 +13,8 @@ import pytest
 if TYPE_CHECKING:
     from tests.e2e.conftest import Cli
 
+pytestmark = [pytest.mark.slow, pytest.mark.ray]
+
 DIGITS = ("--model", "tiny-resnet", "--limit", "90", "--target-epochs", "4", "--epochs", "2")
 
 

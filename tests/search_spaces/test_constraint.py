@@ -18,7 +18,7 @@ from search_spaces.constraint import Constraint, ConstraintError, all_met, parse
         ("retain_loss<=-2", Constraint("retain_loss", "<=", -2.0)),
     ],
 )
-def test_what_is_written_is_what_is_read(text: str, expected: Constraint) -> None:
+def test_a_written_threshold_is_read_back(text: str, expected: Constraint) -> None:
     assert parse_constraint(text) == expected
     assert parse_constraint(str(expected)) == expected
 

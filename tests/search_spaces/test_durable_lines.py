@@ -35,7 +35,7 @@ def test_a_torn_last_line_is_cut_before_lines_are_added(
 
 
 @pytest.mark.parametrize("length", [durable._BLOCK - 1, durable._BLOCK, durable._BLOCK + 1, 3 * durable._BLOCK])
-def test_a_torn_line_may_be_longer_than_what_is_read_at_once(tmp_path: Path, length: int) -> None:
+def test_a_torn_line_may_be_longer_than_a_block(tmp_path: Path, length: int) -> None:
     for before in (b"", b"kept\n", b"x" * durable._BLOCK + b"\n"):
         (tmp_path / "log").write_bytes(before + b"y" * length)
         cut_torn_line(tmp_path / "log")

@@ -1,4 +1,4 @@
-"""A folder is held by one at a time, and states are saved not too often."""
+"""A folder is held by one process at a time, and states are not saved too often."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from tests.search_spaces.conftest import names
 
 
 class InUseError(Exception):
-    """What these tests say of a held folder."""
+    """Raised for a held folder."""
 
 
-def test_a_folder_is_held_by_one_and_then_free_without_a_trace(tmp_path: Path) -> None:
+def test_a_folder_is_held_by_one_process_and_then_free_without_a_trace(tmp_path: Path) -> None:
     with (
         exclusive(tmp_path, InUseError("first")),
         pytest.raises(InUseError, match="second"),
@@ -101,15 +101,12 @@ def test_saving_takes_its_share_of_the_time_and_keeps_its_pause(monkeypatch: pyt
     assert max(pauses) == pytest.approx(4.0 / 0.02, abs=5.0)
 
 
-def test_without_a_pause_the_first_save_is_due_at_once() -> None:
+def test_without_a_pause_the_first_save_is_due_at_once_and_a_failed_one_is_not_tried_again_at_once() -> None:
     throttle = Throttle(share=0.05)
     assert throttle.is_due()
     with throttle.saving():
         time.sleep(0.01)
     assert not throttle.is_due()
-
-
-def test_a_save_that_failed_is_not_tried_again_at_once() -> None:
     throttle = Throttle(share=1.0, pause=60.0, _saved_at=-math.inf)
     assert throttle.is_due()
     with pytest.raises(OSError, match="full"), throttle.saving():
@@ -117,19 +114,18 @@ def test_a_save_that_failed_is_not_tried_again_at_once() -> None:
     assert not throttle.is_due()
 
 
-def test_who_comes_second_waits_and_is_told_once(tmp_path: Path) -> None:
-    order: list[str] = []
-    entered = threading.Event()
+def test_the_second_one_waits_and_is_notified_once(tmp_path: Path) -> None:
+    lock, order = tmp_path / "new" / "lock", []
 
     def second() -> None:
-        with in_turn(tmp_path / "new" / "lock", lambda: order.append("waits")):
+        with in_turn(lock, lambda: order.append("waits")):
             order.append("second")
 
     thread = threading.Thread(target=second)
-    with in_turn(tmp_path / "new" / "lock", lambda: order.append("nobody")):
+    with in_turn(lock, lambda: order.append("nobody")):
         thread.start()
         while "waits" not in order:
-            entered.wait(0.01)
+            time.sleep(0.01)
         order.append("first")
     thread.join(timeout=30)
     assert order == ["waits", "first", "second"]

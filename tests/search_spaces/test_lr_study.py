@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import optuna
 import pytest
 
 from search_spaces.builtin import lr_study_space
@@ -52,15 +51,6 @@ def test_every_combination_of_smoothing_and_probe_is_an_arm() -> None:
 def test_a_setting_without_effect_in_any_arm_is_left_out() -> None:
     grid = make(probes=("same",), probe_batches=(1, 4)).grid()
     assert not any("auto_lr_probe_batches" in point for point in grid)
-
-
-def test_optuna_proposes_exactly_the_enqueued_points() -> None:
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    space = Space.from_dict(make(smoothings=("clip", "paper")).to_dict())
-    study = optuna.create_study()
-    for point in space.grid():
-        study.enqueue_trial(space.params_of(point))
-    assert [space.suggest(study.ask()) for _ in space.grid()] == space.grid()
 
 
 def test_a_repeated_value_counts_once_and_an_option_of_no_method_is_refused() -> None:

@@ -79,7 +79,7 @@ def test_a_text_that_is_no_point_is_refused(text: str, facts: str) -> None:
         ({"epochs": 15}, {}),
     ],
 )
-def test_a_point_fixes_what_it_says_and_what_follows(point: dict[str, Value], expected: dict[str, Value]) -> None:
+def test_a_point_fixes_its_values_and_the_implied_ones(point: dict[str, Value], expected: dict[str, Value]) -> None:
     params = params_of_point(CONDITIONAL, point)
     assert params == expected
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,8 +30,10 @@ from sweeper.search import STUDY_NAME, Proposal, SweepStudy
 from sweeper.session import SweepSession
 from sweeper.settings import SweepSettings
 from sweeper.trade_off import DEFAULT_OBJECTIVES, axes, parse_objectives
+from trainables.data import UnlearningData
 from trainables.methods import options_by_method
 from trainables.spec import TrialSpec
+from trainables.target.target import Target
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +42,19 @@ def _not_interrupted() -> Iterator[None]:
     yield
     interruption._interrupted.clear()
     interruption._broken_off.clear()
+
+
+@pytest.fixture(scope="session")
+def tiny_phi(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random tiny Phi with its tokenizer, as a checkpoint's folder; to be copied, not changed."""
+    from trainables.data import load_data
+    from trainables.models.checkpoints import save_model
+    from trainables.models.tiny import make_tiny, tokenizer_for
+
+    folder = tmp_path_factory.mktemp("tiny") / "phi"
+    tokenizer = tokenizer_for("tiny-phi", load_data("authors", limit=20).full)
+    save_model(make_tiny("tiny-phi", tokenizer), tokenizer, folder)
+    return folder
 
 
 METHODS = options_by_method(("gdiff", "ngdiff"))
@@ -59,6 +75,14 @@ OUTCOME = {
     "error": None,
 }
 SETTINGS = SweepSettings(name="sweep", base=TrialSpec(), space=SPACE, trials=3, sampler="random")
+TARGET = Target(
+    key="key",
+    path="/nowhere",
+    data=UnlearningData(name="none", forget=(), retain=(), full=(), forget_eval=(), retain_eval=()),
+    vocabulary_size=100,
+    baseline={"forget_loss": 0.1, "retain_loss": 0.2, "utility": math.nan},
+    reference_nll=(),
+)
 
 
 def open_study(
@@ -193,11 +217,24 @@ def session(out: Path, tracker: RecordingTracker) -> SweepSession:
     return bare_session(out, tracker=tracker)
 
 
-def run_trial(session: SweepSession, *, steps: int = 2, outcome: Mapping[str, Any] = OUTCOME) -> str:
+def running(session: SweepSession) -> str:
+    """Begin the next trial; returns its id."""
     following = session.next_trial()
     assert following is not None
-    trial_id = following[0].trial_id
-    session.started(trial_id)
+    session.started(following[0].trial_id)
+    return following[0].trial_id
+
+
+def wait_until(condition: Callable[[], object], *, patience: float = 120.0) -> None:
+    """Poll; the patience only guards against hanging."""
+    deadline = time.monotonic() + patience
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def run_trial(session: SweepSession, *, steps: int = 2, outcome: Mapping[str, Any] = OUTCOME) -> str:
+    trial_id = running(session)
     for step in range(1, steps + 1):
         session.reported(trial_id, {"step": step, "epoch": float(step), "forget_loss": step / 3, "seconds": 0.1})
     session.ended(trial_id, outcome)

@@ -1,8 +1,7 @@
-"""Ray is reached once, left beside what goes on, and left before the sweep is over."""
+"""Ray is reached once, left in a thread of its own, and left before the sweep is over."""
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import threading
@@ -13,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from sweeper.cluster import cluster_of, imported_beside
+from sweeper.cluster import cluster_of
 from sweeper.interruption import Interrupted, interruptible
 from sweeper.sweep import trials_at_once
-from tests.sweeper.test_sweep import SETTINGS
+from tests.sweeper.conftest import SETTINGS
 
 
 @pytest.fixture
@@ -36,26 +35,22 @@ def course(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return happened
 
 
-def test_it_starts_when_asked_and_once(course: list[str]) -> None:
+def test_it_starts_once_when_asked_and_is_left_once(course: list[str]) -> None:
     with cluster_of(SETTINGS) as cluster:
         assert course == []
         assert [cluster.slots(sharing=()), cluster.slots(sharing=())] == [3, 3]
         assert course == ["started"]
     assert course == ["started", "main"]
-
-
-def test_it_is_left_once_by_a_thread_that_is_waited_for(course: list[str]) -> None:
+    course.clear()
     with cluster_of(SETTINGS) as cluster:
         cluster.slots(sharing=())
         cluster.leave()
         cluster.leave()
-    assert course == ["started", "beside"]
-
-
-def test_one_that_was_never_asked_for_is_not_left(course: list[str]) -> None:
+    assert course == ["started", "beside"], "left by a thread that is waited for"
+    course.clear()
     with cluster_of(SETTINGS) as cluster:
         cluster.leave()
-    assert course == []
+    assert course == [], "one that was never asked for"
 
 
 def test_a_sigterm_while_ray_starts_is_handled_here_and_not_by_ray(
@@ -81,25 +76,6 @@ def test_a_sigterm_while_ray_starts_is_handled_here_and_not_by_ray(
     assert len(lines) == 1
     assert "SIGTERM" in lines[0]
     assert utils.set_sigterm_handler is own
-
-
-@pytest.mark.parametrize("collects", [True, False])
-def test_garbage_waits_for_the_imports_and_is_collected_again_if_it_was(
-    monkeypatch: pytest.MonkeyPatch, collects: bool
-) -> None:
-    monkeypatch.setattr("sweeper.cluster._AHEAD", ("json",))
-    before = gc.isenabled()
-    try:
-        (gc.enable if collects else gc.disable)()
-        with imported_beside():
-            assert not gc.isenabled()
-        assert gc.isenabled() == collects
-        monkeypatch.setattr("sweeper.cluster._AHEAD", ())
-        with pytest.raises(KeyboardInterrupt), imported_beside():
-            raise KeyboardInterrupt
-        assert gc.isenabled() == collects
-    finally:
-        (gc.enable if before else gc.disable)()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What is said at a sweep's end of what could not be done."""
+"""What the summary of a sweep has of what could not be done."""
 
 from __future__ import annotations
 
@@ -58,30 +58,17 @@ def concluded(
     return conclude(settings, out, session, Console(quiet=True))
 
 
-def test_metrics_that_a_lost_head_left_unmeasured_are_told_with_the_command_that_measures_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("broken", "unscored", "unmeasured"), [(LOST, False, 2), (None, True, 2), (None, False, 0)])
+def test_metrics_that_could_not_be_measured_are_counted_with_the_reason_and_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: End | None, unscored: bool, unmeasured: int
 ) -> None:
-    summary = concluded(tmp_path, LOST, monkeypatch)
-    assert (summary.trials, summary.run_again, summary.unmeasured) == (1, 0, 2)
-    assert summary.ended_because == LOST.because
+    summary = concluded(tmp_path, broken, monkeypatch, unscored=unscored)
+    assert (summary.trials, summary.run_again, summary.unmeasured) == (1, 0, unmeasured)
+    assert summary.ended_because == (broken and broken.because)
     told = describe(summary)
-    assert f"2 epochs on the frontier could not be measured ({LOST.because}); resume tries again" in told
-    assert f"\n  python -m sweeper resume {tmp_path}" in told
-
-
-def test_metrics_that_could_not_be_measured_with_the_head_there_are_told_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    summary = concluded(tmp_path, None, monkeypatch, unscored=True)
-    assert (summary.unmeasured, summary.ended_because) == (2, None)
-    assert "2 epochs on the frontier could not be measured; resume tries again" in describe(summary)
-
-
-def test_a_sweep_whose_head_was_there_to_the_end_says_nothing_of_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    summary = concluded(tmp_path, None, monkeypatch)
-    assert (summary.unmeasured, "measured" in describe(summary)) == (0, False)
+    assert ("2 epochs" in told) == (unmeasured > 0)
+    assert (LOST.because in told) == (broken is not None)
+    assert (f"python -m sweeper resume {tmp_path}" in told) == (unmeasured > 0)
     assert summary.status == {"finished": 1, "stopped": 0, "diverged": 0, "failed": 0}
 
 

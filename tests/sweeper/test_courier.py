@@ -19,6 +19,7 @@ from trainables.candidates import FRONT_FILE, read_front
 from trainables.run.failures import NO_STORAGE
 from trainables.storage import Storage, StorageError
 
+PutModel = Callable[[str], str]
 GOALS = (("forget_loss_capped", "max"), ("retain_loss", "min"))
 
 
@@ -41,7 +42,7 @@ def courier(out: Path, storage: Storage) -> Iterator[Courier]:
 
 
 @pytest.fixture
-def put_model(storage: Storage, tmp_path: Path) -> Callable[[str], str]:
+def put_model(storage: Storage, tmp_path: Path) -> PutModel:
     """Puts a model into the storage, as a worker does."""
 
     def put(name: str) -> str:
@@ -64,7 +65,9 @@ def refuse(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(Storage, name, silent)
 
 
-def test_the_tables_are_mirrored_under_their_names(courier: Courier, out: Path, storage: Storage) -> None:
+def test_whole_rows_of_the_tables_are_mirrored_at_once_or_now_and_then(
+    courier: Courier, out: Path, storage: Storage
+) -> None:
     (out / "sweep.json").write_text("{}")
     (out / "trials.csv").write_text("trial_id\n00000\n000")
     (out / "plugins").mkdir()
@@ -73,57 +76,38 @@ def test_the_tables_are_mirrored_under_their_names(courier: Courier, out: Path, 
     (out / "checkpoints" / "00000").mkdir()
     courier.written(urgent=True)
     courier.settle()
-    assert storage.read("trials.csv") == b"trial_id\n00000\n", "what is half written is no row"
+    assert storage.read("trials.csv") == b"trial_id\n00000\n", "a torn row is none"
     assert storage.files() == ["plugins/own.py", "sweep.json", "trials.csv"]
-
-
-def test_rows_of_epochs_alone_are_mirrored_now_and_then(courier: Courier, out: Path, storage: Storage) -> None:
     (out / "history.csv").write_text("step\n1\n")
     courier.written(urgent=False)
     courier.settle()
     assert storage.read("history.csv") is None
-    courier.close()
+    assert courier.close() is None
     assert storage.read("history.csv") == b"step\n1\n"
+    assert courier.close() is None, "closed twice it ends once"
 
 
-def test_closed_twice_it_ends_once(courier: Courier) -> None:
-    assert courier.close() is None
-    assert courier.close() is None
-
-
-def test_what_a_finished_trial_left_comes_into_the_folder(
-    courier: Courier, out: Path, storage: Storage, put_model: Callable[[str], str]
+def test_what_a_trial_left_comes_into_the_folder_now_or_later(
+    courier: Courier, out: Path, storage: Storage, put_model: PutModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = {"trial_id": "00001", "status": "finished", "checkpoint": put_model("00001"), "error": None}
     storage.write("items/00001.json", b"{}")
-    courier.expect(row)
-    assert courier.settle() == []
-    assert (out / "checkpoints/00001/model.safetensors").read_text() == "00001"
-    assert (out / "items/00001.json").is_file()
-    assert not courier.is_awaited("00001")
-
-
-def test_the_log_of_a_failed_trial_comes_too(courier: Courier, out: Path, storage: Storage) -> None:
-    storage.write("logs/00001.txt", b"Traceback")
-    courier.expect({"trial_id": "00001", "status": "failed", "error": "ValueError: no (see logs/00001.txt)"})
-    courier.settle()
-    assert (out / "logs/00001.txt").read_text() == "Traceback"
-
-
-def test_what_does_not_come_now_is_awaited_and_comes_later(
-    courier: Courier, out: Path, storage: Storage, put_model: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    row = {"trial_id": "00001", "status": "finished", "checkpoint": put_model("00001"), "error": None}
     with monkeypatch.context() as away:
         refuse(storage, away)
         courier.expect(row)
         assert "checkpoints/00001" in courier.settle()
         assert courier.is_awaited("00001")
+    assert courier.settle() == []
+    assert (out / "checkpoints/00001/model.safetensors").read_text() == "00001"
+    assert (out / "items/00001.json").is_file()
+    assert not courier.is_awaited("00001")
+    storage.write("logs/00002.txt", b"Traceback")
+    courier.expect({"trial_id": "00002", "status": "failed", "error": "ValueError: no (see logs/00002.txt)"})
     courier.settle()
-    assert (out / "checkpoints/00001").is_dir()
+    assert (out / "logs/00002.txt").read_text() == "Traceback"
 
 
-def test_a_mirror_that_failed_is_told_at_the_end(
+def test_a_mirror_that_failed_is_reported_at_the_end(
     courier: Courier, out: Path, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (out / "trials.csv").write_text("trial_id\n00000\n")
@@ -151,8 +135,8 @@ def report(epoch: float, forget: float, retain: float) -> dict[str, object]:
     return {"step": int(epoch), "epoch": epoch, "forget_loss_capped": forget, "retain_loss": retain, "stored": True}
 
 
-def test_a_dominated_epoch_leaves_the_storage_and_the_workers_learn_of_the_front(
-    courier: Courier, out: Path, storage: Storage, put_model: Callable[[str], str], tmp_path: Path
+def test_a_dominated_epoch_leaves_the_storage_and_workers_can_read_the_front(
+    courier: Courier, out: Path, storage: Storage, put_model: PutModel, tmp_path: Path
 ) -> None:
     front = FrontKeeper(out, GOALS, courier=courier)
     for trial_id, epoch, values in (("00001", 1, (1.0, 2.0)), ("00001", 2, (2.0, 1.0))):
@@ -166,8 +150,8 @@ def test_a_dominated_epoch_leaves_the_storage_and_the_workers_learn_of_the_front
     assert read_front(tmp_path / "seen") == [(-2.0, 1.0)]
 
 
-def test_what_killed_drivers_left_of_others_is_removed_and_finished_trials_stay(
-    out: Path, storage: Storage, put_model: Callable[[str], str]
+def test_checkpoints_left_by_killed_drivers_are_removed_and_those_of_finished_trials_stay(
+    out: Path, storage: Storage, put_model: PutModel
 ) -> None:
     put_model("00001"), put_model("00001-epoch-1"), put_model("00002-epoch-4")
     courier = Courier(out, storage)
@@ -183,7 +167,7 @@ def session(out: Path, courier: Courier) -> SweepSession:
 
 
 def test_a_trial_that_ended_is_in_the_storage_before_the_next_one(
-    session: SweepSession, courier: Courier, storage: Storage, put_model: Callable[[str], str]
+    session: SweepSession, courier: Courier, storage: Storage, put_model: PutModel
 ) -> None:
     put_model("00000")
     trial_id = run_trial(session, outcome=OUTCOME | {"checkpoint": "checkpoints/00000"})
@@ -192,15 +176,13 @@ def test_a_trial_that_ended_is_in_the_storage_before_the_next_one(
     assert (session.ledger.out / "checkpoints/00000").is_dir()
 
 
-def test_a_storage_that_went_away_ends_the_sweep_and_not_its_trials(session: SweepSession) -> None:
+def test_a_storage_that_is_gone_ends_the_sweep_and_not_its_trials(session: SweepSession) -> None:
     run_trial(session, outcome={"status": "failed", "error": f"{NO_STORAGE}: AWS Error NETWORK_CONNECTION"})
     assert session.broken == NO_ANSWER
     assert session.next_trial() is None
 
 
-def test_the_front_comes_into_the_folder_at_the_end(
-    out: Path, courier: Courier, put_model: Callable[[str], str]
-) -> None:
+def test_the_front_comes_into_the_folder_at_the_end(out: Path, courier: Courier, put_model: PutModel) -> None:
     front = FrontKeeper(out, GOALS, courier=courier)
     session = bare_session(out, courier=courier, front=front)
     courier.stored(put_model("00001-epoch-2"))
@@ -231,7 +213,7 @@ def test_a_folder_of_rays_states_is_no_bucket(tmp_path: Path) -> None:
     assert replace(SETTINGS, storage="s3://bucket/x").shared(tmp_path) == ()
 
 
-def test_the_mirrored_tables_make_a_folder_to_go_on_in(tmp_path: Path, storage: Storage, out: Path) -> None:
+def test_a_folder_is_made_from_the_mirrored_tables(tmp_path: Path, storage: Storage, out: Path) -> None:
     begin(replace(SETTINGS, storage=storage.above.uri), tmp_path / "first")
     (tmp_path / "first" / "trials.csv").write_text("trial_id\n00000\n")
     Courier(tmp_path / "first", storage).close()
@@ -239,12 +221,10 @@ def test_the_mirrored_tables_make_a_folder_to_go_on_in(tmp_path: Path, storage: 
     assert read_settings(tmp_path / "second") == read_settings(tmp_path / "first")
     assert (tmp_path / "second" / "trials.csv").read_text() == "trial_id\n00000\n"
     assert not (tmp_path / "second" / "driver.json").exists()
-
-
-def test_a_place_without_a_sweep_makes_no_folder(tmp_path: Path, storage: Storage) -> None:
-    storage.write("note.txt", b"x")
-    assert not fetch_sweep(storage, tmp_path / "second")
-    assert not (tmp_path / "second").exists()
+    nothing = Storage((tmp_path / "nothing").as_uri())
+    nothing.write("note.txt", b"x")
+    assert not fetch_sweep(nothing, tmp_path / "third")
+    assert not (tmp_path / "third").exists()
 
 
 def test_no_credential_is_in_what_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,33 +1,22 @@
-"""A sweep whose tables are damaged is neither judged nor gone on with: the file, the place and what to do are said."""
+"""A sweep with damaged tables is neither judged nor resumed: the message names the file, which stays as it is."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from search_spaces.builtin import default_space
-from sweeper.cli import main
 from sweeper.folder import begin
-from sweeper.settings import SweepSettings
-from trainables.methods import options_by_method
-from trainables.spec import TrialSpec
-
-SETTINGS = SweepSettings(
-    name="sweep",
-    base=TrialSpec(dataset="tofu", epochs=2),
-    space=default_space(methods=options_by_method(("gdiff",))),
-    trials=200,
-    tracking_uri="sqlite:////nowhere/mlflow.db",
-)
+from tests.sweeper.commands.conftest import invoke
+from tests.sweeper.conftest import SETTINGS
 
 
-def can_go_on(golden: Path) -> None:
+def make_resumable(golden: Path) -> None:
     """The golden tables under a sweep.json of today's settings."""
     (golden / "sweep.json").unlink()
-    begin(SETTINGS, golden)
+    begin(replace(SETTINGS, trials=200, tracking_uri="sqlite:////nowhere/mlflow.db"), golden)
 
 
 def open_a_quote(content: bytes) -> bytes:
@@ -48,24 +37,22 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_table_is_named_and_left_as_it_is(golden: Path, damage: str, command: list[str]) -> None:
     if command[0] == "resume":
-        can_go_on(golden)
+        make_resumable(golden)
     table = golden / "trials.csv"
     table.write_bytes(damaged := DAMAGES[damage](table.read_bytes()))
-    done = CliRunner().invoke(main, [command[0], str(golden), *command[1:]])
+    done = invoke(command[0], golden, *command[1:])
     assert isinstance(done.exception, SystemExit)
     assert done.exit_code == 2
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert str(table) in line
-    if command[0] == "resume":
-        assert "runs again" in line
     assert table.read_bytes() == damaged
 
 
 @pytest.mark.parametrize("name", ["history.csv", "candidates.csv", "auto_lr.csv"])
 def test_any_other_damaged_table_is_named_before_a_sweep_goes_on(golden: Path, name: str) -> None:
-    can_go_on(golden)
+    make_resumable(golden)
     path = golden / name
     path.write_bytes((path.read_bytes() if path.is_file() else b"trial_id,step,epoch,checkpoint\n") + b"\0\0\0\0,1\n")
-    done = CliRunner().invoke(main, ["resume", str(golden)])
+    done = invoke("resume", golden)
     assert done.exit_code == 2
     assert str(path) in done.stderr

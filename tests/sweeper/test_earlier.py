@@ -1,4 +1,4 @@
-"""What a new sweep takes from earlier ones, and how it says so: values, configurations, whole trials."""
+"""What a new sweep takes from earlier ones: values, configurations, whole trials."""
 
 from __future__ import annotations
 
@@ -81,58 +81,49 @@ def taken(out: Path, settings: SweepSettings = SETTINGS, **given: Any) -> Transf
 # Warm starts --------------------------------------------------------------------------------------------------------
 
 
-def test_trials_of_the_same_problem_are_known_with_their_values(tmp_path: Path) -> None:
-    found = taken(write_sweep(tmp_path / "old"))
-    assert [prior.result.values for prior in found.priors] == list(VALUES)
-    assert [prior.config for prior in found.priors] == [{"auto_lr": "off", **config} for config in CONFIGS]
-    assert found.priors[0].origin == "old/00000"
-    assert found.points == ()
-    assert found.words == (f"warm start from {tmp_path}/old, of 4 finished trials: 4 trials with their values")
-
-
-def test_trials_of_another_seed_are_known_too(tmp_path: Path) -> None:
-    assert len(taken(write_sweep(tmp_path / "old"), replace(SETTINGS, seed=7)).priors) == 4
+def test_trials_of_the_same_problem_are_known_with_their_values_whatever_their_seed(tmp_path: Path) -> None:
+    old = write_sweep(tmp_path / "old")
+    for settings in (SETTINGS, replace(SETTINGS, seed=7)):
+        found = taken(old, settings)
+        assert [prior.result.values for prior in found.priors] == list(VALUES)
+        assert [prior.config for prior in found.priors] == [{"auto_lr": "off", **config} for config in CONFIGS]
+        assert (found.priors[0].origin, found.points) == ("old/00000", ())
+    assert f"{tmp_path}/old" in found.words
 
 
 @pytest.mark.parametrize(
-    ("settings", "key", "words"),
+    ("base", "key", "named"),
     [
-        (replace(SETTINGS, base=TrialSpec(epochs=4)), KEY, "(epochs 15 there, 4 here)"),
-        (replace(SETTINGS, base=TrialSpec(model="tiny-gpt2")), "x", "(model tiny-phi there, tiny-gpt2 here)"),
-        (replace(SETTINGS, base=TrialSpec(forget_split="forget01")), "x", "(forget_split None there, forget01 here)"),
-        (SETTINGS, "another", "(another target)"),
+        (TrialSpec(epochs=4), KEY, ["epochs", "15", "4"]),
+        (TrialSpec(model="tiny-gpt2"), "x", ["model", "tiny-phi", "tiny-gpt2"]),
+        (TrialSpec(forget_split="forget01"), "x", ["forget_split", "forget01"]),
+        (TrialSpec(), "another", ["target"]),
     ],
 )
-def test_of_another_problem_the_front_is_tried_and_no_value_is_believed(
-    tmp_path: Path, settings: SweepSettings, key: str, words: str
+def test_of_another_problem_only_the_front_is_tried(
+    tmp_path: Path, base: TrialSpec, key: str, named: list[str]
 ) -> None:
-    found = taken(write_sweep(tmp_path / "old"), settings, target_key=key)
+    old = write_sweep(tmp_path / "old")
+    found = taken(old, replace(SETTINGS, base=base), target_key=key)
     assert found.priors == ()
     # What adds most to the hypervolume first, and nothing that is dominated.
     assert [point["lr"] for point in found.points] == [5e-4, 1e-4, 2e-5]
     assert found.points[0] == {"method": "gdiff", "lr": 5e-4, "1-gdiff.c": 0.8}
-    assert "3 configurations of its front to be tried first" in found.words
-    assert words in found.words
+    assert all(word in found.words for word in named)
+    few = taken(old, replace(SETTINGS, base=base), target_key=key, most=1)
+    assert [point["lr"] for point in few.points] == [5e-4]
 
 
-def test_no_more_of_a_front_is_tried_than_there_is_room_for(tmp_path: Path) -> None:
-    found = taken(write_sweep(tmp_path / "old"), target_key="x", most=1)
-    assert [point["lr"] for point in found.points] == [5e-4]
-
-
-def test_what_the_space_does_not_have_is_left_out_and_told(tmp_path: Path) -> None:
+def test_only_finished_trials_inside_the_space_are_learned_from(tmp_path: Path) -> None:
     narrow = replace(SETTINGS, space=default_space(methods=options_by_method(("ngdiff",)), lr_range=(1e-5, 1e-4)))
     found = taken(write_sweep(tmp_path / "old"), narrow)
     assert [prior.config["lr"] for prior in found.priors] == [2e-5]
-    assert "3 trials are outside this search space" in found.words
-
-
-def test_only_finished_trials_are_learned_from(tmp_path: Path) -> None:
-    out = write_sweep(tmp_path / "old", statuses={0: "diverged", 1: "failed", 2: "stopped"})
+    assert "3 trials" in found.words
+    out = write_sweep(tmp_path / "ended", statuses={0: "diverged", 1: "failed", 2: "stopped"})
     assert [prior.result.values for prior in taken(out).priors] == [(9.0, 3.0)]
 
 
-# Trials taken over --------------------------------------------------------------------------------------------------
+# Trials reused ----------------------------------------------------------------------------------------------------
 
 
 def session_of(out: Path, folders: list[Path], *, every_epoch: bool = True) -> SweepSession:
@@ -154,7 +145,7 @@ def test_a_trial_that_an_earlier_sweep_ran_is_not_run_again(tmp_path: Path) -> N
     session = session_of(tmp_path / "new", [old])
     first = session.next_trial()
     assert first is not None
-    assert (first[0].trial_id, first[1].lr) == ("00001", 2e-5)  # the first is taken over, the second had failed
+    assert (first[0].trial_id, first[1].lr) == ("00001", 2e-5)  # the first is reused, the second had failed
     second = session.next_trial()
     assert second is not None
     assert second[0].trial_id == "00004"
@@ -166,7 +157,7 @@ def test_a_trial_that_an_earlier_sweep_ran_is_not_run_again(tmp_path: Path) -> N
     }
 
 
-def test_a_trial_that_is_taken_over_has_all_its_rows_and_models_under_its_new_id(tmp_path: Path) -> None:
+def test_a_reused_trial_has_all_its_rows_and_models_under_its_new_id(tmp_path: Path) -> None:
     old = write_sweep(tmp_path / "old", statuses={0: "failed"})
     session = session_of(tmp_path / "new", [old])
     while session.next_trial() is not None and len(session.ledger.trials.read()) < 3:
@@ -185,16 +176,11 @@ def test_a_trial_that_is_taken_over_has_all_its_rows_and_models_under_its_new_id
     assert (old / "checkpoints/00003-epoch-1").exists()
 
 
-def test_epochs_trained_elsewhere_cost_nothing_here(tmp_path: Path) -> None:
-    session = session_of(tmp_path / "new", [write_sweep(tmp_path / "old")])
+def test_reused_trials_are_learned_from_and_cost_no_epochs(tmp_path: Path) -> None:
+    session = session_of(tmp_path / "new", [write_sweep(tmp_path / "old")], every_epoch=False)
     assert session.has_next()
     assert len(session.ledger.trials.read()) == 4
     assert session.stopping.epochs == 0.0
-
-
-def test_the_study_learns_from_what_is_taken_over(tmp_path: Path) -> None:
-    session = session_of(tmp_path / "new", [write_sweep(tmp_path / "old")], every_epoch=False)
-    assert session.has_next()
     # 9 * 7 hundredths, and what (5, 1) and (1, 0.5) add beyond retain losses of 3 and 1.
     assert session.study.attained.trace[-1] == pytest.approx((9 * 7 + 5 * 2 + 1 * 0.5) / 100)
 
@@ -217,7 +203,7 @@ def test_a_point_that_is_proposed_again_is_not_run_again(tmp_path: Path) -> None
     assert again._own(rows[0]["spec_hash"]) is None, "its models may still be on their way from the bucket"
 
 
-def test_a_scheduler_judges_a_resumed_sweep_without_what_was_taken_over(tmp_path: Path) -> None:
+def test_a_scheduler_judges_a_resumed_sweep_without_reused_trials(tmp_path: Path) -> None:
     session = session_of(tmp_path / "new", [write_sweep(tmp_path / "old", statuses={1: "failed"})])
     session.next_trial()
     session.reported("00001", {"step": 10, "epoch": 1.0, "forget_loss": 2.0})
@@ -225,7 +211,7 @@ def test_a_scheduler_judges_a_resumed_sweep_without_what_was_taken_over(tmp_path
     assert {row["trial_id"] for row in session.ledger.trained_here()} == {"00001"}
 
 
-def test_of_epochs_without_losses_none_was_evaluated(tmp_path: Path) -> None:
+def test_epochs_without_losses_were_not_evaluated(tmp_path: Path) -> None:
     """A sweep whose last epochs alone are candidates has no candidates.csv to tell it by."""
     old = write_sweep(tmp_path / "old")
     (old / "candidates.csv").unlink()
@@ -243,7 +229,7 @@ def test_another_target_is_another_trial(tmp_path: Path) -> None:
     assert session.ledger.trials.read() == []
 
 
-def test_killed_while_taking_over_it_is_taken_over_again_whole(tmp_path: Path) -> None:
+def test_a_reuse_that_was_killed_halfway_is_repeated_whole(tmp_path: Path) -> None:
     """The row is written last: a history without it is dropped, and models that are there already are kept."""
     old = write_sweep(tmp_path / "old")
     session = session_of(tmp_path / "new", [old])

@@ -1,4 +1,4 @@
-"""A head that is gone is noticed; one that answers, or comes back in time, is left alone."""
+"""A lost Ray head is noticed; one that answers, or comes back in time, is left alone."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import ray
 
 from sweeper import head_watch
 from sweeper.head_watch import head_watched
+from tests.sweeper.conftest import wait_until
 
 
 @pytest.fixture
@@ -51,33 +52,16 @@ class Told:
 
 
 @pytest.mark.parametrize("gone", ["head", "starter"])
-def test_who_is_gone_is_told_and_then_the_last_words_are_spoken_before_the_block_is_left(
+def test_a_loss_is_reported_and_then_the_last_words_come_before_the_block_is_left(
     head: socket.socket, starter: socket.socket, gone: str
 ) -> None:
     process = {"head": head, "starter": starter}[gone]
     told, address = Told(), f"127.0.0.1:{process.getsockname()[1]}"
     with head_watched(told.on_loss, last_words=told.last_words, is_cluster=False):
         process.close()
-        assert told.lost.wait(30)
-    assert told.order == [f"lost {address}", "last words"]
-
-
-def test_of_a_cluster_a_node_that_ends_is_rays_affair(head: socket.socket, starter: socket.socket) -> None:
-    told = Told()
-    with head_watched(told.on_loss, last_words=told.last_words, is_cluster=True):
-        starter.close()
-        time.sleep(0.6)
-    assert told.order == []
-
-
-def test_the_last_words_are_spoken_also_where_the_block_is_held_up(head: socket.socket) -> None:
-    told = Told()
-    with head_watched(told.on_loss, last_words=told.last_words, is_cluster=False):
-        head.close()
-        deadline = time.monotonic() + 30
-        while "last words" not in told.order and time.monotonic() < deadline:
-            time.sleep(0.02)
-        assert told.order[-1] == "last words"
+        assert told.lost.wait(120)
+        wait_until(lambda: "last words" in told.order)  # also where the block is held up
+    assert told.order[:2] == [f"lost {address}", "last words"]
 
 
 def failing(told: Told, head: socket.socket, *, is_cluster: bool) -> None:
@@ -87,7 +71,7 @@ def failing(told: Told, head: socket.socket, *, is_cluster: bool) -> None:
         raise OSError("Broken pipe")
 
 
-def test_what_rays_calls_raise_as_their_head_goes_does_not_come_before_its_loss(head: socket.socket) -> None:
+def test_an_error_of_rays_calls_does_not_come_before_the_loss(head: socket.socket) -> None:
     told = Told()
     with pytest.raises(OSError, match="Broken pipe"):
         failing(told, head, is_cluster=False)
@@ -105,7 +89,7 @@ def back_in(seconds: float, address: tuple[str, int]) -> Iterator[None]:
     servers[0].close()
 
 
-def test_what_is_raised_while_the_head_of_a_cluster_starts_anew_is_raised_when_it_is_back(head: socket.socket) -> None:
+def test_an_error_while_the_head_of_a_cluster_restarts_is_raised_when_it_is_back(head: socket.socket) -> None:
     told, begun = Told(), time.monotonic()
     with back_in(0.3, head.getsockname()), pytest.raises(OSError, match="Broken pipe"):
         failing(told, head, is_cluster=True)
@@ -113,11 +97,10 @@ def test_what_is_raised_while_the_head_of_a_cluster_starts_anew_is_raised_when_i
     assert told.order == []
 
 
-def test_what_needs_the_head_is_held_up_until_it_answers(head: socket.socket) -> None:
+def test_what_needs_the_head_waits_for_its_answer_or_its_loss(head: socket.socket) -> None:
     told, begun = Told(), time.monotonic()
     with head_watched(told.on_loss, last_words=told.last_words, is_cluster=True) as head_answers:
         head_answers()
-        assert time.monotonic() - begun < 0.3
         with back_in(0.3, head.getsockname()):
             head.close()
             head_answers()
@@ -125,7 +108,7 @@ def test_what_needs_the_head_is_held_up_until_it_answers(head: socket.socket) ->
     assert told.order == []
 
 
-def test_what_needs_the_head_does_not_go_on_before_its_loss_is_told(head: socket.socket) -> None:
+def test_what_needs_a_lost_head_does_not_continue_before_the_loss_is_reported(head: socket.socket) -> None:
     told = Told()
     with head_watched(told.on_loss, last_words=told.last_words, is_cluster=False) as head_answers:
         head.close()
@@ -133,9 +116,14 @@ def test_what_needs_the_head_does_not_go_on_before_its_loss_is_told(head: socket
         assert told.order[-1] == "last words"
 
 
-def test_a_head_that_answers_is_left_alone(head: socket.socket) -> None:
+@pytest.mark.parametrize(("is_cluster", "lost"), [(False, None), (True, "starter")], ids=["alone", "a node ends"])
+def test_a_head_that_answers_is_left_alone(
+    head: socket.socket, starter: socket.socket, is_cluster: bool, lost: str | None
+) -> None:
     told = Told()
-    with head_watched(told.on_loss, last_words=told.last_words, is_cluster=False):
+    with head_watched(told.on_loss, last_words=told.last_words, is_cluster=is_cluster):
+        if lost:
+            starter.close()
         time.sleep(0.6)
     assert told.order == []
 
@@ -148,4 +136,4 @@ def test_the_head_of_a_cluster_has_time_to_come_back_unless_the_sweep_is_to_end(
         head.close()
         assert not told.lost.wait(0.8)
         monkeypatch.setattr(head_watch, "is_interrupted", lambda: True)
-        assert told.lost.wait(30)
+        assert told.lost.wait(120)

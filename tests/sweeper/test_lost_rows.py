@@ -1,4 +1,4 @@
-"""What candidates.csv has lost of finished trials is taken from history.csv, or the sweep does not go on."""
+"""What candidates.csv has lost of finished trials is taken from history.csv, or the sweep is not resumed."""
 
 from __future__ import annotations
 
@@ -41,23 +41,22 @@ def cut(path: Path, *, keep: int) -> None:
     path.write_text("".join(rows[: keep + 1]))
 
 
-def test_nothing_is_lost_of_a_whole_table(ledger: Ledger) -> None:
-    before = ledger.candidates.path.read_bytes()
-    assert put_back(ledger, ledger.trials.read()) == ""
+def test_of_a_whole_table_nothing_is_restored(ledger: Ledger) -> None:
+    before, trials = ledger.candidates.path.read_bytes(), ledger.trials.read()
+    assert put_back(ledger, trials) == ""
+    by_another_program = {"steps": "{steps}.0", "eval_every": "{eval_every}.0"}
+    assert put_back(ledger, [row | {k: v.format(**row) for k, v in by_another_program.items()} for row in trials]) == ""
     assert ledger.candidates.path.read_bytes() == before
 
 
 @pytest.mark.parametrize("keep", [None, 0, 2], ids=["deleted", "header", "cut"])
-def test_epochs_that_a_table_has_lost_are_put_back(ledger: Ledger, keep: int | None) -> None:
+def test_epochs_that_a_table_has_lost_are_restored(ledger: Ledger, keep: int | None) -> None:
     every = places(ledger)
     if keep is None:
         ledger.candidates.path.unlink()
     else:
         cut(ledger.candidates.path, keep=keep)
-    count = 13 - (keep or 0)
-    assert put_back(ledger, ledger.trials.read()) == (
-        f"candidates.csv had lost {count} epochs, which history.csv has: they are put back"
-    )
+    assert f" {13 - (keep or 0)} " in put_back(ledger, ledger.trials.read())
     assert places(ledger) == every
     with ledger.candidates.path.open(newline="") as file:
         rows = {(row["trial_id"], row["step"]): row for row in csv.DictReader(file)}
@@ -67,28 +66,21 @@ def test_epochs_that_a_table_has_lost_are_put_back(ledger: Ledger, keep: int | N
         assert rows["00000", "20"]["checkpoint"] == "checkpoints/00000-epoch-2"
 
 
-def test_an_epoch_that_a_killed_driver_did_not_write_is_put_back_without_a_word(ledger: Ledger) -> None:
+def test_an_epoch_that_a_killed_driver_did_not_write_is_restored_silently(ledger: Ledger) -> None:
     rows = ledger.candidates.read()
     ledger.candidates.rewrite(row for row in rows if (row["trial_id"], row["step"]) != ("00002", "40"))
     assert put_back(ledger, ledger.trials.read()) == ""
     assert ("00002", "40") in places(ledger)
 
 
-def test_what_neither_table_has_is_not_gone_on_from(ledger: Ledger) -> None:
+def test_a_sweep_whose_epochs_neither_table_has_is_not_resumed(ledger: Ledger) -> None:
     cut(ledger.candidates.path, keep=5)
     cut(ledger.history.path, keep=7)
-    with pytest.raises(UsageError, match=r"lack the last epoch of 1 finished trial \(00001\).* they run again"):
+    with pytest.raises(UsageError, match="00001"):
         put_back(ledger, ledger.trials.read())
 
 
-def test_a_table_saved_by_another_program_is_whole(ledger: Ledger) -> None:
-    trials = [
-        row | {"steps": f"{row['steps']}.0", "eval_every": f"{row['eval_every']}.0"} for row in ledger.trials.read()
-    ]
-    assert put_back(ledger, trials) == ""
-
-
-def test_a_trial_that_was_taken_over_is_left_alone(ledger: Ledger) -> None:
+def test_a_reused_trial_is_left_alone(ledger: Ledger) -> None:
     trials = [row | {"reused_from": "runs/before/00003"} for row in ledger.trials.read()]
     cut(ledger.history.path, keep=8)
     ledger.candidates.path.unlink()

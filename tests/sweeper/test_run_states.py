@@ -1,4 +1,4 @@
-"""What a resumed sweep goes on from: the newest whole state of each trial that was running."""
+"""What a resumed sweep continues from: the newest whole state of each trial that was running."""
 
 from __future__ import annotations
 

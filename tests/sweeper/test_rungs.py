@@ -69,8 +69,8 @@ def test_rungs_are_powers_of_the_reduction_times_the_grace_below_the_epochs() ->
 
 @pytest.mark.parametrize("epochs", [1, 3])
 def test_a_newcomer_that_dominates_all_is_never_stopped(epochs: int) -> None:
-    """In 10,000 random histories; published code stops it in every second one (RAY_NOTES.md)."""
-    for draw, curves in random_histories(10_000 if epochs == 1 else 300, epochs=epochs):
+    """In random histories; published code stops it in every second one (RAY_NOTES.md)."""
+    for draw, curves in random_histories(1000 if epochs == 1 else 200, epochs=epochs):
         judge = halving()
         for number, curve in enumerate(curves):
             tell(judge, str(number), curve)
@@ -94,7 +94,7 @@ def test_whoever_has_more_than_the_share_of_the_reduction_before_it_is_stopped(
 
 
 def test_a_trial_that_all_others_dominate_is_stopped() -> None:
-    for _, curves in random_histories(300):
+    for _, curves in random_histories(100):
         judge = halving()
         for number, curve in enumerate(curves * 2):
             tell(judge, str(number), curve)
@@ -103,29 +103,17 @@ def test_a_trial_that_all_others_dominate_is_stopped() -> None:
 
 def test_the_order_of_arrival_of_equals_does_not_matter() -> None:
     """Whoever of two equals comes first, both have the same place, and so has everyone else."""
-    for draw, curves in random_histories(500, epochs=2):
+    for draw, curves in random_histories(150, epochs=2):
         curves += draw.choices(curves, k=3)
         sets: list[Points] = [tuple(sorted((1 - f, r) for f, r in curve)) for curve in curves]
         by_set = dict(zip(sets, places(sets), strict=True))
-        assert [by_set[points] for points in sets] == places(sets)
-        draw.shuffle(sets)
-        assert [by_set[points] for points in sets] == places(sets)
-
-
-def test_of_equals_that_arrive_after_one_another_all_go_on_or_none() -> None:
-    for _, curves in random_histories(300):
-        judge = halving()
-        for number, curve in enumerate(curves):
-            tell(judge, str(number), curve)
-        asked = {tell(judge, f"twin {number}", curves[0]) for number in range(2)}
-        judge = halving()
-        for number, curve in enumerate(curves[1:]):
-            tell(judge, str(number), curve)
-        assert asked == {tell(judge, f"twin {number}", curves[0]) for number in range(3)} or len(asked) == 1
+        for _ in range(2):
+            assert [by_set[points] for points in sets] == places(sets)
+            draw.shuffle(sets)
 
 
 def test_layers_are_those_of_the_definition() -> None:
-    for _, curves in random_histories(500, epochs=3):
+    for _, curves in random_histories(150, epochs=3):
         sets: list[Points] = [tuple(sorted((1 - f, r) for f, r in curve)) for curve in curves]
         placed = sorted(zip(places(sets), layers_by_definition(sets), strict=True))
         assert [layer for _, layer in placed] == sorted(layer for _, layer in placed)
@@ -147,7 +135,7 @@ def test_values_that_are_not_finite_come_last() -> None:
 
 
 def test_neither_the_scale_nor_the_order_of_the_objectives_matters() -> None:
-    for draw, curves in random_histories(500, epochs=3):
+    for draw, curves in random_histories(150, epochs=3):
         unit = 2.0 ** draw.randint(-20, 20)  # exact in floating point
         judges = [halving(), halving(bounds=((unit, 0.0), (0.0, 1.0))), halving(bounds=UNIT[::-1])]
         for number, curve in enumerate(curves):

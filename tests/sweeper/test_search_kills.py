@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -61,33 +61,13 @@ BEGIN: dict[str, Any] = {
     "points": [{"method": "gdiff", "1-gdiff.c": 0.25}],
 }
 SHAPES: dict[str, dict[str, Any]] = {
-    "random": {"trials": 3},
-    "tpe": {"trials": 6, "sampler": "tpe"},
-    "nsga2": {"trials": 6, "sampler": "nsga2"},
-    "qmc": {"trials": 4, "sampler": "qmc"},
-    "two seeds": {"trials": 4, "seeds": (0, 1)},
+    "tpe": {"trials": 5, "sampler": "tpe"},
+    "nsga2": {"trials": 5, "sampler": "nsga2"},
+    "qmc": {"trials": 3, "sampler": "qmc"},
     "three seeds": {"trials": 6, "seeds": (0, 1, 2)},
     "priors and points": {"trials": 4, "sampler": "tpe", "seeds": (0, 1), "begin": BEGIN},
-    "grid": {"trials": 3, "space": SMALL_GRID, "sampler": "grid"},
     "grid with seeds": {"trials": 6, "space": SMALL_GRID, "sampler": "grid", "seeds": (0, 1)},
 }
-
-
-def journal_writes(out: Path, shape: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch) -> int:
-    """How often an undisturbed sweep of this shape writes to optuna.log."""
-    out.mkdir()
-    append_logs = JournalFileBackend.append_logs
-    writes = 0
-
-    def append(backend: JournalFileBackend, logs: list[dict[str, Any]]) -> None:
-        nonlocal writes
-        writes += 1
-        append_logs(backend, logs)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(JournalFileBackend, "append_logs", append)
-        drive(open_study(out, **shape), {})
-    return writes
 
 
 @pytest.mark.parametrize("share", [0.0, 0.6], ids=["before a write", "in the middle of a write"])
@@ -97,15 +77,20 @@ def test_killed_at_any_write_and_resumed_the_sweep_has_exactly_its_trials(
 ) -> None:
     """Every point between two writes: between ask and record, between seeds, between row and tell."""
     seeds = shape.get("seeds", (0,))
-    for number in range(1, journal_writes(tmp_path / "whole", shape, monkeypatch) + 1):
+    for number in itertools.count(1):
         out = tmp_path / f"killed-{number}"
         out.mkdir()
         rows: dict[str, Row] = {}
         proposed: list[Proposal] = []
         with monkeypatch.context() as patch:
             kill_at(patch, number, share=share)
-            with pytest.raises(Killed):
+            try:
                 drive(open_study(out, **shape), rows, proposed=proposed)
+            except Killed:
+                pass
+            else:
+                assert number > 2 * shape["trials"], "it has not so many writes"
+                break
         kept = dict(rows)
         drive(open_study(out, **shape), rows, proposed=proposed)
 
@@ -127,23 +112,12 @@ def test_unfinished_trials_are_proposed_again_under_their_ids_with_identical_val
     assert first[1] is not None
     row = finished_row(first[1].config)
     study.tell(first[1].trial_id, row)
-
-    resumed = open_study(tmp_path, trials=5)
-    again = resumed.take_up({first[1].trial_id: row})
-
-    assert again == [first[0], first[2]]
-    assert [resumed.ask(), resumed.ask()] == [first[0], first[2]]
+    for _ in range(2):  # interrupted twice
+        resumed = open_study(tmp_path, trials=5)
+        assert resumed.take_up({first[1].trial_id: row}) == [first[0], first[2]]
+        assert [resumed.ask(), resumed.ask()] == [first[0], first[2]]
     last = [resumed.ask(), resumed.ask(), resumed.ask()]
     assert [proposal.trial_id if proposal else None for proposal in last] == ["00003", "00004", None]
-
-
-def test_a_second_interruption_proposes_the_same_trials_once_more(tmp_path: Path) -> None:
-    first = open_study(tmp_path, trials=3).ask()
-    for _ in range(2):
-        study = open_study(tmp_path, trials=3)
-        assert study.take_up({}) == [first]
-        assert study.ask() == first
-    assert len(drive(open_study(tmp_path, trials=3), {})) == 3
 
 
 def test_a_trial_with_a_row_that_was_never_told_is_told_on_resuming(tmp_path: Path) -> None:
@@ -174,22 +148,17 @@ def test_a_trial_that_was_told_but_has_no_row_is_run_again_and_stays_as_told(tmp
 
 @pytest.mark.parametrize("sampler", ["tpe", "random"])  # NSGA-II's children inherit values by design
 def test_a_resumed_sampler_does_not_draw_its_first_proposals_again(tmp_path: Path, sampler: str) -> None:
-    def floats(proposals: Sequence[Proposal | None]) -> set[float]:
-        return {proposal.config["lr"] for proposal in proposals if proposal is not None}
-
     rows: dict[str, Row] = {}
-    seen: set[float] = set()
-    for session in range(3):
+    rates = set()
+    for _ in range(3):
         study = open_study(tmp_path, sampler=sampler, trials=9)
         study.take_up(rows)
-        new = [study.ask() for _ in range(3)]
-        for proposal in new:
+        for proposal in [study.ask() for _ in range(3)]:
             assert proposal is not None
+            rates.add(proposal.config["lr"])
             rows[proposal.trial_id] = finished_row(proposal.config)
             study.tell(proposal.trial_id, rows[proposal.trial_id])
-        assert floats(new).isdisjoint(seen), f"session {session}"
-        seen |= floats(new)
-    assert len(seen) == 9
+    assert len(rates) == 9
 
 
 def test_the_same_sweep_proposes_the_same_configurations_and_another_seed_others(tmp_path: Path) -> None:
@@ -201,25 +170,14 @@ def test_the_same_sweep_proposes_the_same_configurations_and_another_seed_others
     assert configurations("c", 1) != configurations("d", 0)
 
 
-def test_a_journal_with_a_torn_last_line_opens_and_loses_only_that_line(tmp_path: Path) -> None:
-    rows: dict[str, Row] = {}
-    study = open_study(tmp_path, trials=2)
-    first = study.ask()
-    assert first is not None
+def test_a_torn_last_line_is_lost_and_a_lock_of_a_killed_driver_holds_nobody_up(tmp_path: Path) -> None:
+    first = open_study(tmp_path, trials=2).ask()
     with (tmp_path / "optuna.log").open("a") as file:
         file.write('{"op_code":4,"worker_id":"x","trial_')
-    proposed = drive(open_study(tmp_path, trials=2), rows)
+    (tmp_path / "optuna.log.lock").symlink_to(tmp_path / "optuna.log")
+    proposed = drive(open_study(tmp_path, trials=2), {})
     assert proposed[0] == first
     assert states(tmp_path) == {"COMPLETE": 2}
-
-
-def test_a_lock_left_by_a_killed_driver_does_not_hold_the_next_one_up(tmp_path: Path) -> None:
-    study = open_study(tmp_path, trials=2)
-    study.ask()
-    (tmp_path / "optuna.log.lock").symlink_to(tmp_path / "optuna.log")
-    begin = time.monotonic()
-    assert len(drive(open_study(tmp_path, trials=2), {})) == 2
-    assert time.monotonic() - begin < 5
 
 
 def csv_row(config: Mapping[str, Any]) -> Row:
@@ -229,9 +187,9 @@ def csv_row(config: Mapping[str, Any]) -> Row:
     )
 
 
-@pytest.mark.parametrize("sampler", ["grid", "random", "tpe", "nsga2"])
+@pytest.mark.parametrize("sampler", ["grid", "tpe"])
 @pytest.mark.parametrize("seeds", [(0,), (0, 1)], ids=["one seed", "two seeds"])
-def test_a_lost_log_is_made_anew_from_the_table_and_no_trial_is_run_twice(
+def test_a_lost_log_is_made_again_from_the_table_and_no_trial_is_run_twice(
     tmp_path: Path, sampler: str, seeds: tuple[int, ...]
 ) -> None:
     space = GRID if sampler == "grid" else SPACE
@@ -245,7 +203,7 @@ def test_a_lost_log_is_made_anew_from_the_table_and_no_trial_is_run_twice(
     proposed = drive(open_study(tmp_path, **shape), rows, row_of=csv_row)
 
     assert [proposal.trial_id for proposal in proposed] == [missing]
-    if sampler == "grid" or len(seeds) > 1:  # else nobody knows any more what it was
+    if sampler == "grid" or len(seeds) > 1:  # otherwise its values are lost
         assert proposed == [proposal for proposal in whole if proposal.trial_id == missing]
     assert {trial.number: trial.params for trial in plain_trials(tmp_path) if trial.number != int(missing)} == {
         int(proposal.trial_id): space.params_of(proposal.config) for proposal in whole if proposal.trial_id != missing
@@ -262,7 +220,7 @@ def test_a_lost_log_is_made_anew_from_the_table_and_no_trial_is_run_twice(
     ],
     ids=["a line cut", "a line zeroed", "another program's"],
 )
-def test_a_damaged_log_is_kept_aside_and_made_anew_from_the_table(
+def test_a_damaged_log_is_kept_aside_and_made_again_from_the_table(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: Callable[[list[bytes]], list[bytes]]
 ) -> None:
     rows: dict[str, Row] = {}
@@ -276,4 +234,4 @@ def test_a_damaged_log_is_kept_aside_and_made_anew_from_the_table(
 
     assert [trial.params for trial in plain_trials(tmp_path)[:6]] == [SPACE.params_of(item.config) for item in whole]
     assert (tmp_path / "optuna.log.damaged").read_bytes() == damaged
-    assert "optuna.log is damaged" in caplog.text
+    assert "optuna.log" in caplog.text

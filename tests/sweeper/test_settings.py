@@ -77,32 +77,14 @@ def test_settings_come_back_from_json_as_they_were(settings: SweepSettings) -> N
 
 def test_a_proposal_becomes_the_spec_it_describes() -> None:
     base = TrialSpec(epochs=7, optimizer="sgd", model="m")
-    config = {"method": "gdiff", "lr": 3e-4, "auto_lr": "on", "c": 0.3, "seed": 5}
-    spec = make_settings(base=base).make_spec(config, target_key="abc")
-    assert spec == TrialSpec(
-        epochs=7,
-        optimizer="sgd",
-        model="m",
-        method="gdiff",
-        lr=3e-4,
-        auto_lr="on",
-        options=(("c", 0.3),),
-        seed=5,
-        target_key="abc",
-    )
-
-
-def test_options_that_do_not_apply_are_left_out_and_missing_ones_have_their_default() -> None:
+    config = {"method": "gdiff", "lr": 3e-4, "auto_lr": "on", "seed": 5, "weight_decay": 0.1, "lora_rank": 8}
+    spec = make_settings(base=base).make_spec(config | {"c": 0.3}, target_key="abc")
+    assert spec == replace(base, **config, options=(("c", 0.3),), target_key="abc")
+    # Options that do not apply are left out, and missing ones have their default.
     settings = make_settings(base=TrialSpec(options=(("c", 0.9),)))
-    assert settings.make_spec({"method": "ngdiff", "c": 0.3}, target_key="").options == ()
-    assert settings.make_spec({"method": "gdiff"}, target_key="").options == (("c", 0.9),)
-    (npo,) = settings.make_spec({"method": "npo"}, target_key="").options
-    assert npo == ("beta", 0.1)
-
-
-def test_any_field_of_a_spec_can_vary() -> None:
-    spec = make_settings().make_spec({"method": "gd", "epochs": 2, "weight_decay": 0.1, "lora_rank": 8}, target_key="")
-    assert (spec.epochs, spec.weight_decay, spec.lora_rank) == (2, 0.1, 8)
+    for method, options in (("ngdiff", ()), ("gdiff", (("c", 0.9),)), ("npo", (("beta", 0.1),))):
+        more = {"c": 0.3} if method == "ngdiff" else {}
+        assert settings.make_spec({"method": method, **more}, target_key="").options == options
 
 
 def test_equal_proposals_have_equal_hashes_and_different_ones_differ() -> None:
@@ -115,11 +97,11 @@ def test_equal_proposals_have_equal_hashes_and_different_ones_differ() -> None:
     assert settings.make_spec(config, target_key="other data").spec_hash != spec.spec_hash
 
 
-def test_seeds_count_up_from_the_first() -> None:
-    assert make_settings(seed=7, seeds=3).all_seeds == (7, 8, 9)
-
-
-def test_two_sweeps_in_one_storage_do_not_meet(tmp_path: Path) -> None:
+def test_rays_state_is_in_the_output_folder_or_apart_in_the_given_storage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert make_settings().ray_storage(Path("out")) == tmp_path / "out" / "ray"
     settings = make_settings(storage=str(tmp_path / "ray"))
     one, other = tmp_path / "a" / "out", tmp_path / "b" / "out"
     assert settings.ray_storage(one) != settings.ray_storage(other)
@@ -127,51 +109,29 @@ def test_two_sweeps_in_one_storage_do_not_meet(tmp_path: Path) -> None:
     assert settings.ray_storage(one).is_relative_to(tmp_path / "ray")
 
 
-def test_rays_state_is_in_the_output_folder_by_default_and_absolute(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert make_settings().ray_storage(Path("out")) == tmp_path / "out" / "ray"
-
-
 def test_the_password_of_the_tracking_address_is_not_written() -> None:
-    space = default_space(methods=options_by_method(("gdiff",)))
-    secret = SweepSettings(
-        name="s", base=TrialSpec(), space=space, trials=2, tracking_uri="https://ann:s3cret@host/mlflow"
-    )
+    secret = make_settings(tracking_uri="https://ann:s3cret@host/mlflow")
     assert "s3cret" not in json.dumps(secret.to_dict())
     assert SweepSettings.from_dict(secret.to_dict()) == replace(secret, tracking_uri="https://ann@host/mlflow")
 
 
-def test_what_all_trials_do_is_told_as_it_is_and_what_varies_as_a_range() -> None:
-    """MLflow's parent run has these: no value in it that no trial has."""
+def test_the_parameters_for_mlflow_have_no_value_that_no_trial_has() -> None:
     base = TrialSpec(method="gdiff", options=(), lr=1e-4, batch_size=4)
     space = default_space(methods=options_by_method(("gdiff", "npo+ngdiff")), lr_range=(1e-5, 1e-3))
-    told = make_settings(base=base, space=space, seeds=2, seed=5).params
-    assert told["method"] == "gdiff, npo+ngdiff"
-    assert told["lr"] == "1e-05 to 0.001, log"
-    assert str(told["c"]).endswith("with method gdiff")
-    assert str(told["beta"]).endswith("with method npo+ngdiff")
-    assert told["seed"] == "5, 6"
-    assert (told["batch_size"], told["auto_lr"]) == (4, "off")
-    assert "tau" not in told
-
-
-def test_a_grid_is_told_by_its_points_and_a_constant_by_its_value() -> None:
-    told = make_settings(space=CONDITIONAL, sampler="grid").params
-    assert told["epochs"] == "1, 3, 10"
-    assert told["momentum"] == 0.0
+    shown = make_settings(base=base, space=space, seeds=2, seed=5).params
+    assert (shown["method"], shown["lr"], shown["seed"]) == ("gdiff, npo+ngdiff", "1e-05 to 0.001, log", "5, 6")
+    assert str(shown["c"]).endswith("gdiff")
+    assert str(shown["beta"]).endswith("npo+ngdiff")
+    assert (shown["batch_size"], shown["auto_lr"], "tau" in shown) == (4, "off", False)
+    grid = make_settings(space=CONDITIONAL, sampler="grid").params
+    assert (grid["epochs"], grid["momentum"]) == ("1, 3, 10", 0.0)
     assert make_settings(space=CONDITIONAL).params["epochs"] == "1 to 10, log"
-    assert make_settings(space=CONDITIONAL).params["c"] == "0.1 to 0.995, log in 1 - x, with method gdiff"
+    two = default_space(methods=options_by_method(("npo", "simnpo")), lr=(1e-4,))
+    parts = str(make_settings(space=two).params["beta"]).split("; ")
+    assert [part.split()[-1] for part in parts] == ["npo", "simnpo"], "equal names of two methods"
 
 
-def test_equal_names_of_two_methods_are_told_in_turn() -> None:
-    space = default_space(methods=options_by_method(("npo", "simnpo")), lr=(1e-4,))
-    told = str(make_settings(space=space).params["beta"])
-    assert [part.rpartition("with method ")[2] for part in told.split("; ")] == ["npo", "simnpo"]
-
-
-def test_the_methods_of_a_sweep_are_those_of_its_space_or_else_the_base_s() -> None:
+def test_the_methods_of_a_sweep_are_those_of_its_space_or_of_its_base() -> None:
     assert make_settings().methods == ("gdiff", "npo+ngdiff")
     assert make_settings(space=CONDITIONAL).methods == ("gdiff", "ngdiff")
     lr = Choice("lr", (1e-4, 1e-3))

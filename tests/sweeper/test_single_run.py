@@ -1,4 +1,4 @@
-"""A single run that is interrupted goes on by the same command and ends as if nothing had happened."""
+"""A single run that is interrupted continues by the same command and ends as if nothing had happened."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from sweeper.cli import main
 from sweeper.unfinished import UnfinishedRun
+from tests.sweeper.commands.conftest import names
 from trainables.run.run import UnlearningRun
 
 TIMES = ("seconds", "reported_at", "train_seconds", "eval_seconds", "generation_seconds", "wall_seconds")
@@ -68,7 +69,7 @@ def table(path: Path) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("after", [0, 2])
-def test_an_interrupted_run_goes_on_to_the_same_bits(
+def test_an_interrupted_run_continues_to_the_same_bits(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
     whole, out = tmp_path / "whole", tmp_path / "out"
@@ -90,7 +91,6 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(
     done = unlearn(data, out, *LANDSCAPE, "--json")
 
     assert done.exit_code == 0, done.output
-    assert ("going on after epoch" in done.stderr) == (after > 0)
     for name in ("history.csv", "auto_lr.csv", "landscape.csv"):
         assert table(out / name) == table(whole / name)
     mine, theirs = (json.loads((folder / "metrics.json").read_text()) for folder in (out, whole))
@@ -103,66 +103,49 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(
     assert not list(out.glob("*unfinished*"))
 
 
-def test_another_run_does_not_go_on_in_the_folder(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_run_or_another_process_does_not_continue_in_the_folder(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out = tmp_path / "out"
     monkeypatch.setattr("sys.argv", ["sweeper", "unlearn", "--lr", "1e-3"])
     with monkeypatch.context() as patch:
         interrupt(patch, after=1)
         assert unlearn(data, out).exit_code == 130
     before = {path.name: path.read_bytes() for path in out.iterdir()}
-    for result, named in (
-        (unlearn(data, out, epochs=5), "another epochs;"),
-        (unlearn(data, out, "--auto-lr", "on"), "another auto_lr;"),
-    ):
+    with UnfinishedRun(out).held():
+        assert unlearn(data, out).exit_code == 2
+    for result, named in ((unlearn(data, out, epochs=5), "epochs"), (unlearn(data, out, "--auto-lr", "on"), "auto_lr")):
         assert result.exit_code == 2
-        assert named in result.stderr
-        assert "'python -m sweeper unlearn --lr 1e-3'" in result.stderr
+        assert names(result.stderr, [named, "python -m sweeper unlearn --lr 1e-3"])
     (data / "retain.jsonl").write_text('{"question": "What is new?", "answer": "This."}\n')
     result = unlearn(data, out)
     assert result.exit_code == 2, result.output
-    assert "another model or data (its content);" in result.stderr
-    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    assert names(result.stderr, ["data"])
+    assert {path.name: path.read_bytes() for path in out.iterdir() if path.name in before} == before
 
 
-def test_a_run_is_not_gone_on_with_while_another_process_is_at_it(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("more", [[], ["--retain-only"]])
+def test_an_interrupted_target_has_the_command_that_continues(
+    data: Path, monkeypatch: pytest.MonkeyPatch, more: list[str]
 ) -> None:
-    out = tmp_path / "out"
-    with monkeypatch.context() as patch:
-        interrupt(patch, after=0)
-        assert unlearn(data, out).exit_code == 130
-    with UnfinishedRun(out).held():
-        result = unlearn(data, out)
-    assert result.exit_code == 2
-    assert "in another process" in result.stderr
-
-
-def test_an_interrupted_target_says_how_to_go_on(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*arguments: object, **given: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("sys.argv", ["sweeper", "target", "--dataset", "jsonl"])
     monkeypatch.setattr("sweeper.progress.prepare_target", interrupted)
     monkeypatch.setattr("sweeper.progress.make_retain_model", interrupted)
-    for more in ([], ["--retain-only"]):
-        result = CliRunner().invoke(main, ["target", "--dataset", "jsonl", "--data-dir", str(data), *more])
-        assert result.exit_code == 130
-        assert "python -m sweeper target --dataset jsonl" in result.stderr
+    result = CliRunner().invoke(main, ["target", "--dataset", "jsonl", "--data-dir", str(data), *more])
+    assert result.exit_code == 130
+    assert "python -m sweeper target --dataset jsonl" in result.stderr
 
 
-def test_every_metric_that_was_asked_for_is_printed(data: Path, tmp_path: Path) -> None:
+def test_every_metric_that_was_asked_for_is_printed(data: Path) -> None:
     rows = [{"question": f"Who is {n}?", "answer": f"Nobody {n}."} for n in range(4)]
     (data / "holdout.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     result = unlearn(data, None, "--metrics", "mia", epochs=1)
     assert result.exit_code == 0, result.output
-    printed = {line.split()[0] for line in result.stdout.splitlines()}
+    assert "--out" in result.stderr, "the model will not be kept"
     as_json = json.loads(unlearn(data, None, "--metrics", "mia", "--json", epochs=1).stdout)
     measured = {name for name in as_json if "mia" in name and as_json[name] is not None and name != "metrics"}
     assert measured
-    assert measured <= printed
-
-
-def test_a_model_that_will_not_be_kept_is_announced(data: Path, tmp_path: Path) -> None:
-    told = "no --out: the unlearned model is scored, and then thrown away"
-    assert told in unlearn(data, None, epochs=1).stderr
-    assert told not in unlearn(data, tmp_path / "out", epochs=1).stderr
+    assert measured <= {line.split()[0] for line in result.stdout.splitlines()}

@@ -1,4 +1,4 @@
-"""A target made by a worker is the target that the driver would have made, and then in the driver's cache."""
+"""A target made by a worker is the target that the driver would have made, and ends in the driver's cache."""
 
 from __future__ import annotations
 
@@ -135,10 +135,12 @@ def test_in_a_shared_cache_a_worker_makes_what_the_driver_would_have_made(
     spec: TrialSpec, make_cluster: MakeCluster, tmp_path: Path, cache: Path
 ) -> None:
     cluster = make_cluster()
+    with pytest.raises(NotCached):
+        target_of(problem_of(spec), cache=Cache(computing=False))
+    assert not cache.exists()
     target, said = sweep_target(spec, cluster, tmp_path)
     assert cluster.asked_for_slots == [((tmp_path / "out").resolve(), cache)]
-    assert "made by a worker" in said
-    assert "fine-tuning the target" in said
+    assert said
     assert not (tmp_path / "node").exists(), "nothing is where the driver and other nodes would not see it"
 
     again, said = sweep_target(spec, cluster, tmp_path)
@@ -162,39 +164,27 @@ def test_through_a_storage_the_driver_gets_model_and_scores(
     assert target_of(problem_of(spec), cache=Cache(computing=False)) == target
 
 
-def test_a_cache_that_is_not_to_compute_says_so_and_makes_nothing(spec: TrialSpec, cache: Path) -> None:
-    with pytest.raises(NotCached):
-        target_of(problem_of(spec), cache=Cache(computing=False))
-    assert not cache.exists()
-
-
-def test_a_worker_that_dies_is_started_again_and_not_for_ever(
-    spec: TrialSpec, make_cluster: MakeCluster, tmp_path: Path
+def test_a_worker_that_dies_is_restarted_twice_and_what_it_cannot_see_is_left_to_the_driver(
+    spec: TrialSpec, make_cluster: MakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(TargetError, match=r"died 3 times: .*its node died"):
+    with pytest.raises(TargetError, match="its node died"):
         sweep_target(spec, cluster := make_cluster(deaths=3), tmp_path)
     assert cluster.workers == 3
     cluster = make_cluster(deaths=2)
-    target, _ = sweep_target(spec, cluster, tmp_path)
-    assert cluster.workers == 3
-    assert Path(target.path).is_dir()
-
-
-def test_a_node_that_does_not_see_the_base_model_leaves_it_to_the_driver(
-    spec: TrialSpec, make_cluster: MakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    # The third worker's node does not see the base model: the driver makes the target.
     real = TargetMaker._make
 
     def on_the_node(self: TargetMaker, problem: Any, *places: Any) -> None:
         real(self, replace(problem, base_folder=Path("/nowhere/base")), *places)
 
     monkeypatch.setattr(TargetMaker, "_make", on_the_node)
-    target, said = sweep_target(spec, make_cluster(), tmp_path)
-    assert "does not see /nowhere/base: the target is made here, without a GPU" in said
+    target, said = sweep_target(spec, cluster, tmp_path)
+    assert cluster.workers == 3
+    assert "/nowhere/base" in said
     assert Path(target.path).is_dir()
 
 
-def test_what_is_wrong_is_told_as_it_would_be_here(spec: TrialSpec, make_cluster: MakeCluster, tmp_path: Path) -> None:
+def test_an_error_of_the_worker_is_the_drivers_own(spec: TrialSpec, make_cluster: MakeCluster, tmp_path: Path) -> None:
     (tmp_path / "base" / "model.safetensors").write_bytes(b"no weights")
     with pytest.raises(TargetError, match="base") as raised:
         sweep_target(spec, make_cluster(), tmp_path)

@@ -1,4 +1,4 @@
-"""Between Ray Tune and the session: who is handed out, what a result means, and that no error of ours reaches Tune."""
+"""Between Ray Tune and the session: which trials are handed out, what a result means, where errors end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ray.tune.trainable.metadata import _TrainingRunMetadata
 from sweeper.gpu_share import GpuShares
 from sweeper.session import OUT_OF_TIME, SweepSession
 from sweeper.tune_bridge import SessionCallback, SessionSearcher
-from tests.sweeper.conftest import OUTCOME, RecordingTracker, run_trial
+from tests.sweeper.conftest import OUTCOME, RecordingTracker
 from trainables.spec import TrialSpec
 
 
@@ -35,14 +35,17 @@ def test_the_searcher_hands_out_every_trial_once_and_then_ends_the_search(sessio
     assert searcher.suggest("tune-3") == Searcher.FINISHED
 
 
-def test_where_shares_are_measured_the_first_trial_runs_alone_and_later_ones_are_packed(session: SweepSession) -> None:
+def test_with_measured_shares_the_first_trial_runs_alone_and_later_ones_are_packed(session: SweepSession) -> None:
     made, session.shares = session.make_spec, GpuShares(gpus=1.0, gpu_gb=80.0, most=8)
     session.make_spec = lambda config: replace(made(config), method="ngdiff", options=())  # all of one class
+    session.shares.take("another", 0.5)
     searcher, callback = SessionSearcher(session, restore_folders={}), SessionCallback(session)
+    assert [searcher.suggest("tune-0"), searcher.suggest("tune-1")] == [None, None], "it needs a whole GPU"
+    session.shares.ended("another", TrialSpec(), {})
     first = searcher.suggest("tune-0")
-    assert (first["trial_id"], first["gpus"]) == ("00000", 1.0)
+    assert (first["trial_id"], first["gpus"]) == ("00000", 1.0), "it stayed the next one"
     assert searcher.suggest("tune-1") is None
-    assert session.study.asked == 1, "nobody is asked what is next before it can begin"
+    assert session.study.asked == 1, "the study is not asked for a trial that cannot begin"
     measured = {"peak_gpu_gb": 30.0, "gpu_share": 1.0, "gpu_gb": 80.0}
     callback.on_trial_complete(1, [], tune_trial("00000", last_result={"outcome": OUTCOME | measured}))
     later = [searcher.suggest(f"tune-{number}") for number in (1, 2)]
@@ -51,30 +54,13 @@ def test_where_shares_are_measured_the_first_trial_runs_alone_and_later_ones_are
     assert session.ledger.trials.read()[0]["gpu_share"] == "1.0"
 
 
-def test_a_trial_for_which_there_is_no_room_is_the_next_one_again(session: SweepSession) -> None:
-    session.shares = GpuShares(gpus=1.0, gpu_gb=80.0, most=8)
-    session.shares.take("another", 0.5)
-    searcher = SessionSearcher(session, restore_folders={})
-    assert [searcher.suggest("tune-0"), searcher.suggest("tune-1")] == [None, None], "it needs a whole GPU"
-    assert session.study.asked == 1
-    session.shares.ended("another", TrialSpec(), {})
-    assert searcher.suggest("tune-2")["trial_id"] == "00000"
-
-
-def test_an_error_in_the_shares_costs_no_row(session: SweepSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    session.shares = GpuShares()
-    monkeypatch.setattr(session.shares, "ended", lambda *given: 1 / 0)
-    run_trial(session)
-    assert len(session.ledger.trials.read()) == 1
-
-
 def test_after_the_deadline_no_trial_is_handed_out(session: SweepSession) -> None:
     searcher = SessionSearcher(session, restore_folders={})
     session.deadline = time.monotonic() - 1
     assert searcher.suggest("tune-0") == Searcher.FINISHED
     assert (session.study.asked, session.end) == (0, OUT_OF_TIME)
     session.deadline = None
-    assert session.has_next(), "it stands ready, and does not begin after the deadline all the same"
+    assert session.has_next(), "it stands ready, and still does not begin after the deadline"
     session.deadline = time.monotonic() - 1
     assert searcher.suggest("tune-0") == Searcher.FINISHED
     session.deadline = time.monotonic() + 60
@@ -95,7 +81,7 @@ def test_a_result_is_a_report_and_an_outcome_is_the_end(session: SweepSession) -
 
 
 @pytest.mark.parametrize("last_result", [None, {}, {"report": {"step": 1}}])
-def test_a_trial_that_ends_without_an_outcome_is_failed_and_says_so(
+def test_a_trial_that_ends_without_an_outcome_is_failed_with_a_reason(
     session: SweepSession, last_result: Mapping[str, Any] | None
 ) -> None:
     session.next_trial()
@@ -107,13 +93,8 @@ def test_a_trial_that_ends_without_an_outcome_is_failed_and_says_so(
 
 @pytest.mark.parametrize(
     "error",
-    [
-        RuntimeError("Traceback:\n  deep\nActorDiedError: the worker was killed"),
-        None,
-        RuntimeError(),
-        RuntimeError(" "),
-    ],
-    ids=["a traceback", "no error", "an error without text", "an error of blanks"],
+    [RuntimeError("Traceback:\n  deep\nActorDiedError: the worker was killed"), None, RuntimeError(" ")],
+    ids=["a traceback", "no error", "an error of blanks"],
 )
 def test_a_trial_whose_worker_died_too_often_is_failed_with_a_reason_of_one_line(
     session: SweepSession, error: Exception | None
@@ -126,7 +107,7 @@ def test_a_trial_whose_worker_died_too_often_is_failed_with_a_reason_of_one_line
     assert "\n" not in row["error"]
 
 
-def test_the_reason_is_read_where_ray_writes_it_at_once_and_is_that_of_the_last_failure(
+def test_the_reason_is_that_of_the_last_failure_in_rays_own_file(
     session: SweepSession, out: Path, tmp_path: Path
 ) -> None:
     """Ray syncs error.txt to its storage later; the callback comes first."""
@@ -137,15 +118,18 @@ def test_the_reason_is_read_where_ray_writes_it_at_once_and_is_that_of_the_last_
     (tmp_path / "error.txt").write_text(f"Failure # 1 (occurred at x)\n{first}\nFailure # 2 (occurred at y)\n{last}\n")
     SessionCallback(session).on_trial_error(1, [], trial)
     (row,) = session.ledger.trials.read()
-    assert row["error"] == "memory ran out on the node (see logs/00000.txt)"
+    assert "memory" in row["error"]
+    assert "logs/00000.txt" in row["error"]
     assert (out / "logs" / "00000.txt").read_text() == f"{last}\n"
 
 
 def test_no_error_in_our_bookkeeping_reaches_tune(
-    session: SweepSession, tracker: RecordingTracker, caplog: pytest.LogCaptureFixture
+    session: SweepSession, tracker: RecordingTracker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An exception in a callback would end the whole sweep."""
     tracker.fails = True
+    session.shares = GpuShares()
+    monkeypatch.setattr(session.shares, "ended", lambda *given: 1 / 0)
     callback = SessionCallback(session)
     session.next_trial()
     trial = tune_trial("00000", last_result={"outcome": OUTCOME})
@@ -159,18 +143,10 @@ def test_no_error_in_our_bookkeeping_reaches_tune(
     assert "tracking is broken" in caplog.text
 
 
-def test_ray_can_pickle_what_holds_the_session(session: SweepSession) -> None:
-    import ray.cloudpickle
-
-    callback = SessionCallback(session)
-    assert isinstance(ray.cloudpickle.loads(ray.cloudpickle.dumps(callback)), SessionCallback)
-    assert type(pickle.loads(pickle.dumps(session))) is object
-
-
-def test_mlflow_hears_of_a_trials_end_also_when_the_search_cannot_be_told(
+def test_mlflow_hears_of_a_trials_end_when_the_search_cannot_be_told(
     session: SweepSession, tracker: RecordingTracker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The study's log is on the same full disk; it is put right when the sweep is resumed, MLflow is not."""
+    """The study's log is on the same full disk; it is repaired when the sweep is resumed, MLflow is not."""
 
     def refuse(trial_id: str, row: Mapping[str, object], candidates: object) -> None:
         raise OSError(28, "No space left on device")
@@ -180,6 +156,14 @@ def test_mlflow_hears_of_a_trials_end_also_when_the_search_cannot_be_told(
     monkeypatch.setattr(session.study, "tell", refuse)
     callback.on_trial_complete(1, [], tune_trial("00000", last_result={"outcome": OUTCOME}))
     assert tracker.woken == [(0, {"00000"})]
+
+
+def test_ray_can_pickle_what_holds_the_session(session: SweepSession) -> None:
+    import ray.cloudpickle
+
+    callback = SessionCallback(session)
+    assert isinstance(ray.cloudpickle.loads(ray.cloudpickle.dumps(callback)), SessionCallback)
+    assert type(pickle.loads(pickle.dumps(session))) is object
 
 
 @pytest.mark.parametrize("event", ["on_trial_complete", "on_trial_error"])
@@ -192,5 +176,5 @@ def test_of_a_trial_that_is_over_tune_keeps_no_statistics(session: SweepSession,
     trial.run_metadata = metadata
     getattr(SessionCallback(session), event)(1, [], trial)
     assert (metadata.metric_analysis, metadata.metric_n_steps) == ({}, {})
-    metadata.update_metric("retain_loss", 0.25)  # it can go on
+    metadata.update_metric("retain_loss", 0.25)  # it can continue
     assert session.ledger.trials.read()[0]["trial_id"] == "00000"

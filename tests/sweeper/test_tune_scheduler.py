@@ -1,8 +1,9 @@
-"""The scheduler between Ray Tune and the session, without Ray's processes: who is asked, who runs next, who waits."""
+"""The scheduler between Ray Tune and the session, without Ray's processes: which trials run, wait and end."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,17 +17,14 @@ from sweeper.scheduling.rungs import Mode, SuccessiveHalving
 from sweeper.scheduling.schedulers import compared, comparison_axes, rebuilt
 from sweeper.scheduling.tune_scheduler import TuneScheduler
 from sweeper.session import SweepSession
-from sweeper.settings import SweepSettings
 from sweeper.trade_off import axes, parse_objectives
 from sweeper.tune_bridge import SessionCallback, SessionSearcher, what_runs_when
-from tests.sweeper.conftest import bare_session
-from trainables.spec import TrialSpec
+from tests.sweeper.conftest import SETTINGS as ANY
+from tests.sweeper.conftest import bare_session, running
 
 COLUMNS = ("forget_loss_capped", "retain_loss")
 AXES = ((7.0, 0.0), (0.0, 7.0))
-SETTINGS = SweepSettings(
-    name="s", base=TrialSpec(), space=default_space(methods={"ngdiff": {}}), trials=4, sampler="random"
-)
+SETTINGS = replace(ANY, space=default_space(methods={"ngdiff": {}}), trials=4)
 
 
 def halving(mode: Mode) -> SuccessiveHalving:
@@ -67,17 +65,12 @@ def controller(mode: Mode = "pause", *, at_once: int = 1, **given: Any) -> Contr
     return Controller(TuneScheduler(halving(mode), COLUMNS, at_once=at_once, **given))
 
 
-def test_tune_gets_no_metric() -> None:
-    """A list would crash its controller."""
-    gate = controller().gate
-    assert gate.set_search_properties("loss", "min")
-    assert gate.metric is None
-
-
 @pytest.mark.parametrize(("mode", "answer"), [("stop", TrialScheduler.STOP), ("pause", TrialScheduler.PAUSE)])
-def test_who_falls_behind_is_stopped_or_paused(mode: Mode, answer: str) -> None:
+def test_a_trial_that_falls_behind_is_stopped_or_paused(mode: Mode, answer: str) -> None:
     heard: list[str] = []
     tune = controller(mode, on_pause=heard.append)
+    assert tune.gate.set_search_properties("loss", "min")
+    assert tune.gate.metric is None, "a list would crash Tune's controller"
     assert tune.report(tune.add("0"), 1.0, 5.0) == TrialScheduler.CONTINUE
     worse = tune.add("1")
     assert tune.report(worse, 0.5, 1.0) == TrialScheduler.CONTINUE, "not a rung"
@@ -113,7 +106,7 @@ def test_a_paused_trial_goes_on_before_a_new_one_comes_and_only_when_a_worker_is
     assert tune.gate.choose_trial_to_run(tune) is new
 
 
-def test_who_still_waits_when_no_trial_will_come_ends() -> None:
+def test_when_the_sweep_is_over_nothing_is_promoted_and_waiting_trials_end() -> None:
     tune = controller()
     for number, forget in enumerate((6.0, 5.0)):
         tune.report(tune.add(str(number)), 1.0, forget)
@@ -123,10 +116,7 @@ def test_who_still_waits_when_no_trial_will_come_ends() -> None:
     tune.finished = True
     assert tune.gate.choose_trial_to_run(tune) is None
     assert tune.stopped == tune.trials[1:]
-
-
-def test_when_time_or_epochs_are_spent_nobody_is_promoted() -> None:
-    tune = controller(is_over=lambda: True)
+    tune = controller(is_over=lambda: True)  # time or epochs are spent
     for number, forget in enumerate((6.0, 5.0, 4.0, 3.0)):
         tune.report(tune.add(str(number)), 1.0, forget)
         tune.trials[0].status = "TERMINATED"
@@ -147,10 +137,7 @@ def scheduled(out: Path, mode: Mode) -> SweepSession:
 
 def train(session: SweepSession, forget: float, *, epochs: int = 1) -> str:
     """The next trial, for some epochs, and what its scheduler says of the last."""
-    following = session.next_trial()
-    assert following is not None
-    trial_id = following[0].trial_id
-    session.started(trial_id)
+    trial_id = running(session)
     for epoch in range(1, epochs + 1):
         report = {"step": epoch, "epoch": float(epoch), "forget_loss_capped": forget, "retain_loss": 0.1}
         assert session.scheduler is not None
@@ -165,9 +152,7 @@ def test_after_a_kill_a_waiting_trial_is_kept_back_until_its_rank_allows_it(tmp_
     assert [train(session, forget) for forget in (5.0, 4.0)] == ["continue", mode]
 
     session = scheduled(tmp_path, mode)
-    following = session.next_trial()
-    assert following is not None
-    assert following[0].trial_id == "00000"
+    assert running(session) == "00000"
     assert train(session, 3.0) == mode
     following = session.next_trial()
     promoted = following and following[0].trial_id
@@ -188,9 +173,7 @@ def test_after_a_kill_the_last_trials_may_all_be_waiting_ones(tmp_path: Path) ->
 
     session = scheduled(tmp_path, "pause")
     assert session.has_next()
-    following = session.next_trial()
-    assert following is not None
-    assert following[0].trial_id == "00001"
+    assert running(session) == "00001"
     session.ended("00001", {"status": "finished", "forget_loss_capped": 4.0, "retain_loss": 0.1})
     assert not session.has_next()
     session.stop_waiting()

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PhiForCausalLM
 
+    from trainables.run.run import UnlearningRun
+
 NAMES = ("Ada", "Bo", "Cleo", "Dov", "Esme", "Finn", "Gus", "Hana")
 TOWNS = ("Oslo", "Lima", "Quito", "Riga", "Bonn", "Nice", "Kyoto", "Turin")
 FOODS = ("plums", "rice and beans", "soup", "figs", "old cheese", "bread", "cake with cream", "nuts")
@@ -31,6 +33,7 @@ FOODS = ("plums", "rice and beans", "soup", "figs", "old cheese", "bread", "cake
 ExactNll = Callable[["torch.nn.Module", Tokens], "Tensor"]
 MakeNetwork = Callable[..., "PhiForCausalLM"]
 MakeSpec = Callable[..., TrialSpec]
+Start = Callable[..., "UnlearningRun"]
 
 
 @contextlib.contextmanager
@@ -189,6 +192,14 @@ def make_spec() -> MakeSpec:
         return TrialSpec(**values)
 
     return make
+
+
+@pytest.fixture
+def start(workspace: Workspace, make_spec: MakeSpec) -> Start:
+    """Starts a run of :func:`make_spec`'s spec in the workspace: ``start(method="ga")``."""
+    from trainables.run.run import UnlearningRun
+
+    return lambda **changes: UnlearningRun(make_spec(**changes), workspace)
 
 
 @pytest.fixture

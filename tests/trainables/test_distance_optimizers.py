@@ -15,6 +15,7 @@ from dog import DoG
 from prodigyopt import Prodigy
 from torch import Tensor, nn
 
+from tests.trainables.conftest import Start
 from tests.trainables.runs import same_bits, weights_of
 from trainables.distance_optimizers import make_distance_optimizer
 from trainables.optimizers import LR_FREE, OPTIMIZER_INFO
@@ -157,8 +158,8 @@ def test_ascent_of_a_quadratic_runs_away_and_descent_does_not(name: str) -> None
 
 
 @pytest.mark.parametrize("name", LR_FREE)
-def test_a_run_whose_distance_ran_away_ends_as_diverged(name: str, workspace: Workspace, make_spec: Any) -> None:
-    run = UnlearningRun(make_spec(method="ga", optimizer=name, lr=1.0, epochs=400, d_growth=10.0), workspace)
+def test_a_run_whose_distance_ran_away_ends_as_diverged(name: str, start: Start) -> None:
+    run = start(method="ga", optimizer=name, lr=1.0, epochs=400, d_growth=10.0)
     for group in run.optimizer.param_groups:  # an estimate beyond its limit, as the ascent above ends
         group.update({"d": 20.0, "d_max": 20.0} if "d" in group else {"reps_rel": 20.0})
     report = next(run)

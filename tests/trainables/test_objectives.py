@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, kl_div, one_hot
 
-from trainables.objectives import OBJECTIVES, ForgetBatch, ForgetObjective
+from trainables.objectives import OBJECTIVES, ForgetBatch, ForgetObjective, MeanOver
 from trainables.objectives.retain import kl_to_target
 from trainables.testing.objectives import check_objective
 
@@ -131,6 +131,11 @@ def test_the_broken_promise_of_an_objective_is_named(promise: str) -> None:
     broken = replace(OBJECTIVES["ascent"], loss=lambda batch, options: BROKEN[promise](batch))
     with pytest.raises(AssertionError, match=promise):
         check_objective(broken)
+
+
+def test_a_mean_over_sequences_that_claims_to_be_one_over_tokens_is_named() -> None:
+    with pytest.raises(AssertionError, match="supervised tokens"):
+        check_objective(replace(OBJECTIVES["npo"], mean_over=MeanOver.TOKENS))
 
 
 def test_simnpo_is_npo_of_mean_losses_against_a_margin() -> None:

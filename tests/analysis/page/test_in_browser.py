@@ -13,7 +13,10 @@ from sweeper.watch.page_server import serving
 from tests.analysis.conftest import MakeSweep, report, trial
 from tests.browser import CHROMIUM, Browser, Page, browsing, file_address
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine"),
+]
 
 ROWS = "#trials tr.line"
 DETAIL = "#trials tr.detail"

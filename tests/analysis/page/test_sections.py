@@ -11,9 +11,10 @@ import pytest
 from analysis.frontier.frontier import frontier
 from analysis.page.answer import Answer, answer
 from analysis.page.outcomes import cost, ended_as, failures, stopped_early
+from analysis.page.report import write_report
 from analysis.page.trials import page_data, trials_section
 from analysis.tables.trial_table import TrialTable
-from tests.analysis.conftest import MakeSweep, report, tables_of, trial
+from tests.analysis.conftest import GUESS, MakeSweep, report, tables_of, trial
 
 BASELINE = {"verbmem": 0.9, "utility": 0.8, "truth_ratio": 0.5}
 GOOD = {"verbmem": 0.05, "utility": 0.8, "truth_ratio": 0.5}
@@ -138,3 +139,15 @@ def test_the_start_of_a_worker_is_no_cost_of_the_method_that_comes_first(make_sw
     assert (found.total, found.starts) == ("1 min 21 s", "50.0 s")
     assert [(line.name, line.mean) for line in found.by_method] == [("gdiff", "10.0 s"), ("ngdiff", "11.0 s")]
     assert sum(line.share for line in found.by_method) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("retain", "collapsed"), [(0.7 * GUESS, False), (0.8 * GUESS, True), (1.2 * GUESS, True)])
+def test_members_that_keep_nothing_are_marked_and_folded_away(
+    make_sweep: MakeSweep, retain: float, collapsed: bool
+) -> None:
+    out = make_sweep([trial("0", 7.9, retain), trial("1", 4.0, 0.2)])
+    assert [member.collapsed for member in _answer(out).members] == [collapsed, False]
+    write_report(out)
+    page = (out / "report.html").read_text()
+    _, _, folded = page.partition("<details><summary>1 on the frontier")
+    assert ('href="#trial-0">0</a></td><td class="n">' in folded.partition("</details>")[0]) is collapsed

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import optuna
 import pytest
@@ -15,6 +18,9 @@ from sweeper.cli import main
 from sweeper.folder import read_settings
 from trainables.spec import TrialSpec
 
+Command = Callable[..., Result]
+"""A command of the fixtures below: more arguments in, its result out."""
+Accepted = Callable[..., list[TrialSpec]]
 SPLITS = ("forget01", "retain99", "holdout01")
 PERTURBED = ("forget01_perturbed", "retain_perturbed", "real_authors_perturbed", "world_facts_perturbed")
 
@@ -69,12 +75,19 @@ def model_folder(tmp_path: Path) -> Path:
     return folder
 
 
-def invoke(*arguments: str | Path) -> Result:
+def invoke(*arguments: object) -> Result:
     return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
+def json_of(*arguments: object) -> Any:
+    """What a command that ends well prints for machines."""
+    result = invoke(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
 def problems_of(result: Result) -> list[str]:
-    """The problems a refused command told; checks that it was refused in order."""
+    """Return the problems that a refused command listed. Checks the exit code, the streams and the form."""
     assert result.exit_code == 2, f"exit code {result.exit_code}: {result.output}"
     assert isinstance(result.exception, SystemExit), "not a traceback"
     assert result.stdout == ""
@@ -85,13 +98,26 @@ def problems_of(result: Result) -> list[str]:
     return [line.removeprefix("error: ") for line in lines]
 
 
-def refused(*arguments: str | Path) -> list[str]:
-    """The problems a refused command told."""
+def refused(*arguments: object) -> list[str]:
+    """Return the problems that a refused command listed."""
     return problems_of(invoke(*arguments))
 
 
+def names(problem: str, words: Iterable[str]) -> bool:
+    """Whether a message names every option, value, file or column as a word of its own."""
+    missing = [word for word in words if not re.search(rf"(?<![\w.]){re.escape(word)}(?!\w)", problem)]
+    assert not missing, f"{missing} not named in: {problem}"
+    return True
+
+
+def cases(text: str) -> list[Any]:
+    """Parameters of a table, a case a line: what is typed | the words that the message must name."""
+    rows = [line.partition(" | ") for line in text.strip().splitlines()]
+    return [pytest.param(shlex.split(typed), named.split(), id=typed.strip()) for typed, _, named in rows]
+
+
 @pytest.fixture
-def pareto(data: Path, out: Path) -> Callable[..., Result]:
+def pareto(data: Path, out: Path) -> Command:
     """``pareto`` on the small data set, in a new output folder, with more arguments."""
 
     def command(*arguments: str | Path, data: Path = data, out: Path = out) -> Result:
@@ -102,7 +128,7 @@ def pareto(data: Path, out: Path) -> Callable[..., Result]:
 
 
 @pytest.fixture
-def unlearn(data: Path, out: Path) -> Callable[..., Result]:
+def unlearn(data: Path, out: Path) -> Command:
     def command(*arguments: str | Path) -> Result:
         tofu = ("--model", "tiny-phi", "--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01")
         return invoke("unlearn", *tofu, "--out", out, *arguments)
@@ -111,11 +137,14 @@ def unlearn(data: Path, out: Path) -> Callable[..., Result]:
 
 
 @pytest.fixture
-def accepted(
-    pareto: Callable[..., Result], out: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., list[TrialSpec]]:
-    """The specs of the first trials of a sweep with these arguments, by the settings it wrote; nothing is run."""
+def planned_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sweeps begin and nothing is run."""
     monkeypatch.setattr("sweeper.commands.pareto.run_to_the_end", lambda out, as_json, change=None: None)
+
+
+@pytest.fixture
+def accepted(pareto: Command, out: Path, planned_only: None) -> Accepted:
+    """Return the specs of the first trials of a sweep with these arguments, by the settings it wrote."""
 
     def command(*arguments: str | Path, trials: int = 24) -> list[TrialSpec]:
         result = pareto(*arguments)

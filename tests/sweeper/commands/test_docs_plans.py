@@ -1,4 +1,4 @@
-"""What a page says begins trials is planned as it is typed there: settings, space, data, model, placement and disk."""
+"""A command of a page that begins trials is planned as it is typed there: settings, data, model, placement and disk."""
 
 from __future__ import annotations
 
@@ -10,26 +10,15 @@ import pytest
 
 from tests.pages import OF_THEIR_OWN, ROOT, PageCommand, run_by_all
 from tests.sweeper.commands.conftest import invoke
-from trainables.data import load_data
-from trainables.models.checkpoints import save_model
-from trainables.models.tiny import make_tiny, tokenizer_for
 
 COMMANDS = [command for command in run_by_all() if command.only_plans]
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("model") / "small"
-    tokenizer = tokenizer_for("tiny-phi", load_data("authors", limit=20).full)
-    save_model(make_tiny("tiny-phi", tokenizer), tokenizer, folder)
-    return folder
-
-
 @pytest.fixture
-def place(model: Path, data: Path) -> None:
+def place(tiny_phi: Path, data: Path) -> None:
     """In the working folder what the pages have names for: DIR is a model beside TOFU's files and one's own rows."""
     folder = Path("DIR")
-    shutil.copytree(model, folder)
+    shutil.copytree(tiny_phi, folder)
     shutil.copytree(data, folder, dirs_exist_ok=True)
     for name, other in (("forget10", "forget01"), ("retain90", "retain99"), ("holdout10", "holdout01")):
         shutil.copy(folder / f"{other}.json", folder / f"{name}.json")

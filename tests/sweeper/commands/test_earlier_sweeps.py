@@ -1,9 +1,8 @@
-"""Sweeps that begin from earlier ones, and earlier ones that go on with other settings."""
+"""Sweeps that begin from earlier ones, and earlier ones that are resumed with other settings."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,52 +11,62 @@ from sweeper.columns import TRIAL_COLUMNS
 from sweeper.folder import read_settings
 from sweeper.ledger import Ledger
 from sweeper.placement import PlacementError
-from tests.sweeper.commands.conftest import invoke, problems_of
-from trainables.spec import TrialSpec
+from tests.sweeper.commands.conftest import Accepted, Command, invoke, names, problems_of, refused
 
 
 @pytest.fixture
-def earlier(accepted: Callable[..., list[TrialSpec]], out: Path) -> Path:
+def earlier(accepted: Accepted, out: Path) -> Path:
     """A sweep that has begun."""
-    accepted("--trials", "4")
+    accepted("--trials", "4", trials=0)
     return out
 
 
-def test_a_warm_start_of_other_objectives_is_refused_with_everything_else(
-    earlier: Path, data: Path, tmp_path: Path
+@pytest.fixture
+def new(tmp_path: Path) -> Path:
+    return tmp_path / "new"
+
+
+@pytest.fixture
+def changes(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
+    """What ``resume`` changes in the settings; nothing is run."""
+    found: list[dict[str, object]] = []
+    run = "sweeper.commands.resume.run_to_the_end"
+    monkeypatch.setattr(run, lambda out, as_json, change, **more: found.append(change))
+    return found
+
+
+def test_a_warm_start_of_other_objectives_is_refused_with_the_other_problems(
+    earlier: Path, pareto: Command, new: Path
 ) -> None:
-    tofu = ("--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01", "--out", tmp_path / "new")
     asked = ("--objectives", "verbmem:min,utility:max", "--until", "x", "--constraint", "speed>=1")
-    problems = problems_of(invoke("pareto", *tofu, "--warm-start", earlier, *asked))
+    problems = problems_of(pareto("--warm-start", earlier, *asked, out=new))
     assert len(problems) == 3
-    assert any("that sweep searched forget_loss:max,retain_loss:min" in problem for problem in problems)
+    assert names("\n".join(problems), [str(earlier), "forget_loss:max,retain_loss:min", "--until", "speed"])
 
 
-def test_a_table_from_elsewhere_that_names_places_outside_its_folder_is_refused(
-    earlier: Path, data: Path, tmp_path: Path
+def test_a_foreign_table_that_names_places_outside_its_folder_is_refused(
+    earlier: Path, pareto: Command, new: Path
 ) -> None:
     row = dict.fromkeys(TRIAL_COLUMNS, "") | {"trial_id": "00000", "checkpoint": "../../secret"}
     (earlier / "trials.csv").write_text(f"{','.join(row)}\n{','.join(row.values())}\n")
-    tofu = ("--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01", "--out", tmp_path / "new")
-    [problem] = problems_of(invoke("pareto", *tofu, "--reuse", earlier))
-    assert "line 2: checkpoint is '../../secret', which leads out of the table's folder" in problem
+    (problem,) = problems_of(pareto("--reuse", earlier, out=new))
+    assert names(problem, ["line 2", "checkpoint", "../../secret"])
 
 
-def test_what_the_search_is_told_is_in_the_settings(
-    earlier: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_what_the_search_starts_from_is_in_the_settings(
+    earlier: Path, pareto: Command, new: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("sweeper.commands.pareto.run_to_the_end", lambda out, as_json, change=None: None)
     (tmp_path / "points.yaml").write_text("- {lr: 1e-4}\n- {c: 0.5, method: gdiff}\n")
-    result = invoke(
-        *("pareto", "--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01", "--out", tmp_path / "new"),
+    result = pareto(
         *("--tracking-uri", "sqlite:///m.db", "--warm-start", os.path.relpath(earlier), "--reuse", earlier),
         *("--enqueue", "lr=1e-3,c=0.5", "--enqueue", tmp_path / "points.yaml", "--constraint", "utility>=70%"),
         *("--until", "plateau:5", "--epoch-budget", "40", "--sampler", "gp"),
-        # Another order of the objectives is no other problem.
+        # The same objectives in another order are the same problem.
         *("--objectives", "retain_loss:min,forget_loss:max"),
+        out=new,
     )
     assert result.exit_code == 0, result.output
-    settings = read_settings(tmp_path / "new")
+    settings = read_settings(new)
     assert settings.enqueue == ({"lr": 1e-3, "c": 0.5}, {"lr": 1e-4}, {"c": 0.5, "method": "gdiff"})
     assert settings.warm_start == settings.reuse == (str(earlier),)
     assert settings.constraints == ("utility>=70%",)
@@ -65,67 +74,56 @@ def test_what_the_search_is_told_is_in_the_settings(
     assert settings.trials == 14  # of 15 epochs at most, and 2.94 on average
 
 
-def test_a_sweep_may_be_resumed_with_more_trials_and_another_end(
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("", {}),
+        ("--trials 64 --until none --epoch-budget 90", {"trials": 64, "until": "none", "epoch_budget": 90}),
+        ("--address none", {"address": None}),
+        ("--address auto", {"address": "auto"}),
+    ],
+)
+def test_resume_changes_what_is_given(
+    earlier: Path, changes: list[dict[str, object]], typed: str, expected: dict[str, object]
+) -> None:
+    assert invoke("resume", earlier, *typed.split()).exit_code == 0
+    assert changes == [expected]
+
+
+def test_a_resume_on_a_cluster_that_is_gone_names_the_options_that_help(
     earlier: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[object] = []
-    monkeypatch.setattr(
-        "sweeper.commands.resume.run_to_the_end", lambda out, as_json, change, **more: told.append(change)
-    )
-    assert invoke("resume", earlier).exit_code == 0
-    assert invoke("resume", earlier, "--trials", "64", "--until", "none", "--epoch-budget", "90").exit_code == 0
-    assert told == [{}, {"trials": 64, "until": "none", "epoch_budget": 90}]
+    assert names(refused("resume", earlier, "--address", "127.0.0.1:9")[0], ["--address 127.0.0.1:9"])
 
-
-def test_a_sweep_may_be_resumed_on_another_cluster_or_on_none(earlier: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[dict[str, object]] = []
-    monkeypatch.setattr(
-        "sweeper.commands.resume.run_to_the_end", lambda out, as_json, change, **more: told.append(change)
-    )
-    assert invoke("resume", earlier, "--address", "none").exit_code == 0
-    assert invoke("resume", earlier, "--address", "auto").exit_code == 0
-    assert told == [{"address": None}, {"address": "auto"}]
-    (problem,) = problems_of(invoke("resume", earlier, "--address", "127.0.0.1:9"))
-    assert problem.startswith("--address 127.0.0.1:9: no Ray cluster answers there")
-
-
-def test_a_sweep_whose_cluster_is_gone_is_told_where_to_go(earlier: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def gone(*given: object, **more: object) -> None:
         raise PlacementError("--address 10.0.0.1:6379: no Ray cluster answers there")
 
     monkeypatch.setattr("sweeper.commands.resume.run_to_the_end", gone)
-    (problem,) = problems_of(invoke("resume", earlier))
-    assert problem.startswith("--address 10.0.0.1:6379: no Ray cluster answers there; resume goes on")
-    assert "--address ADDRESS" in problem
-    assert "--address none" in problem
+    (problem,) = refused("resume", earlier)
+    assert names(problem, ["--address 10.0.0.1:6379", "--address ADDRESS", "--address none"])
 
 
-def test_a_resume_with_impossible_wishes_is_refused(earlier: Path) -> None:
+def test_impossible_changes_are_refused_together(earlier: Path) -> None:
     row = {**read_settings(earlier).base.row(), "status": "finished"}
     Ledger(earlier).trials.append(row | {"trial_id": name} for name in ("00000", "00001"))
-    problems = problems_of(invoke("resume", earlier, "--trials", "1", "--until", "x", "--epoch-budget", "0"))
+    problems = refused("resume", earlier, "--trials", "1", "--until", "x", "--epoch-budget", "0")
     assert len(problems) == 3
-    assert any("--trials 1: 2 trials have ended already" in problem for problem in problems)
+    assert any("--trials 1" in problem and "2" in problem for problem in problems)
 
 
-def test_a_grid_cannot_be_widened(accepted: Callable[..., list[TrialSpec]], out: Path) -> None:
+def test_a_grid_cannot_be_widened(accepted: Accepted, out: Path) -> None:
     accepted("--sampler", "grid", "--method", "ngdiff", "--lr", "1e-4", "--lr", "1e-5")
-    (problem,) = problems_of(invoke("resume", out, "--trials", "3"))
-    assert "the grid of this sweep has 2 and cannot have more" in problem
-    assert f"--reuse {out}" in problem
+    assert names(refused("resume", out, "--trials", "3")[0], ["2", f"--reuse {out}"])
 
 
 @pytest.mark.parametrize("command", ["resume", "report"])
-def test_a_folder_without_a_sweep_cannot_be_resumed_or_reported(command: str, tmp_path: Path) -> None:
-    (problem,) = problems_of(invoke(command, tmp_path / "nowhere"))
-    assert "holds no sweep" in problem
-    assert str(tmp_path / "nowhere") in problem
+def test_a_folder_without_a_sweep_is_named(command: str, tmp_path: Path) -> None:
+    assert names(refused(command, tmp_path / "nowhere")[0], [str(tmp_path / "nowhere")])
     assert not (tmp_path / "nowhere").exists()
 
 
 @pytest.mark.parametrize("content", ["{torn", "[]", "{}", '{"settings": {"trials": 3}}', '{"settings": 7}'])
-def test_a_sweep_whose_file_is_damaged_is_not_resumed(out: Path, content: str) -> None:
+def test_a_sweep_with_a_damaged_sweep_json_is_not_resumed(out: Path, content: str) -> None:
     out.mkdir()
     (out / "sweep.json").write_text(content)
-    (problem,) = problems_of(invoke("resume", out))
-    assert "sweep.json" in problem
+    assert "sweep.json" in refused("resume", out)[0]

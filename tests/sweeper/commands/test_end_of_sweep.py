@@ -1,4 +1,4 @@
-"""What a command tells of how its sweep ended: the summary, what to do next, the exit code."""
+"""What a command reports when its sweep ends: the summary, what to do next, the exit code."""
 
 from __future__ import annotations
 
@@ -8,117 +8,92 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from click.testing import Result
 
-from sweeper.commands.pareto import describe
 from sweeper.conclude import Summary
 from sweeper.folder import SweepError, UsageError
 from sweeper.interruption import Interrupted
+from sweeper.placement import PlacementError
+from tests.sweeper.commands.conftest import Command, names
+from trainables.target.finetune import TargetError
+
+End = Callable[..., None]
+NONE_GOOD = {
+    "headline": "The headline.",
+    "advice": "The advice.",
+    "judged": ["The judgement."],
+    "recommended": False,
+    "trial_id": "00002",
+    "epoch": 3.0,
+    "checkpoint": "checkpoints/00002",
+}
 
 
-def run_raises(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
-    def run(out: Path, *, console: object, change: object = None, **more: object) -> Summary:
-        raise error
+@pytest.fixture
+def ends(out: Path, monkeypatch: pytest.MonkeyPatch) -> End:
+    """The sweep ends at once, by an error or with this summary."""
 
-    monkeypatch.setattr("sweeper.sweep.run", run)
+    def end(error: BaseException | None = None, **given: Any) -> None:
+        values = {"trials": 3, "asked": 3, "status": {"finished": 3}, "hypervolume": 0.5, "front": 2, "tracking": ""}
+
+        def run(out: Path, *, console: object, change: object = None, **more: object) -> Summary:
+            if error is not None:
+                raise error
+            return Summary(out=str(out), **{**values, **given})
+
+        monkeypatch.setattr("sweeper.sweep.run", run)
+
+    return end
 
 
-def test_a_sweep_that_is_done_prints_its_summary(
-    pareto: Callable[..., Result], out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    summary = Summary(
-        out=str(out),
-        status={"finished": 3, "diverged": 1},
-        trials=4,
-        asked=4,
-        hypervolume=0.61234,
-        front=2,
-        tracking="sqlite:///m",
-        answer={
-            "headline": "Nothing was forgotten.",
-            "advice": "To forget more: ...",
-            "judged": ["It misses ..."],
-            "recommended": False,
-            "trial_id": "00002",
-            "epoch": 3.0,
-            "checkpoint": "checkpoints/00002",
-        },
-    )
-    monkeypatch.setattr("sweeper.sweep.run", lambda out, *, console, change=None, **more: summary)
+def test_the_summary_has_counts_the_answer_and_where_everything_is(pareto: Command, out: Path, ends: End) -> None:
+    status = {"finished": 16, "stopped": 12, "diverged": 3, "failed": 1}
+    ends(status=status, trials=32, asked=32, hypervolume=0.61234, tracking="sqlite:///m", answer=NONE_GOOD)
     result = pareto()
     assert result.exit_code == 0
-    for text in ("4 trials", "3 finished, 1 diverged", "0.6123", f"{out}/report.html", "sqlite:///m"):
-        assert text in result.stdout
-    assert (
-        f"Nothing was forgotten.\nclosest: trial 00002 after epoch 3, {out}/checkpoints/00002\n"
-        "To forget more: ...\nIt misses ...\n"
-    ) in result.stdout
+    assert re.findall(r"\d+", result.stdout.splitlines()[0]) == ["32", "16", "12", "3", "1"]
+    answer = [NONE_GOOD["headline"], NONE_GOOD["advice"], *NONE_GOOD["judged"]]
+    where = [f"{out}/report.html", "sqlite:///m", f"{out}/checkpoints/00002"]
+    assert names(result.stdout, [*answer, *where, "0.6123", "trial 00002", "epoch 3"])
 
 
-def test_one_trial_that_is_recommended_is_named_with_its_checkpoint() -> None:
-    answer = {"headline": "Take trial 00000: ...", "judged": [], "recommended": True, "trial_id": "00000"}
-    answer |= {"epoch": None, "checkpoint": "checkpoints/00000"}
-    lines = describe(Summary("out", 1, 1, {"finished": 1}, 0.5, 1, "", answer=answer)).splitlines()
-    assert lines[:3] == ["1 trial: 1 finished", "Take trial 00000: ...", "checkpoint: out/checkpoints/00000"]
-    assert lines[3] == "frontier: 1 trial, hypervolume 0.5000"
-
-
-def test_the_console_counts_every_way_a_trial_ended() -> None:
-    status = {"finished": 16, "stopped": 12, "diverged": 3, "failed": 1}
-    first = describe(Summary("out", 32, 32, status, 0.5, 1, "")).splitlines()[0]
-    assert re.findall(r"\d+", first) == ["32", "16", "12", "3", "1"]
-    assert "stopped early" in first
+def test_a_recommended_trial_is_named_with_its_checkpoint(pareto: Command, out: Path, ends: End) -> None:
+    ends(answer=NONE_GOOD | {"recommended": True, "epoch": None})
+    headline, checkpoint = pareto().stdout.splitlines()[1:3]
+    assert headline == NONE_GOOD["headline"]
+    assert names(checkpoint, [f"{out}/checkpoints/00002"])
 
 
 @pytest.mark.parametrize(
     ("because", "further"),
     [("the time budget", ""), ("a plateau (...)", "--until none"), ("the budget of 9 epochs", "--epoch-budget EPOCHS")],
 )
-def test_a_sweep_that_ended_before_all_its_trials_says_why_and_how_to_go_on(
-    pareto: Callable[..., Result], out: Path, monkeypatch: pytest.MonkeyPatch, because: str, further: str
+def test_a_sweep_that_ended_early_has_the_reason_and_the_command_that_continues(
+    pareto: Command, out: Path, ends: End, because: str, further: str
 ) -> None:
-    summary = Summary(str(out), 3, 8, {"finished": 3}, 0.5, 2, "", reused=2, ended_because=because, further=further)
-    monkeypatch.setattr("sweeper.sweep.run", lambda out, *, console, change, **more: summary)
+    ends(asked=8, reused=2, repeated=1, ended_because=because, further=further)
     lines = pareto().stdout.splitlines()
-    assert lines[:2] == ["3 trials: 3 finished", "2 of them taken over from earlier sweeps, not run again"]
-    assert lines[-2:] == [
-        f"{because} left 5 of 8 trials undone; go on with:",
-        f"  python -m sweeper resume {out} {further}".rstrip(),
-    ]
+    assert re.findall(r"\d+", " ".join(lines[1:3])) == ["1", "2"], "repeated points and reused trials"
+    assert names(lines[-2], [because, "5", "8"])
+    assert lines[-1] == f"  python -m sweeper resume {out} {further}".rstrip()
 
 
-def test_points_that_were_run_before_are_counted_apart(
-    pareto: Callable[..., Result], out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    summary = Summary(str(out), 5, 5, {"finished": 5}, 0.5, 2, "", reused=2, repeated=1)
-    monkeypatch.setattr("sweeper.sweep.run", lambda out, *, console, change, **more: summary)
-    assert pareto().stdout.splitlines()[:3] == [
-        "5 trials: 5 finished",
-        "1 of them at points that had been run here before, not run again",
-        "2 of them taken over from earlier sweeps, not run again",
-    ]
-
-
-def test_json_is_the_only_thing_on_stdout(
-    pareto: Callable[..., Result], out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    status = {"finished": 0, "stopped": 0, "diverged": 0, "failed": 4}
-    summary = Summary(out=str(out), status=status, trials=4, asked=4, hypervolume=None, front=0, tracking="")
-    monkeypatch.setattr("sweeper.sweep.run", lambda out, *, console, change=None, **more: summary)
+def test_json_is_the_only_thing_on_stdout(pareto: Command, out: Path, ends: End) -> None:
+    ends(status={"finished": 0, "stopped": 0, "diverged": 0, "failed": 3}, hypervolume=None, front=0)
     result = pareto("--json")
     assert result.exit_code == 1, "every trial failed"
     content = json.loads(result.stdout)
     assert content["out"] == str(out)
-    assert (content["trials"], content["status"], content["hypervolume"]) == (4, status, None)
+    assert (content["trials"], content["status"]["failed"], content["hypervolume"]) == (3, 3, None)
 
 
 @pytest.mark.parametrize("as_json", [[], ["--json"]], ids=["plain", "json"])
-def test_an_interrupted_sweep_prints_how_to_go_on(
-    pareto: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_json: list[str]
+def test_an_interrupted_sweep_has_the_command_that_continues(
+    pareto: Command, tmp_path: Path, ends: End, as_json: list[str]
 ) -> None:
-    run_raises(monkeypatch, Interrupted())
+    ends(Interrupted())
     result = pareto(*as_json, out=tmp_path / "my sweep")
     assert result.exit_code == 130
     assert f"python -m sweeper resume '{tmp_path}/my sweep'" in result.stderr
@@ -126,47 +101,29 @@ def test_an_interrupted_sweep_prints_how_to_go_on(
         assert json.loads(result.stdout) == {"out": str(tmp_path / "my sweep"), "interrupted": True}
 
 
-def no_space() -> OSError:
-    return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/data/trials.csv")
-
-
-def placement_error() -> Exception:
-    from sweeper.placement import PlacementError
-
-    return PlacementError("no node can run a trial")
-
-
-def target_error() -> Exception:
-    from trainables.target.finetune import TargetError
-
-    return TargetError("the data were not memorised")
-
-
 @pytest.mark.parametrize(
-    ("error", "code", "said"),
+    ("error", "code"),
     [
-        (SweepError("4 trials could not be written"), 1, "4 trials could not be written"),
-        (UsageError("the sweep is running in another process"), 2, "running in another process"),
-        (placement_error(), 2, "no node can run a trial"),
-        (target_error(), 1, "the data were not memorised"),
-        (no_space(), 1, "No space left on device"),
-        (KeyboardInterrupt(), 130, "interrupted"),
+        (SweepError("4 trials lost"), 1),
+        (UsageError("it runs already"), 2),
+        (PlacementError("no node"), 2),
+        (TargetError("not memorised"), 1),
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/data/trials.csv"), 1),
+        (KeyboardInterrupt("interrupted"), 130),
     ],
-    ids=["failed", "wrong usage", "no place", "no target", "disk full", "interrupted"],
+    ids=lambda value: type(value).__name__,
 )
-def test_an_end_without_a_result_is_one_sentence_and_an_exit_code(
-    pareto: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, said: str
+def test_an_end_without_a_result_is_one_line_and_an_exit_code(
+    pareto: Command, ends: End, error: BaseException, code: int
 ) -> None:
-    run_raises(monkeypatch, error)
+    ends(error)
     result = pareto()
     assert result.exit_code == code
     assert isinstance(result.exception, SystemExit)
-    assert said in result.stderr
-    assert len(result.stderr.splitlines()) == 1
+    (line,) = result.stderr.splitlines()
+    assert str(error.args[-1]) in line
 
 
-def test_a_bug_is_not_dressed_up_as_a_users_mistake(
-    pareto: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run_raises(monkeypatch, ZeroDivisionError("a bug"))
+def test_a_bug_is_not_disguised_as_a_mistake_of_the_user(pareto: Command, ends: End) -> None:
+    ends(ZeroDivisionError("a bug"))
     assert isinstance(pareto().exception, ZeroDivisionError)

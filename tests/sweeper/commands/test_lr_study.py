@@ -18,13 +18,14 @@ from sweeper.search import SweepStudy
 from sweeper.settings import LR_STUDY, SweepSettings
 from sweeper.trade_off import axes
 from tests.conftest import GOLDEN
-from tests.sweeper.commands.conftest import invoke, refused
+from tests.sweeper.commands.conftest import invoke, json_of, names, refused
 
 
-def planned(monkeypatch: pytest.MonkeyPatch, out: Path, *arguments: str) -> SweepSettings:
-    """The settings ``lr-study`` begins a sweep with."""
-    monkeypatch.setattr("sweeper.commands.pareto.run_to_the_end", lambda out, as_json, change=None: None)
-    result = invoke("lr-study", "--out", out, *arguments)
+def planned(out: Path, *arguments: str) -> SweepSettings:
+    """The settings ``lr-study`` begins a sweep with; nothing is run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sweeper.commands.pareto.run_to_the_end", lambda out, as_json, change=None: None)
+        result = invoke("lr-study", "--out", out, *arguments)
     assert result.exit_code == 0, result.output
     return read_settings(out)
 
@@ -47,13 +48,8 @@ def finish_with(monkeypatch: pytest.MonkeyPatch, tables: Path) -> None:
     monkeypatch.setattr("sweeper.sweep.run", run)
 
 
-# lr-study -----------------------------------------------------------------------------------------------------------
-
-
-def test_the_default_study_is_two_methods_at_five_rates_with_autolr_from_each(
-    monkeypatch: pytest.MonkeyPatch, out: Path
-) -> None:
-    settings = planned(monkeypatch, out)
+def test_the_default_study_is_two_methods_at_five_rates_with_autolr_from_each(out: Path) -> None:
+    settings = planned(out)
     assert (settings.kind, settings.sampler, settings.seeds) == (LR_STUDY, "grid", 2)
     assert settings.name == "lr-study-gdiff-ngdiff-tiny-phi-authors"
     grid = settings.space.grid()
@@ -63,126 +59,132 @@ def test_the_default_study_is_two_methods_at_five_rates_with_autolr_from_each(
     assert settings.trials == 2 * len(grid) == 2 * (3 + 1) * (5 + 5)
 
 
-def test_a_fixed_rate_has_the_same_spec_whatever_autolr_variants_stand_beside_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_fixed_rate_has_the_same_spec_beside_any_autolr_variants(tmp_path: Path) -> None:
     hashes = []
     for name, variants in (("a", ()), ("b", ("--auto-lr-smoothing", "paper", "--auto-lr-probe", "same"))):
-        settings = planned(monkeypatch, tmp_path / name, "--lr", "1e-4", *variants)
+        settings = planned(tmp_path / name, "--lr", "1e-4", *variants)
         points = [point for point in settings.space.grid() if point["auto_lr"] == "off"]
         hashes.append([settings.make_spec(point, target_key="k").spec_hash for point in points])
     assert hashes[0] == hashes[1]
 
 
-def test_every_combination_of_variants_is_an_arm_from_the_given_start(
-    monkeypatch: pytest.MonkeyPatch, out: Path
-) -> None:
+def test_every_combination_of_variants_is_an_arm_from_the_given_start(out: Path) -> None:
     variants = ("--auto-lr-smoothing", "clip", "--auto-lr-smoothing", "paper", "--auto-lr-probe", "same")
     more = ("--auto-lr-probe", "fresh", "--auto-lr-start-lr", "1e-5", "--method", "ngdiff", "--lr", "1e-3")
-    grid = planned(monkeypatch, out, *variants, *more).space.grid()
-    arms = [
-        (point["auto_lr_smoothing"], point["auto_lr_probe"], point["lr"]) for point in grid if point["auto_lr"] == "on"
-    ]
-    assert arms == [(a, b, 1e-5) for a in ("clip", "paper") for b in ("same", "fresh")]
+    arms = [point for point in planned(out, *variants, *more).space.grid() if point["auto_lr"] == "on"]
+    found = [(point["auto_lr_smoothing"], point["auto_lr_probe"], point["lr"]) for point in arms]
+    assert found == [(a, b, 1e-5) for a in ("clip", "paper") for b in ("same", "fresh")]
 
 
-def test_options_of_pareto_mean_the_same(monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
-    settings = planned(monkeypatch, out, "--epochs", "2", "--cpus-per-trial", "0.5", "--seed", "7", "--c", "0.3")
+def test_options_of_pareto_mean_the_same(out: Path) -> None:
+    settings = planned(out, "--epochs", "2", "--cpus-per-trial", "0.5", "--seed", "7", "--c", "0.3")
     assert (settings.base.epochs, settings.cpus_per_trial, settings.all_seeds) == (2, 0.5, (7, 8))
     assert {point.get("c") for point in settings.space.grid()} == {0.3, None}
 
 
-def test_everything_wrong_is_told_at_once(out: Path) -> None:
-    wrong = ("--method", "nope", "--auto-lr-smoothing", "wild", "--lr", "0", "--auto-lr-start-lr", "-1")
-    problems = refused("lr-study", "--out", out, *wrong, "--seeds", "0")
-    for text in ("unknown method 'nope'", "unknown auto_lr_smoothing 'wild'", "lr must be", "seeds must be at least 1"):
-        assert sum(text in problem for problem in problems) >= 1, problems
-    assert any("auto-lr-start-lr must be" in problem for problem in problems)
+def test_small_batches_are_probed_on_more_of_them(tmp_path: Path) -> None:
+    """So many that they have eight rows, unless a number is given."""
+    for name, given, batches in (("few", ("--primary", "ngdiff/safe/freshx4"), 4), ("one", (), 1)):
+        more = ("--auto-lr-probe-batches", "1") if batches == 1 else ()
+        grid = planned(tmp_path / name, "--batch-size", "2", *given, *more).space.grid()
+        assert {point["auto_lr_probe_batches"] for point in grid if point["auto_lr"] == "on"} == {batches}
+
+
+@pytest.mark.parametrize(
+    ("varied", "targets", "data"), [("order", (0, 0), (0, 0)), ("target", (4, 5), (0, 0)), ("data", (0, 0), (4, 5))]
+)
+def test_a_seed_may_stand_for_another_target_or_other_data(
+    out: Path, varied: str, targets: tuple[int, int], data: tuple[int, int]
+) -> None:
+    settings = planned(out, "--seeds", "2", "--seed", "4", "--seeds-vary", varied)
+    (point, *_) = settings.space.grid()
+    specs = [settings.make_spec({**point, "seed": seed}, target_key="k") for seed in (4, 5)]
+    assert tuple(spec.seed for spec in specs) == (4, 5)
+    assert tuple(spec.target_seed for spec in specs) == targets
+    assert tuple(spec.data_seed for spec in specs) == data
+    assert [settings.base_of(seed).target_seed for seed in (4, 5)] == list(targets)
+    assert settings.target_seeds == ((4,) if varied == "order" else (4, 5))
+
+
+TWO = "--auto-lr-smoothing paper --auto-lr-smoothing safe"
+READ_DATA = "--dataset digits --model tiny-resnet"
+
+
+@pytest.mark.parametrize(
+    ("typed", "named"),
+    [
+        ("--method nope", "nope"),
+        ("--auto-lr-smoothing wild", "auto_lr_smoothing wild"),
+        ("--lr 0", "lr 0"),
+        ("--auto-lr-start-lr -1", "auto-lr-start-lr -1"),
+        ("--seeds 0", "seeds 0"),
+        ("--primary npo", "--primary npo gdiff ngdiff"),
+        (f"{TWO} --primary gdiff", "--primary gdiff gdiff/paper/freshx2 gdiff/safe/freshx2"),
+        ("--primary gdiff/paper/same", "--primary gdiff/paper/same gdiff/safe/freshx2"),
+        ("--seeds-vary weather", "--seeds-vary weather order target data"),
+        (f"--seeds-vary data {READ_DATA}", "--seeds-vary data digits authors"),
+    ],
+)
+def test_wrong_options_of_a_study_are_named(out: Path, typed: str, named: str) -> None:
+    assert names("\n".join(refused("lr-study", "--out", out, *typed.split())), named.split())
     assert not out.exists()
+
+
+def test_a_primary_question_is_recorded(tmp_path: Path) -> None:
+    assert planned(tmp_path / "a", "--primary", "ngdiff").primary == "ngdiff"
+    assert planned(tmp_path / "b", *TWO.split(), "--primary", "gdiff/safe/freshx2").primary == "gdiff/safe/freshx2"
+
+
+# How a study ends ---------------------------------------------------------------------------------------------------
 
 
 def test_a_study_ends_in_its_verdict_and_lr_study_json(monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
     finish_with(monkeypatch, GOLDEN)
     result = invoke("lr-study", "--out", out)
     assert result.exit_code == 0, result.output
-    for text in ("36 trials", "ngdiff: best at lr 0.003", "nothing can be concluded", "AutoLR clip/fresh from 0.003"):
-        assert text in result.stdout
+    assert names(result.stdout, ["36", "ngdiff", "0.003", "AutoLR clip/fresh"])
     content = json.loads((out / "lr_study.json").read_text())
     assert [item["method"] for item in content["verdicts"]] == ["gdiff", "ngdiff"]
     assert [arm["name"] for arm in content["fronts"][0]["arms"]][:2] == ["gdiff, fixed lr", "gdiff, AutoLR clip/fresh"]
     assert content["verdicts"][0]["opponents"][0]["outcome"] == "too few seeds"
-    again = invoke("resume", out, "--json")
-    assert json.loads(again.stdout)["lr_study"] == content
+    assert json_of("resume", out)["lr_study"] == content
 
 
 def test_a_pareto_sweep_does_not_end_in_a_study(monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
     finish_with(monkeypatch, GOLDEN)
-    result = invoke("pareto", "--out", out, "--json")
-    assert "lr_study" not in json.loads(result.stdout)
+    assert "lr_study" not in json_of("pareto", "--out", out)
     assert not (out / "lr_study.json").exists()
+    assert names(refused("resume", out, "--extend")[0], ["--extend", str(out)])
 
 
 def test_finished_sweeps_are_judged_together_without_running(golden: Path, tmp_path: Path) -> None:
-    content = json.loads(invoke("lr-study", "--from", golden, "--json").stdout)
+    content = json_of("lr-study", "--from", golden)
     assert content == json.loads((golden / "lr_study.json").read_text())
     both = invoke("lr-study", "--from", golden, "--from", GOLDEN, "--out", tmp_path / "both.json")
     assert "36 trials repeated" in " ".join(both.stdout.split())
     assert json.loads((tmp_path / "both.json").read_text())["verdicts"] == content["verdicts"]
-    assert refused("lr-study", "--from", tmp_path) == [f"{tmp_path} holds no sweep: there is no sweep.json in it"]
+    assert names(refused("lr-study", "--from", tmp_path)[0], [str(tmp_path), "sweep.json"])
 
 
-def test_a_finished_study_is_judged_by_other_objectives_and_says_so(golden: Path) -> None:
-    words = ("lr-study", "--from", golden, "--json")
-    same = json.loads(invoke(*words, "--objectives", "forget_loss:max,retain_loss:min").stdout)
-    assert same == json.loads(invoke(*words).stdout)
+def test_objectives_chosen_afterwards_are_marked_as_such(golden: Path) -> None:
+    same = json_of("lr-study", "--from", golden, "--objectives", "forget_loss:max,retain_loss:min")
+    assert same == json_of("lr-study", "--from", golden)
     assert same["afterwards"] is None
-    other = json.loads(invoke(*words, "--objectives", "verbmem:min,utility:max").stdout)
-    assert other["afterwards"].startswith(
-        "Judged by verbmem (min), utility (max), chosen when the results were there; the trials were run for "
-        "forget_loss (max), retain_loss (min)."
-    )
+    other = json_of("lr-study", "--from", golden, "--objectives", "verbmem:min,utility:max")
+    assert names(other["afterwards"], ["verbmem", "utility", "forget_loss", "retain_loss"])
     assert other["sensitivity"] != same["sensitivity"]
-    assert other["afterwards"] in " ".join(
-        invoke("lr-study", "--from", golden, "--objectives", "verbmem:min,utility:max").stdout.split()
-    )
 
 
-def test_what_is_said_of_trials_is_not_said_in_vain_of_results(golden: Path) -> None:
-    assert refused("lr-study", "--from", golden, "--lr", "1e-3", "--objectives", "nothing:min,utility:max")[1:] == [
-        "--lr is about trials, and --from runs none"
-    ]
+def test_options_of_trials_are_refused_beside_finished_sweeps(golden: Path) -> None:
+    problems = refused("lr-study", "--from", golden, "--lr", "1e-3", "--objectives", "nothing:min,utility:max")
+    assert names(problems[1], ["--lr", "--from"])
+    for option, problem in zip(
+        ("primary", "extend"), refused("lr-study", "--from", golden, "--primary", "gdiff", "--extend"), strict=True
+    ):
+        assert names(problem, [f"--{option}"])
 
 
-# A primary question, and the edge of the grid -----------------------------------------------------------------------
-
-
-def test_a_primary_question_is_recorded_and_its_name_checked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert planned(monkeypatch, tmp_path / "a", "--primary", "ngdiff").primary == "ngdiff"
-    two = ("--auto-lr-smoothing", "paper", "--auto-lr-smoothing", "safe")
-    assert planned(monkeypatch, tmp_path / "b", *two, "--primary", "gdiff/safe/freshx2").primary == "gdiff/safe/freshx2"
-    assert refused("lr-study", "--primary", "npo") == [
-        "--primary npo: expected one of the methods of this study, gdiff, ngdiff"
-    ]
-    assert refused("lr-study", *two, "--primary", "gdiff") == [
-        "--primary gdiff: this names 2 questions, and a primary one is one: gdiff/paper/freshx2 or gdiff/safe/freshx2"
-    ]
-    assert refused("lr-study", "--primary", "gdiff/paper/same") == [
-        "--primary gdiff/paper/same: this study has no such variant of AutoLR: expected gdiff/safe/freshx2"
-    ]
-
-
-def test_small_batches_are_probed_on_more_of_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """So many that they have eight rows, unless somebody says how many."""
-    few = planned(monkeypatch, tmp_path / "few", "--batch-size", "2", "--primary", "ngdiff/safe/freshx4")
-    assert {point["auto_lr_probe_batches"] for point in few.space.grid() if point["auto_lr"] == "on"} == {4}
-    said = planned(monkeypatch, tmp_path / "said", "--batch-size", "2", "--auto-lr-probe-batches", "1")
-    assert {point["auto_lr_probe_batches"] for point in said.space.grid() if point["auto_lr"] == "on"} == {1}
-
-
-def test_no_question_is_primary_of_results_that_are_there(golden: Path) -> None:
-    problems = refused("lr-study", "--from", golden, "--primary", "gdiff", "--extend")
-    assert problems[0].startswith("--primary gdiff: a primary question is named before there are results")
-    assert problems[1].startswith("--extend runs trials, and --from runs nothing")
+# The edge of the grid -----------------------------------------------------------------------------------------------
 
 
 def edged(monkeypatch: pytest.MonkeyPatch, out: Path, *, peak: float) -> list[list[float]]:
@@ -237,81 +239,34 @@ def test_extend_adds_rates_until_the_best_lies_inside(monkeypatch: pytest.Monkey
     assert result.exit_code == 0, result.output
     # Two values of c, three seeds.
     assert asked[1:] == [[1e-3] * 6, [1e-2] * 6]
-    assert (
-        "gdiff, the best single lr: the best rate is at the edge of the rates tried, 1e-05 to 0.0001; adding lr 0.001"
-    ) in result.stderr
-    assert "at the edge" not in result.stdout
+    assert names(result.stderr, ["gdiff", "1e-05", "0.0001", "0.001"])
     settings = read_settings(out)
     assert (len(settings.extension), settings.trials) == (4, len(settings.space.grid()) * 3 + 12)
     (verdict,) = json.loads((out / "lr_study.json").read_text())["verdicts"]
     assert verdict["rates"] == [1e-5, 1e-4, 1e-3, 1e-2]
     assert verdict["opponents"][0]["edge"] is None
-    # Nothing is left to add.
+    # Nothing is left to add; what a kill took is run again.
     invoke("resume", out)
     assert asked[3:] == [[]]
-
-
-def test_a_grid_is_extended_a_bounded_number_of_times(monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
-    asked = edged(monkeypatch, out, peak=1e3)
-    result = invoke("lr-study", "--out", out, *STUDY, "--extend")
-    assert [sorted(set(rates)) for rates in asked[1:]] == [[1e-3], [1e-2], [0.1], [1.0]]
-    assert "nothing more is added: at most 4 rates beyond the grid" in result.stderr
-    assert "nothing can be concluded" in result.stdout
-
-
-def test_without_the_flag_the_message_names_it_and_resume_takes_it(monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
-    asked = edged(monkeypatch, out, peak=1e-3)
-    result = invoke("lr-study", "--out", out, *STUDY)
-    assert "lr-study --extend" in result.stdout
-    assert len(asked) == 1
-    invoke("resume", out, "--extend")
-    assert asked[2:] == [[1e-3] * 6, [1e-2] * 6]
-
-
-def test_an_extension_that_was_killed_goes_on(monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
-    asked = edged(monkeypatch, out, peak=1e-3)
-    invoke("lr-study", "--out", out, *STUDY, "--extend")
     rows = (out / "trials.csv").read_text().splitlines(keepends=True)
     (out / "trials.csv").write_text("".join(rows[:-3]))
     invoke("resume", out)
     assert asked[-1] == [1e-2] * 3
 
 
-def test_only_a_study_has_an_edge(monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
-    finish_with(monkeypatch, GOLDEN)
-    invoke("pareto", "--out", out)
-    assert refused("resume", out, "--extend") == [
-        f"--extend: the sweep in {out} is no learning-rate study and has no edge to go beyond"
-    ]
+def test_a_grid_is_extended_a_bounded_number_of_times(monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
+    asked = edged(monkeypatch, out, peak=1e3)
+    result = invoke("lr-study", "--out", out, *STUDY, "--extend")
+    assert [sorted(set(rates)) for rates in asked[1:]] == [[1e-3], [1e-2], [0.1], [1.0]]
+    assert "at most 4" in result.stderr
+    (verdict,) = json.loads((out / "lr_study.json").read_text())["verdicts"]
+    assert verdict["opponents"][0]["edge"] is not None
 
 
-# What the seeds vary ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("varied", "targets", "data"), [("order", (0, 0), (0, 0)), ("target", (4, 5), (0, 0)), ("data", (0, 0), (4, 5))]
-)
-def test_a_seed_may_stand_for_another_target_or_other_data(
-    monkeypatch: pytest.MonkeyPatch, out: Path, varied: str, targets: tuple[int, int], data: tuple[int, int]
-) -> None:
-    settings = planned(monkeypatch, out, "--seeds", "2", "--seed", "4", "--seeds-vary", varied)
-    (point, *_) = settings.space.grid()
-    specs = [settings.make_spec({**point, "seed": seed}, target_key="k") for seed in (4, 5)]
-    assert tuple(spec.seed for spec in specs) == (4, 5)
-    assert tuple(spec.target_seed for spec in specs) == targets
-    assert tuple(spec.data_seed for spec in specs) == data
-    assert [settings.base_of(seed).target_seed for seed in (4, 5)] == list(targets)
-    assert settings.target_seeds == ((4,) if varied == "order" else (4, 5))
-
-
-def test_what_the_seeds_cannot_vary_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert refused("lr-study", "--seeds-vary", "weather") == [
-        "--seeds-vary must be one of order, target, data, got 'weather'"
-    ]
-    assert refused("lr-study", "--seeds-vary", "data", "--dataset", "digits", "--model", "tiny-resnet") == [
-        "--seeds-vary data: data set digits is read and not generated, so there is one of it; vary order or target, or "
-        "take --dataset authors"
-    ]
-    assert refused("pareto", "--data-seed", "3", "--dataset", "digits", "--model", "tiny-resnet") == [
-        "data_seed does not apply to data set digits, which is read and not generated"
-    ]
+def test_a_study_without_extend_can_be_resumed_with_it(monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
+    asked = edged(monkeypatch, out, peak=1e-3)
+    result = invoke("lr-study", "--out", out, *STUDY)
+    assert "lr-study --extend" in result.stdout
+    assert len(asked) == 1
+    invoke("resume", out, "--extend")
+    assert asked[2:] == [[1e-3] * 6, [1e-2] * 6]

@@ -1,4 +1,4 @@
-"""A licence is told where a folder or a configuration says one, and nowhere else."""
+"""The licence of a model comes from its card, its configuration or a file, or is unknown."""
 
 from __future__ import annotations
 
@@ -30,14 +30,10 @@ def test_it_is_read_from_the_card_then_from_the_configuration(
     assert "unknown" not in found.words
 
 
-def test_a_file_of_that_name_is_taken_along(tmp_path: Path) -> None:
-    (tmp_path / "LICENSE.md").write_text("Do as you please.")
-    found = licence_of(tmp_path)
-    assert found.name is None
-    assert found.files == (tmp_path / "LICENSE.md",)
-    assert found.words == "Its LICENSE.md is in this folder."
-
-
-def test_where_nobody_says_one_it_is_unknown(tmp_path: Path) -> None:
+def test_a_licence_file_is_taken_along_and_without_one_it_is_unknown(tmp_path: Path) -> None:
     assert licence_of(None).words == licence_of(tmp_path).words
     assert "unknown" in licence_of(tmp_path).words
+    (tmp_path / "LICENSE.md").write_text("Do as you please.")
+    found = licence_of(tmp_path)
+    assert (found.name, found.files) == (None, (tmp_path / "LICENSE.md",))
+    assert "LICENSE.md" in found.words

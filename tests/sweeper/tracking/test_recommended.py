@@ -15,7 +15,8 @@ from sweeper.tracking import TrackingSummary
 from sweeper.tracking.registry import Entry, Registered, register
 from sweeper.tracking.runs import Recommendation
 from sweeper.tracking.store import Store
-from tests.sweeper.tracking.conftest import Sweep, make_checkpoint, wait_until
+from tests.sweeper.conftest import wait_until
+from tests.sweeper.tracking.conftest import Sweep, make_checkpoint
 
 END = Recommendation("00001", None, "checkpoints/00001", "Take the end of trial 00001.")
 EARLY = Recommendation("00001", "2", "checkpoints/00001-epoch-2", "Take epoch 2 of trial 00001.")

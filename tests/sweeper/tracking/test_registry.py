@@ -71,49 +71,49 @@ def test_the_same_checkpoint_is_one_version_and_the_alias_moves(whole: Sweep) ->
 
 
 def test_a_trial_that_mlflow_does_not_know_is_named_with_the_remedy(whole: Sweep) -> None:
-    with pytest.raises(RegistryError, match=f"no run of trial 00007 of this sweep.*resume {whole.folder}"):
+    with pytest.raises(RegistryError, match=f"00007.*resume {whole.folder}"):
         registered(whole, entry(whole, trial_id="00007"))
-    with pytest.raises(RegistryError, match="no run of trial 00001"):
+    with pytest.raises(RegistryError, match="00001"):
         registered(whole, entry(whole), experiment="another")
 
 
-def test_a_dead_server_is_told_in_a_sentence(whole: Sweep, dead_uri: str) -> None:
-    with pytest.raises(RegistryError) as raised:
-        registered(whole, entry(whole), uri=dead_uri)
-    assert str(raised.value) == f"MLflow at {dead_uri} cannot be used (connection refused)"
-    assert raised.value.exit_code == 1
-
-
-def test_a_server_without_a_registry_is_told_in_a_sentence(whole: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_dead", [True, False])
+def test_a_server_that_is_dead_or_has_no_registry_is_named(
+    whole: Sweep, dead_uri: str, monkeypatch: pytest.MonkeyPatch, is_dead: bool
+) -> None:
     from mlflow.exceptions import MlflowException
     from mlflow.protos.databricks_pb2 import FEATURE_DISABLED
 
     def refuse(*_: object, **__: object) -> None:
         raise MlflowException("Model registry functionality is unavailable", FEATURE_DISABLED)
 
-    monkeypatch.setattr("mlflow.MlflowClient.search_registered_models", refuse)
-    with pytest.raises(RegistryError, match=r"has no model registry \(Model registry functionality is unavailable\)"):
-        registered(whole, entry(whole))
+    if not is_dead:
+        monkeypatch.setattr("mlflow.MlflowClient.search_registered_models", refuse)
+    with pytest.raises(RegistryError) as raised:
+        registered(whole, entry(whole), **({"uri": dead_uri} if is_dead else {}))
+    assert (dead_uri if is_dead else "Model registry functionality is unavailable") in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert raised.value.exit_code == 1
 
 
 @pytest.mark.parametrize(
-    ("name", "alias", "told"),
+    ("name", "alias", "named"),
     [
-        (None, "champion", "--alias goes with --register NAME"),
-        ("a/b", None, "has no /, no : and no quotes"),
-        (" ", None, "is not empty"),
-        ("model", "v3", "neither latest nor a version"),
-        ("model", "two words", "letters, digits"),
+        (None, "champion", "--register NAME"),
+        ("a/b", None, "a/b"),
+        (" ", None, "empty"),
+        ("model", "v3", "v3"),
+        ("model", "two words", "two words"),
     ],
 )
-def test_names_that_mlflow_would_refuse_are_told_before(name: str | None, alias: str | None, told: str) -> None:
+def test_names_that_mlflow_would_refuse_are_refused_before(name: str | None, alias: str | None, named: str) -> None:
     (problem,) = registry_problems(name, alias, "http://localhost:5000")
-    assert told in problem
+    assert named in problem
 
 
 def test_an_address_that_cannot_work_is_told_before(tmp_path: Path) -> None:
-    assert "is a folder" in next(registry_problems("model", None, str(tmp_path)))
+    assert str(tmp_path) in next(registry_problems("model", None, str(tmp_path)))
     missing = f"sqlite:///{tmp_path}/none.db"
-    assert "there is no tracking database" in next(registry_problems("model", None, missing))
+    assert "none.db" in next(registry_problems("model", None, missing))
     assert not (tmp_path / "none.db").exists()
     assert list(registry_problems("model", "champion-1", "http://localhost:5000")) == []

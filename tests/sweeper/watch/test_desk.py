@@ -1,4 +1,4 @@
-"""A process at a sweep and what others ask of it: each request is heard once, by the one it is for."""
+"""A process at a sweep and what others ask of it: each request is obeyed once, by the process it is for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,21 +16,7 @@ from sweeper.tune_bridge import AskedToEnd
 from sweeper.watch.desk import Desk, desk_of
 from sweeper.watch.published import Published
 from sweeper.watch.requests import Request, ask, take
-from tests.sweeper.conftest import bare_session, run_trial
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def running(session: SweepSession) -> str:
-    following = session.next_trial()
-    assert following is not None
-    session.started(following[0].trial_id)
-    return following[0].trial_id
+from tests.sweeper.conftest import bare_session, running
 
 
 def told(out: Path) -> Published:
@@ -40,24 +25,16 @@ def told(out: Path) -> Published:
     return found
 
 
-# requests -----------------------------------------------------------------------------------------------------------
+# Requests -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_request_is_taken_once_and_by_the_one_it_is_for(out: Path) -> None:
-    mine, other = Request(run="mine", trial_id="00001"), Request(run="other")
-    ask(out, mine)
-    ask(out, other)
-    assert take(out, "mine") == [mine]
-    assert take(out, "mine") == []
-    assert take(out, "other") == []
-    assert list(out.iterdir()) == []
-
-
-def test_what_is_no_request_is_removed(out: Path) -> None:
-    ask(out, Request(run="mine"))
+def test_a_request_is_taken_once_by_the_process_it_is_for_and_others_are_removed(out: Path) -> None:
+    mine = Request(run="mine", trial_id="00001")
+    for request in (mine, Request(run="other")):
+        ask(out, request)
     for name, content in (("a.json", "{"), ("b.json", '{"run": "mine", "more": 1}'), ("c.json", "3")):
         (out / "requests" / name).write_text(content)
-    assert take(out, "mine") == [Request(run="mine")]
+    assert [take(out, run) for run in ("mine", "mine", "other")] == [[mine], [], []]
     assert list(out.iterdir()) == []
 
 
@@ -72,7 +49,7 @@ def test_a_resumed_sweep_obeys_nothing_that_was_asked_before(session: SweepSessi
     assert session.to_end == set()
 
 
-# what the process tells -----------------------------------------------------------------------------------------------
+# What the process publishes ------------------------------------------------------------------------------------------
 
 
 def test_a_process_tells_what_runs_and_how_it_ended(session: SweepSession, out: Path) -> None:
@@ -89,11 +66,13 @@ def test_a_process_tells_what_runs_and_how_it_ended(session: SweepSession, out: 
 
 
 @pytest.mark.parametrize(("error", "state"), [(Interrupted(), "interrupted"), (ValueError("no\nway"), "failed")])
-def test_a_process_tells_what_ended_it(out: Path, error: Exception, state: str) -> None:
+def test_a_process_publishes_what_ended_it(out: Path, error: Exception, state: str) -> None:
     with pytest.raises(type(error)), desk_of(out):
         raise error
-    assert told(out).state == state
-    assert told(out).warning == ("no way" if state == "failed" else "")
+    assert (told(out).state, told(out).warning) == (state, "no way" if state == "failed" else "")
+    content = json.loads((out / "status.json").read_text())
+    (out / "status.json").write_text(json.dumps(content | {"new": 1}))
+    assert Published.read(out) is None, "a status file of another version"
 
 
 def test_the_last_warning_is_told_and_still_printed(
@@ -110,14 +89,7 @@ def test_the_last_warning_is_told_and_still_printed(
     assert not [item for item in logging.getLogger("sweeper").handlers if type(item).__module__.startswith("sweeper")]
 
 
-def test_a_status_file_of_another_version_is_none(out: Path) -> None:
-    Desk(out)
-    content = json.loads((out / "status.json").read_text())
-    (out / "status.json").write_text(json.dumps(content | {"new": 1}))
-    assert Published.read(out) is None
-
-
-# what is asked of it ------------------------------------------------------------------------------------------------
+# What is asked of it ------------------------------------------------------------------------------------------------
 
 
 def test_a_trial_that_is_asked_to_ends_with_its_next_report_as_stopped(session: SweepSession, out: Path) -> None:
@@ -134,18 +106,11 @@ def test_a_trial_that_is_asked_to_ends_with_its_next_report_as_stopped(session: 
     session.reported(trial_id, {"step": 1, "epoch": 1.0, "forget_loss": 2.5, "seconds": 0.1})
     assert session.is_ended_early(trial_id)
     session.stopped(trial_id)
+    for no_more in (trial_id, "00099"):
+        ask(out, Request(run=told(out).run, trial_id=no_more))
+    desk.look()
     (row,) = session.ledger.trials.read()
     assert (row["status"], row["epochs_done"], row["forget_loss"], row["error"]) == ("stopped", "1.0", "2.5", "")
-    assert session.to_end == set()
-
-
-def test_a_request_for_a_trial_that_has_ended_or_never_began_does_nothing(session: SweepSession, out: Path) -> None:
-    desk = Desk(out)
-    desk.follow(session)
-    ended = run_trial(session)
-    for trial_id in (ended, "00099"):
-        ask(out, Request(run=told(out).run, trial_id=trial_id))
-    desk.look()
     assert session.to_end == set()
 
 

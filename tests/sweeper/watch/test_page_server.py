@@ -1,4 +1,4 @@
-"""A report that follows its tables: who may see it, when it is made anew."""
+"""A report that follows its tables: what is served to whom, and when it is rebuilt."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,8 +17,9 @@ from analysis.errors import AnalysisError
 from sweeper.folder import UsageError
 from sweeper.watch import page_server
 from sweeper.watch.page_server import keep_up, serving, stamp_of
-from tests.sweeper.commands.conftest import refused
+from tests.sweeper.commands.conftest import names, refused
 from tests.sweeper.commands.test_report_command import small_sweep
+from tests.sweeper.conftest import wait_until
 
 ROOT = Path(__file__).parents[3]
 POLICY = "default-src 'none'; script-src &#39;sha256-abc=&#39;; base-uri 'none'"
@@ -70,7 +69,7 @@ def test_nothing_else_is_served_and_to_nobody_who_was_led_here(page: Path) -> No
         assert get(address, host="localhost:1")[0] == 200
 
 
-def test_a_page_is_made_anew_when_a_table_changes_and_outlives_what_fails(
+def test_a_page_is_rebuilt_when_a_table_changes_and_survives_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(page_server, "LOOKS_EVERY", 0.01)
@@ -88,49 +87,37 @@ def test_a_page_is_made_anew_when_a_table_changes_and_outlives_what_fails(
             raise AnalysisError("half a row")
         raise Enough
 
-    start = stamp_of([tmp_path])
-    timer = threading.Timer(0.2, lambda: (tmp_path / "history.csv").write_text("two"))
-    timer.start()
-    with pytest.raises(Enough):
-        keep_up([tmp_path], make, made=start, say=said.append)
-    assert said == ["the page is as it was: half a row"]
-    assert made == 2
-
-
-def test_a_table_of_its_own_is_watched_too(tmp_path: Path) -> None:
-    table = tmp_path / "theirs.csv"
+    table = tmp_path / "theirs.csv"  # a table that is watched by itself
     table.write_text("a")
     before = stamp_of([table])
     table.write_text("ab")
     assert stamp_of([table]) != before
 
+    start = stamp_of([tmp_path])
+    timer = threading.Timer(0.2, lambda: (tmp_path / "history.csv").write_text("two"))
+    timer.start()
+    with pytest.raises(Enough):
+        keep_up([tmp_path], make, made=start, say=said.append)
+    assert len(said) == 1
+    assert "half a row" in said[0]
+    assert made == 2
 
-def test_watching_what_cannot_be_watched_is_refused(golden: Path, tmp_path: Path) -> None:
+
+def test_options_that_do_not_go_with_watch_are_refused(golden: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     run.mkdir()
     (run / "metrics.json").write_text("{}")
-    assert refused("report", run, "--watch") == [f"--watch: {run} is a single run, which has figures and no page"]
-    assert refused("report", golden, "--watch", "--json", "--port", "70000") == [
-        "--port must be from 1 to 65535, got 70000",
-        "--watch shows a page and --json prints once: give one of them",
-    ]
-    assert refused("report", golden, "--port", "8000") == ["--port is of the page that --watch shows: give both"]
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    assert names(refused("report", run, "--watch")[0], ["--watch", str(run)])
+    port, json = refused("report", golden, "--watch", "--json", "--port", "70000")
+    assert names(port, ["--port", "70000"])
+    assert names(json, ["--watch", "--json"])
+    assert names(refused("report", golden, "--port", "8000")[0], ["--port", "--watch"])
 
 
 def test_a_port_that_is_taken_is_named(page: Path) -> None:
     with serving(page, port=0) as address:
         port = int(address.rstrip("/").rpartition(":")[2])
-        with (
-            pytest.raises(UsageError, match=f"--port {port}: Address already in use; name another"),
-            serving(page, port=port),
-        ):
+        with pytest.raises(UsageError, match=f"--port {port}"), serving(page, port=port):
             pass
 
 
@@ -152,7 +139,7 @@ def test_the_command_follows_the_tables_until_ctrl_c(tmp_path: Path) -> None:
             wait_until(lambda: get(address[0], "/made")[1] != made)
             assert "00001" in get(address[0])[1]
             process.send_signal(signal.SIGINT)
-            assert process.wait(30) == 130
+            assert process.wait(240) == 130
             assert process.stderr is not None
             assert "Traceback" not in process.stderr.read()
         finally:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -19,7 +20,7 @@ from trainables.auto_lr.in_run import Schedule
 from trainables.auto_lr.parabola import Fit, fit_parabola
 from trainables.auto_lr.rule import Rule
 from trainables.auto_lr.rules import RULES
-from trainables.auto_lr.step import auto_lr_step
+from trainables.auto_lr.step import Update, auto_lr_step
 
 PAPER = RULES["paper"]
 CURVATURE = torch.diag(torch.tensor([1.0, 4.0, 0.25], dtype=torch.float64))
@@ -57,6 +58,11 @@ OPTIMIZERS = pytest.mark.parametrize("make", [sgd, adamw])
 Make = Callable[[Quadratic, float], torch.optim.Optimizer]
 
 
+def paper_step(problem: Quadratic, optimizer: torch.optim.Optimizer, loss: Callable[[], float] | None = None) -> Update:
+    """A step of AutoLR as in the paper, probing the problem's own loss unless another is given."""
+    return auto_lr_step(optimizer, [problem.theta], loss or problem.loss, rule=PAPER, memory={})[0]
+
+
 def plain_step(make: Make, lr: float, *, ascend: bool = False, curvature: Tensor = CURVATURE) -> Tensor:
     """Where the optimizer alone ends up, at ``lr``."""
     problem = Quadratic(ascend=ascend, curvature=curvature)
@@ -70,7 +76,7 @@ def test_on_a_quadratic_the_fitted_rate_is_exact_wherever_it_starts(make: Make, 
     problem = Quadratic()
     direction = (START - plain_step(make, lr)) / lr
     optimizer = make(problem, lr)
-    update = auto_lr_step(optimizer, [problem.theta], problem.loss, rule=PAPER, memory={})[0]
+    update = paper_step(problem, optimizer)
     best = problem.best_rate(direction)
     assert update.fallback is None
     assert update.eta_star == pytest.approx(best, rel=1e-6)
@@ -82,23 +88,17 @@ def test_on_a_quadratic_the_fitted_rate_is_exact_wherever_it_starts(make: Make, 
 
 
 @OPTIMIZERS
-def test_the_step_goes_downhill_and_beats_both_probes(make: Make) -> None:
+def test_the_probes_see_the_start_the_step_and_its_mirror_image_and_the_step_beats_them(make: Make) -> None:
     """The paper's Algorithm 1 has the probes the wrong way round and would step uphill."""
     problem = Quadratic()
-    update = auto_lr_step(make(problem, 1e-2), [problem.theta], problem.loss, rule=PAPER, memory={})[0]
-    assert update.loss_plus < update.loss_zero < update.loss_minus
-    assert problem.loss() < update.loss_plus
-
-
-@OPTIMIZERS
-def test_the_probes_see_the_start_the_step_and_its_mirror_image_bit_for_bit(make: Make) -> None:
-    problem = Quadratic()
-    auto_lr_step(make(problem, 1e-2), [problem.theta], problem.loss, rule=PAPER, memory={})
+    update = paper_step(problem, make(problem, 1e-2))
     stepped = plain_step(make, 1e-2)
     assert len(problem.seen) == 3
     assert torch.equal(problem.seen[0], START)
     assert torch.equal(problem.seen[1], stepped)
     assert torch.equal(problem.seen[2], START - (stepped - START))
+    assert update.loss_plus < update.loss_zero < update.loss_minus
+    assert problem.loss() < update.loss_plus
 
 
 def test_the_final_step_starts_from_the_exact_parameters() -> None:
@@ -118,21 +118,16 @@ def test_the_final_step_starts_from_the_exact_parameters() -> None:
     assert torch.equal(parameter.detach(), start.add(delta, alpha=update.eta_star / 0.1))
 
 
-def test_a_loss_known_beforehand_is_not_probed_again() -> None:
+def test_a_known_loss_is_not_probed_again() -> None:
     problem = Quadratic()
     known = problem.loss()
     problem.seen.clear()
-    update = auto_lr_step(sgd(problem, 0.01), [problem.theta], problem.loss, rule=PAPER, memory={}, loss_zero=known)[0]
+    update, _ = auto_lr_step(sgd(problem, 0.01), [problem.theta], problem.loss, rule=PAPER, memory={}, loss_zero=known)
     assert len(problem.seen) == 2
     assert update.eta_star == pytest.approx(problem.best_rate(CURVATURE @ START), rel=1e-6)
 
 
-# What is refused -----------------------------------------------------------------------------------------------------
-
-
-def _probe(values: list[float]) -> Callable[[], float]:
-    remaining = iter(values)
-    return lambda: next(remaining)
+# Refusals ------------------------------------------------------------------------------------------------------------
 
 
 @OPTIMIZERS
@@ -152,29 +147,23 @@ def _probe(values: list[float]) -> Callable[[], float]:
 def test_a_refused_fit_is_a_plain_step_at_the_old_rate(make: Make, losses: list[float], reason: str) -> None:
     problem = Quadratic()
     optimizer = make(problem, 0.01)
-    update = auto_lr_step(optimizer, [problem.theta], _probe(losses), rule=PAPER, memory={})[0]
+    update = paper_step(problem, optimizer, iter(losses).__next__)
     assert (update.fallback, update.eta_star) == (reason, None)
     assert optimizer.param_groups[0]["lr"] == 0.01
     torch.testing.assert_close(problem.theta.detach(), plain_step(make, 0.01), rtol=1e-6, atol=1e-12)
 
 
 @OPTIMIZERS
-def test_a_step_that_climbs_is_refused_for_no_descent(make: Make) -> None:
-    problem = Quadratic(ascend=True)
-    update = auto_lr_step(make(problem, 0.01), [problem.theta], problem.loss, rule=PAPER, memory={})[0]
-    assert update.fallback == "no descent"
-    torch.testing.assert_close(problem.theta.detach(), plain_step(make, 0.01, ascend=True), rtol=1e-6, atol=1e-12)
-
-
-@OPTIMIZERS
-def test_a_concave_loss_is_refused_for_no_curvature(make: Make) -> None:
-    """Descent without end: ``G/H`` would be negative and step back uphill."""
-    problem = Quadratic(curvature=-CURVATURE)
-    update = auto_lr_step(make(problem, 0.01), [problem.theta], problem.loss, rule=PAPER, memory={})[0]
-    assert update.slope > 0
-    assert update.fallback == "no curvature"
-    expected = plain_step(make, 0.01, curvature=-CURVATURE)
-    torch.testing.assert_close(problem.theta.detach(), expected, rtol=1e-6, atol=1e-12)
+@pytest.mark.parametrize(
+    ("changes", "reason"), [({"ascend": True}, "no descent"), ({"curvature": -CURVATURE}, "no curvature")]
+)
+def test_a_step_that_climbs_and_a_concave_loss_are_refused(make: Make, changes: dict[str, Any], reason: str) -> None:
+    """A concave loss descends without end: ``G/H`` would be negative and step back uphill."""
+    problem = Quadratic(**changes)
+    update = paper_step(problem, make(problem, 0.01))
+    assert update.fallback == reason
+    assert (update.slope > 0) == (reason == "no curvature")
+    torch.testing.assert_close(problem.theta.detach(), plain_step(make, 0.01, **changes), rtol=1e-6, atol=1e-12)
 
 
 @settings(deadline=None)
@@ -196,27 +185,19 @@ def test_the_fit_recovers_a_parabola(eta: float, level: float, drop: float, bend
 # One optimizer step --------------------------------------------------------------------------------------------------
 
 
-def test_adamw_advances_its_moments_once() -> None:
+@pytest.mark.parametrize("steps", [1, 2])
+@pytest.mark.parametrize("make", [adamw, lambda problem, lr: torch.optim.SGD([problem.theta], lr=lr, momentum=0.9)])
+def test_an_optimizer_advances_its_state_once(make: Make, steps: int) -> None:
     problem, twin = Quadratic(), Quadratic()
-    optimizer, plain = adamw(problem, 0.01), adamw(twin, 0.01)
-    auto_lr_step(optimizer, [problem.theta], problem.loss, rule=PAPER, memory={})
-    plain.step()
-    state, expected = optimizer.state[problem.theta], plain.state[twin.theta]
-    assert float(state["step"]) == 1.0
-    assert torch.equal(state["exp_avg"], expected["exp_avg"])
-    assert torch.equal(state["exp_avg_sq"], expected["exp_avg_sq"])
-
-
-def test_sgd_advances_its_momentum_once() -> None:
-    problem, twin = Quadratic(), Quadratic()
-    optimizer = torch.optim.SGD([problem.theta], lr=0.01, momentum=0.9)
-    plain = torch.optim.SGD([twin.theta], lr=0.01, momentum=0.9)
-    for _ in range(2):
-        problem.theta.grad = CURVATURE @ START
-        twin.theta.grad = CURVATURE @ START
-        auto_lr_step(optimizer, [problem.theta], problem.loss, rule=PAPER, memory={})
+    optimizer, plain = make(problem, 0.01), make(twin, 0.01)
+    for _ in range(steps):
+        for each in (problem, twin):
+            each.theta.grad = CURVATURE @ START
+        paper_step(problem, optimizer)
         plain.step()
-    assert torch.equal(optimizer.state[problem.theta]["momentum_buffer"], plain.state[twin.theta]["momentum_buffer"])
+    state, expected = optimizer.state[problem.theta], plain.state[twin.theta]
+    assert state.keys() == expected.keys() != set()
+    assert all(torch.equal(torch.as_tensor(state[name]), torch.as_tensor(expected[name])) for name in expected)
 
 
 @pytest.mark.parametrize("rule", ["paper", "clip", "official"])
@@ -256,7 +237,7 @@ def test_all_parameter_groups_scale_alike() -> None:
     torch.testing.assert_close(slow.detach(), start[1] * (1 - 3 * best / 10), rtol=1e-6, atol=1e-9)
 
 
-def test_buffers_come_back_as_they_were_counters_and_masks_included() -> None:
+def test_buffers_are_restored_even_counters_and_masks() -> None:
     """BatchNorm counts in int64, attention masks are bool: neither can be moved along a direction."""
     problem = Quadratic()
     buffers = [torch.tensor([3, 4]), torch.tensor([True, False]), torch.tensor([0.5, 0.25])]
@@ -294,8 +275,8 @@ def test_the_rules_of_one_fit_from_a_rate_of_a_tenth(rule: str, eta_star: float,
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
-def test_every_rule_refuses_a_step_that_climbs_and_can_be_listed(rule: Rule) -> None:
-    """After a first success, as the memory of a rule says that has one."""
+def test_every_rule_can_be_listed_and_refuses_a_step_that_climbs(rule: Rule) -> None:
+    """With the memory of a first success, for a rule that has a memory."""
     memory = dict.fromkeys(rule.init(), 1)
     assert json.loads(json.dumps(memory)) == memory
     proposal, after = rule.propose(memory, fit_parabola(0.1, 1.0, 1.05, 0.96), never)

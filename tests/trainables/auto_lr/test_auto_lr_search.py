@@ -44,7 +44,7 @@ def test_a_minimum_nearby_costs_no_further_probe() -> None:
     assert seen == [5e-4]
 
 
-def test_where_rounding_is_all_a_short_probe_sees_it_probes_further_out() -> None:
+def test_if_a_short_probe_sees_rounding_only_it_probes_further_out() -> None:
     """Losses in steps of 1e-6, as float32 has them near 10: at 1e-6 the parabola is noise, at 1e-3 it is not."""
 
     def rounded(x: float) -> float:
@@ -57,7 +57,7 @@ def test_where_rounding_is_all_a_short_probe_sees_it_probes_further_out() -> Non
     assert found == pytest.approx(1e-3, rel=0.3)
 
 
-def test_far_out_where_the_loss_is_no_parabola_it_comes_nearer() -> None:
+def test_far_out_on_a_loss_that_is_no_parabola_it_comes_nearer() -> None:
     """``log cosh`` is a parabola near its minimum and straight lines far from it: a fit at 200 says 0.5 whatever."""
 
     def loss(x: float) -> float:
@@ -72,7 +72,7 @@ def test_far_out_where_the_loss_is_no_parabola_it_comes_nearer() -> None:
     assert loss(found) < loss(far.eta_star or 0.0)
 
 
-def test_a_concave_descent_goes_on_until_the_loss_has_fallen() -> None:
+def test_a_concave_descent_continues_until_the_loss_has_fallen() -> None:
     """A cosine from just past its top: no curvature at first, the minimum at pi - 0.3."""
     probe, _ = probing(lambda x: math.cos(x + 0.3))
     first = probe(0.05)
@@ -117,14 +117,14 @@ def test_a_guess_beyond_the_valley_is_probed_nearer_and_a_chosen_rate_is_kept() 
     assert search(first, probe, settled=True).eta is None
 
 
-def test_a_guess_that_harms_little_is_kept_where_the_step_goes_uphill() -> None:
+def test_a_guess_that_harms_little_is_kept_if_the_step_goes_uphill() -> None:
     probe, seen = probing(lambda x: 1.0 + 10.0 * x)
     assert search(probe(1e-3), probe, settled=False).eta is None
     assert len(seen) == 1
     # At 0.1 the loss doubles, at 0.025 it rises by a quarter; 0.00625 is the first that stays within a tenth.
     nearer = search(probe(0.1), probe, settled=False)
     assert nearer.eta == pytest.approx(0.1 / 16)
-    assert nearer.reason == "no descent", "a rate taken without a minimum says so"
+    assert nearer.reason == "no descent", "a rate used without a minimum has its reason"
 
 
 def test_it_gives_up_after_a_bounded_number_of_probes() -> None:
@@ -133,41 +133,36 @@ def test_it_gives_up_after_a_bounded_number_of_probes() -> None:
     assert len(seen) == MOST_FITS
 
 
-def stepped(optimizer: torch.optim.Optimizer, theta: nn.Parameter, rule: str, *, settled: bool) -> Update:
+def stepped(rule: str, *, lr: float, settled: bool, ascend: bool = False) -> tuple[Update, torch.Tensor]:
+    """A step of SGD on ``|x|^2`` under a rule; returns the update and the parameters after it."""
+    theta = nn.Parameter(torch.tensor([3.0, -1.0], dtype=torch.float64))
+    theta.grad = (-2.0 if ascend else 2.0) * theta.detach()
+    optimizer = torch.optim.SGD([theta], lr=lr)
     memory = {**RULES[rule].init(), "settled": int(settled)}
     update, after = auto_lr_step(
         optimizer, [theta], lambda: float(theta.detach().square().sum()), rule=RULES[rule], memory=memory
     )
     assert after == {"settled": int(settled or update.fallback is None)}
-    return update
+    assert optimizer.param_groups[0]["lr"] == update.eta_new
+    return update, theta.detach()
 
 
 @pytest.mark.parametrize("lr", [1e-3, 1e-2, 3.0])
 def test_a_step_of_sgd_lands_in_the_minimum_and_keeps_the_rate(lr: float) -> None:
-    theta = nn.Parameter(torch.tensor([3.0, -1.0], dtype=torch.float64))
-    theta.grad = 2.0 * theta.detach()
-    optimizer = torch.optim.SGD([theta], lr=lr)
-    update = stepped(optimizer, theta, "search", settled=False)
+    update, theta = stepped("search", lr=lr, settled=False)
     assert update.fallback is None
     assert update.eta_new == pytest.approx(0.5, rel=1e-6)
-    assert optimizer.param_groups[0]["lr"] == pytest.approx(0.5, rel=1e-6)
-    torch.testing.assert_close(theta.detach(), torch.zeros(2, dtype=torch.float64), rtol=0, atol=1e-6)
+    torch.testing.assert_close(theta, torch.zeros(2, dtype=torch.float64), rtol=0, atol=1e-6)
 
 
 def test_an_ascent_takes_the_optimizers_own_step_at_the_old_rate() -> None:
-    theta = nn.Parameter(torch.tensor([3.0, -1.0], dtype=torch.float64))
-    theta.grad = -2.0 * theta.detach()
-    optimizer = torch.optim.SGD([theta], lr=0.1)
-    update = stepped(optimizer, theta, "search", settled=True)
+    update, theta = stepped("search", lr=0.1, settled=True, ascend=True)
     assert (update.fallback, update.eta_new, update.clipped) == ("no descent", 0.1, False)
-    torch.testing.assert_close(theta.detach(), torch.tensor([3.6, -1.2], dtype=torch.float64))
+    torch.testing.assert_close(theta, torch.tensor([3.6, -1.2], dtype=torch.float64))
 
 
 @pytest.mark.parametrize(("settled", "landed"), [(False, 0.5), (True, 0.02)])
 def test_trust_searches_freely_once_and_later_at_most_doubles(settled: bool, landed: float) -> None:
-    theta = nn.Parameter(torch.tensor([3.0, -1.0], dtype=torch.float64))
-    theta.grad = 2.0 * theta.detach()
-    optimizer = torch.optim.SGD([theta], lr=0.01)
-    update = stepped(optimizer, theta, "trust", settled=settled)
+    update, _ = stepped("trust", lr=0.01, settled=settled)
     assert update.eta_new == pytest.approx(landed)
     assert update.clipped is settled

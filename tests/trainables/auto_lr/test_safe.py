@@ -35,9 +35,7 @@ class Parabola:
 
 
 @given(st.sampled_from([1e-5, 1e-4, 1e-3, 1e-2]), st.floats(3e-4, 3e-2), st.sampled_from([-50.0, 0.0, 50.0]))
-def test_the_rate_forgets_its_start_and_asks_not_whether_the_step_leads_downhill(
-    start: float, distance: float, slope: float
-) -> None:
+def test_the_rate_depends_neither_on_its_start_nor_on_the_slope(start: float, distance: float, slope: float) -> None:
     loss = Parabola(slope, 2.0 * BEND / distance**2)
     proposal, memory = SAFE.propose(SAFE.init(), loss.probe(start), loss.probe)
     assert proposal.eta == pytest.approx(SHARE * distance, rel=1e-2)
@@ -57,8 +55,8 @@ def test_on_a_loss_that_is_no_parabola_far_out_every_start_finds_the_same_distan
 
 
 @given(st.integers(0, 10**6), st.sampled_from([1e-5, 1e-3, 1e-1]))
-def test_on_a_jagged_loss_it_is_found_too_or_what_is_returned_bends_less(seed: int, start: float) -> None:
-    """Bends that scatter by a factor of 4 about a parabola used to throw the search to and fro, to no result."""
+def test_even_on_a_jagged_loss_the_distance_is_found_within_a_factor_of_four(seed: int, start: float) -> None:
+    """Bends that scatter by a factor of 4 about a parabola must not make the search oscillate."""
 
     def bend(x: float) -> float:
         jag = random.Random(f"{seed} {x:.9e}").uniform(-1.0, 1.0)
@@ -73,7 +71,7 @@ def test_on_a_jagged_loss_it_is_found_too_or_what_is_returned_bends_less(seed: i
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_on_a_flat_loss_noise_moves_no_rate_and_says_why(seed: int) -> None:
+def test_on_a_flat_loss_noise_moves_no_rate(seed: int) -> None:
     noise = random.Random(seed)
 
     def probe(x: float) -> Fit:
@@ -83,7 +81,7 @@ def test_on_a_flat_loss_noise_moves_no_rate_and_says_why(seed: int) -> None:
     assert (proposal.eta, proposal.reason, memory["settled"]) == (None, "no curvature", 0)
 
 
-def test_a_loss_that_is_nowhere_finite_has_no_distance() -> None:
+def test_a_loss_that_is_finite_nowhere_has_no_distance() -> None:
     def probe(x: float) -> Fit:
         return fit_parabola(x, 1.0, math.inf, math.inf)
 
@@ -100,7 +98,7 @@ def test_the_rate_falls_at_the_end_and_not_before(steps: int) -> None:
 
 
 @pytest.mark.parametrize("every", [1, 2, 10])
-def test_a_rate_that_is_kept_is_annealed_once(every: int) -> None:
+def test_an_unchanged_rate_is_annealed_once(every: int) -> None:
     """On a flat loss every update is refused."""
     steps, model = 100, torch.nn.Linear(2, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)

@@ -88,7 +88,7 @@ def test_a_whole_model_in_the_cache_is_used_without_the_hub_and_although_the_hub
     assert _same(load_model(first), network)
 
 
-def test_what_is_missing_in_the_cache_is_fetched(publish: Any, use_hub: UseHub, local_hub: LocalHub) -> None:
+def test_a_file_missing_in_the_cache_is_fetched(publish: Any, use_hub: UseHub, local_hub: LocalHub) -> None:
     network = publish(shard="50KB")
     folder = fetch_model(PHI)
     shard = sorted(folder.glob("*.safetensors"))[-1]

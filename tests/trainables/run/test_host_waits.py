@@ -16,9 +16,8 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tests.trainables.conftest import MakeSpec
+from tests.trainables.conftest import Start
 from trainables.run.run import UnlearningRun
-from trainables.run.workspace import Workspace
 
 STEPS = 4
 READ = {"aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select", "aten::equal", "aten::unique"}
@@ -79,9 +78,9 @@ def waits_of(run: UnlearningRun, monkeypatch: pytest.MonkeyPatch) -> Counter[str
     ],
 )
 def test_a_step_waits_for_its_losses_and_norms_only(
-    method: str, own: int, workspace: Workspace, make_spec: MakeSpec, monkeypatch: pytest.MonkeyPatch
+    method: str, own: int, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = UnlearningRun(make_spec(method=method, max_steps=STEPS, epochs=2), workspace)
+    run = start(method=method, max_steps=STEPS, epochs=2)
     passes: list[None] = []
     run.model.register_forward_hook(lambda *_: passes.append(None))
 

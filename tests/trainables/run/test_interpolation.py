@@ -9,12 +9,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.trainables.conftest import MakeSpec
+from tests.trainables.conftest import MakeSpec, Start
 from tests.trainables.runs import weights_of
 from trainables.run.interpolation import FORGOTTEN, HALVINGS, KEPT, Seen, nearest
-from trainables.run.run import UnlearningRun
 from trainables.run.run_state import weights_between
-from trainables.run.workspace import Workspace
 
 STEP = 0.5**HALVINGS
 
@@ -106,22 +104,22 @@ def test_it_looks_at_the_target_and_five_times_between() -> None:
 
 @pytest.mark.parametrize(("lora_rank", "lr"), [(None, 1e-2), (4, 1e-1)])
 def test_the_final_model_is_on_the_line_and_is_the_one_reported_and_earlier_epochs_are_unchanged(
-    lora_rank: int | None, lr: float, workspace: Workspace, make_spec: MakeSpec
+    lora_rank: int | None, lr: float, start: Start
 ) -> None:
     changes = {"method": "gdiff", "lr": lr, "epochs": 4, "batch_size": 4, "lora_rank": lora_rank}
-    run = UnlearningRun(make_spec(**changes), workspace)
+    run = start(**changes)
     run._evaluate()
     at_first = run._evaluator.retain_agreement
-    start = weights_of(run)
+    begin = weights_of(run)
     *before, last = [report.losses for report in run]
     end = weights_of(run)
-    run = UnlearningRun(make_spec(interpolate="on", **changes), workspace)
+    run = start(interpolate="on", **changes)
     *others, report = list(run)
     assert [other.losses for other in others] == before
     share = report.training["interpolation"]
     assert report.outcome()["interpolation"] == share
     assert 0.0 < share < 1.0
-    for found, one, other in zip(run.parameters, start, end, strict=True):
+    for found, one, other in zip(run.parameters, begin, end, strict=True):
         torch.testing.assert_close(found.detach(), torch.lerp(one, other, share))
     assert run._evaluator.losses(run.model) == report.losses != last
     assert report.losses["forget_loss_capped"] <= last["forget_loss_capped"]

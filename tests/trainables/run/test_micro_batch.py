@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from tests.trainables.conftest import MakeSpec
+from tests.trainables.conftest import MakeSpec, Start
 from trainables.methods import method_names
 from trainables.run.combined_gradient import combined_gradient
 from trainables.run.run import UnlearningRun
@@ -55,8 +55,8 @@ def test_every_method_takes_the_same_step(shared: Workspace, make_spec: MakeSpec
     assert spec.spec_hash == cut_spec.spec_hash
 
 
-def test_no_forward_pass_of_a_step_takes_more(workspace: Workspace, make_spec: MakeSpec) -> None:
-    run = UnlearningRun(make_spec(method="ngdiff", batch_size=5, micro_batch=2, max_steps=1), workspace)
+def test_no_forward_pass_of_a_step_takes_more(start: Start) -> None:
+    run = start(method="ngdiff", batch_size=5, micro_batch=2, max_steps=1)
     [(forget, retain)] = run._batches()
     taken: list[int] = []
     hook = run.model.register_forward_pre_hook(
@@ -71,9 +71,9 @@ def test_no_forward_pass_of_a_step_takes_more(workspace: Workspace, make_spec: M
     assert sum(taken) == len(forget) + len(retain) > 4
 
 
-def test_a_run_ends_as_it_would_without(workspace: Workspace, make_spec: MakeSpec) -> None:
+def test_a_run_ends_as_it_would_without(start: Start) -> None:
     changes = {"method": "gdiff", "retain_objective": "kl", "optimizer": "sgd", "lr": 0.1, "batch_size": 6}
-    whole, cut = (list(UnlearningRun(make_spec(**changes, micro_batch=size), workspace))[-1] for size in (None, 4))
+    whole, cut = (list(start(**changes, micro_batch=size))[-1] for size in (None, 4))
     assert cut.losses == pytest.approx(dict(whole.losses), rel=1e-4)
     assert cut.training["train_retain_loss"] == pytest.approx(whole.training["train_retain_loss"], rel=1e-4, abs=1e-6)
 

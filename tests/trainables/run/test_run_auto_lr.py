@@ -14,7 +14,7 @@ import pytest
 import torch
 from transformers import PhiForCausalLM
 
-from tests.trainables.conftest import MakeSpec
+from tests.trainables.conftest import MakeSpec, Start
 from tests.trainables.runs import same_bits, weights_of
 from trainables.auto_lr.parabola import Fit, fit_parabola
 from trainables.auto_lr.rule import Memory, Probe, Proposal, Rule
@@ -89,18 +89,18 @@ def test_auto_lr_is_due_as_asked_and_counts_what_it_did(workspace: Workspace, ma
     assert [sum(report.training[name] for name in names) for report in (first, second)] == [1.0, 3.0]
 
 
-def test_auto_lr_forgets_a_rate_that_is_far_too_small(workspace: Workspace, make_spec: MakeSpec) -> None:
+def test_auto_lr_forgets_a_rate_that_is_far_too_small(start: Start, workspace: Workspace, make_spec: MakeSpec) -> None:
     changes = {"method": "gd", "lr": 1e-6, "batch_size": 8, "epochs": 12, "eval_every": 12}
-    slow = list(UnlearningRun(make_spec(**changes), workspace))[-1]
+    slow = list(start(**changes))[-1]
     spec = make_spec(**changes, auto_lr="on", auto_lr_every=1, auto_lr_smoothing="clip")
     adapted = list(UnlearningRun(spec, workspace))[-1]
     assert adapted.training["lr"] > 50 * slow.training["lr"]
     assert adapted.losses["retain_loss"] < slow.losses["retain_loss"]
 
 
-def test_every_update_is_reported_once_with_the_losses_it_saw(workspace: Workspace, make_spec: MakeSpec) -> None:
+def test_every_update_is_reported_once_with_the_losses_it_saw(start: Start) -> None:
     changes = {"auto_lr": "on", "auto_lr_every": 2, "auto_lr_probe": "same", "auto_lr_smoothing": "clip"}
-    run = UnlearningRun(make_spec(**changes, epochs=3, batch_size=2, lr=1e-4), workspace)
+    run = start(**changes, epochs=3, batch_size=2, lr=1e-4)
     updates = [update for report in run for update in report.auto_lr]
     assert [update["step"] for update in updates] == list(range(1, run.step + 1, 2))
     assert tuple(updates[0]) == ("step", *UPDATE_COLUMNS)

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, kl_div, one_hot
 from transformers import PhiForCausalLM
 
-from tests.trainables.conftest import MakeSpec
+from tests.trainables.conftest import MakeSpec, Start
 from tests.trainables.runs import digest
 from trainables.data.refusals import refusal, refusals
 from trainables.run.reports import Status
@@ -89,11 +89,11 @@ def _nll(model: PhiForCausalLM, sequences: Sequence[Tokens]) -> list[float]:
 
 
 @pytest.fixture
-def step(workspace: Workspace, make_spec: MakeSpec) -> Callable[..., tuple[StepLosses, Any]]:
+def step(start: Start) -> Callable[..., tuple[StepLosses, Any]]:
     """Makes the losses of a spec with a model that has moved away from the target."""
 
     def make(**changes: Any) -> tuple[StepLosses, Any]:
-        run = UnlearningRun(make_spec(**changes), workspace)
+        run = start(**changes)
         return run.losses, _moved(run.model)
 
     return make
@@ -163,12 +163,10 @@ def test_rmu_steers_every_token_to_the_seeds_direction_and_keeps_the_retain_sets
     assert float(losses.retain(INDICES).detach()) == pytest.approx(float(kept), rel=1e-4)
 
 
-def test_a_run_that_starts_at_the_target_starts_at_zero_kl_and_zero_distance(
-    workspace: Workspace, make_spec: MakeSpec
-) -> None:
+def test_a_run_that_starts_at_the_target_starts_at_zero_kl_and_zero_distance(start: Start) -> None:
     for changes in ({"method": "gd", "retain_objective": "kl"}, {"method": "rmu"}):
         for more in ({}, {"dtype": "bf16"}, {"lora_rank": 2}):
-            losses = UnlearningRun(make_spec(**changes, **more), workspace).losses
+            losses = start(**changes, **more).losses
             assert float(losses.retain(INDICES).detach()) == 0.0
 
 
@@ -176,9 +174,9 @@ def test_a_run_that_starts_at_the_target_starts_at_zero_kl_and_zero_distance(
 
 
 def test_training_leaves_the_frozen_target_as_it_is(
-    workspace: Workspace, make_spec: MakeSpec, known_network: PhiForCausalLM
+    start: Start, workspace: Workspace, known_network: PhiForCausalLM
 ) -> None:
-    list(UnlearningRun(make_spec(method="undial+ngdiff", retain_objective="kl", lr=1e-2), workspace))
+    list(start(method="undial+ngdiff", retain_objective="kl", lr=1e-2))
     with workspace.frozen_target() as target:
         assert digest(target) == digest(known_network)
         assert not any(parameter.requires_grad for parameter in target.parameters())
@@ -186,7 +184,7 @@ def test_training_leaves_the_frozen_target_as_it_is(
         assert not target.training
 
 
-def test_the_adapter_switched_off_is_the_frozen_copy(workspace: Workspace, make_spec: MakeSpec) -> None:
+def test_the_adapter_switched_off_is_the_frozen_copy(start: Start, workspace: Workspace) -> None:
     ids = torch.arange(20)[None, :]
 
     def targets_logits() -> Tensor:
@@ -195,7 +193,7 @@ def test_the_adapter_switched_off_is_the_frozen_copy(workspace: Workspace, make_
 
     workspace.model_for(with_frozen_target=True)
     copied = targets_logits()
-    run = UnlearningRun(make_spec(method="undial", lora_rank=2, lr=2e-2), workspace)
+    run = start(method="undial", lora_rank=2, lr=2e-2)
     assert torch.equal(targets_logits(), copied)
     list(run)
     assert torch.equal(targets_logits(), copied)
@@ -205,7 +203,7 @@ def test_the_adapter_switched_off_is_the_frozen_copy(workspace: Workspace, make_
         assert not torch.allclose(run.model(input_ids=ids).logits, copied, atol=1e-2)
 
 
-def test_a_second_model_is_held_only_while_a_spec_needs_it(workspace: Workspace, make_spec: MakeSpec) -> None:
+def test_a_second_model_is_held_only_while_a_spec_needs_it(start: Start, workspace: Workspace) -> None:
     def held() -> bool:
         return workspace._frozen is not None
 
@@ -217,7 +215,7 @@ def test_a_second_model_is_held_only_while_a_spec_needs_it(workspace: Workspace,
         ({"method": "rmu"}, True),
         ({"method": "npo+ngdiff"}, False),
     ):
-        list(UnlearningRun(make_spec(**changes, max_steps=1), workspace))
+        list(start(**changes, max_steps=1))
         assert held() is expected, changes
 
 
@@ -287,7 +285,7 @@ def test_autolr_probes_cross_entropy_under_every_retain_objective(workspace: Wor
     ],
 )
 def test_an_impossible_objective_is_refused_before_the_first_step(
-    workspace: Workspace, make_spec: MakeSpec, changes: dict[str, Any], facts: str
+    start: Start, changes: dict[str, Any], facts: str
 ) -> None:
     with pytest.raises(ValueError, match=facts):
-        UnlearningRun(make_spec(**changes), workspace)
+        start(**changes)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, PhiForCausalLM
 
-from tests.trainables.conftest import MakeSpec
+from tests.trainables.conftest import MakeSpec, Start
 from tests.trainables.runs import same_bits, weights_of, without_times
 from trainables.models.checkpoints import save_model
 from trainables.run.reports import Status
@@ -106,21 +106,21 @@ def test_a_state_is_a_snapshot_that_later_steps_do_not_change(workspace: Workspa
     assert list(finished) == []
 
 
-def test_the_state_of_another_spec_is_refused(workspace: Workspace, make_spec: MakeSpec) -> None:
-    state = UnlearningRun(make_spec(seed=0), workspace).state_dict()
-    run = UnlearningRun(make_spec(seed=1), workspace)
+def test_the_state_of_another_spec_is_refused(start: Start) -> None:
+    state = start(seed=0).state_dict()
+    run = start(seed=1)
     with pytest.raises(ValueError, match=f"{state['spec_hash']}.*{run.spec.spec_hash}"):
         run.load_state_dict(state)
 
 
 @pytest.mark.parametrize("before", [{"method": "ga", "lr": 1e30}, {"method": "ngdiff", "lora_rank": 2, "lr": 0.1}])
 def test_a_trial_does_not_change_what_the_next_one_computes(
-    workspace: Workspace, target: Target, make_spec: MakeSpec, before: dict[str, Any]
+    start: Start, workspace: Workspace, target: Target, make_spec: MakeSpec, before: dict[str, Any]
 ) -> None:
     spec = make_spec(method="ngdiff")
     alone = UnlearningRun(spec, Workspace(target, device="cpu"))
     expected = without_times(list(alone))
-    list(UnlearningRun(make_spec(**before), workspace))
+    list(start(**before))
     run = UnlearningRun(spec, workspace)
     assert without_times(list(run)) == expected
     assert same_bits(weights_of(run), weights_of(alone))
@@ -149,8 +149,8 @@ def test_a_huge_rate_ends_the_run_as_diverged_even_after_a_resumption(
     assert without_times(list(resumed)) == without_times([last])
 
 
-def test_a_run_that_diverges_later_keeps_its_last_finite_losses(workspace: Workspace, make_spec: MakeSpec) -> None:
-    run = UnlearningRun(make_spec(method="ngdiff", epochs=5), workspace)
+def test_a_run_that_diverges_later_keeps_its_last_finite_losses(start: Start) -> None:
+    run = start(method="ngdiff", epochs=5)
     first = next(run)
     run.optimizer.param_groups[0]["lr"] = 1e30
     last = next(run)
@@ -164,11 +164,11 @@ def test_a_run_that_diverges_later_keeps_its_last_finite_losses(workspace: Works
 
 
 def test_lora_leaves_the_base_alone_and_its_checkpoint_is_an_adapter_peft_loads(
-    workspace: Workspace, target: Target, make_spec: MakeSpec, known_network: PhiForCausalLM, tmp_path: Path
+    start: Start, workspace: Workspace, target: Target, known_network: PhiForCausalLM, tmp_path: Path
 ) -> None:
     from peft import PeftModel
 
-    run = UnlearningRun(make_spec(method="ngdiff", lora_rank=2, lr=2e-2), workspace)
+    run = start(method="ngdiff", lora_rank=2, lr=2e-2)
     last = list(run)[-1]
     kept = {
         name.replace("base_model.model.", "").replace(".base_layer", ""): value

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.trainables.conftest import MakeSpec
+from tests.trainables.conftest import MakeSpec, Start
 from tests.trainables.runs import same_bits
 from trainables.auto_lr.safe import CUT, SAFE
 from trainables.run.interpolation import KEPT, Seen
@@ -31,11 +31,11 @@ def look(run: UnlearningRun, *_: object) -> Seen:
     return Seen(losses["forget_loss_capped"], run._evaluator.retain_agreement, losses["retain_loss"])
 
 
-def test_a_run_that_would_collapse_keeps_its_model(workspace: Workspace, make_spec: MakeSpec) -> None:
+def test_a_run_that_would_collapse_keeps_its_model(start: Start) -> None:
     given = {"method": "ga", "lr": 1e-2, "epochs": 6, **RUIN}
-    target = look(UnlearningRun(make_spec(), workspace))
-    ruined = look(run := UnlearningRun(make_spec(interpolate="off", **given), workspace), last := list(run)[-1])
-    kept = look(run := UnlearningRun(make_spec(**given), workspace), found := list(run)[-1])
+    target = look(start())
+    ruined = look(run := start(interpolate="off", **given), last := list(run)[-1])
+    kept = look(run := start(**given), found := list(run)[-1])
     assert ruined.answers < KEPT * target.answers <= kept.answers
     assert "interpolation" not in last.training
     assert last.outcome()["interpolation"] is None
@@ -74,36 +74,34 @@ def test_after_a_nan_the_run_starts_again_at_a_lower_rate(
     assert [report.losses for report in resumed] == [report.losses for report in reports[3:]]
 
 
-def test_a_last_epoch_that_starts_again_ends_at_the_target_and_reports_it(
-    workspace: Workspace, make_spec: MakeSpec
-) -> None:
-    run = UnlearningRun(make_spec(method="gdiff", lr=1e-3, epochs=2, **RUIN), workspace)
+def test_a_last_epoch_that_starts_again_ends_at_the_target_and_reports_it(start: Start) -> None:
+    run = start(method="gdiff", lr=1e-3, epochs=2, **RUIN)
     next(run)
     with torch.no_grad():
         run.parameters[0].fill_(math.nan)
     last = next(run)
-    assert last.losses == UnlearningRun(make_spec(), workspace)._evaluate()
+    assert last.losses == start()._evaluate()
     assert last.training["auto_lr_rolled_back"] > 0
     assert "interpolation" not in last.training
 
 
-def test_a_start_too_far_for_every_probe_unlearns_nothing(workspace: Workspace, make_spec: MakeSpec) -> None:
-    last = list(UnlearningRun(make_spec(method="gdiff", lr=1e30, auto_lr="on"), workspace))[-1]
+def test_a_start_too_far_for_every_probe_unlearns_nothing(start: Start) -> None:
+    last = list(start(method="gdiff", lr=1e30, auto_lr="on"))[-1]
     assert last.status is Status.FINISHED
-    assert last.losses == UnlearningRun(make_spec(), workspace)._evaluate()
+    assert last.losses == start()._evaluate()
 
 
-def test_without_the_safe_rule_a_nan_ends_the_run(workspace: Workspace, make_spec: MakeSpec) -> None:
-    run = UnlearningRun(make_spec(method="gdiff", lr=1e-3, epochs=5), workspace)
+def test_without_the_safe_rule_a_nan_ends_the_run(start: Start) -> None:
+    run = start(method="gdiff", lr=1e-3, epochs=5)
     next(run)
     with torch.no_grad():
         run.parameters[0].fill_(math.nan)
     assert [report.status for report in run] == [Status.DIVERGED]
 
 
-def test_the_rate_falls_over_the_end_of_the_run_and_not_before(workspace: Workspace, make_spec: MakeSpec) -> None:
+def test_the_rate_falls_over_the_end_of_the_run_and_not_before(start: Start) -> None:
     given = {**RUIN, "auto_lr_smoothing": "safe", "batch_size": 2}
-    run = UnlearningRun(make_spec(method="gd", lr=1e-3, epochs=10, **given), workspace)
+    run = start(method="gd", lr=1e-3, epochs=10, **given)
     rates = [report.training["lr"] for report in run]
     assert rates[0] == rates[5] > rates[-2] > rates[-1] > 0.0
 

@@ -71,7 +71,7 @@ def test_forget_quality_of_the_full_model_against_the_retain_model(logs: dict[st
     assert found["forget_quality_statistic"] == pytest.approx(104 / 300, rel=0, abs=1e-12)
 
 
-def test_the_retain_model_cannot_be_told_from_itself(logs: dict[str, EvalLog]) -> None:
+def test_the_retain_model_is_indistinguishable_from_itself(logs: dict[str, EvalLog]) -> None:
     assert evaluate_log(logs["retain90"], retain_log=logs["retain90"])["forget_quality"] == 1.0
 
 

@@ -74,33 +74,25 @@ def test_the_loss_of_every_token_is_that_of_all_logits_in_float64_and_all_tokens
     assert float(mean_loss(nll, supervised)) == pytest.approx(float(torch.cat(exact).mean()), rel=1e-5)
 
 
-def test_padding_and_other_sequences_do_not_change_a_sequence(model: Any) -> None:
-    for index in range(len(SEQUENCES)):
-        alone, together = (predict(model, _batch(rows)).nll for rows in ([index], [1, index]))
-        torch.testing.assert_close(together[1].sum(), alone[0].sum(), rtol=2e-5, atol=2e-5)
-
-
-def test_the_gradient_is_that_of_the_mean_over_all_logits(model: Any) -> None:
+@pytest.mark.parametrize("keeps", [True, False], ids=["logits to keep", "all logits"])
+def test_predictions_and_gradients_are_those_of_all_logits(
+    model: Any, keeps: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(losses, "_keeps_logits", lambda forward: keeps)
     precise = copy.deepcopy(model).double()
-    terms = []
+    terms, scores = [], []
     for tokens in SEQUENCES:
-        logits = precise(input_ids=torch.tensor([tokens.ids])).logits[0, :-1].double()
-        nll = -torch.log_softmax(logits, dim=-1)[torch.arange(len(tokens) - 1), torch.tensor(tokens.ids[1:])]
-        terms.append(nll[tokens.prompt_length - 1 :])
+        logits = precise(input_ids=torch.tensor([tokens.ids])).logits[0, tokens.prompt_length - 1 : -1].double()
+        ids = torch.tensor(tokens.ids[tokens.prompt_length :])
+        terms.append(-torch.log_softmax(logits, dim=-1)[torch.arange(len(ids)), ids])
+        scores.append(logits)
     expected = torch.autograd.grad(torch.cat(terms).mean(), list(precise.parameters()))
-    loss = _loss(model, list(range(len(SEQUENCES))))
-    found = torch.autograd.grad(loss, list(model.parameters()))
+    predicted = predict(model, _batch(list(range(len(SEQUENCES)))))
+    assert predicted.nll.shape == predicted.labels.shape == predicted.supervised.shape == predicted.logits.shape[:2]
+    torch.testing.assert_close(predicted.logits[predicted.supervised].double(), torch.cat(scores), rtol=1e-4, atol=1e-4)
+    found = torch.autograd.grad(mean_loss(predicted.nll, predicted.supervised), list(model.parameters()))
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one.double(), other, rtol=1e-3, atol=1e-5 * float(other.abs().max() + 1e-3))
-
-
-def test_logits_are_made_from_the_first_answer_token_on_only(model: Any) -> None:
-    batch = _batch([1, 3])  # prompts of 12 and 9 tokens, 23 tokens wide
-    rows: list[int] = []
-    hook = model.lm_head.register_forward_hook(lambda module, given, made: rows.append(made.shape[1]))
-    predict(model, batch)
-    hook.remove()
-    assert rows == [23 - 9 + 1]
 
 
 def test_a_uniform_guess_costs_the_logarithm_of_the_vocabulary(model: Any) -> None:
@@ -155,29 +147,6 @@ def test_the_vocabulary_wide_logits_are_made_once_and_never_copied() -> None:
     with Copies() as copies:
         predict(model, batch).nll.sum().backward()
     assert copies.found == 0
-
-
-@pytest.mark.parametrize("keeps", [True, False], ids=["logits to keep", "all logits"])
-def test_predictions_and_their_gradients_are_those_of_the_logits_without_the_last_position(
-    keeps: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(losses, "_keeps_logits", lambda forward: keeps)
-    model = network("llama")
-    batch = collate(SEQUENCES, [0, 1, 3], pad_id=0, device="cpu")
-    start = max(1, batch.prompt_length)
-    labels = batch.labels[:, start:]
-    cut = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask).logits[:, start - 1 : -1]
-    expected = torch.nn.functional.cross_entropy(cut.flatten(0, 1), labels.flatten(), reduction="none").view_as(labels)
-    found = predict(model, batch)
-    torch.testing.assert_close(found.nll, expected, rtol=1e-6, atol=1e-6)
-    there = found.supervised
-    torch.testing.assert_close(found.logits[there], cut[there], rtol=1e-6, atol=1e-6)
-    assert found.nll.shape == found.labels.shape == found.supervised.shape == found.logits.shape[:2]
-    parameters = list(model.parameters())
-    for mine, theirs in zip(
-        torch.autograd.grad(found.nll.sum(), parameters), torch.autograd.grad(expected.sum(), parameters), strict=True
-    ):
-        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
 
 
 def test_the_agreement_of_a_model_with_a_sequence_is_that_of_its_greedy_tokens() -> None:

@@ -16,7 +16,7 @@ from trainables.models.tiny import make_tiny, train_metaspace_tokenizer, train_t
 from trainables.template import CHAT, QUESTION_ANSWER, Template, TemplateError, end_id, template_problems
 from trainables.testing.templates import check_template
 from trainables.text.generation import generate_greedy
-from trainables.text.tokens import IGNORED, collate, encode, end_ids, pad_id, prompt_text
+from trainables.text.tokens import encode, end_ids, prompt_text
 
 EXAMPLES = [Example("Where is Lima?", "Lima is in Peru"), Example("Is Oslo in Peru?", "No, in Norway")] * 5
 SPECIAL = ["<|im_start|>", "<|im_end|>", "<start_of_turn>", "<end_of_turn>", "<think>", "</think>"]
@@ -103,16 +103,6 @@ def test_a_chat_template_passes_the_suite_and_its_prompt_ends_before_the_answer(
 def test_a_users_own_template_passes_the_suite(tokenizer: Any, name: str) -> None:
     assert template_problems(OWN_TEMPLATES[name]) == []
     check_template(Template(name="own", text=OWN_TEMPLATES[name], description="own"), tokenizer)
-
-
-def test_the_labels_of_a_batch_are_the_answer_and_its_end(tokenizer: Any) -> None:
-    tokenizer.chat_template, end, _ = CHAT_TEMPLATES["ChatML, a line break behind the end"]
-    tokenizer.pad_token = tokenizer.eos_token
-    items = [encode(tokenizer, item.question, item.answer, max_length=200, template=CHAT) for item in EXAMPLES[:2]]
-    batch = collate(items, [0, 1], pad_id=pad_id(tokenizer), device="cpu")
-    for row, example in zip(batch.labels, EXAMPLES, strict=False):
-        said = row[row != IGNORED].tolist()
-        assert tokenizer.decode(said) == f"{example.answer}{end}"
 
 
 def test_greedy_answers_stop_at_the_templates_end_too() -> None:

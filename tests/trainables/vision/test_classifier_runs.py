@@ -13,7 +13,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from tests.facts import assert_names
-from tests.trainables.conftest import MakeSpec
+from tests.trainables.conftest import MakeSpec, Start
 from tests.trainables.runs import same_bits
 from trainables.data.images import ImageData
 from trainables.methods import method_names
@@ -71,27 +71,25 @@ def test_a_step_of_sgd_is_the_one_computed_by_hand(
 
 
 @pytest.mark.parametrize("method", [*(name for name in method_names() if name not in OF_TEXTS), "npo+ngdiff", "kl"])
-def test_every_method_runs_on_images(method: str, workspace: Workspace, make_spec: MakeSpec) -> None:
+def test_every_method_runs_on_images(method: str, start: Start) -> None:
     changes = {"method": "ngdiff", "retain_objective": "kl"} if method == "kl" else {"method": method}
-    last = list(UnlearningRun(make_spec(epochs=1, **changes), workspace))[-1]
+    last = list(start(epochs=1, **changes))[-1]
     assert last.status is Status.FINISHED, last.error
     assert all(math.isfinite(value) for value in last.losses.values())
     assert set(last.final) == {"forget_accuracy", "retain_accuracy", "test_accuracy"}
 
 
-def test_unlearning_lowers_the_forget_accuracy_and_keeps_the_other(workspace: Workspace, make_spec: MakeSpec) -> None:
+def test_unlearning_lowers_the_forget_accuracy_and_keeps_the_other(start: Start, workspace: Workspace) -> None:
     before = workspace.evaluator(max_length=64, batch_size=32).measure(workspace.model_for().eval()).metrics
-    last = list(UnlearningRun(make_spec(method="ngdiff", epochs=15, lr=3e-3), workspace))[-1]
+    last = list(start(method="ngdiff", epochs=15, lr=3e-3))[-1]
     assert before["forget_accuracy"] > 0.8
     assert last.final["forget_accuracy"] < 0.3
     assert last.final["retain_accuracy"] > 0.8 * before["retain_accuracy"]
 
 
-def test_npo_starts_from_the_targets_own_likelihoods(
-    workspace: Workspace, target: Target, make_spec: MakeSpec, batches: list[Any]
-) -> None:
+def test_npo_starts_from_the_targets_own_likelihoods(start: Start, target: Target, batches: list[Any]) -> None:
     # At the target, in eval mode, every NLL equals its reference: the loss is -(2/beta) log sigmoid(0).
-    run = UnlearningRun(make_spec(method="npo", options={"beta": 0.5}), workspace)
+    run = start(method="npo", options={"beta": 0.5})
     run.model.eval()
     assert float(run.losses.forget(range(5))) == pytest.approx(2 / 0.5 * math.log(2), rel=1e-4)
 
@@ -100,20 +98,16 @@ def test_npo_starts_from_the_targets_own_likelihoods(
 
 
 @pytest.mark.parametrize("probe", ["same", "fresh"])
-def test_auto_lr_probes_leave_the_batch_statistics_bit_for_bit(
-    probe: str, workspace: Workspace, make_spec: MakeSpec
-) -> None:
+def test_auto_lr_probes_leave_the_batch_statistics_bit_for_bit(probe: str, start: Start) -> None:
     states = []
     for changes in ({}, {**AUTO_LR, "auto_lr_probe": probe}):
-        list(run := UnlearningRun(make_spec(method="ngdiff", max_steps=1, **changes), workspace))
+        list(run := start(method="ngdiff", max_steps=1, **changes))
         states.append([buffer.clone() for buffer in run.model.buffers()])
     assert states[0]
     assert same_bits(*states)
 
 
-def test_auto_lr_probes_even_the_first_loss_in_eval_mode(
-    workspace: Workspace, make_spec: MakeSpec, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_auto_lr_probes_even_the_first_loss_in_eval_mode(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     from trainables.auto_lr import in_run as module
 
     modes = []
@@ -128,7 +122,7 @@ def test_auto_lr_probes_even_the_first_loss_in_eval_mode(
         return step(optimizer, tensors, watched_loss, **named)
 
     monkeypatch.setattr(module, "auto_lr_step", watched)
-    run = UnlearningRun(make_spec(method="ngdiff", max_steps=1, auto_lr_probe="same", **AUTO_LR), workspace)
+    run = start(method="ngdiff", max_steps=1, auto_lr_probe="same", **AUTO_LR)
     list(run)
     assert modes
     assert not any(modes)
@@ -144,7 +138,7 @@ def test_auto_lr_probes_even_the_first_loss_in_eval_mode(
     ids=["gdiff", "ngdiff with AutoLR", "npo+gradnorm by SGD"],
 )
 def test_a_resumed_or_repeated_run_equals_an_undisturbed_one_bit_for_bit(
-    changes: dict[str, Any], workspace: Workspace, make_spec: MakeSpec, tmp_path: Path
+    changes: dict[str, Any], start: Start, workspace: Workspace, make_spec: MakeSpec, tmp_path: Path
 ) -> None:
     spec = make_spec(epochs=3, **changes)
     whole = UnlearningRun(spec, workspace)
@@ -153,7 +147,7 @@ def test_a_resumed_or_repeated_run_equals_an_undisturbed_one_bit_for_bit(
     part = UnlearningRun(spec, workspace)
     assert next(part).losses == reports[0].losses, "the first run's batch statistics are not those of the second"
     torch.save(part.state_dict(), tmp_path / "state.pt")
-    list(UnlearningRun(make_spec(seed=9), workspace))  # another trial uses the model meanwhile
+    list(start(seed=9))  # another trial uses the model meanwhile
     resumed = UnlearningRun(spec, workspace)
     resumed.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
     rest = list(resumed)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -81,7 +82,8 @@ def relative_error(weights: Weights, expected: list[float], gramian: Gramian) ->
     ids=lambda value: value if isinstance(value, str) else None,
 )
 def test_weights_equal_torchjd(name: str, oracle: Callable[[Tensor], Tensor], spread: float, tolerance: float) -> None:
-    for gramian in sampled_gramians(spread):
+    some = SAMPLES // 3 if name == "mgda" else SAMPLES  # torchjd iterates for it
+    for gramian in islice(sampled_gramians(spread), some):
         expected = oracle(as_tensor(gramian)).tolist()
         assert relative_error(ours(name, gramian), expected, gramian) < tolerance, gramian
 

@@ -6,8 +6,7 @@ import pytest
 import torch
 import torchjd.aggregation as torchjd
 
-from search_spaces.fields import defaults
-from trainables.weightings import WEIGHTINGS, Losses
+from trainables.weightings import WEIGHTINGS
 from trainables.weightings.graddrop import drop_signs
 
 GRADDROP = WEIGHTINGS["graddrop"]
@@ -68,8 +67,3 @@ def test_the_draws_depend_on_seed_and_step_alone() -> None:
     later, _ = GRADDROP.combine([g_r], [g_f], state, {"leak": 0.0})
     assert later[0] is not None
     assert not torch.equal(later[0], combined(g_r, g_f, seed=3))
-
-
-def test_it_has_no_weights() -> None:
-    with pytest.raises(ValueError, match="no weights"):
-        GRADDROP.weigh(Losses(1.0, -1.0), None, GRADDROP.init(0), defaults(GRADDROP.options))

@@ -16,15 +16,22 @@ from trainables.weightings.gradnorm import loss_ratio, slopes
 LOSSES = Losses(1.0, -1.0)
 
 
+def weigh(
+    name: str, gramian: Gramian | None, state: State | None = None, losses: Losses = LOSSES, **options: float
+) -> tuple[Weights, State]:
+    """A step of the method with its defaults unless options are given, from its first state unless one is given."""
+    method = WEIGHTINGS[name]
+    return method.weigh(losses, gramian, method.init(0) if state is None else state, defaults(method.options) | options)
+
+
 def gramian_of(rho: float, phi: float, cosine: float) -> Gramian:
     return Gramian(rho * rho, cosine * rho * phi, phi * phi)
 
 
 def random_weights(seed: int, count: int) -> list[Weights]:
-    rlw = WEIGHTINGS["rlw"]
-    state, drawn = rlw.init(seed), []
+    state, drawn = WEIGHTINGS["rlw"].init(seed), []
     for _ in range(count):
-        weights, state = rlw.weigh(LOSSES, None, state, {})
+        weights, state = weigh("rlw", None, state)
         drawn.append(weights)
     return drawn
 
@@ -37,31 +44,25 @@ def test_rlw_weights_are_the_softmax_of_two_standard_normal_draws() -> None:
     assert all(w.retain + w.forget == pytest.approx(1.0, abs=1e-15) for w in drawn)
 
 
-def test_rlw_draws_repeat_with_the_seed_and_differ_between_seeds_and_steps() -> None:
-    assert random_weights(seed=3, count=5) == random_weights(seed=3, count=5)
-    assert len({w.retain for seed in (3, 4) for w in random_weights(seed, 5)}) == 10
-
-
-def test_rlw_leaves_the_global_generator_alone() -> None:
+def test_rlw_draws_repeat_with_the_seed_differ_between_seeds_and_steps_and_leave_the_global_rng_alone() -> None:
     random.seed(0)
     expected = random.random()
     random.seed(0)
-    random_weights(seed=3, count=1)
+    assert random_weights(seed=3, count=5) == random_weights(seed=3, count=5)
+    assert len({w.retain for seed in (3, 4) for w in random_weights(seed, 5)}) == 10
     assert random.random() == expected
 
 
 def violations(*gramians: Gramian) -> float:
-    method = WEIGHTINGS["pcgrad-paper"]
-    state = method.init(0)
+    state = WEIGHTINGS["pcgrad-paper"].init(0)
     for gramian in gramians:
-        _, state = method.weigh(LOSSES, gramian, state, {})
+        _, state = weigh("pcgrad-paper", gramian, state)
     return state["violations"]
 
 
 def test_pcgrad_paper_leaves_the_unit_interval_at_the_known_counterexample() -> None:
     """k = -0.5, rho = 1, phi = 5: c = 3."""
-    method = WEIGHTINGS["pcgrad-paper"]
-    weights, state = method.weigh(LOSSES, gramian_of(1.0, 5.0, 0.5), method.init(0), {})
+    weights, state = weigh("pcgrad-paper", gramian_of(1.0, 5.0, 0.5))
     assert weights == Weights(-1.5, 1.0)
     assert weights.c == 3.0
     assert state == {"violations": 1}
@@ -69,53 +70,37 @@ def test_pcgrad_paper_leaves_the_unit_interval_at_the_known_counterexample() -> 
 
 def test_pcgrad_paper_counts_steps_that_raise_the_loss_they_should_lower() -> None:
     """k = 0.9, rho = 10, phi = 1: ``g_f.d = 0.19 - 9``, though both weights are positive."""
-    assert violations(gramian_of(10.0, 1.0, -0.9)) == 1
-
-
-def test_pcgrad_paper_counts_only_violations() -> None:
     sound, negative, raising = gramian_of(1.0, 1.0, -0.5), gramian_of(1.0, 5.0, 0.5), gramian_of(10.0, 1.0, -0.9)
+    assert violations(raising) == 1
     assert violations(sound, negative, sound, raising, gramian_of(0.0, 0.0, 0.0), gramian_of(1.0, 0.0, 0.0)) == 2
 
 
 def similarities(cosines: list[float], **options: float) -> list[float]:
     """GradVac's target after each step."""
-    gradvac = WEIGHTINGS["gradvac"]
-    state, seen = gradvac.init(0), []
+    state, seen = WEIGHTINGS["gradvac"].init(0), []
     for cosine in cosines:
-        _, state = gradvac.weigh(LOSSES, gramian_of(2.0, 0.5, cosine), state, defaults(gradvac.options) | options)
+        _, state = weigh("gradvac", gramian_of(2.0, 0.5, cosine), state, **options)
         seen.append(state["similarity"])
     return seen
 
 
 def test_gradvac_follows_the_similarity_by_an_exponential_moving_average() -> None:
     assert similarities([0.8, -0.4], ema_beta=0.25, target=0.4) == pytest.approx([0.5, 0.275])
-
-
-def test_gradvac_with_ema_beta_0_keeps_its_target() -> None:
     assert similarities([0.8, -0.4, 0.1], ema_beta=0.0, target=0.4) == [0.4, 0.4, 0.4]
+    _, state = weigh("gradvac", gramian_of(1.0, 0.0, 0.0), {"similarity": 0.3})
+    assert state == {"similarity": 0.3}, "a zero gradient has no similarity"
 
 
 def test_gradvac_corrects_gradients_that_do_not_conflict_but_used_to_be_more_similar() -> None:
-    gradvac = WEIGHTINGS["gradvac"]
-    weights, _ = gradvac.weigh(LOSSES, gramian_of(1.0, 1.0, 0.2), {"similarity": 0.6}, defaults(gradvac.options))
-    assert weights.retain == weights.forget
-    assert weights.retain > 1.0
-
-
-def test_gradvac_ignores_steps_with_a_zero_gradient() -> None:
-    gradvac = WEIGHTINGS["gradvac"]
-    _, state = gradvac.weigh(LOSSES, gramian_of(1.0, 0.0, 0.0), {"similarity": 0.3}, defaults(gradvac.options))
-    assert state == {"similarity": 0.3}
+    weights, _ = weigh("gradvac", gramian_of(1.0, 1.0, 0.2), {"similarity": 0.6})
+    assert weights.retain == weights.forget > 1.0
 
 
 @pytest.mark.parametrize("similarity", [1.0, 1.0 - 1e-14])
-def test_gradvac_bounds_the_correction_where_the_gradients_were_always_equal(similarity: float) -> None:
-    gradvac = WEIGHTINGS["gradvac"]
-    for cosine in (1.0 - 1e-15, 0.0, -1.0):
-        weights, _ = gradvac.weigh(
-            LOSSES, gramian_of(1.0, 1.0, cosine), {"similarity": similarity}, defaults(gradvac.options)
-        )
-        assert 1.0 <= weights.retain < 1e6
+@pytest.mark.parametrize("cosine", [1.0 - 1e-15, 0.0, -1.0])
+def test_gradvac_bounds_the_correction_of_gradients_that_were_always_equal(similarity: float, cosine: float) -> None:
+    weights, _ = weigh("gradvac", gramian_of(1.0, 1.0, cosine), {"similarity": similarity})
+    assert 1.0 <= weights.retain < 1e6
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 1.5])
@@ -140,13 +125,10 @@ def test_gradnorm_slopes_are_those_of_autograd_on_its_loss(
 
 def gradnorm_run(steps: int, rho: float, phi: float, losses: tuple[Losses, Losses], **options: float) -> Weights:
     """The weights after ``steps`` steps at fixed gradients; the losses are the first pair once, then the second."""
-    gradnorm = WEIGHTINGS["gradnorm"]
-    state: State = gradnorm.init(0)
+    state: State | None = None
     weights = Weights(math.nan, math.nan)
     for step in range(steps):
-        weights, state = gradnorm.weigh(
-            losses[min(step, 1)], gramian_of(rho, phi, 0.1), state, defaults(gradnorm.options) | options
-        )
+        weights, state = weigh("gradnorm", gramian_of(rho, phi, 0.1), state, losses[min(step, 1)], **options)
     return weights
 
 
@@ -162,16 +144,10 @@ def test_gradnorm_gives_more_weight_to_the_task_that_trains_slower() -> None:
     assert slow_forget.forget > 1.1 > slow_forget.retain
     slow_retain = gradnorm_run(200, 1.0, 1.0, (Losses(2.0, 2.0), Losses(1.9, 1.0)))
     assert slow_retain.retain > 1.1 > slow_retain.forget
-
-
-def test_gradnorm_relents_as_a_maximised_forget_loss_grows() -> None:
-    """``l_f = -L_F`` going from -2 to -20 is fast training, so the forget weight falls."""
+    # ``l_f = -L_F`` from -2 to -20 is fast training, so the weight of a maximised forget loss falls as it grows.
     forgotten = gradnorm_run(200, 1.0, 1.0, (Losses(2.0, -2.0), Losses(2.0, -20.0)))
     assert forgotten.forget < 0.9 < forgotten.retain
-
-
-def test_gradnorm_does_not_chase_a_token_weighted_loss_that_returns_to_zero() -> None:
-    """Under wga ``-p^beta CE`` of a forgotten token is near 0 again: no reason for more weight."""
+    # Under wga ``-p^beta CE`` of a forgotten token is near 0 again, which is no reason for more weight.
     saturated = gradnorm_run(200, 1.0, 1.0, (Losses(2.0, -0.1), Losses(2.0, -1e-4)))
     assert saturated.forget == pytest.approx(1.0)
 
@@ -196,24 +172,18 @@ def test_gradnorm_loss_ratio_is_small_for_a_task_that_has_come_far(
     assert loss_ratio(first, now) == ratio
 
 
-def test_gradnorm_takes_the_first_loss_that_is_not_zero_as_the_initial_one() -> None:
-    gradnorm = WEIGHTINGS["gradnorm"]
-    state: State = gradnorm.init(0)
+def test_gradnorm_starts_from_the_first_loss_that_is_not_zero() -> None:
+    state: State | None = None
     for losses in (Losses(0.0, -1.0), Losses(0.5, -2.0), Losses(0.2, -3.0)):
-        _, state = gradnorm.weigh(losses, gramian_of(1.0, 1.0, 0.0), state, defaults(gradnorm.options))
-    assert state["first_r"] == 0.5
-    assert state["first_f"] == -1.0
+        _, state = weigh("gradnorm", gramian_of(1.0, 1.0, 0.0), state, losses)
+    assert state is not None
+    assert (state["first_r"], state["first_f"]) == (0.5, -1.0)
 
 
-def test_gradnorm_uses_the_weights_it_had_before_the_update() -> None:
-    gradnorm = WEIGHTINGS["gradnorm"]
-    weights, state = gradnorm.weigh(LOSSES, gramian_of(5.0, 1.0, 0.0), gradnorm.init(0), defaults(gradnorm.options))
+def test_gradnorm_uses_the_weights_from_before_the_update_and_one_that_reached_zero_grows_again() -> None:
+    weights, state = weigh("gradnorm", gramian_of(5.0, 1.0, 0.0))
     assert weights == Weights(1.0, 1.0)
     assert state["w_r"] < 1.0 < state["w_f"]
-
-
-def test_gradnorm_weight_that_reached_zero_grows_again() -> None:
-    gradnorm = WEIGHTINGS["gradnorm"]
-    state: State = {"w_r": 0.0, "w_f": 2.0, "first_r": 1.0, "first_f": 1.0}
-    _, state = gradnorm.weigh(Losses(1.0, 1.0), gramian_of(1.0, 1.0, 0.0), state, defaults(gradnorm.options))
+    at_zero = {"w_r": 0.0, "w_f": 2.0, "first_r": 1.0, "first_f": 1.0}
+    _, state = weigh("gradnorm", gramian_of(1.0, 1.0, 0.0), at_zero, Losses(1.0, 1.0))
     assert state["w_r"] > 0.0

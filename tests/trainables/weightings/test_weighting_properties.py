@@ -1,4 +1,4 @@
-"""Every weighting keeps what all promise, those that do not are caught, and zero and parallel gradients are settled."""
+"""Every weighting passes the suite, which names a broken promise; zero and parallel gradients have known weights."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOT_SYMMETRIC = {"pcgrad-paper", "rotograd"}
 
 
 @pytest.mark.parametrize("weighting", WEIGHTINGS.values(), ids=list(WEIGHTINGS))
-def test_every_weighting_keeps_what_all_promise(weighting: Weighting) -> None:
+def test_every_weighting_passes_the_suite(weighting: Weighting) -> None:
     check_weighting(
         weighting,
         non_negative=weighting.name not in MAY_BE_NEGATIVE,
@@ -27,7 +27,7 @@ def test_every_weighting_keeps_what_all_promise(weighting: Weighting) -> None:
 
 
 def weighing(rule: Callable[[Losses, Gramian, dict[str, float]], tuple[float, float]]) -> Any:
-    """``weigh`` of a method that may do to its state what it likes."""
+    """``weigh`` of a method that may change its state in place."""
 
     def weigh(losses: Losses, gramian: Gramian | None, state: Any, options: Mapping[str, float]) -> tuple[Weights, Any]:
         if gramian is None:
@@ -44,30 +44,28 @@ def counting(losses: Losses, gramian: Gramian, state: dict[str, float]) -> tuple
 
 SOUND = WEIGHTINGS["ngdiff"]
 BROKEN = {
-    "no weight may be negative": replace(SOUND, weigh=weighing(lambda losses, g, state: (-1.0, 1.0))),
+    "may be negative": replace(SOUND, weigh=weighing(lambda losses, g, state: (-1.0, 1.0))),
     "must be finite": replace(SOUND, weigh=weighing(lambda losses, g, state: (g.rr * g.rr, 1.0))),
-    "a NaN became": replace(SOUND, weigh=weighing(lambda losses, g, state: (1.0 if g.rr > 1.0 else 0.5, 1.0))),
-    "give another direction": replace(
+    "NaN became": replace(SOUND, weigh=weighing(lambda losses, g, state: (1.0 if g.rr > 1.0 else 0.5, 1.0))),
+    "another direction": replace(
         SOUND, weigh=weighing(lambda losses, g, state: (min(g.rho, 1.0) if g.rho == g.rho else g.rho, 1.0))
     ),
     "exchanging the tasks": replace(SOUND, weigh=weighing(lambda losses, g, state: (2.0, 1.0))),
-    "the state or the options were changed": replace(SOUND, weigh=weighing(counting)),
-    "declares to need the Gramian": replace(WEIGHTINGS["gdiff"], needs=Needs.GRAMIAN),
-    "its own value is refused": replace(
-        WEIGHTINGS["gdiff"], options=(replace(WEIGHTINGS["gdiff"].options[0], default=2.0),)
-    ),
-    "names no year": replace(SOUND, citation="a friend"),
-    "the formula must have": replace(SOUND, formula=""),
+    "state or the options": replace(SOUND, weigh=weighing(counting)),
+    "need the Gramian": replace(WEIGHTINGS["gdiff"], needs=Needs.GRAMIAN),
+    "value is refused": replace(WEIGHTINGS["gdiff"], options=(replace(WEIGHTINGS["gdiff"].options[0], default=2.0),)),
+    "year": replace(SOUND, citation="a friend"),
+    "formula": replace(SOUND, formula=""),
 }
 
 
-@pytest.mark.parametrize("said", BROKEN)
-def test_a_weighting_that_breaks_a_promise_is_told_which(said: str) -> None:
-    with pytest.raises(AssertionError, match=said):
-        check_weighting(BROKEN[said], symmetric=True)
+@pytest.mark.parametrize("promise", BROKEN)
+def test_the_broken_promise_of_a_weighting_is_named(promise: str) -> None:
+    with pytest.raises(AssertionError, match=promise):
+        check_weighting(BROKEN[promise], symmetric=True)
 
 
-def test_a_method_on_the_gradients_that_draws_anew_each_time_is_caught() -> None:
+def test_a_method_on_the_gradients_with_other_draws_each_time_is_caught() -> None:
     graddrop = WEIGHTINGS["graddrop"]
     drawn = iter(range(100))
 
@@ -75,7 +73,7 @@ def test_a_method_on_the_gradients_that_draws_anew_each_time_is_caught() -> None
         assert graddrop.combine is not None
         return graddrop.combine(retain, forget, {**state, "seed": next(drawn)}, options)[0], state
 
-    with pytest.raises(AssertionError, match="give another direction"):
+    with pytest.raises(AssertionError, match="another direction"):
         check_weighting(replace(graddrop, combine=combine))
 
 

@@ -1,0 +1,75 @@
+"""Sweeps that several modules look at; each is made once, and shared between the processes of pytest-xdist."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.contract.problem import GRID, Problem, make_problem
+from tests.contract.product import Done, Product, Sweep
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A sweep and the command that ran it."""
+
+    product: Product
+    sweep: Sweep
+    done: Done
+
+
+@pytest.fixture(scope="session")
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[Path], None]], Path]:
+    """Makes a folder once for all processes of pytest-xdist; the others wait for the first."""
+    base = tmp_path_factory.getbasetemp()
+    root = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+    def make_once(name: str, make: Callable[[Path], None]) -> Path:
+        folder = root / f"contract-{name}"
+        with (root / f"contract-{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (folder / ".made").exists():
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir()
+                make(folder)
+                (folder / ".made").touch()
+        return folder
+
+    return make_once
+
+
+@pytest.fixture(scope="session")
+def problem(shared_folder: Callable[[str, Callable[[Path], None]], Path]) -> Problem:
+    """The data and a target that knows them."""
+    folder = shared_folder("problem", lambda folder: make_problem(folder) and None)
+    return Problem(folder / "data", folder / "target")
+
+
+@pytest.fixture(scope="session")
+def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
+    """Commands with a cache, a home and an MLflow database that only this process uses."""
+    made = Product.in_folder(tmp_path_factory.mktemp("commands"))
+    yield made
+    made.end_processes()
+
+
+@pytest.fixture(scope="session")
+def reference(problem: Problem, shared_folder: Callable[[str, Callable[[Path], None]], Path]) -> Finished:
+    """The grid, run without any disturbance. Tests read it and never change it."""
+
+    def make(folder: Path) -> None:
+        product = Product.in_folder(folder)
+        done = product.run(*product.pareto(problem.options, folder / "reference", *GRID))
+        product.end_processes(patience=60)
+        (folder / "stdout").write_text(done.stdout)
+        (folder / "stderr").write_text(done.stderr)
+
+    folder = shared_folder("reference", make)
+    done = Done(0, (folder / "stdout").read_text(), (folder / "stderr").read_text())
+    return Finished(Product.in_folder(folder), Sweep(folder / "reference"), done)

@@ -1,0 +1,100 @@
+"""Commands that read a finished sweep: ``pick``, ``report``, ``compare``, ``config``."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.contract.conftest import Finished
+from tests.contract.problem import GRID, Problem, losses
+from tests.contract.product import Product, digests
+
+# pick -----------------------------------------------------------------------------------------------------------------
+
+
+def test_pick_names_the_answer_of_pareto_json(product: Product, reference: Finished) -> None:
+    answer, picked = reference.sweep.pareto["answer"], product.run("pick", reference.sweep.out, "--json").json
+    assert (picked["trial_id"], float(picked["epoch"])) == (answer["trial_id"], float(answer["epoch"]))
+    assert reference.sweep.is_checkpoint(picked["checkpoint"], answer["checkpoint"], cwd=product.folder)
+    row = reference.sweep.candidate(answer["trial_id"], float(answer["epoch"]))
+    for name in ("forget_loss", "retain_loss", "forget_loss_capped"):
+        assert picked["metrics"][name] == float(row[name]), name
+
+
+def test_pick_obeys_limits_and_takes_the_best_within_them(product: Product, reference: Finished) -> None:
+    limited = ("--where", "retain_loss<=1", "--maximize", "forget_loss_capped")
+    picked = product.run("pick", reference.sweep.out, *limited, "--json").json
+    within = [row for row in reference.sweep.candidates if row["checkpoint"] and float(row["retain_loss"]) <= 1]
+    best = max(within, key=lambda row: float(row["forget_loss_capped"]))
+    assert (picked["trial_id"], float(picked["epoch"])) == (best["trial_id"], float(best["epoch"]))
+
+
+def test_pick_exports_a_model_that_loads_without_the_project(
+    product: Product, reference: Finished, problem: Problem, tmp_path: Path
+) -> None:
+    answer = reference.sweep.pareto["answer"]
+    product.run("pick", reference.sweep.out, "--export", tmp_path / "model")
+    row = reference.sweep.candidate(answer["trial_id"], float(answer["epoch"]))
+    assert losses(tmp_path / "model", problem.retain).plain == pytest.approx(float(row["retain_loss"]), rel=1e-4)
+    assert f"{row['trial_id']}" in (tmp_path / "model" / "README.md").read_text()
+    assert not list(tmp_path.rglob("*.bin"))
+
+
+def test_pick_copies_a_checkpoint_as_it_is(product: Product, reference: Finished, tmp_path: Path) -> None:
+    product.run("pick", reference.sweep.out, "--copy-to", tmp_path / "copy")
+    assert digests(tmp_path / "copy") == digests(reference.sweep.out / reference.sweep.pareto["answer"]["checkpoint"])
+
+
+# report and compare ---------------------------------------------------------------------------------------------------
+
+
+def test_report_draws_a_folder_again_and_changes_no_result(
+    product: Product, reference: Finished, tmp_path: Path
+) -> None:
+    copy = Path(shutil.copytree(reference.sweep.out, tmp_path / "copy"))
+    tables = [(copy / name).read_bytes() for name in ("trials.csv", "history.csv", "candidates.csv")]
+    for name in ("report.html", "pareto.png", "pareto.json"):
+        (copy / name).unlink()
+    found = product.run("report", copy, "--json").json
+    for name in ("objectives", "hypervolume", "front", "answer"):
+        assert found[name] == reference.sweep.pareto[name], name
+    assert all((copy / name).is_file() for name in ("report.html", "pareto.png", "pareto.json"))
+    assert [(copy / name).read_bytes() for name in ("trials.csv", "history.csv", "candidates.csv")] == tables
+
+
+def test_report_joins_a_sweep_and_a_foreign_table(product: Product, reference: Finished, tmp_path: Path) -> None:
+    table = tmp_path / "published.csv"
+    table.write_text("method,forget_loss,retain_loss\nfrom-elsewhere,4.0,0.5\n")
+    product.run("report", reference.sweep.out, table, "--out", tmp_path / "both")
+    page = (tmp_path / "both" / "report.html").read_text()
+    assert "from-elsewhere" in page
+    assert "gdiff" in page
+
+
+def test_compare_writes_its_tables_in_four_formats(product: Product, reference: Finished, tmp_path: Path) -> None:
+    found = product.run("compare", reference.sweep.out, "--out", tmp_path / "tables", "--json").json
+    (table,) = found["tables"]
+    assert {row["method"] for row in table["rows"]} == {"gdiff", "ga"}
+    for ending in ("md", "tex", "csv", "html"):
+        text = (tmp_path / "tables" / f"comparison.{ending}").read_text()
+        assert "gdiff" in text.lower(), ending
+
+
+# config ---------------------------------------------------------------------------------------------------------------
+
+
+def test_the_file_of_config_repeats_the_settings_of_the_sweep(
+    product: Product, reference: Finished, problem: Problem, tmp_path: Path
+) -> None:
+    file = tmp_path / "again.yaml"
+    product.run("config", reference.sweep.out, "--out", file)
+    assert product.run("config", reference.sweep.out).stdout.strip() == file.read_text().strip()
+    plan = ("--dry-run", "--json", "--out", tmp_path / "again")
+    from_file = product.run("pareto", "--config", file, *plan).json
+    typed = product.run("pareto", *problem.options, *(word for word in GRID if word != "--json"), *plan).json
+    assert from_file["settings"] == typed["settings"]
+    assert from_file["trials"] == typed["trials"] == 6
+    overridden = product.run("pareto", "--config", file, "--epochs", "3", *plan).json
+    assert overridden["settings"] == {**typed["settings"], "epochs": 3}
