@@ -161,9 +161,7 @@ def test_pick_takes_an_epoch_with_its_checkpoint(make_epochs: MakeEpochs) -> Non
         (Constraint("verbmem", "<=", 0.01), None),
     ],
 )
-def test_pick_takes_an_epoch_within_the_limit(
-    make_epochs: MakeEpochs, limit: Constraint, taken: tuple[str, float] | None
-) -> None:
+def test_pick_is_within_the_limit(make_epochs: MakeEpochs, limit: Constraint, taken: tuple[str, float] | None) -> None:
     utility = {("00000", 1): 0.8, ("00000", 2): 0.7, ("00001", 1): 0.5}
     table, sweep = tables_of(make_epochs(utility=utility, verbmem=dict.fromkeys(utility, 0.5) | {("00001", 1): 0.07}))
     if taken is None:

@@ -48,18 +48,14 @@ def compared(*folders: Path) -> tuple[ComparisonTable, ...]:
     [WHOLE | {"utility": WHOLE["utility"] + 1e-9}, WHOLE | {"mia_loss": 1.0}, WHOLE | {"utility": 0.78}],
     ids=["rounded otherwise", "one metric more", "another model"],
 )
-def test_what_is_lost_in_each_sweep_is_lost_in_both(
-    make_sweep: MakeSweep, tmp_path: Path, other: dict[str, float]
-) -> None:
+def test_a_loss_in_each_sweep_is_a_loss_in_both(make_sweep: MakeSweep, tmp_path: Path, other: dict[str, float]) -> None:
     one = make_sweep([trial("0", 7.5, 6.9, **LOST)], name="one", baseline=WHOLE)
     two = make_sweep([trial("0", 7.4, 6.8, lr=2e-4, **LOST)], name="two", baseline=other)
     found = reported(tmp_path / "both", one, two)["answer"]
     assert (found["outcome"], found["recommended"]) == ("everything was lost", False)
 
 
-def test_a_trial_whose_sweep_has_no_baseline_is_not_judged_by_another_ones(
-    make_sweep: MakeSweep, tmp_path: Path
-) -> None:
+def test_a_trial_of_a_sweep_without_a_baseline_is_not_judged_by_another(make_sweep: MakeSweep, tmp_path: Path) -> None:
     one = make_sweep([trial("0", 7.5, 6.9, **LOST)], name="one", baseline=WHOLE)
     two = make_sweep([trial("0", 6.0, 0.5, lr=2e-4, **LOST)], name="two", baseline=None)
     found = reported(tmp_path / "both", one, two)["answer"]
@@ -87,9 +83,7 @@ def test_numbers_that_agree_in_nine_digits_are_one_problem(make_sweep: MakeSweep
     assert [problem.apart for problem in problems_of(table).of] == ["target lr 0.3", "target lr 0.3", "target lr 0.4"]
 
 
-def test_a_sweep_whose_tables_lack_a_column_belongs_to_the_only_problem_if_there_is_one(
-    make_sweep: MakeSweep, tmp_path: Path
-) -> None:
+def test_a_sweep_that_lacks_a_column_belongs_to_the_only_problem(make_sweep: MakeSweep, tmp_path: Path) -> None:
     older = dict(column_dictionary(random_guess=8.0, unit="token"))
     del older["target_key"]
     old = make_sweep([trial("0", 6.0, 0.2, target_key=None)], name="old", columns=older)

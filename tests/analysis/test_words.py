@@ -62,8 +62,6 @@ def test_a_duration_is_in_the_units_people_use(seconds: float, text: str) -> Non
         ({"auto_lr": "on"}, "gdiff, c 0.44, AutoLR from lr 2e-4"),
     ],
 )
-def test_a_trial_is_named_by_its_method_its_settings_and_its_learning_rate(
-    fields: dict[str, object], text: str
-) -> None:
+def test_a_trial_is_named_by_method_settings_and_learning_rate(fields: dict[str, object], text: str) -> None:
     row = pd.Series({"method": "gdiff", "c": 0.44, "beta": math.nan, "lr": 2e-4} | fields)
     assert settings_in_words(row, ["method", "c", "beta", "lr", *fields]) == text

@@ -39,7 +39,7 @@ def runs(lr: float, forget: float, *ends: Row) -> list[Row]:
     ],
     ids=lambda value: value if isinstance(value, str) else str(len(value)),
 )
-def test_the_surest_success_comes_before_one_lucky_seed_and_then_the_box_decides(
+def test_the_surest_success_is_shown_then_the_box_decides(
     compared: Compared, many: list[Row], few: list[Row], label: str
 ) -> None:
     """Of two equal ones the few at 1e-2 have the larger share of the box."""
@@ -62,6 +62,7 @@ def test_an_arm_that_lost_every_seed_is_not_one_that_was_never_run(lost: Compari
     assert (ngdiff.with_auto.success, ngdiff.with_auto.values) == (None, {})
     assert (without(lost, 1).seeds, without(lost, 1).lost) == (0, 2)
     assert gdiff.with_auto is None
+    assert "| gdiff | – → – |" in FORMATS["md"]([lost])
     named = [("ngdiff with AutoLR", "3 diverged"), ("gdiff", "2 failed")]
     assert [(how in note, note.startswith(arm)) for note, (arm, how) in zip(lost.notes, named, strict=True)] == [
         (True, True)

@@ -53,12 +53,6 @@ def test_a_method_is_shown_at_the_configuration_with_most_successes_before_hyper
     assert (auto.values["verbmem"].met, auto.values["utility"].met) == (False, True)
 
 
-def test_a_method_without_a_finished_trial_keeps_its_row(table: ComparisonTable) -> None:
-    lost = Entry("lr 1e-4, c 0.5", 0, 1, {}, None, "– (1 seed lost)", 0, (0,))
-    assert table.rows[1] == MethodRow("gdiff", lost, None)
-    assert "| gdiff | – → – |" in markdown([table])
-
-
 def test_the_no_unlearn_model_is_on_top_and_what_meets_its_threshold_is_bold(table: ComparisonTable) -> None:
     lines = markdown([table]).splitlines()
     assert lines[4].startswith("| No-unlearn | 0.9 | 0.8 | 0.5 | 0.04")

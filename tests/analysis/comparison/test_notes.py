@@ -94,7 +94,7 @@ def test_a_value_outside_its_bounds_is_named_with_its_row(make_sweep: MakeSweep,
         ),
     ],
 )
-def test_a_success_before_the_end_of_a_trial_is_named(
+def test_a_success_before_the_end_is_named(
     make_sweep: MakeSweep, epochs: dict[tuple[str, int], Row], named: str | None
 ) -> None:
     """``named`` is None if every epoch does not count, and empty if no end is worse than an earlier epoch."""
@@ -126,9 +126,7 @@ def test_a_success_before_the_end_of_a_trial_is_named(
     ],
     ids=["nothing named", "the data set", "the same No-unlearn model"],
 )
-def test_rows_that_can_only_mean_the_trials_here_stand_beside_them(
-    make_sweep: MakeSweep, theirs: WriteCsv, text: str
-) -> None:
+def test_rows_that_can_only_mean_these_trials_join_them(make_sweep: MakeSweep, theirs: WriteCsv, text: str) -> None:
     (table,) = read(make_sweep(of_seeds(0, 1), baseline=BASELINE), theirs(text))
     assert [row.method for row in table.rows] == ["ngdiff", "npo"]
     utility = without(table, 1).values["utility"]
@@ -143,9 +141,7 @@ def test_rows_that_can_only_mean_the_trials_here_stand_beside_them(
     ],
     ids=["another data set", "another No-unlearn model"],
 )
-def test_rows_that_may_mean_something_else_are_a_table_of_their_own(
-    make_sweep: MakeSweep, theirs: WriteCsv, text: str
-) -> None:
+def test_rows_that_may_mean_others_are_a_table_of_their_own(make_sweep: MakeSweep, theirs: WriteCsv, text: str) -> None:
     own, other = read(make_sweep(of_seeds(0, 1), baseline=BASELINE), theirs(text))
     assert [row.method for row in other.rows] == ["npo"]
     assert ["model or data set" in " ".join(table.notes) for table in (own, other)] == [False, True]

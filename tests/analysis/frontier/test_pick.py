@@ -73,9 +73,7 @@ AT_LEAST, AT_MOST = Constraint("utility", ">=", 0.7), Constraint("verbmem", "<="
         ({"rule": KNEE, "limits": [AT_MOST, AT_LEAST]}, r"utility.*0\.7\b.* 3 trials .*verbmem.*0\.1\b.*highest.*0\.6"),
     ],
 )
-def test_if_no_trial_qualifies_the_error_names_the_limit_and_the_nearest_value(
-    choose: Choose, options: dict[str, object], named: str
-) -> None:
+def test_an_error_names_the_limit_and_the_nearest_value(choose: Choose, options: dict[str, object], named: str) -> None:
     with pytest.raises(NothingQualifies, match=named):
         choose(**options)
 
@@ -108,9 +106,7 @@ def test_mistakes_are_named(choose: Choose, options: dict[str, object], named: s
 @pytest.mark.parametrize(
     ("status", "named"), [("diverged", "1 trial"), ("finished", "objectives")], ids=["none finished", "no objectives"]
 )
-def test_a_table_without_a_finished_trial_with_objectives_has_no_knee(
-    make_sweep: MakeSweep, status: str, named: str
-) -> None:
+def test_a_table_without_a_trial_with_objectives_has_no_knee(make_sweep: MakeSweep, status: str, named: str) -> None:
     out = make_sweep([trial("00000", None, None, status=status)])
     with pytest.raises(NothingQualifies, match=named):
         pick(*tables_of(out))

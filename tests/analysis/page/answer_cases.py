@@ -85,6 +85,7 @@ CASES = (
         decisive=(UTILITY, 0.05),
         named=["2 trials", "lower", "fewer"],
     ),
+    Case("exactly a strict bound", [(6.0, 0.2, scores(0.1, 0.78))], Outcome.TOO_LITTLE, decisive=(VERBMEM, 0.1)),
     Case("too much lost", [(8.0, 2.0, scores(0.0, 0.5))], Outcome.TOO_MUCH, decisive=(UTILITY, 0.5)),
     Case(
         "either too little or too much",

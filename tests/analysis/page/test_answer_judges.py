@@ -20,6 +20,7 @@ from analysis.page.choice import choose
 from analysis.page.report import write_report
 from analysis.tables.columns import short
 from analysis.words import number
+from search_spaces.constraint import all_met
 from tests.analysis.conftest import MakeSweep, tables_of, trial
 from tests.analysis.page.answer_cases import BASELINE, CASES, KNOWN, NONE, Case, scores
 
@@ -47,7 +48,8 @@ def test_the_answer_judges_before_it_recommends(make_sweep: MakeSweep, case: Cas
     table, sweep = tables_of(out)
     rows, thresholds = takeable(table.own, sweep.objectives).trials, thresholds_of(sweep)
     judgement = judge(rows, thresholds, sweep.columns, sweep.objectives)
-    held = thresholds.held(rows.loc[rows["trial_id"] == case.trial_id].iloc[0])
+    row = rows.loc[rows["trial_id"] == case.trial_id].iloc[0]
+    held, verdicts = thresholds.held(row), thresholds.verdicts(row)
     decisive = judgement.decisive
     assert (judgement.outcome, judgement.unknown) == (case.outcome, case.side)
     assert (decisive and (str(decisive[0]), decisive[1])) == case.decisive
@@ -66,6 +68,15 @@ def test_the_answer_judges_before_it_recommends(make_sweep: MakeSweep, case: Cas
     if decisive:
         named += [short(decisive[0].name), number(decisive[1]), decisive[0].words()]
     assert not [part for part in (*named, *case.named) if part not in text]
+
+    # The table of metrics and the members of the frontier have the verdicts on the thresholds.
+    columns = sweep.columns
+    met = {name: all_met(verdicts[item] for item in thresholds.of(name)) for name in {item.name for item in verdicts}}
+    shown = {line.label.partition(", uncapped")[0]: line.met for line in found.metrics if line.met is not None}
+    scored = {name for name, value in met.items() if value is not None} & {*columns.metrics, *columns.losses}
+    assert shown == {columns.axis(name): met[name] for name in scored}
+    members = [member.meets_criteria for member in found.members if member.trial_id == case.trial_id]
+    assert members == [all_met(verdicts.values())] * case.on_frontier
 
     # The function behind "pick" agrees.
     chosen, judged = choose(table, sweep)
@@ -120,6 +131,7 @@ def test_advice_for_a_higher_rate_names_the_rate_at_which_trials_diverged(make_s
     assert "--lr" in text_of(alone)
 
 
+@pytest.mark.usefixtures("blank_figures")
 def test_page_and_pareto_json_hold_the_same_answer(make_sweep: MakeSweep) -> None:
     out = swept(make_sweep, CASES[0])
     write_report(out)

@@ -168,9 +168,7 @@ def test_nothing_is_loaded_and_no_script_fails(browser: Browser, folder: Path) -
     assert page.ask("performance.getEntriesByType('resource').length") == 0
 
 
-def test_a_served_page_reloads_when_it_is_rewritten_and_keeps_what_was_opened(
-    browser: Browser, folder: Path, tmp_path: Path
-) -> None:
+def test_a_served_page_reloads_and_keeps_what_was_opened(browser: Browser, folder: Path, tmp_path: Path) -> None:
     copy = tmp_path / "report.html"
     copy.write_text((folder / "report.html").read_text(encoding="utf-8"), encoding="utf-8")
     with serving(copy, port=0) as address:

@@ -53,7 +53,7 @@ def test_every_data_set_has_its_own_verdict_tuning_curve_answer_and_frontier(mer
     assert "2 problems" in page
 
 
-def test_methods_keep_their_names_and_a_row_without_a_seed_joins_the_frontier_and_not_the_study(
+def test_a_row_without_a_seed_joins_the_frontier_and_not_the_study(
     merged: tuple[Path, str],
 ) -> None:
     out, page = merged

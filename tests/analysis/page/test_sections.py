@@ -36,39 +36,9 @@ def test_the_answer_names_the_trial_its_settings_its_values_and_its_checkpoint(m
 
 
 @pytest.mark.parametrize(
-    ("scores", "baseline", "verdicts", "member"),
-    [
-        # 70% of a utility of 0.8 is 0.56; without a baseline of the truth ratio that threshold cannot be judged.
-        ({"verbmem": 0.05, "utility": 0.5, "truth_ratio": 0.4}, None, {"verbmem": True, "utility": False}, False),
-        ({"verbmem": 0.05, "utility": 0.57, "truth_ratio": 0.4}, None, {"verbmem": True, "utility": True}, None),
-        ({"verbmem": 0.05, "utility": 0.57, "truth_ratio": 0.35}, 0.5, dict.fromkeys(GOOD, True), True),
-        ({"verbmem": 0.099}, None, {"verbmem": True}, None),
-        ({"verbmem": 0.1}, None, {"verbmem": False}, False),
-        ({}, None, {}, None),
-    ],
-)
-def test_the_answer_is_held_against_the_papers_thresholds(
-    make_sweep: MakeSweep,
-    scores: dict[str, float],
-    baseline: float | None,
-    verdicts: dict[str, bool],
-    member: bool | None,
-) -> None:
-    before = {"verbmem": 0.9, "utility": 0.8} | ({"truth_ratio": baseline} if baseline else {})
-    out = make_sweep([trial("0", 7.0, 1.0, **scores)], baseline=before)
-    found, columns = _answer(out), tables_of(out)[1].columns
-    assert {line.label: line.met for line in found.metrics if line.met is not None} == {
-        columns.axis(name): met for name, met in verdicts.items()
-    }
-    assert found.members[0].meets_criteria is member
-
-
-@pytest.mark.parametrize(
     ("forget", "scores", "warned"), [(0.03, {}, True), (4.0, {}, False), (None, GOOD | {"verbmem": 0.0}, False)]
 )
-def test_an_answer_that_gained_nothing_warns(
-    make_sweep: MakeSweep, forget: float | None, scores: dict[str, float], warned: bool
-) -> None:
+def test_no_gain_warns(make_sweep: MakeSweep, forget: float | None, scores: dict[str, float], warned: bool) -> None:
     """Without an objective, nobody knows whether something was gained."""
     baseline = {"forget_loss": 0.04, "forget_loss_capped": 0.04, "retain_loss": 0.05, "verbmem": 0.9, "utility": 0.8}
     found = _answer(make_sweep([trial("0", forget, 0.9, **scores)], baseline=baseline))

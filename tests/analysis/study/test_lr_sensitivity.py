@@ -95,7 +95,7 @@ def test_rates_without_a_common_seed_are_not_paired(grid: MakeGrid, row: MakeRow
     ("volumes", "best"),
     [((0.4, 0.4, 0.4), 1e-4), ((0.4, 0.3, 0.4), 1e-5), ((0.3, 0.4, 0.4), 1e-4), ((0.4, 0.4 - 1e-14, 0.3), 1e-4)],
 )
-def test_of_equal_rates_sensitivity_and_verdict_take_the_same(
+def test_ties_are_broken_as_in_the_verdict(
     grid: MakeGrid, row: MakeRow, volumes: tuple[float, ...], best: float
 ) -> None:
     rates = list(zip((1e-5, 1e-4, 1e-3), volumes, strict=True))

@@ -208,9 +208,7 @@ def varied(make_sweep: MakeSweep, row: MakeRow, seeds_vary: str | None, **entrie
 
 
 @pytest.mark.parametrize("seeds_vary", ["target", "data", None])
-def test_seeds_with_targets_of_their_own_are_one_problem_if_that_was_declared(
-    make_sweep: MakeSweep, row: MakeRow, seeds_vary: str | None
-) -> None:
+def test_declared_targets_of_seeds_are_one_problem(make_sweep: MakeSweep, row: MakeRow, seeds_vary: str | None) -> None:
     verdicts = varied(make_sweep, row, seeds_vary).verdicts
     if seeds_vary is None:
         assert {item.case.apart for item in verdicts} == {f"target key key{seed}" for seed in range(3)}

@@ -66,9 +66,7 @@ def judged(grid: MakeGrid) -> Judged:
 
 
 @pytest.mark.parametrize(("advantage", "outcome"), [(0.3, BETTER), (-0.3, WORSE), (0.0, UNDECIDED)])
-def test_the_verdict_follows_the_truth_even_against_autolr(
-    judged: Judged, simulated: Simulated, advantage: float, outcome: str
-) -> None:
+def test_the_verdict_follows_the_truth(judged: Judged, simulated: Simulated, advantage: float, outcome: str) -> None:
     verdict = judged(simulated(24, advantage))
     assert (verdict.tuning, verdict.fresh) == (tuple(range(8)), tuple(range(8, 24)))
     single, oracle = verdict.opponents
@@ -158,9 +156,7 @@ def test_a_trial_that_was_run_twice_counts_once(grid: MakeGrid, row: MakeRow) ->
     assert any("1 trial repeated" in note for note in twice.notes)
 
 
-def test_seeds_of_several_sweeps_come_together_and_holm_corrects_over_data_sets(
-    grid: MakeGrid, simulated: Simulated
-) -> None:
+def test_seeds_of_sweeps_come_together_and_holm_corrects_over_data_sets(grid: MakeGrid, simulated: Simulated) -> None:
     rows = simulated(30, 0.3)
     others = [item | {"dataset": "tofu", "trial_id": f"9{item['trial_id']}"} for item in rows]
     early, late = ([item for item in rows if (item["seed"] < 4) is first] for first in (True, False))  # type: ignore[operator]
@@ -172,9 +168,7 @@ def test_seeds_of_several_sweeps_come_together_and_holm_corrects_over_data_sets(
         assert verdict.opponents[0].outcome == BETTER
 
 
-def test_a_data_set_with_too_few_seeds_takes_nothing_from_another_with_enough(
-    grid: MakeGrid, simulated: Simulated
-) -> None:
+def test_a_data_set_with_too_few_seeds_costs_another_one_nothing(grid: MakeGrid, simulated: Simulated) -> None:
     rows = simulated(30, 0.3)
     few = [item | {"dataset": "tofu"} for item in rows if item["seed"] in (0, 1, 2)]
     one, other = verdicts_data(grid(rows, few))

@@ -45,9 +45,7 @@ def test_merged_sweeps_keep_their_trials_apart(make_sweep: MakeSweep, tmp_path: 
     assert [sweep.command for sweep in read.sweeps] == ["python -m sweeper pareto --method ngdiff"] * 2
 
 
-def test_folders_of_one_name_are_numbered_and_a_sweep_alone_keeps_its_names(
-    make_sweep: MakeSweep, tmp_path: Path
-) -> None:
+def test_folders_of_one_name_are_numbered_and_one_alone_is_not(make_sweep: MakeSweep, tmp_path: Path) -> None:
     paths = []
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
@@ -118,9 +116,7 @@ def test_a_row_about_another_data_set_is_on_no_frontier(make_sweep: MakeSweep, t
     assert "data set: theirs/line 2." in page
 
 
-def test_the_model_before_unlearning_of_a_table_counts_if_no_sweep_has_its_own(
-    make_sweep: MakeSweep, tmp_path: Path
-) -> None:
+def test_the_no_unlearn_model_of_a_table_counts_if_no_sweep_has_one(make_sweep: MakeSweep, tmp_path: Path) -> None:
     theirs = _csv(tmp_path, "method,forget_loss,retain_loss,utility\ntarget,0.03,0.01,0.8\nSimNPO,7.9,0.1,0.7\n")
     read = read_sources([make_sweep([trial("0", 6.0, 0.5)], baseline=None), theirs], out=tmp_path / "merged")
     assert read.sweep.baseline["retain_loss"] == 0.01
