@@ -80,27 +80,18 @@ def test_a_result_is_a_report_and_an_outcome_is_the_end(session: SweepSession) -
     assert [row["status"] for row in session.ledger.trials.read()] == ["finished"]
 
 
-@pytest.mark.parametrize("last_result", [None, {}, {"report": {"step": 1}}])
-def test_a_trial_that_ends_without_an_outcome_is_failed_with_a_reason(
-    session: SweepSession, last_result: Mapping[str, Any] | None
-) -> None:
-    session.next_trial()
-    SessionCallback(session).on_trial_complete(1, [], tune_trial("00000", last_result=last_result))
-    (row,) = session.ledger.trials.read()
-    assert row["status"] == "failed"
-    assert row["error"]
-
-
 @pytest.mark.parametrize(
-    "error",
-    [RuntimeError("Traceback:\n  deep\nActorDiedError: the worker was killed"), None, RuntimeError(" ")],
-    ids=["a traceback", "no error", "an error of blanks"],
+    ("event", "trial"),
+    [
+        *(("on_trial_complete", {"last_result": result}) for result in (None, {}, {"report": {"step": 1}})),
+        *(("on_trial_error", {"error": error}) for error in (None, RuntimeError(" "), RuntimeError("a\n  b\nDied: c"))),
+    ],
 )
-def test_a_trial_whose_worker_died_too_often_is_failed_with_a_reason_of_one_line(
-    session: SweepSession, error: Exception | None
+def test_a_trial_without_an_outcome_is_failed_with_a_reason_of_one_line(
+    session: SweepSession, event: str, trial: dict[str, Any]
 ) -> None:
     session.next_trial()
-    SessionCallback(session).on_trial_error(1, [], tune_trial("00000", error=error))
+    getattr(SessionCallback(session), event)(1, [], tune_trial("00000", **trial))
     (row,) = session.ledger.trials.read()
     assert row["status"] == "failed"
     assert row["error"].strip()

@@ -13,12 +13,10 @@ from click.testing import CliRunner, Result
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from sweeper.cli import main
-from sweeper.export.card import _asked
 from trainables.data import load_data
 from trainables.models.adapters import add_adapter
 from trainables.models.checkpoints import save_model
 from trainables.models.tiny import make_tiny, tokenizer_for
-from trainables.spec import TrialSpec
 
 TAKEN = "00011"
 """What ``pick`` takes of the golden sweep."""
@@ -82,13 +80,9 @@ def test_a_whole_model_is_copied_with_a_card(golden: Path, models: Path, tmp_pat
     facts = (
         *(TAKEN, "lr-study-gdiff-ngdiff-tiny-phi-authors", "python -m sweeper lr-study --lr 3e-5", "torch 2.13.0"),
         *("python -m sweeper unlearn --method gdiff", "| 0.997 |", row.split(",")[1]),  # verbmem of the target, hash
+        r"Question: {question}\nAnswer: {answer}",
     )
     assert [fact for fact in facts if fact not in card] == []
-
-
-def test_the_card_has_the_template_of_the_questions() -> None:
-    assert r"'Question: {question}\nAnswer: {answer}'" in _asked(TrialSpec())
-    assert "chat template" in _asked(TrialSpec(template="chat"))
 
 
 def test_an_adapter_loads_beside_its_base_and_merged_without_it(golden: Path, models: Path, tmp_path: Path) -> None:

@@ -11,43 +11,33 @@ import pytest
 from tests.sweeper.tracking.conftest import Sweep, make_checkpoint
 
 
-def test_a_checkpoint_in_a_local_store_is_linked_and_mlflow_sees_it(sweep: Sweep, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_linked", [True, False], ids=["local store", "another file system"])
+def test_a_checkpoint_is_linked_or_copied_and_mlflow_sees_it(
+    sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_linked: bool
+) -> None:
     import mlflow
 
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    if not is_linked:
+        monkeypatch.setattr(os, "link", refuse)
     checkpoint = make_checkpoint(sweep.folder / "checkpoints" / "00001")
     (sweep.folder / "items").mkdir()
     (sweep.folder / "items" / "00001.json").write_text("{}")
     session = sweep.open()
     session.end("00001", checkpoint="checkpoints/00001")
-    session.close()
-
-    run = sweep.trial("00001")
-    assert run.info.artifact_uri.startswith((sweep.folder / "artifacts").as_uri())
-    kept = sweep.folder / "artifacts" / run.info.run_id / "artifacts"
-    for name in ("model.safetensors", "tokenizer/vocab.json"):
-        assert (kept / "checkpoint" / name).stat().st_ino == (checkpoint / name).stat().st_ino
-    listed = {item.path for item in sweep.client.list_artifacts(run.info.run_id)}
-    assert listed == {"checkpoint", "00001.json"}
-    listed = {item.path for item in sweep.client.list_artifacts(run.info.run_id, "checkpoint")}
-    assert listed == {"checkpoint/model.safetensors", "checkpoint/tokenizer"}
-    downloaded = mlflow.artifacts.download_artifacts(
-        run_id=run.info.run_id, artifact_path="checkpoint", tracking_uri=sweep.uri, dst_path=str(tmp_path / "got")
-    )
-    assert Path(downloaded, "model.safetensors").read_bytes() == (checkpoint / "model.safetensors").read_bytes()
-
-
-def test_a_checkpoint_on_another_file_system_is_copied(sweep: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError(errno.EXDEV, "Invalid cross-device link")
-
-    monkeypatch.setattr(os, "link", refuse)
-    checkpoint = make_checkpoint(sweep.folder / "checkpoints" / "00001")
-    session = sweep.open()
-    session.end("00001", checkpoint="checkpoints/00001")
     assert session.close().pending == 0
-    kept = Path(sweep.folder, "artifacts", sweep.trial("00001").info.run_id, "artifacts", "checkpoint")
-    assert (kept / "model.safetensors").read_bytes() == (checkpoint / "model.safetensors").read_bytes()
-    assert (kept / "model.safetensors").stat().st_ino != (checkpoint / "model.safetensors").stat().st_ino
+    run_id = sweep.trial("00001").info.run_id
+    kept = sweep.folder / "artifacts" / run_id / "artifacts" / "checkpoint"
+    for name in ("model.safetensors", "tokenizer/vocab.json"):
+        assert (kept / name).samefile(checkpoint / name) == is_linked
+        assert (kept / name).read_bytes() == (checkpoint / name).read_bytes()
+    assert {item.path for item in sweep.client.list_artifacts(run_id)} == {"checkpoint", "00001.json"}
+    got = mlflow.artifacts.download_artifacts(
+        run_id=run_id, artifact_path="checkpoint", tracking_uri=sweep.uri, dst_path=str(tmp_path / "got")
+    )
+    assert Path(got, "model.safetensors").read_bytes() == (checkpoint / "model.safetensors").read_bytes()
 
 
 def test_tables_are_copied_so_that_a_resume_that_rewrites_them_updates_the_artifact(sweep: Sweep) -> None:

@@ -18,11 +18,8 @@ def test_a_trial_reads_back_with_its_params_metrics_tags_and_parent(sweep: Sweep
     summary = session.close()
 
     (parent,) = sweep.parents()
-    assert (parent.info.run_id, parent.info.run_name, parent.info.status) == (
-        summary.run_id,
-        "my sweep",
-        "FINISHED",
-    )
+    assert (parent.info.run_id, parent.info.run_name) == (summary.run_id, "my sweep")
+    assert parent.info.status == "FINISHED"
     assert parent.data.params == {"trials": "2"}
     assert parent.data.metrics == {"hypervolume": 0.75}
     assert told.items() <= parent.data.tags.items()
@@ -38,29 +35,24 @@ def test_a_trial_reads_back_with_its_params_metrics_tags_and_parent(sweep: Sweep
     assert (summary.pending, summary.message) == (0, None)
 
 
-def test_the_runs_of_trials_on_the_frontier_are_tagged_and_untagged_when_they_have_left_it(sweep: Sweep) -> None:
-    session = sweep.open()
-    for trial_id in ("00000", "00001", "00002"):
+def test_the_runs_of_trials_on_the_frontier_are_tagged_and_untagged_when_they_leave_it(sweep: Sweep) -> None:
+    session, ids = sweep.open(), ("00000", "00001", "00002")
+    for trial_id in ids:
         session.run(trial_id)
-    front = {"00000": {"2": "checkpoints/00000-epoch-2", "3": "checkpoints/00000"}, "00001": {"1": ""}}
-    session.tracker.sweep_ended(status="finished", metrics={}, front=front)
+    ends, early = "checkpoints/00000", "checkpoints/00000-epoch-2"
+    for front, expected in (
+        (
+            {"00000": {"2": early, "3": ends}, "00001": {"1": ""}},
+            [["true", "2, 3", f"{early}, {ends}"], ["true", "1", "none"], [None, None, None]],
+        ),
+        ({"00000": {"3": ends}}, [["true", "3", ends], ["false", "none", "none"], [None, None, None]]),
+    ):
+        session.tracker.sweep_ended(status="finished", metrics={}, front=front)
+        session.close()
+        tags = ("pareto", "pareto_epochs", "pareto_checkpoints")
+        assert [[sweep.trial(name).data.tags.get(tag) for tag in tags] for name in ids] == expected
+        session = sweep.open()
     session.close()
-    names = ("pareto", "pareto_epochs", "pareto_checkpoints")
-    tags = {name: [sweep.trial(name).data.tags.get(tag) for tag in names] for name in ("00000", "00001", "00002")}
-    assert tags == {
-        "00000": ["true", "2, 3", "checkpoints/00000-epoch-2, checkpoints/00000"],
-        "00001": ["true", "1", "none"],
-        "00002": [None, None, None],
-    }
-    resumed = sweep.open()
-    resumed.tracker.sweep_ended(status="finished", metrics={}, front={"00000": {"3": "checkpoints/00000"}})
-    resumed.close()
-    tags = {name: [sweep.trial(name).data.tags.get(tag) for tag in names] for name in ("00000", "00001", "00002")}
-    assert tags == {
-        "00000": ["true", "3", "checkpoints/00000"],
-        "00001": ["false", "none", "none"],
-        "00002": [None, None, None],
-    }
 
 
 def test_a_running_trial_is_there_before_its_first_report_and_its_reports_before_its_end(sweep: Sweep) -> None:
