@@ -9,33 +9,22 @@ import pytest
 
 from analysis.words import duration, number, settings_in_words
 
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
+NUMBERS = (
+    *(
         (7.6246, "7.62"),
         (0.041308, "0.0413"),
         (0.00099, "9.9e-4"),
         (0.0001957, "1.96e-4"),
         (5e-5, "5e-5"),
         (0.5, "0.5"),
-        (134.56, "135"),
-        (99999.4, "99999"),
-        (1234567.0, "1.23e6"),
-        (-0.25, "-0.25"),
-        (0.48000001, "0.480"),
-        (8.0, "8"),
-        (100.0, "100"),
-        (0.0, "0"),
-        (3, "3"),
-        (math.nan, "–"),
-        (math.inf, "inf"),
-        (None, "–"),
-        ("", "–"),
-        ("ngdiff", "ngdiff"),
-        (True, "True"),
-    ],
+    ),
+    *((134.56, "135"), (99999.4, "99999"), (1234567.0, "1.23e6"), (-0.25, "-0.25"), (0.48000001, "0.480"), (8.0, "8")),
+    *((100.0, "100"), (0.0, "0"), (3, "3"), (math.nan, "–"), (math.inf, "inf"), (None, "–"), ("", "–"), (True, "True")),
+    *((0.5, "0.5"), ("ngdiff", "ngdiff")),
 )
+
+
+@pytest.mark.parametrize(("value", "text"), NUMBERS)
 def test_a_number_has_three_digits_that_count(value: object, text: str) -> None:
     assert number(value) == text
 

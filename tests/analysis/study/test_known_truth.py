@@ -15,6 +15,7 @@ from analysis.study.verdict_words import words
 from tests.analysis.conftest import MakeRow, MakeSweep, Row
 
 Difference = Callable[[int], float]
+Sweeps = Callable[[MakeRow], Sequence[list[Row]]]
 PEAK = {1e-5: 0.1, 1e-4: 0.45, 1e-3: 0.3}
 RISING = {1e-5: 0.1, 1e-4: 0.3, 1e-3: 0.45}
 FALLING = {1e-5: 0.45, 1e-4: 0.3, 1e-3: 0.1}
@@ -45,13 +46,25 @@ def table(
     return rows
 
 
-def with_fields(rows: list[Row], which: Callable[[Row], bool], fields: Row) -> list[Row]:
-    """The rows with other values in some of them."""
-    return [item | fields if which(item) else item for item in rows]
-
-
 def is_auto(item: Row) -> bool:
     return item["auto_lr"] == "on"
+
+
+def by_hand(item: Row) -> bool:
+    return not is_auto(item)
+
+
+def last_auto(item: Row) -> bool:
+    return is_auto(item) and item["seed"] == 29
+
+
+def last_by_hand(item: Row) -> bool:
+    return by_hand(item) and item["seed"] == 29
+
+
+def tunes(item: Row) -> bool:
+    """Whether the seed is one of the ten that tune."""
+    return int(str(item["seed"])) < 10
 
 
 def noise(sd: float, *, mean: float = 0.0) -> Difference:
@@ -70,7 +83,7 @@ class Case:
     """Tables of so many sweeps, the outcomes against the best single rate, and :class:`Facts` of the first verdict."""
 
     name: str
-    sweeps: Callable[[MakeRow], Sequence[list[Row]]]
+    sweeps: Sweeps
     outcomes: Sequence[str]
     facts: Mapping[str, object] = field(default_factory=dict)
     apart: Sequence[str] = ()
@@ -82,16 +95,23 @@ def row_of(volume: float) -> Row:
     return {"forget_loss": edge, "forget_loss_capped": edge, "retain_loss": 8.0 - edge}
 
 
-def one(*difference: float | Difference, **fields: object) -> Callable[[MakeRow], Sequence[list[Row]]]:
+def one(*difference: float | Difference, **fields: object) -> Sweeps:
     return lambda row: [table(row, *difference, **fields)]  # type: ignore[arg-type]
 
 
-def two(difference: float = 0.3, **fields: object) -> Callable[[MakeRow], Sequence[list[Row]]]:
+def changed(which: Callable[[Row], bool], fields: Row, *difference: float, **options: object) -> Sweeps:
+    """A table with other fields in some of its rows."""
+    return lambda row: [
+        [item | fields if which(item) else item for item in table(row, *difference, **options)]  # type: ignore[arg-type]
+    ]
+
+
+def two(difference: float = 0.3, **fields: object) -> Sweeps:
     """A sweep, and another one that differs in some fields and in its truth."""
     return lambda row: [table(row, difference, forget_split="forget10"), table(row, -difference, **fields)]
 
 
-def arms(count: int, difference: float) -> Callable[[MakeRow], Sequence[list[Row]]]:
+def arms(count: int, difference: float) -> Sweeps:
     """One method with a known truth among others that are null."""
     names = [f"method{index}" for index in range(count)]
     return lambda row: [
@@ -118,18 +138,8 @@ CASES = (
     Case("ruin once in twenty", one(rare(0.02, -0.38, 20)), [UNDECIDED], {"ruined": 1, "ahead": 19}),
     Case("ruin at mean zero", one(rare(0.02, -0.38, 20), seeds=180), [UNDECIDED], {"ruined": 6, "fresh": 120}),
     Case("ruin on every other seed", one(rare(0.0, -0.42, 2), seeds=60), [WORSE], {"ruined": 20, "fresh": 40}),
-    Case(
-        "ruin of the hand-tuned side",
-        lambda row: [with_fields(table(row), lambda item: not is_auto(item) and item["seed"] == 29, {"utility": 0.3})],
-        [UNDECIDED],
-        {"ruined": 0, "hand_ruined": 1},
-    ),
-    Case(
-        "divergence is ruin",
-        lambda row: [with_fields(table(row, 0.02), lambda item: is_auto(item) and item["seed"] == 29, DIVERGED)],
-        [UNDECIDED],
-        {"ruined": 1, "ahead": 19},
-    ),
+    Case("ruin by hand", changed(last_by_hand, {"utility": 0.3}), [UNDECIDED], {"ruined": 0, "hand_ruined": 1}),
+    Case("divergence is ruin", changed(last_auto, DIVERGED, 0.02), [UNDECIDED], {"ruined": 1, "ahead": 19}),
     # The edge of the grid.
     Case("best at the highest rate", one(0.3, rates=RISING), [OPEN], {"beyond": (1e-2,)}),
     Case("best at the lowest rate", one(0.3, rates=FALLING), [OPEN], {"beyond": (1e-6,)}),
@@ -138,25 +148,16 @@ CASES = (
     Case("one rate", one(0.3, rates={1e-4: 0.4}), [OPEN], {"beyond": (3.2e-5, 3.2e-4)}),
     Case("two rates", one(0.3, rates={1e-4: 0.4, 1e-3: 0.3}), [OPEN], {"beyond": (1e-5,)}),
     Case("a plateau up to the edge", one(0.3, rates={1e-5: 0.1, 1e-4: 0.4, 1e-3: 0.4}), [BETTER], {"beyond": ()}),
-    Case(
-        "nothing attained",
-        lambda row: [with_fields(table(row), lambda item: not is_auto(item), DIVERGED)],
-        [OPEN],
-        {"beyond": (1e-6, 1e-2), "hand_ruined": 20},
-    ),
+    Case("nothing attained", changed(by_hand, DIVERGED), [OPEN], {"beyond": (1e-6, 1e-2), "hand_ruined": 20}),
     Case(
         "beyond the peak all diverges",
-        lambda row: [
-            with_fields(table(row, 0.3, rates=RISING | {1e-2: 0.9}), lambda item: item["lr"] == 1e-2, DIVERGED)
-        ],
+        changed(lambda item: item["lr"] == 1e-2, DIVERGED, 0.3, rates=RISING | {1e-2: 0.9}),
         [BETTER],
         {"rate": 1e-3, "beyond": ()},
     ),
     Case(
         "an edge that only fresh seeds show",
-        lambda row: [
-            with_fields(table(row, 0.3), lambda item: item["lr"] == 1e-3 and int(str(item["seed"])) >= 10, row_of(0.6))
-        ],
+        changed(lambda item: item["lr"] == 1e-3 and not tunes(item), row_of(0.6), 0.3),
         [OPEN],
         {"rate": 1e-4, "beyond": (1e-2,)},
     ),
@@ -218,15 +219,10 @@ CASES = (
         {"comparisons": 2},
     ),
     # Seeds.
-    Case(
-        "a lost seed",
-        lambda row: [with_fields(table(row, 0.3), lambda item: item["seed"] == 29 and is_auto(item), LOST)],
-        [BETTER],
-        {"left_out": (29,), "fresh": 19},
-    ),
+    Case("a lost seed", changed(last_auto, LOST, 0.3), [BETTER], {"left_out": (29,), "fresh": 19}),
     Case(
         "all tuning seeds lost",
-        lambda row: [with_fields(table(row, 0.3), lambda item: int(str(item["seed"])) < 10 and is_auto(item), LOST)],
+        changed(lambda item: is_auto(item) and tunes(item), LOST, 0.3),
         [TOO_FEW],
         {"same_seeds": True, "left_out": tuple(range(10))},
     ),
