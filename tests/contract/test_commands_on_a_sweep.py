@@ -11,6 +11,8 @@ from tests.contract.conftest import Finished
 from tests.contract.problem import GRID, Problem, losses
 from tests.contract.product import Product, digests
 
+pytestmark = pytest.mark.ray
+
 # pick -----------------------------------------------------------------------------------------------------------------
 
 

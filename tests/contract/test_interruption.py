@@ -13,6 +13,8 @@ from tests.contract.problem import GRID, Problem
 from tests.contract.product import Done, Product, Sweep, digests, untimed, wait_until
 from tests.contract.tracking import assert_complete, records
 
+pytestmark = pytest.mark.ray
+
 METRICS = ("forget_loss", "retain_loss", "forget_loss_capped", "verbmem", "utility")
 
 

@@ -19,6 +19,8 @@ from tests.contract.problem import Problem
 from tests.contract.product import Product, Sweep, digests, wait_until
 from tests.contract.tracking import Records, assert_complete, records
 
+pytestmark = pytest.mark.ray
+
 METRICS = ("forget_loss", "retain_loss", "forget_loss_capped", "verbmem", "utility", "truth_ratio")
 
 

@@ -12,6 +12,8 @@ from tests.contract.conftest import Finished
 from tests.contract.problem import EPOCHS, OPTIMIZER, Problem, losses
 from tests.contract.product import Product, digests, is_measured_time, read_csv, untimed
 
+pytestmark = pytest.mark.ray
+
 SETTINGS = ("--method", "gdiff", "--c", "0.7", "--lr", "0.3", *OPTIMIZER, "--epochs", str(EPOCHS))
 
 

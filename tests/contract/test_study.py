@@ -12,6 +12,8 @@ import pytest
 from tests.contract.problem import Problem
 from tests.contract.product import ROOT, Product, Sweep, read_csv
 
+pytestmark = pytest.mark.ray
+
 
 @dataclass(frozen=True)
 class Study:

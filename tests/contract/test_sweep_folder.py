@@ -15,6 +15,8 @@ from tests.contract.conftest import Finished
 from tests.contract.problem import EPOCHS, Problem, losses
 from tests.contract.product import Row, Sweep
 
+pytestmark = pytest.mark.ray
+
 LOSSES = ("forget_loss", "retain_loss", "forget_loss_capped")
 REPETITION = ("forget_repetition", "retain_repetition", "forget_longest_loop", "retain_longest_loop")
 METRICS = ("verbmem", "utility", "truth_ratio", "forget_truth_ratio", *REPETITION)

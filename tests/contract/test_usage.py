@@ -158,6 +158,7 @@ def test_without_the_hub_a_model_from_it_is_refused_with_the_ways_on(product: Pr
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.ray
 def test_a_bad_cell_of_a_foreign_table_is_named_by_file_column_and_row(
     product: Product, reference: Finished, tmp_path: Path
 ) -> None:
@@ -171,6 +172,7 @@ def test_a_bad_cell_of_a_foreign_table_is_named_by_file_column_and_row(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.ray
 def test_a_sweep_is_never_overwritten(product: Product, problem: Problem, reference: Finished) -> None:
     before = reference.sweep.lines()
     done = product.run(*product.pareto(problem.options, reference.sweep.out, "--trials", "1"), code=2)
