@@ -7,8 +7,12 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 if TYPE_CHECKING:
     from tests.e2e.conftest import Cli
+
+pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
 TRIAL = ("--sampler", "grid", "--method", "gdiff", "--c", "0.3", "--optimizer", "sgd", "--lr", "0.1", "--epochs", "4")
 ASKED = ("--candidates", "all", "--constraint", "forget_loss>=6.1", "--constraint", "retain_loss<=6.4")
