@@ -176,6 +176,15 @@ class Sweep:
         return (self.out / relative).resolve() in {(cwd / named).resolve(), (self.out / named).resolve()}
 
 
+@dataclass(frozen=True)
+class Finished:
+    """A finished sweep, and the command that ran it."""
+
+    product: Product
+    sweep: Sweep
+    done: Done
+
+
 def read_csv(path: Path) -> list[Row]:
     """The whole lines of a CSV file that may be growing; an empty list if it does not exist yet."""
     if not path.is_file():

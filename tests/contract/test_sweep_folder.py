@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.contract.conftest import Finished
 from tests.contract.problem import EPOCHS, Problem, losses
-from tests.contract.product import Row, Sweep
+from tests.contract.product import Finished, Row, Sweep
 
 LOSSES = ("forget_loss", "retain_loss", "forget_loss_capped")
 REPETITION = ("forget_repetition", "retain_repetition", "forget_longest_loop", "retain_longest_loop")
