@@ -86,7 +86,7 @@ class Product:
         return ("pareto", *problem, "--out", out, *tracking, *options)
 
     def start(self, *arguments: Argument, **environment: str) -> subprocess.Popen[str]:
-        """A command that runs in the background."""
+        """A command that runs in the background and hears Ctrl-C, even if the shell that runs the tests ignores it."""
         return subprocess.Popen(
             [sys.executable, "-m", "sweeper", *map(str, arguments)],
             cwd=self.folder,
@@ -94,6 +94,7 @@ class Product:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def finish(self, process: subprocess.Popen[str], *, code: int = 0) -> Done:
