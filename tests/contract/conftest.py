@@ -6,22 +6,12 @@ import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.contract.problem import GRID, Problem, make_problem
-from tests.contract.product import Done, Product, Sweep
-
-
-@dataclass(frozen=True)
-class Finished:
-    """A sweep and the command that ran it."""
-
-    product: Product
-    sweep: Sweep
-    done: Done
+from tests.contract.product import Done, Finished, Product, Sweep
 
 
 @pytest.fixture(scope="session")
@@ -52,11 +42,23 @@ def problem(shared_folder: Callable[[str, Callable[[Path], None]], Path]) -> Pro
 
 
 @pytest.fixture(scope="session")
-def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
-    """Commands with a cache, a home and an MLflow database that only this process uses."""
-    made = Product.in_folder(tmp_path_factory.mktemp("commands"))
-    yield made
-    made.end_processes()
+def new_product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Product]]:
+    """Makes folders for commands, each with a cache, a home and an MLflow database of its own."""
+    made: list[Product] = []
+
+    def make(name: str) -> Product:
+        made.append(Product.in_folder(tmp_path_factory.mktemp(name)))
+        return made[-1]
+
+    yield make
+    for product in made:
+        product.end_processes()
+
+
+@pytest.fixture(scope="session")
+def product(new_product: Callable[[str], Product]) -> Product:
+    """Commands that need no folder of their own."""
+    return new_product("commands")
 
 
 @pytest.fixture(scope="session")

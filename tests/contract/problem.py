@@ -123,18 +123,9 @@ def train_target(problem: Problem) -> None:
     torch.set_num_threads(1)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        config = PhiConfig(
-            vocab_size=len(tokenizer),
-            hidden_size=48,
-            intermediate_size=96,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            max_position_embeddings=64,
-            bos_token_id=0,
-            eos_token_id=0,
-            pad_token_id=0,
-        )
-        model = PhiForCausalLM(config)
+        sizes = {"vocab_size": len(tokenizer), "hidden_size": 48, "intermediate_size": 96}
+        shape = {"num_hidden_layers": 2, "num_attention_heads": 2, "max_position_embeddings": 64}
+        model = PhiForCausalLM(PhiConfig(**sizes, **shape, bos_token_id=0, eos_token_id=0, pad_token_id=0))
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
         batch = padded_batch(tokenizer, known)
         for _ in range(TRAINING_STEPS):
@@ -174,10 +165,8 @@ def losses(checkpoint: Path, examples: list[dict[str, str]]) -> Losses:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    model, tokenizer = (
-        AutoModelForCausalLM.from_pretrained(checkpoint).eval(),
-        AutoTokenizer.from_pretrained(checkpoint),
-    )
+    model = AutoModelForCausalLM.from_pretrained(checkpoint).eval()
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
     found = []
     for row in examples:
         prompt = len(tokenizer(question_part(row))["input_ids"])

@@ -86,7 +86,7 @@ class Product:
         return ("pareto", *problem, "--out", out, *tracking, *options)
 
     def start(self, *arguments: Argument, **environment: str) -> subprocess.Popen[str]:
-        """A command that runs in the background."""
+        """A command that runs in the background and hears Ctrl-C, even if the shell that runs the tests ignores it."""
         return subprocess.Popen(
             [sys.executable, "-m", "sweeper", *map(str, arguments)],
             cwd=self.folder,
@@ -94,6 +94,7 @@ class Product:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def finish(self, process: subprocess.Popen[str], *, code: int = 0) -> Done:
@@ -174,6 +175,15 @@ class Sweep:
     def is_checkpoint(self, named: str, relative: str, *, cwd: Path) -> bool:
         """Whether a path that a command printed is the checkpoint with this path relative to the sweep's folder."""
         return (self.out / relative).resolve() in {(cwd / named).resolve(), (self.out / named).resolve()}
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A finished sweep, and the command that ran it."""
+
+    product: Product
+    sweep: Sweep
+    done: Done
 
 
 def read_csv(path: Path) -> list[Row]:

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.conftest import Finished
 from tests.contract.problem import GRID, Problem, losses
-from tests.contract.product import Product, digests
+from tests.contract.product import Finished, Product, digests
 
 pytestmark = pytest.mark.ray
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
 
-from tests.contract.conftest import Finished
 from tests.contract.problem import GRID, Problem
-from tests.contract.product import Done, Product, Sweep, digests, untimed, wait_until
+from tests.contract.product import Done, Finished, Product, Sweep, digests, untimed, wait_until
 from tests.contract.tracking import assert_complete, records
 
 pytestmark = pytest.mark.ray
@@ -32,8 +31,8 @@ class Disturbed:
 
 
 @pytest.fixture(scope="module")
-def disturbed(problem: Problem, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Disturbed]:
-    product = Product.in_folder(tmp_path_factory.mktemp("disturbed"))
+def disturbed(problem: Problem, new_product: Callable[[str], Product]) -> Disturbed:
+    product = new_product("disturbed")
     sweep = Sweep(product.folder / "disturbed")
 
     process = product.start(*product.pareto(problem.options, sweep.out, *GRID))
@@ -51,8 +50,7 @@ def disturbed(problem: Problem, tmp_path_factory: pytest.TempPathFactory) -> Ite
     after_kill = sweep.lines()
 
     resumed = product.run("resume", sweep.out, "--json")
-    yield Disturbed(product, sweep, interrupted, after_interrupt, after_kill, resumed)
-    product.end_processes(patience=60)
+    return Disturbed(product, sweep, interrupted, after_interrupt, after_kill, resumed)
 
 
 # Ctrl-C and kill -9 ---------------------------------------------------------------------------------------------------
@@ -124,8 +122,8 @@ class Stopped:
 
 
 @pytest.fixture(scope="module")
-def stopped(problem: Problem, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
-    product = Product.in_folder(tmp_path_factory.mktemp("stopped"))
+def stopped(problem: Problem, new_product: Callable[[str], Product]) -> Stopped:
+    product = new_product("stopped")
     sweep = Sweep(product.folder / "stopped")
     space = product.folder / "space.yaml"
     space.write_text("method: [ngdiff]\nlr: {low: 1e-4, high: 1e-2, log: true}\n")
@@ -141,8 +139,7 @@ def stopped(problem: Problem, tmp_path_factory: pytest.TempPathFactory) -> Itera
     product.run("stop", sweep.out)
     ended = product.finish(process, code=130)
     afterwards = product.run("status", sweep.out, "--json")
-    yield Stopped(sweep, while_running, trial_id, trial_stopped, ended, afterwards)
-    product.end_processes(patience=60)
+    return Stopped(sweep, while_running, trial_id, trial_stopped, ended, afterwards)
 
 
 def test_status_shows_a_running_sweep(stopped: Stopped) -> None:

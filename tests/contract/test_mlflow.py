@@ -8,15 +8,14 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.contract.conftest import Finished
-from tests.contract.problem import Problem
-from tests.contract.product import Product, Sweep, digests, wait_until
+from tests.contract.problem import OPTIMIZER, Problem
+from tests.contract.product import Finished, Product, Sweep, digests, wait_until
 from tests.contract.tracking import Records, assert_complete, records
 
 pytestmark = pytest.mark.ray
@@ -83,7 +82,6 @@ def test_the_sweeps_run_keeps_tables_and_report(found: Records, reference: Finis
     assert found.parent.data.metrics["hypervolume"] == reference.sweep.pareto["hypervolume"]
 
 
-# A run for the recommended epoch is new: until branch mlflow is merged, this test fails.
 def test_one_run_is_recommended_and_holds_the_answers_epoch(
     found: Records, reference: Finished, tmp_path: Path
 ) -> None:
@@ -103,9 +101,9 @@ def test_one_run_is_recommended_and_holds_the_answers_epoch(
 # The UI ---------------------------------------------------------------------------------------------------------------
 
 
-def test_the_ui_answers_on_this_machine_and_ends_by_ctrl_c(reference: Finished) -> None:
-    product, port = reference.product, free_port()
-    process = product.start("ui", "--tracking-uri", product.tracking_uri, "--port", str(port), "--no-browser")
+def test_the_ui_answers_on_this_machine_and_ends_by_ctrl_c(product: Product, reference: Finished) -> None:
+    port, database = free_port(), reference.product.tracking_uri
+    process = product.start("ui", "--tracking-uri", database, "--port", str(port), "--no-browser")
     wait_until(lambda: answers(f"http://127.0.0.1:{port}/"), process)
     process.send_signal(signal.SIGINT)
     product.finish(process, code=130)
@@ -120,44 +118,39 @@ def mlflow_server(product: Product, port: int) -> Iterator[str]:
     """A tracking server on the loopback address."""
     folder = product.folder / "server"
     folder.mkdir()
-    store = (
-        "--backend-store-uri",
-        f"sqlite:///{folder}/mlflow.db",
-        "--artifacts-destination",
-        str(folder / "artifacts"),
-    )
+    store = ("--backend-store-uri", f"sqlite:///{folder}/mlflow.db", "--artifacts-destination", f"{folder}/artifacts")
     command = [sys.executable, "-m", "mlflow", "server", *store, "--host", "127.0.0.1", "--port", str(port)]
     environment = {**product.environment, "MLFLOW_DISABLE_TELEMETRY": "true"}
     with (folder / "log").open("w") as log:
         process = subprocess.Popen([*command, "--workers", "1"], cwd=folder, env=environment, stdout=log, stderr=log)
     try:
         url = f"http://127.0.0.1:{port}"
-        wait_until(lambda: answers(f"{url}/health"))
+        wait_until(lambda: answers(f"{url}/health"), process)
         yield url
     finally:
         process.terminate()
         process.wait()
 
 
-def test_a_sweep_finishes_without_mlflow_and_resume_delivers_everything_once(problem: Problem, tmp_path: Path) -> None:
-    product, port = Product.in_folder(tmp_path), free_port()
-    sweep, tracking = Sweep(tmp_path / "outage"), ("--tracking-uri", f"http://127.0.0.1:{port}")
-    grid = ("--sampler", "grid", "--method", "ngdiff", "--lr", "0.1", "--lr", "0.3", "--epochs", "2")
-    options = (*grid, "--batch-size", "5", "--optimizer", "sgd", "--gpus-per-trial", "0", "--front-metrics", "0")
-    done = product.run(
-        "pareto", *problem.options, "--out", sweep.out, *tracking, *options, "--experiment", "o", "--json"
-    )
+def test_a_sweep_finishes_without_mlflow_and_resume_delivers_everything_once(
+    problem: Problem, new_product: Callable[[str], Product], tmp_path: Path
+) -> None:
+    product, port = new_product("outage"), free_port()
+    sweep = Sweep(product.folder / "outage")
+    tracking = ("--tracking-uri", f"http://127.0.0.1:{port}", "--experiment", "outage")
+    grid = ("--sampler", "grid", "--method", "ngdiff", "--lr", "0.1", "--lr", "0.3", *OPTIMIZER, "--epochs", "2")
+    options = (*grid, *tracking, "--gpus-per-trial", "0", "--front-metrics", "0", "--out", sweep.out, "--json")
+    done = product.run("pareto", *problem.options, *options)
     assert done.json["status"]["finished"] == 2
     tables = ("trials.csv", "history.csv", "candidates.csv")
     before = [(sweep.out / name).read_bytes() for name in tables]
 
     with mlflow_server(product, port) as url:
         resumed = product.run("resume", sweep.out, "--json")
-        found = records(url, "o")
+        found = records(url, "outage")
         assert_complete(found, sweep, METRICS)
         kept = found.download(found.trials[sweep.ids()[0]], "checkpoint", tmp_path)
         assert digests(kept) == digests(sweep.out / sweep.trials[0]["checkpoint"])
 
     assert resumed.json["trials"] == 2
     assert [(sweep.out / name).read_bytes() for name in tables] == before, "a finished trial ran again"
-    product.end_processes(patience=60)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.contract.conftest import Finished
 from tests.contract.problem import EPOCHS, OPTIMIZER, Problem, losses
-from tests.contract.product import Product, digests, is_measured_time, read_csv, untimed
+from tests.contract.product import Finished, Product, digests, is_measured_time, read_csv, untimed
 
 pytestmark = pytest.mark.ray
 
@@ -96,8 +96,10 @@ def test_evaluate_measures_what_unlearn_measured(product: Product, problem: Prob
         assert scores[name] == pytest.approx(row[name], rel=1e-5, abs=1e-6), name
 
 
-def test_a_target_is_made_once_loads_without_the_project_and_is_pruned(problem: Problem, tmp_path: Path) -> None:
-    product = Product.in_folder(tmp_path)
+def test_a_target_is_made_once_loads_without_the_project_and_is_pruned(
+    problem: Problem, new_product: Callable[[str], Product]
+) -> None:
+    product = new_product("target")
     command = ("target", *problem.of_data, "--model-path", problem.target, "--target-epochs", "1", "--json")
     made = Path(product.run(*command).json["path"])
     assert losses(made, problem.retain).plain < 1.0

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.contract.conftest import Finished
 from tests.contract.problem import EPOCHS, Problem, losses
-from tests.contract.product import Row, Sweep
+from tests.contract.product import Finished, Row, Sweep
 
 pytestmark = pytest.mark.ray
 

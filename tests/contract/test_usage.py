@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.contract.conftest import Finished
 from tests.contract.problem import Problem
-from tests.contract.product import ROOT, Product
+from tests.contract.product import ROOT, Finished, Product
 
 PROMISED_COMMANDS = {
     *("pareto", "lr-study", "compare", "resume", "report", "pick", "target", "unlearn"),
