@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -54,6 +55,32 @@ def tiny_phi(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tiny") / "phi"
     tokenizer = tokenizer_for("tiny-phi", load_data("authors", limit=20).full)
     save_model(make_tiny("tiny-phi", tokenizer), tokenizer, folder)
+    return folder
+
+
+@pytest.fixture
+def dead_uri() -> str:
+    """A loopback address where nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{probe.getsockname()[1]}"
+
+
+@pytest.fixture
+def hung_uri() -> Iterator[str]:
+    """A server that accepts connections and never answers."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen(16)
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+def write_questions(folder: Path, *names: str, count: int = 4) -> Path:
+    """Rows for data set jsonl: ``count`` questions with answers in each NAME.jsonl; returns the folder."""
+    folder.mkdir(exist_ok=True)
+    for name in names or ("forget", "retain"):
+        rows = [{"question": f"What is {name} {n}?", "answer": f"It is {n}."} for n in range(count)]
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return folder
 
 

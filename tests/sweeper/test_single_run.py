@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from sweeper.cli import main
 from sweeper.unfinished import UnfinishedRun
 from tests.sweeper.commands.conftest import names
+from tests.sweeper.conftest import write_questions
 from trainables.run.run import UnlearningRun
 
 TIMES = ("seconds", "reported_at", "train_seconds", "eval_seconds", "generation_seconds", "wall_seconds")
@@ -37,12 +38,7 @@ def _one_thread(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    folder = tmp_path / "data"
-    folder.mkdir()
-    for name in ("forget", "retain"):
-        rows = [{"question": f"What is {name} {n}?", "answer": f"It is {n}."} for n in range(4)]
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return folder
+    return write_questions(tmp_path / "data")
 
 
 def unlearn(data: Path, out: Path | None, *more: str, epochs: int = 4) -> Result:
@@ -140,8 +136,7 @@ def test_an_interrupted_target_has_the_command_that_continues(
 
 
 def test_every_metric_that_was_asked_for_is_printed(data: Path) -> None:
-    rows = [{"question": f"Who is {n}?", "answer": f"Nobody {n}."} for n in range(4)]
-    (data / "holdout.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_questions(data, "holdout")
     result = unlearn(data, None, "--metrics", "mia", epochs=1)
     assert result.exit_code == 0, result.output
     assert "--out" in result.stderr, "the model will not be kept"

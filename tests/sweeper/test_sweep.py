@@ -113,7 +113,8 @@ def test_a_sweep_can_be_resumed_from_its_first_moment_and_nothing_is_overwritten
 def test_a_sweep_is_in_its_bucket_as_soon_as_it_is_open(tmp_path: Path) -> None:
     """A driver that is killed before the first report leaves enough there to resume from."""
     out = tmp_path / "out"
-    begin(replace(SETTINGS, storage=(tmp_path / "bucket").as_uri()), out)
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    begin(replace(SETTINGS, storage=(tmp_path / "bucket").as_uri(), tracking_uri=uri), out)
     settings = read_settings(out)
     session, _ = open_session(settings, out, "an id", {0: TARGET}, console=CONSOLE)
     assert session.courier is not None
@@ -208,7 +209,10 @@ def test_a_running_sweep_has_one_driver_and_a_killed_one_does_not_hold_the_folde
 def test_a_signal_before_the_trials_interrupts_and_restores_the_handlers(
     out: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
-    before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    stopping = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    original = {each: signal.getsignal(each) for each in stopping}
+    for each in stopping:  # also where pytest runs under nohup or in the background
+        signal.signal(each, signal.default_int_handler)
 
     def prepare(spec: TrialSpec, *, console: Console) -> Target:
         os.kill(os.getpid(), number)
@@ -216,9 +220,13 @@ def test_a_signal_before_the_trials_interrupts_and_restores_the_handlers(
         raise AssertionError("the signal was not heard")
 
     monkeypatch.setattr("sweeper.target_maker.prepare_with_progress", prepare)
-    with pytest.raises(Interrupted):
-        run(out, console=CONSOLE)
-    assert {each: signal.getsignal(each) for each in before} == before
+    try:
+        with pytest.raises(Interrupted):
+            run(out, console=CONSOLE)
+        assert {signal.getsignal(each) for each in stopping} == {signal.default_int_handler}
+    finally:
+        for each, handler in original.items():
+            signal.signal(each, handler)
 
 
 @contextmanager

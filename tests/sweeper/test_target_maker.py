@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-import json
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +17,7 @@ import sweeper.target_maker
 from search_spaces.builtin import default_space
 from sweeper.settings import SweepSettings
 from sweeper.target_maker import Made, NotMade, TargetMaker, Unseen, is_made_elsewhere, prepared
+from tests.sweeper.conftest import write_questions
 from trainables.methods import options_by_method
 from trainables.spec import TrialSpec
 from trainables.target.cache import Cache, NotCached
@@ -32,34 +33,11 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def spec(tmp_path: Path) -> TrialSpec:
-    """Four questions, and a Phi of one layer that is fine-tuned on them in a second."""
-    import torch
-    from transformers import PhiConfig, PhiForCausalLM
-
-    from trainables.data import load_data
-    from trainables.models.tiny import train_tokenizer
-
-    data = tmp_path / "data"
-    data.mkdir()
-    for name in ("forget", "retain"):
-        rows = [{"question": f"What of {name} {number}?", "answer": f"It is {number}."} for number in range(2)]
-        (data / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    tokenizer = train_tokenizer(load_data("jsonl", data_dir=data).full)
-    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1}
-    tokens = dict.fromkeys(("bos_token_id", "eos_token_id"), tokenizer.eos_token_id)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        PhiForCausalLM(PhiConfig(vocab_size=len(tokenizer), **sizes, **tokens)).save_pretrained(tmp_path / "base")
-    tokenizer.save_pretrained(tmp_path / "base")
-    return TrialSpec(
-        dataset="jsonl",
-        data_dir=str(data),
-        model_path=str(tmp_path / "base"),
-        target_epochs=1,
-        metrics=("verbmem",),
-        max_length=64,
-    )
+def spec(tmp_path: Path, tiny_phi: Path) -> TrialSpec:
+    """Four questions, and a tiny Phi that is fine-tuned on them for a step."""
+    data, base = write_questions(tmp_path / "data", count=2), shutil.copytree(tiny_phi, tmp_path / "base")
+    given = {"data_dir": str(data), "model_path": str(base), "metrics": ("verbmem",), "max_length": 64}
+    return TrialSpec(dataset="jsonl", target_epochs=1, **given)
 
 
 class NodeCluster:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.pages import OF_THEIR_OWN, ROOT, PageCommand, run_by_all
 from tests.sweeper.commands.conftest import invoke
+from tests.sweeper.conftest import write_questions
 
 COMMANDS = [command for command in run_by_all() if command.only_plans]
 
@@ -23,9 +24,7 @@ def place(tiny_phi: Path, data: Path) -> None:
     for name, other in (("forget10", "forget01"), ("retain90", "retain99"), ("holdout10", "holdout01")):
         shutil.copy(folder / f"{other}.json", folder / f"{name}.json")
     shutil.copy(folder / "forget01_perturbed.json", folder / "forget10_perturbed.json")
-    for name in ("forget", "retain"):
-        rows = [{"question": f"What of {name} {i}?", "answer": f"It is {name} {i}."} for i in range(12)]
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_questions(folder, count=12)
     for name in ("mine", "TOFU", "TARGET", "SMOLLM2"):
         Path(name).symlink_to(folder)
 

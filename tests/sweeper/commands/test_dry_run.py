@@ -13,6 +13,7 @@ from sweeper.ledger import Ledger
 from sweeper.planning.pace import TrialPace
 from sweeper.progress import prepare_with_progress as real_prepare
 from tests.sweeper.commands.conftest import Command, invoke, names, problems_of, refuse_to_work, refused
+from tests.sweeper.conftest import write_questions
 
 DONE = {
     "trial_id": "00000",
@@ -186,11 +187,7 @@ def test_a_model_from_the_hub_is_named_with_its_size(
 
 
 def test_measure_prepares_the_target_and_times_an_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "own"
-    folder.mkdir()
-    for name in ("forget", "retain"):
-        rows = [{"question": f"What is {name} {n}?", "answer": f"It is {n}."} for n in range(4)]
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    folder = write_questions(tmp_path / "own")
     monkeypatch.setattr("sweeper.progress.prepare_with_progress", real_prepare)
     given = ("--dataset", "jsonl", "--data-dir", folder, "--target-epochs", "1", "--batch-size", "2", "--epochs", "50")
     result = invoke("pareto", *given, "--out", tmp_path / "new", "--dry-run", "--measure", "--json")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -41,23 +40,6 @@ ANSWERS: dict[str, tuple[Answer, str]] = {
 """What a server says to everything, and what of it the message has."""
 
 
-@pytest.fixture
-def closed() -> str:
-    """An address where nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{probe.getsockname()[1]}"
-
-
-@pytest.fixture
-def silent() -> Iterator[str]:
-    """A server that accepts connections and never answers."""
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        server.listen(16)
-        yield f"http://127.0.0.1:{server.getsockname()[1]}"
-
-
 @pytest.mark.parametrize(("answer", "reason"), ANSWERS.values(), ids=ANSWERS)
 def test_the_answer_of_a_hub_that_refuses_is_reported(answer: Answer, reason: str, use_hub: UseHub) -> None:
     status, headers, content = answer
@@ -83,8 +65,8 @@ def test_the_answer_of_a_hub_that_refuses_is_reported(answer: Answer, reason: st
         server.shutdown()
 
 
-def test_a_closed_port_is_one_message_with_the_ways_that_need_no_network(closed: str, use_hub: UseHub) -> None:
-    use_hub(closed)
+def test_a_closed_port_is_one_message_with_the_ways_that_need_no_network(dead_uri: str, use_hub: UseHub) -> None:
+    use_hub(dead_uri)
     (model,) = hub_problems([PHI])
     assert names(model, WAYS[PHI])
     assert "\n" not in model
@@ -93,10 +75,10 @@ def test_a_closed_port_is_one_message_with_the_ways_that_need_no_network(closed:
 
 
 def test_a_silent_hub_is_given_up_for_all_repositories_together(
-    silent: str, use_hub: UseHub, monkeypatch: pytest.MonkeyPatch
+    hung_uri: str, use_hub: UseHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sweeper.commands.hub_check.TIMEOUT_SECONDS", 1.5)
-    use_hub(silent)
+    use_hub(hung_uri)
     assert len(hub_problems([PHI, TOFU])) == 2
 
 
@@ -172,8 +154,8 @@ def test_what_the_hub_has_is_no_problem_and_completes_a_half_filled_cache(local_
     assert hub_problems([PHI]) == []
 
 
-def test_what_is_in_the_cache_needs_no_hub(closed: str, cache: Fill, use_hub: UseHub) -> None:
-    use_hub(closed)
+def test_what_is_in_the_cache_needs_no_hub(dead_uri: str, cache: Fill, use_hub: UseHub) -> None:
+    use_hub(dead_uri)
     cache(WHOLE)
     assert hub_problems([PHI]) == []
     assert len(hub_problems([PHI, TOFU])) == 1
@@ -181,9 +163,9 @@ def test_what_is_in_the_cache_needs_no_hub(closed: str, cache: Fill, use_hub: Us
 
 @pytest.mark.parametrize("case", ["no weights", "a shard missing"])
 def test_without_the_hub_it_is_said_what_a_half_filled_cache_lacks(
-    closed: str, cache: Fill, use_hub: UseHub, case: str
+    dead_uri: str, cache: Fill, use_hub: UseHub, case: str
 ) -> None:
-    use_hub(closed)
+    use_hub(dead_uri)
     files, lacking = REPOSITORIES[case]
     cache(files)
     (problem,) = hub_problems([PHI])
@@ -211,10 +193,10 @@ except SystemExit as end:
 """
 
 
-def test_a_silent_hub_does_not_keep_the_process_alive(silent: str, tmp_path: Path, out: Path) -> None:
+def test_a_silent_hub_does_not_keep_the_process_alive(hung_uri: str, tmp_path: Path, out: Path) -> None:
     environment = {
         **os.environ,
-        "HF_ENDPOINT": silent,
+        "HF_ENDPOINT": hung_uri,
         "HF_HOME": str(tmp_path / "hf"),
         "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")]),
     }
