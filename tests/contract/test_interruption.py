@@ -132,6 +132,7 @@ def stopped(problem: Problem, new_product: Callable[[str], Product]) -> Stopped:
     process = product.start(*product.pareto(problem.options, sweep.out, *search, *long))
 
     wait_until(lambda: bool(sweep.unfinished()), process)
+    wait_until(lambda: bool(product.run("status", sweep.out, "--json").json["running"]), process)
     while_running = product.run("status", sweep.out, "--json")
     (trial_id,) = sweep.unfinished()
     trial_stopped = product.run("stop", sweep.out, trial_id, "--json")

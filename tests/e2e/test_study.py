@@ -27,7 +27,7 @@ def test_a_study_ends_in_a_verdict_that_report_compare_and_pick_go_on_from(cli: 
     study = sweep.json("lr_study.json")
     (verdict,) = study["verdicts"]
     assert {opponent["outcome"] for opponent in verdict["opponents"]} == {"too few seeds"}
-    assert json.loads(done.stdout)["status"] == {"finished": 8}
+    assert json.loads(done.stdout)["status"]["finished"] == 8
     updates = (sweep.out / "auto_lr.csv").read_text().splitlines()
     assert {line.split(",")[0] for line in updates[1:]} == {
         row["trial_id"] for row in sweep.trials if row["auto_lr"] == "on"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import signal
 import socket
 import time
 from collections import Counter
@@ -73,6 +74,12 @@ def hung_uri() -> Iterator[str]:
         server.bind(("127.0.0.1", 0))
         server.listen(16)
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+def hear_signals() -> None:
+    """Before a process starts: pytest may run in the background or under nohup, where signals are ignored."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def write_questions(folder: Path, *names: str, count: int = 4) -> Path:

@@ -16,7 +16,7 @@ from tests.sweeper.conftest import SETTINGS
 def make_resumable(golden: Path) -> None:
     """The golden tables under a sweep.json of today's settings."""
     (golden / "sweep.json").unlink()
-    begin(replace(SETTINGS, trials=200, tracking_uri="sqlite:////nowhere/mlflow.db"), golden)
+    begin(replace(SETTINGS, trials=200, tracking_uri="http://127.0.0.1:9"), golden)
 
 
 def open_a_quote(content: bytes) -> bytes:

@@ -14,6 +14,7 @@ from types import FrameType
 import pytest
 
 from sweeper.interruption import keeping_sigterm
+from tests.sweeper.conftest import hear_signals
 
 PROGRAM = """
 import ctypes, signal, sys, time
@@ -50,7 +51,8 @@ def signalled(
     """
     program = PROGRAM.format(patience=patience, held=held, say=say, what=what)
     command = [sys.executable, "-c", program]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "preexec_fn": hear_signals}
+    with subprocess.Popen(command, **pipes) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "here\n"
         time.sleep(0.3)

@@ -33,17 +33,17 @@ def other(storage: Storage, out: Path, *, patience: float) -> tuple[bool, int]:
 
 def test_without_another_driver_nothing_is_waited_for(storage: Storage, tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
-    assert other(storage, tmp_path, patience=600) == (False, 0)
+    assert other(storage, tmp_path, patience=30) == (False, 0)
     lease = Lease(storage, tmp_path / "one")
-    assert other(storage, tmp_path / "one", patience=600) == (False, 0), "the folder's own lock is enough"
+    assert other(storage, tmp_path / "one", patience=30) == (False, 0), "the folder's own lock is enough"
     lease.end()
-    assert other(storage, tmp_path, patience=600) == (False, 0)
+    assert other(storage, tmp_path, patience=30) == (False, 0)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'{"host": "x"}'])
 def test_a_damaged_lease_keeps_nobody_away(storage: Storage, tmp_path: Path, content: bytes) -> None:
     storage.write(FILE, content)
-    assert other(storage, tmp_path, patience=600) == (False, 0)
+    assert other(storage, tmp_path, patience=30) == (False, 0)
 
 
 @pytest.mark.parametrize("changed", ["host", "boot", "out", None])

@@ -48,6 +48,7 @@ def test_the_data_sets_are_listed_with_what_they_need() -> None:
     assert "forget.jsonl" in listed["jsonl"]["data-dir"]
 
 
+@pytest.mark.slow
 def test_a_run_on_muse_has_the_metrics_of_muse(write_muse: Callable[..., Path], tmp_path: Path) -> None:
     row = run(tmp_path / "run", "--dataset", "muse-news", "--data-dir", write_muse())
     assert all(0.0 <= row[metric] <= 1.0 for metric in ("verbmem", "knowmem", "utility"))

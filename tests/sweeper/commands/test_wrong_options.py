@@ -70,8 +70,8 @@ WRONG_RUN = cases("""
 --forget-split forget99                     | forget99 forget01 forget05 forget10
 --limit 5                                   | --limit 5 20
 --limit 0                                   | limit 0
---model-path /nowhere                       | --model-path /nowhere
---target-path /nowhere                      | --target-path /nowhere
+--model-path /no/such                       | --model-path /no/such
+--target-path /no/such                      | --target-path /no/such
 """)
 WRONG_SWEEP = cases(f"""
 --trials 0                                  | trials 0

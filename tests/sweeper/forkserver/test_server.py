@@ -231,6 +231,7 @@ def test_who_has_imported_ray_forks_nothing(place: Path, start: Start) -> None:
     assert told(fresh := start())["process"] == fresh.pid
 
 
+@pytest.mark.slow
 def test_what_the_server_imports_exists_and_does_not_import_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise the server would end at its own assertion, unseen, or each worker would import it again."""
     monkeypatch.setenv("SWEEPER_FORK_WORKERS", "0")

@@ -149,6 +149,7 @@ def test_a_store_without_its_runs_gets_the_whole_sweep(sweep: Sweep, lost: bool)
     assert sweep.points("00001") == THREE
 
 
+@pytest.mark.faults
 def test_a_killed_sweep_resumes_without_doubles(sweep: Sweep, tmp_path: Path) -> None:
     """Killed twice while it sends, each time at another moment."""
     script = f"""

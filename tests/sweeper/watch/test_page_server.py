@@ -19,7 +19,7 @@ from sweeper.watch import page_server
 from sweeper.watch.page_server import keep_up, serving, stamp_of
 from tests.sweeper.commands.conftest import names, refused
 from tests.sweeper.commands.test_report_command import small_sweep
-from tests.sweeper.conftest import wait_until
+from tests.sweeper.conftest import hear_signals, wait_until
 
 ROOT = Path(__file__).parents[3]
 POLICY = "default-src 'none'; script-src &#39;sha256-abc=&#39;; base-uri 'none'"
@@ -126,7 +126,7 @@ def test_the_command_follows_the_tables_until_ctrl_c(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "sweeper", "report", str(out), "--watch"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hear_signals
     ) as process:
         try:
             assert process.stdout is not None
