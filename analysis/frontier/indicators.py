@@ -87,7 +87,11 @@ def further_objectives(
 def _scores(columns: Columns, measured: Sequence[str]) -> tuple[Objective, ...]:
     kept = [name for name in columns.primaries(measured) if columns[name].of == "retain"]
     lost = [name for name in columns.primaries(measured) if columns[name].of == "forget"]
-    lost += [name for name in columns.metrics if columns[name].of == "forget" and name in measured]
+    lost += [
+        name
+        for name in columns.metrics
+        if columns[name].of == "forget" and name in measured and not columns[name].fluency
+    ]
     of_forget = next((item for name in lost if (item := columns.objective(name))), None)
     of_retain = next((item for name in kept if (item := columns.objective(name))), None)
     return (of_forget, of_retain) if of_forget and of_retain else ()

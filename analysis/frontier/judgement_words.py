@@ -66,14 +66,15 @@ _DECISIONS = {
 
 
 def selected_by(selection: Selection, outcome: Outcome, noun: str) -> str:
-    """Why the model was selected among the acceptable ones, in one sentence; ``noun`` is what a row is."""
+    """Say why the model was selected among the acceptable ones; ``noun`` is what a row is."""
     meets = "meet the thresholds" if outcome is Outcome.GOOD else "are not known to be bad"
     why = _DECISIONS[selection.decision]
     if selection.eligible == 1:
         return f"No other {noun} meets the thresholds." if outcome is Outcome.GOOD else f"No other {noun} is as good."
     reasons = {
         "because their retained answers repeat themselves": selection.repeating,
-        f"because another {noun} is at least as good in every score and better in one": selection.beaten,
+        "because less of them was measured": selection.unmeasured,
+        f"because another {noun} is better in one score and, to within 2%, as good in all others": selection.beaten,
     }
     left_out = ", ".join(f"{count} {reason}" for reason, count in reasons.items() if count)
     if not left_out:
@@ -82,7 +83,7 @@ def selected_by(selection: Selection, outcome: Outcome, noun: str) -> str:
 
 
 def _fluency_unknown(row: pd.Series, thresholds: Thresholds) -> Iterator[str]:
-    """A sentence if the sweep's language models could have been checked for repetition and this one was not."""
+    """Yield a sentence if the answers of a language model were not checked for repetition."""
     columns = thresholds.columns
     is_language = any(columns.is_loss(name) and "token" in columns[name].unit for name in columns.entries)
     names = columns.repetition("retain")

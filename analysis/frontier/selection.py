@@ -43,6 +43,7 @@ class Selection:
         decision: what decided between the models left.
         eligible: the number of acceptable models.
         repeating: the number left out because their retained answers repeat themselves.
+        unmeasured: the number left out because less of them was measured.
         beaten: the number left out because another model beats them.
     """
 
@@ -50,11 +51,12 @@ class Selection:
     decision: Decision
     eligible: int
     repeating: int
+    unmeasured: int
     beaten: int
 
     def to_dict(self) -> dict[str, object]:
         """The entry ``selection`` of pareto.json's answer."""
-        names = ("decision", "eligible", "repeating", "beaten")
+        names = ("decision", "eligible", "repeating", "unmeasured", "beaten")
         return {name: getattr(self, name) for name in names}
 
 
@@ -94,6 +96,7 @@ def select(
         decision,
         eligible=len(acceptable),
         repeating=len(acceptable) - len(fluent),
+        unmeasured=len(fluent) - len(known),
         beaten=int(beaten.sum()),
     )
 
@@ -137,8 +140,8 @@ def beaten_rows(costs: Floats) -> Mask:
     """Which of n models another one beats; ``costs`` has shape (n, scores), NaN where a score was not measured.
 
     One model beats another if it was measured in every score in which the other was, is worse by more than the
-    tolerance in none of them, and better by more than the tolerance in at least one. Where such relations form a cycle,
-    the model with the smallest sum of costs stays.
+    tolerance in none of them, and better by more than the tolerance in at least one. If every model is beaten (the
+    relation can have cycles), the model with the smallest sum of costs stays.
     """
     n = len(costs)
     beats: Mask = np.zeros((n, n), dtype=bool)

@@ -111,7 +111,7 @@ def trials_section(table: TrialTable, objectives: Sequence[Objective], on_front:
 def point_labels(table: TrialTable, objectives: Sequence[Objective]) -> dict[str, PointLabel]:
     """What the points of a frontier figure show when pointed at, by their link.
 
-    The link of an epoch is ``#trial-3@13``; that of a trial of which only the end is drawn has no epoch.
+    The link of an epoch is ``#trial-3@13``; the link of the end of a trial has no epoch if its epochs are not drawn.
     """
     shown = [*dict.fromkeys((*(item.column for item in objectives), *shown_metrics(table)))]
     places = anchors(table)

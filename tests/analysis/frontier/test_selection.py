@@ -68,6 +68,7 @@ def test_the_model_nearest_to_the_ideal_corner_is_taken(chosen: Choose) -> None:
         "decision": Decision.TRADE_OFF,
         "eligible": 2,
         "repeating": 0,
+        "unmeasured": 0,
         "beaten": 0,
     }
 
@@ -140,7 +141,9 @@ def test_without_generated_answers_the_rest_decides(chosen: Choose) -> None:
 
 
 def test_a_model_known_to_be_fluent_comes_before_one_that_was_not_checked(chosen: Choose) -> None:
-    assert taken(chosen(model(7.0, 0.1, **dict.fromkeys(CALM)), model(5.0, 0.1, utility=0.75))) == "1"
+    choice = chosen(model(7.0, 0.1, **dict.fromkeys(CALM)), model(5.0, 0.1, utility=0.75))
+    assert choice.judgement.selection is not None
+    assert (taken(choice), choice.judgement.selection.unmeasured) == ("1", 1)
 
 
 def test_every_view_names_the_same_model(folder: Callable[..., Path]) -> None:

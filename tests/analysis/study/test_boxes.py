@@ -115,3 +115,12 @@ def test_an_arm_that_was_not_measured_throughout_has_no_volume_there(make_sweep:
     study = read_study([make_sweep(study_rows(row, (0.8, None)))])
     assert list(study.verdicts[0].opponents[0].further) == [LOG_RETAIN]
     assert list(study.fronts[0].further[SCORES]) == ["gdiff, fixed lr"]
+
+
+@pytest.mark.parametrize(
+    ("measured", "box"), [("verbmem", True), ("extraction_strength", True), ("forget_repetition", False)]
+)
+def test_repetition_is_no_measure_of_forgetting(make_sweep: MakeSweep, measured: str, box: bool) -> None:
+    _, sweep = tables_of(make_sweep([trial("0", 4.0, 0.4)]))
+    boxes = further_objectives(sweep.objectives, sweep.columns, (measured, "utility"))
+    assert any("utility" in name for name in boxes) is box
