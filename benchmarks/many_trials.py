@@ -5,7 +5,7 @@
 Runs ``python -m sweeper pareto --sampler random`` over trials of one step with one evaluation of eight questions, and
 reads the driver's resident memory meanwhile. Printed by tenths of the sweep: seconds a trial took from the last one's
 end, seconds of it that the workers trained, scored and wrote checkpoints, what is left for the loop (a trial's and a
-report's cost to sampler, ledger, Ray and tracking), and the driver's memory. What follows ``--`` is given to the sweep.
+report's cost to sampler, tables, Ray and tracking), and the driver's memory. What follows ``--`` is given to the sweep.
 """
 
 from __future__ import annotations

@@ -28,9 +28,9 @@ from replay.read_table import read_tables
 from replay.replay import Arm, replay
 from replay.table import Table, Yardstick
 
-from sweeper.samplers import SAMPLERS as SWEEPS
-from sweeper.samplers import Search
-from sweeper.trade_off import parse_objectives
+from sweeper.search.samplers import SAMPLERS as SWEEPS
+from sweeper.search.samplers import Search
+from sweeper.settings.objectives import parse_objectives
 
 OBJECTIVES = {"losses": "forget_loss:max,retain_loss:min", "metrics": "verbmem:min,utility:max"}
 SHARES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3)

@@ -20,9 +20,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from sweeper.columns import HISTORY_METRICS
-from sweeper.ledger import Ledger
-from sweeper.tracking import Tracker
+from sweeper.followers.mlflow import Tracker
+from sweeper.store.columns import HISTORY_METRICS
+from sweeper.store.tables import ResultTables
 
 ROUNDS = 5
 REPORTS = 60  # in each round, each way
@@ -38,9 +38,9 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         uri = f"sqlite:///{folder}/mlflow.db"
-        ledger = Ledger(Path(folder))
+        tables = ResultTables(Path(folder))
         tracker = Tracker(
-            ledger=ledger,
+            tables=tables,
             sweep_id="benchmark",
             uri=uri,
             experiment="benchmark",
@@ -69,15 +69,15 @@ def main() -> None:
             for step in steps:
                 values = example_metrics(step)
                 begin = time.perf_counter()
-                ledger.add_report("00001", {"step": step, **values})
-                ledger.write()
+                tables.add_report("00001", {"step": step, **values})
+                tables.write()
                 written.append(time.perf_counter() - begin)
                 begin = time.perf_counter()
                 tracker.wake()
                 tracked.append(time.perf_counter() - begin)
                 time.sleep(PAUSE)
-        ledger.add_trial({"trial_id": "00001", "status": "finished"})
-        ledger.write()
+        tables.add_trial({"trial_id": "00001", "status": "finished"})
+        tables.write()
         summary = tracker.close()
         (child,) = client.search_runs([experiment.experiment_id], "tags.trial_id = '00001'")
         for run in (run_id, child.info.run_id):

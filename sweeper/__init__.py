@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sweeper.version import __version__ as __version__
+from sweeper.store.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from sweeper.api import Sweep, evaluate, pick, unlearn

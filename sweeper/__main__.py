@@ -9,7 +9,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
-from sweeper.version import PACKAGES
+from sweeper.store.version import PACKAGES
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -24,7 +24,7 @@ def start() -> None:
     if before is signal.default_int_handler:  # a shell's background job ignores it
         signal.signal(signal.SIGINT, _end)
     try:
-        from sweeper.cli import main
+        from sweeper.cli.main import main
 
         signal.signal(signal.SIGINT, before)
         main()

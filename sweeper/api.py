@@ -1,6 +1,6 @@
 """The commands as Python: ``from sweeper import Sweep, unlearn, evaluate, pick``, with the options of the same names.
 
-Wrong options raise :class:`~sweeper.commands.errors.Problems` with all that is wrong; a name that is none, TypeError.
+Wrong options raise :class:`~sweeper.cli.errors.Problems` with all that is wrong; a name that is none, TypeError.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sweeper.commands.python_options import options_of
+from sweeper.cli.python_options import options_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,11 +38,11 @@ class Sweep:
         Raises:
             Problems: everything that is wrong with the options, the space, the model and the data.
         """
-        from sweeper.commands.pareto import output_folder, pareto
+        from sweeper.cli.pareto import output_folder, pareto
 
         with options_of(pareto, {"out": out, **options}) as (given, command):  # with plug-ins, which come before
-            from sweeper.commands.from_options import sweep_settings
-            from sweeper.folder import begin
+            from sweeper.cli.from_options import sweep_settings
+            from sweeper.store.folder import begin
 
             settings = sweep_settings(given, command=command)
         folder = output_folder(given["out"], name=settings.name)
@@ -58,10 +58,10 @@ class Sweep:
         """
         self._take_up()
 
-        from sweeper.console import own_console
-        from sweeper.folder import discard
-        from sweeper.interruption import Interrupted
-        from sweeper.placement import PlacementError
+        from sweeper.cli.console import own_console
+        from sweeper.execution.placement import PlacementError
+        from sweeper.execution.shutdown import Interrupted
+        from sweeper.store.folder import discard
         from sweeper.sweep import run
 
         try:
@@ -114,8 +114,8 @@ class Sweep:
         return pick(self.out, **options)
 
     def _take_up(self) -> None:
-        from sweeper.console import own_console
-        from sweeper.plugins import take_up
+        from sweeper.cli.console import own_console
+        from sweeper.execution.plugins import take_up
 
         for line in take_up(self.out):
             own_console().print(line, highlight=False, markup=False, soft_wrap=True)
@@ -138,14 +138,14 @@ def unlearn(*, out: Path | str | None = None, **options: Any) -> dict[str, objec
     Raises:
         Problems: everything that is wrong with the options.
     """
-    from sweeper.commands.unlearn import unlearn as command
+    from sweeper.cli.unlearn import unlearn as command
 
     with options_of(command, {"out": out, **options}) as (given, line):  # with plug-ins, which come before
         import click
 
-        from sweeper.commands.checks import GOES_ON
-        from sweeper.commands.from_options import single_spec
-        from sweeper.console import own_console
+        from sweeper.checks.specs import GOES_ON
+        from sweeper.cli.console import own_console
+        from sweeper.cli.from_options import single_spec
         from sweeper.single_run import run_once
 
         click.get_current_context().meta[GOES_ON] = True
@@ -160,8 +160,8 @@ def evaluate(**options: Any) -> dict[str, Any]:
     Raises:
         Problems: everything that is wrong with the options.
     """
-    from sweeper.commands.evaluate import evaluate as command
-    from sweeper.commands.evaluate import scores
+    from sweeper.cli.evaluate import evaluate as command
+    from sweeper.cli.evaluate import scores
 
     with options_of(command, options) as (given, _):
         return scores(given)
@@ -191,8 +191,8 @@ def pick(
     """
     Sweep(out)._take_up()
 
-    from sweeper.commands.pick import chosen
-    from sweeper.commands.pick import pick as command
+    from sweeper.cli.pick import chosen
+    from sweeper.cli.pick import pick as command
 
     wanted = {"where": where, "maximize": maximize, "minimize": minimize, "constraint": constraint}
     handed_over = {"copy_to": copy_to, "export": export, "merge": merge}

@@ -13,15 +13,15 @@ from rich.console import Console
 
 from search_spaces.messages import resume_command, some_of
 from search_spaces.phases import phase
-from sweeper.folder import SweepError
-from sweeper.front_metrics import unmeasured
-from sweeper.interruption import Interrupted, is_interrupted
-from sweeper.ledger import TABLES
+from sweeper.execution.frontier_metrics import unmeasured
+from sweeper.execution.shutdown import Interrupted, is_interrupted
+from sweeper.followers.mlflow.runs import NOTE, Recommendation
+from sweeper.followers.mlflow.store import RECOMMENDED_EPOCH, RECOMMENDED_TRIAL
+from sweeper.followers.mlflow.uri import shown_uri
 from sweeper.session import SweepSession
-from sweeper.settings import SweepSettings
-from sweeper.tracking.runs import NOTE, Recommendation
-from sweeper.tracking.store import RECOMMENDED_EPOCH, RECOMMENDED_TRIAL
-from sweeper.tracking.uri import shown_uri
+from sweeper.settings.sweep_settings import SweepSettings
+from sweeper.store.folder import SweepError
+from sweeper.store.tables import TABLES
 from trainables.run.failures import is_no_result
 from trainables.run.reports import Status
 
@@ -69,11 +69,11 @@ def conclude(settings: SweepSettings, out: Path, session: SweepSession, console:
     """
     from analysis.page.report import write_report
 
-    rows = session.ledger.trials.read()
+    rows = session.tables.trials.read()
     undone = len(rows) < settings.trials
     end = session.end if undone else None
     origins = [row["reused_from"] for row in rows if row.get("reused_from")]
-    here = {f"{session.ledger.out}/{row['trial_id']}" for row in rows}
+    here = {f"{session.tables.out}/{row['trial_id']}" for row in rows}
     complete = not undone or end is not None
     interrupted = is_interrupted() or not complete
     over = [row for row in rows if not is_no_result(row["status"], row["error"])]
@@ -102,9 +102,9 @@ def conclude(settings: SweepSettings, out: Path, session: SweepSession, console:
     waiting = console.status("sending what is left to MLflow") if console.is_terminal else nullcontext()
     with waiting, phase("MLflow, what was not sent yet"):
         delivered = session.tracker.close(timeout=60.0)
-    unmirrored = session.courier.close() if session.courier is not None else None
-    if refused is not None or session.ledger.unwritten:
-        raise SweepError(_of_the_disk(out, refused, session.ledger.unwritten))
+    unmirrored = session.syncer.close() if session.syncer is not None else None
+    if refused is not None or session.tables.unwritten:
+        raise SweepError(_of_the_disk(out, refused, session.tables.unwritten))
     if interrupted:
         raise Interrupted
     if missing or unmirrored:

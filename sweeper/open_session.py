@@ -7,27 +7,27 @@ from pathlib import Path
 
 from rich.console import Console
 
-from sweeper.candidates import FrontKeeper
-from sweeper.columns import unused_columns
-from sweeper.courier import Courier
-from sweeper.display import Display
-from sweeper.earlier import by_trial, known_trials
-from sweeper.estimate import Pace
+from sweeper.execution.gpu_shares import GpuShares
 from sweeper.export.spec_of_row import spec_of_row
-from sweeper.gpu_share import GpuShares
-from sweeper.ledger import Ledger
-from sweeper.lost_rows import put_back
-from sweeper.open_study import open_study
-from sweeper.run_states import restorable, restorable_from
-from sweeper.scheduling.open_scheduler import open_scheduler
+from sweeper.followers.checkpoints import CheckpointManager
+from sweeper.followers.display import Display
+from sweeper.followers.eta import Pace
+from sweeper.followers.mlflow import Tracker
+from sweeper.followers.mlflow.logged import LoggedData
+from sweeper.followers.mlflow.runs import SHOWN
+from sweeper.followers.mlflow.uri import sqlite_path
+from sweeper.followers.progress import Course
+from sweeper.followers.syncer import Syncer
+from sweeper.search.open_scheduler import open_scheduler
+from sweeper.search.open_study import open_study
+from sweeper.search.stopping import Stopping, parse_until
+from sweeper.search.warm_start import by_trial, known_trials
 from sweeper.session import SweepSession
-from sweeper.settings import SweepSettings
-from sweeper.stopping import Stopping, parse_until
-from sweeper.tracking import Tracker
-from sweeper.tracking.logged import LoggedData
-from sweeper.tracking.runs import SHOWN
-from sweeper.tracking.uri import sqlite_path
-from sweeper.watch.course import Course
+from sweeper.settings.sweep_settings import SweepSettings
+from sweeper.store.columns import unused_columns
+from sweeper.store.lost_rows import put_back
+from sweeper.store.saved_states import restorable, restorable_from
+from sweeper.store.tables import ResultTables
 from trainables.data import DATASETS
 from trainables.metrics.registry import primary_metrics
 from trainables.run.failures import is_no_result
@@ -50,26 +50,26 @@ def open_session(
     """
     target = next(iter(targets.values()))
     unused = unused_columns(settings.methods, settings.base.metrics)
-    ledger = Ledger(out, every_epoch=bool(settings.goals), without=unused)
+    tables = ResultTables(out, every_epoch=bool(settings.goals), without=unused)
     study = open_study(out, settings, target, console=console)
-    rows = {row["trial_id"]: row for row in ledger.trials.read()}
+    rows = {row["trial_id"]: row for row in tables.trials.read()}
     failed = {name for name, row in rows.items() if retry_failed and row["status"] == Status.FAILED}
     failed |= {name for name, row in rows.items() if is_no_result(row["status"], row["error"])}
     rows = {name: row for name, row in rows.items() if name not in failed}
     if failed:
         console.print(f"failed trials that run again: {', '.join(sorted(failed))}", highlight=False, soft_wrap=True)
-    if settings.goals and (found := put_back(ledger, [*rows.values()], eval_every=settings.base.eval_every)):
+    if settings.goals and (found := put_back(tables, [*rows.values()], eval_every=settings.base.eval_every)):
         console.print(found, highlight=False, soft_wrap=True)
-    again = study.take_up(rows, by_trial(ledger.candidates.read()))
-    storage, courier = settings.ray_storage(out), None if settings.bucket is None else Courier(out, settings.bucket)
-    restore = restorable(storage, again) if courier is None else restorable_from(courier.storage, again, ledger)
-    ledger.mend({trial_id: step for trial_id, (_, step) in restore.items()}, again=failed)
-    if courier is not None:
+    again = study.take_up(rows, by_trial(tables.candidates.read()))
+    storage, syncer = settings.ray_storage(out), None if settings.bucket is None else Syncer(out, settings.bucket)
+    restore = restorable(storage, again) if syncer is None else restorable_from(syncer.storage, again, tables)
+    tables.mend({trial_id: step for trial_id, (_, step) in restore.items()}, again=failed)
+    if syncer is not None:
         for row in rows.values():  # before the tracker looks for what they left
-            courier.expect(row)
-        courier.written(urgent=True)  # from here on the address alone suffices to go on
+            syncer.expect(row)
+        syncer.written(urgent=True)  # from here on the address alone suffices to go on
     stopping = Stopping(plateau=parse_until(settings.until), epoch_budget=settings.epoch_budget)
-    trained_here = ledger.trained_here()
+    trained_here = tables.trained_here()
     stopping.take_up(trained_here)
     pace = Pace(trials=settings.trials, stopping=stopping)
     pace.take_up(rows.values())
@@ -78,10 +78,10 @@ def open_session(
         course.ended(row)
     reused = [Path(folder) for folder in settings.reuse if (Path(folder) / "trials.csv").is_file()]
     session = SweepSession(
-        ledger=ledger,
+        tables=tables,
         storage=storage,
         study=study,
-        tracker=_tracker(settings, ledger, sweep_id, targets, courier),
+        tracker=_tracker(settings, tables, sweep_id, targets, syncer),
         display=Display(
             console,
             trials=settings.trials,
@@ -90,8 +90,8 @@ def open_session(
             course=course,
         ),
         make_spec=lambda config: settings.make_spec(config, target_key=targets.get(config["seed"], target).key),
-        front=FrontKeeper(out, settings.goals, courier=courier) if settings.goals else None,
-        courier=courier,
+        front=CheckpointManager(out, settings.goals, syncer=syncer) if settings.goals else None,
+        syncer=syncer,
         scheduler=open_scheduler(settings, target, trained_here),
         stopping=stopping,
         pace=pace,
@@ -105,21 +105,21 @@ def _shares(settings: SweepSettings, rows: Iterable[Mapping[str, object]]) -> Gp
     """With the peaks that this sweep and earlier ones have measured."""
     shares = GpuShares()
     for folder in dict.fromkeys((*settings.warm_start, *settings.reuse)):
-        shares.take_up(Ledger(Path(folder)).trials.read(), spec_of_row)
+        shares.take_up(ResultTables(Path(folder)).trials.read(), spec_of_row)
     shares.take_up(rows, spec_of_row)
     return shares
 
 
 def _tracker(
     settings: SweepSettings,
-    ledger: Ledger,
+    tables: ResultTables,
     sweep_id: str,
     targets: Mapping[int, Target],
-    courier: Courier | None,
+    syncer: Syncer | None,
 ) -> Tracker:
     shown = (*primary_metrics(next(iter(targets.values())).data.modality), "forget_loss", "retain_loss")
     return Tracker(
-        ledger=ledger,
+        tables=tables,
         sweep_id=sweep_id,
         uri=settings.tracking_uri,
         experiment=settings.experiment,
@@ -127,13 +127,13 @@ def _tracker(
         parent_params={"trials": settings.trials, "sampler": settings.sampler, **settings.params},
         parent_tags={
             "sweep": settings.name,
-            "out": str(ledger.out.resolve()),
+            "out": str(tables.out.resolve()),
             "objectives": settings.objectives,
             SHOWN: ",".join(shown),
         },
         artifact_root=(sqlite_path(settings.tracking_uri) or Path.cwd() / "mlflow.db").parent / "mlartifacts",
         data=_logged_data(settings, targets),
-        is_awaited=(lambda trial_id: False) if courier is None else courier.is_awaited,
+        is_awaited=(lambda trial_id: False) if syncer is None else syncer.is_awaited,
     )
 
 

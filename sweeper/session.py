@@ -14,21 +14,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sweeper.attained import number
-from sweeper.candidates import FrontKeeper
-from sweeper.columns import OUTCOME_METRICS
-from sweeper.courier import Courier
-from sweeper.display import Display
-from sweeper.earlier import RAN_TO_ITS_END, Known, known_trials
-from sweeper.estimate import Pace
-from sweeper.gpu_share import GpuShares
-from sweeper.ledger import Ledger, Row
-from sweeper.ray_logs import worker_logs
-from sweeper.run_states import remove_run_states
-from sweeper.scheduling.schedulers import Scheduler
-from sweeper.search import Proposal, SweepStudy
-from sweeper.stopping import End, Stopping
-from sweeper.tracking import Tracker
+from sweeper.execution.gpu_shares import GpuShares
+from sweeper.execution.ray_logs import worker_logs
+from sweeper.followers.checkpoints import CheckpointManager
+from sweeper.followers.display import Display
+from sweeper.followers.eta import Pace
+from sweeper.followers.mlflow import Tracker
+from sweeper.followers.syncer import Syncer
+from sweeper.search.archive import number
+from sweeper.search.schedulers import Scheduler
+from sweeper.search.stopping import End, Stopping
+from sweeper.search.study import Proposal, SweepStudy
+from sweeper.search.warm_start import RAN_TO_ITS_END, Known, known_trials
+from sweeper.store.columns import OUTCOME_METRICS
+from sweeper.store.saved_states import remove_run_states
+from sweeper.store.tables import ResultTables, Row
 from trainables.candidates import candidate_folder
 from trainables.run.failures import (
     NO_DISK,
@@ -62,22 +62,22 @@ class SweepSession:
     ``end`` is what ended the sweep though trials are left, ``broken`` that the infrastructure did: it is no plan.
     ``unscored`` says that epochs on the frontier could not be measured.
     ``scheduler`` ends trials early or lets them wait; None where each runs to its end. The trials ``to_end`` were asked
-    to by a user: each ends with the epoch that it is in. ``courier`` carries the files where workers do not see the
+    to by a user: each ends with the epoch that it is in. ``syncer`` carries the files where workers do not see the
     sweep's folder, None where they do.
     """
 
-    ledger: Ledger
+    tables: ResultTables
     storage: Path
     study: SweepStudy
     tracker: Tracker
     display: Display
     make_spec: Callable[..., TrialSpec]
-    front: FrontKeeper | None = None
+    front: CheckpointManager | None = None
     scheduler: Scheduler | None = None
     stopping: Stopping = field(default_factory=Stopping)
     known: Mapping[str, Known] = field(default_factory=dict)
     pace: Pace | None = None
-    courier: Courier | None = None
+    syncer: Syncer | None = None
     shares: GpuShares | None = None
     end: End | None = field(default=None, init=False)
     broken: End | None = field(default=None, init=False)
@@ -94,9 +94,9 @@ class SweepSession:
     _epochs: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        self._done = {row["spec_hash"] for row in self.ledger.trials.read() if row["status"] in RAN_TO_ITS_END}
+        self._done = {row["spec_hash"] for row in self.tables.trials.read() if row["status"] in RAN_TO_ITS_END}
         if self.front is not None:
-            rows = self.ledger.candidates.read()
+            rows = self.tables.candidates.read()
             self.front.take_up(rows)
             for row in rows:
                 self._epochs.setdefault(row["trial_id"], []).append(row)
@@ -130,7 +130,7 @@ class SweepSession:
         try:
             return self.study.ask()
         except OSError as error:
-            logger.warning("cannot write to %s: %s; no new trial starts", self.ledger.out, error)
+            logger.warning("cannot write to %s: %s; no new trial starts", self.tables.out, error)
             self.broken = FULL_DISK
             return None
 
@@ -217,8 +217,8 @@ class SweepSession:
     def reported(self, trial_id: str, report: Mapping[str, Any]) -> None:
         """An epoch is done. A restarted worker may report steps again; they are the same and are left out."""
         step = int(report["step"])
-        if self.courier is not None and report.get("stored"):
-            self.courier.stored(candidate_folder(trial_id, float(report["epoch"])))
+        if self.syncer is not None and report.get("stored"):
+            self.syncer.stored(candidate_folder(trial_id, float(report["epoch"])))
         if step > self._last_step.get(trial_id, -1):
             self._last_step[trial_id], self._last_report[trial_id] = step, report
             self.stopping.reported(trial_id, number(report.get("epoch")))
@@ -226,7 +226,7 @@ class SweepSession:
             if self.front is not None and report.get("evaluated", True):
                 checkpoint = self.front.checkpoint(trial_id, report["epoch"])
                 self._epochs.setdefault(trial_id, []).append({"trial_id": trial_id, **report})
-            self.ledger.add_report(trial_id, report, checkpoint=checkpoint)
+            self.tables.add_report(trial_id, report, checkpoint=checkpoint)
             self._write()
             self.display.reported(trial_id, report)
         if self.front is not None and report.get("evaluated", True):
@@ -237,7 +237,7 @@ class SweepSession:
         """Ray gave the trial up, for the reason in ``text``, which with what its worker printed is kept in a file."""
         error = one_line(text or WORKER_DIED)
         with contextlib.suppress(OSError):
-            error += f" (see {write_log(self.ledger.out, trial_id, text or error, *worker_logs(text))})"
+            error += f" (see {write_log(self.tables.out, trial_id, text or error, *worker_logs(text))})"
         self.ended(trial_id, {"status": str(Status.FAILED), "error": error})
 
     def ended(self, trial_id: str, outcome: Mapping[str, Any]) -> None:
@@ -250,11 +250,11 @@ class SweepSession:
         self._last_report.pop(trial_id, None)
         self.to_end.discard(trial_id)
         self._measured(trial_id, spec, row)
-        self.ledger.add_trial(row)
+        self.tables.add_trial(row)
         if row["status"] in RAN_TO_ITS_END:
             self._done.add(spec.spec_hash)
-        if self.courier is not None:
-            self.courier.expect(row)  # before MLflow's tracker finds the row
+        if self.syncer is not None:
+            self.syncer.expect(row)  # before MLflow's tracker finds the row
         self._write(urgent=True)
         epochs, no_result = self._epochs.pop(trial_id, ()), is_no_result(row["status"], row.get("error"))
         if no_result and (end := _ENDS.get(infrastructure(str(row["error"])) or "")):
@@ -275,19 +275,19 @@ class SweepSession:
 
     def forget_states(self, trial_id: str) -> None:
         """Delete the saved states of a trial that is over: for a large model each takes gigabytes."""
-        if self.courier is not None:
-            self.courier.forget(trial_id)
+        if self.syncer is not None:
+            self.syncer.forget(trial_id)
         else:
             remove_run_states(self.storage, trial_id)
 
     def bring_models(self) -> list[str]:
         """Have what the tables name in the sweep's folder, when no worker is left; returns what has not come."""
-        if self.courier is None:
+        if self.syncer is None:
             return []
         if self.front is not None:
             self.front.remove_others()
-            self.courier.fetch(sorted(self.front.folders & self.courier.models))
-        return self.courier.settle()
+            self.syncer.fetch(sorted(self.front.folders & self.syncer.models))
+        return self.syncer.settle()
 
     def _measured(self, trial_id: str, spec: TrialSpec, row: Row) -> None:
         """Later trials like this one take the share of a GPU that it has shown to need."""
@@ -315,17 +315,17 @@ class SweepSession:
 
     def _own(self, spec_hash: str) -> Known | None:
         """A trial of this sweep that has run with these settings to its end: samplers may propose a point twice."""
-        if spec_hash not in self._done or self.courier is not None:  # its models may still be on their way here
+        if spec_hash not in self._done or self.syncer is not None:  # its models may still be on their way here
             return None
         if spec_hash not in self._run_here:
-            self._run_here = known_trials([self.ledger.out])
+            self._run_here = known_trials([self.tables.out])
         return self._run_here.get(spec_hash)
 
     def _take_over(self, trial_id: str, known: Known) -> None:
         """Make a trial that has run before, with its history and its models, one of this sweep under its new id."""
-        known.bring(self.ledger.out, trial_id)
-        if self.courier is not None:
-            self.courier.share(trial_id)
+        known.bring(self.tables.out, trial_id)
+        if self.syncer is not None:
+            self.syncer.share(trial_id)
         self.started(trial_id)
         for report in known.reports():
             self.reported(trial_id, report)
@@ -339,32 +339,32 @@ class SweepSession:
         """
         front = self.front
         if front is None:
-            self.ledger.sort()
+            self.tables.sort()
             return
         front.remove_others()
-        ends = {(row["trial_id"], row["steps"]): row["checkpoint"] for row in self.ledger.trials.read()}
+        ends = {(row["trial_id"], row["steps"]): row["checkpoint"] for row in self.tables.trials.read()}
 
         def checkpoint(row: Mapping[str, str]) -> str:
             own = ends.get((row["trial_id"], row["step"])) or ""
             return (
                 own
-                if own and ((self.ledger.out / own).is_dir() or (self.courier is not None and self.courier.has(own)))
+                if own and ((self.tables.out / own).is_dir() or (self.syncer is not None and self.syncer.has(own)))
                 else front.checkpoint(row["trial_id"], float(row["epoch"]))
             )
 
-        self.ledger.sort(checkpoint)
+        self.tables.sort(checkpoint)
 
     def _report_on_disk(self, trial_id: str) -> Mapping[str, Any]:
         """The last report of a trial that has made none since the sweep was resumed."""
-        rows = [row for row in self.ledger.history.read() if row["trial_id"] == trial_id]
+        rows = [row for row in self.tables.history.read() if row["trial_id"] == trial_id]
         return max(rows, key=lambda row: int(row["step"]), default={})
 
     def _write(self, *, urgent: bool = False) -> None:
         try:
-            self.ledger.write()
+            self.tables.write()
         except OSError as error:
-            waiting = self.ledger.unwritten
-            logger.warning("cannot write to %s: %s; keeping %d rows in memory", self.ledger.out, error, waiting)
+            waiting = self.tables.unwritten
+            logger.warning("cannot write to %s: %s; keeping %d rows in memory", self.tables.out, error, waiting)
         self.tracker.wake()
-        if self.courier is not None:
-            self.courier.written(urgent=urgent)
+        if self.syncer is not None:
+            self.syncer.written(urgent=urgent)

@@ -10,11 +10,11 @@ from rich.console import Console
 
 from search_spaces.durable import write_json
 from search_spaces.messages import counted
-from sweeper.columns import LANDSCAPE_COLUMNS, TRIAL_COLUMNS, unused_columns
-from sweeper.disk import check_disk, disk_of
-from sweeper.ledger import CsvLog, Ledger, Row
-from sweeper.progress import heartbeat, prepare_with_progress, progress_bar
-from sweeper.unfinished import UnfinishedRun
+from sweeper.checks.disk import check_disk, disk_of
+from sweeper.execution.target_progress import heartbeat, prepare_with_progress, progress_bar
+from sweeper.store.columns import LANDSCAPE_COLUMNS, TRIAL_COLUMNS, unused_columns
+from sweeper.store.tables import CsvTable, ResultTables, Row
+from sweeper.store.unfinished_run import UnfinishedRun
 from trainables.device import default_device
 from trainables.models.checkpoints import save_model
 from trainables.run.reports import Status
@@ -69,7 +69,7 @@ def _run(
     spec = run.spec
     out = unfinished.out if unfinished is not None else None
     unused = unused_columns([spec.method], spec.metrics)
-    ledger = Ledger(out, without=unused) if out is not None else None
+    tables = ResultTables(out, without=unused) if out is not None else None
     first_step = time.time()
     stands = f"{spec.method}, {run.epoch:g} of {counted(spec.epochs, 'epoch')}"
     with progress_bar(console) as bar, heartbeat(console, lambda: stands):
@@ -79,9 +79,9 @@ def _run(
             losses = ", ".join(f"{name} {value:.4f}" for name, value in report.losses.items())
             bar.update(task, completed=report.epoch, description=f"{spec.method} {losses}")
             stands = f"{spec.method}, {report.epoch:g} of {counted(spec.epochs, 'epoch')}" + (losses and f": {losses}")
-            if ledger is not None:
-                ledger.add_report(spec.spec_hash, report.row() | {"auto_lr": report.auto_lr})
-                ledger.write()
+            if tables is not None:
+                tables.add_report(spec.spec_hash, report.row() | {"auto_lr": report.auto_lr})
+                tables.write()
             if unfinished is not None and report.status is None:
                 unfinished.save(run)
     if (share := report.training.get("interpolation")) is not None:
@@ -89,7 +89,7 @@ def _run(
         console.print(f"the model is {said} (--interpolate {spec.interpolate})", highlight=False, soft_wrap=True)
     if out is not None and run.auto_lr.landscape:
         points = ({"trial_id": spec.spec_hash, **point} for point in run.auto_lr.landscape)
-        CsvLog(out / "landscape.csv", LANDSCAPE_COLUMNS, sync=False).append(points)
+        CsvTable(out / "landscape.csv", LANDSCAPE_COLUMNS, sync=False).append(points)
     checkpoint = None
     if out is not None and report.status is Status.FINISHED:
         save_model(run.model, workspace.tokenizer, out / "checkpoint")

@@ -20,27 +20,27 @@ from rich.console import Console
 from search_spaces.durable import exclusive
 from search_spaces.messages import counted, resume_command
 from search_spaces.phases import phase
-from sweeper.cluster import Cluster, cluster_of, import_for_the_end, imported_beside
+from sweeper.checks.disk import check_disk, disk_of
 from sweeper.conclude import Summary, conclude
-from sweeper.disk import check_disk, disk_of
-from sweeper.folder import SweepError, UsageError, check_tables, describe, read_origin, read_settings
-from sweeper.front_metrics import measure_front, unmeasured
-from sweeper.gpu_share import MOST, GpuShares, part
-from sweeper.head_watch import head_watched
-from sweeper.idle import Idle
-from sweeper.interruption import break_off, forget_tune, interruptible, is_interrupted
-from sweeper.lease import at_the_sweep
+from sweeper.execution.cluster import Cluster, cluster_of, import_for_the_end, imported_beside
+from sweeper.execution.frontier_metrics import measure_front, unmeasured
+from sweeper.execution.gpu_shares import MOST, GpuShares, part
+from sweeper.execution.head_watch import head_watched
+from sweeper.execution.placement import Resources, gpus_to_share, prepare
+from sweeper.execution.plugins import tell_workers
+from sweeper.execution.shutdown import break_off, forget_tune, interruptible, is_interrupted
+from sweeper.execution.starvation import StarvationCheck
+from sweeper.execution.target_task import prepared
+from sweeper.followers.control_server import ControlServer, control_server
 from sweeper.open_session import open_session
-from sweeper.placement import Resources, gpus_to_share, prepare
-from sweeper.plugins import tell_workers
-from sweeper.run_states import place_of_run_states
-from sweeper.scheduling.open_scheduler import columns_compared
-from sweeper.scheduling.schedulers import NONE
+from sweeper.search.open_scheduler import columns_compared
+from sweeper.search.schedulers import NONE
+from sweeper.search.stopping import End
 from sweeper.session import SweepSession
-from sweeper.settings import SweepSettings
-from sweeper.stopping import End
-from sweeper.target_maker import prepared
-from sweeper.watch.desk import Desk, desk_of
+from sweeper.settings.sweep_settings import SweepSettings
+from sweeper.store.folder import SweepError, UsageError, check_tables, describe, read_origin, read_settings
+from sweeper.store.lease import at_the_sweep
+from sweeper.store.saved_states import place_of_run_states
 from trainables.spec import TrialSpec
 from trainables.target.problem import problem_of
 from trainables.target.shared import fetch_target, share_target
@@ -82,7 +82,7 @@ def run(
         interruptible(_UNHEARD.format(command=resume_command(out)), say=say),
         exclusive(out, in_use),
         at_the_sweep(settings.bucket, out, told=partial(console.print, highlight=False, soft_wrap=True)),
-        desk_of(out) as desk,
+        control_server(out) as desk,
         cluster_of(settings) as cluster,
     ):
         check_tables(out)
@@ -123,7 +123,7 @@ def run(
         return _run(settings, out, targets, session, cluster, restore=restore, console=console, end_process=ended)
 
 
-def _ended(end_process: EndProcess, desk: Desk, conclusion: Callable[[], Summary]) -> None:
+def _ended(end_process: EndProcess, desk: ControlServer, conclusion: Callable[[], Summary]) -> None:
     """End the process with the conclusion, which the desk tells first: nothing else will."""
 
     def told() -> Summary:
@@ -156,7 +156,7 @@ def _run(
 ) -> Summary:
     target = next(iter(targets.values()))
     try:
-        left = settings.trials - len(session.ledger.trials.read())
+        left = settings.trials - len(session.tables.trials.read())
         if left > 0 and session.has_next():
             _tune(
                 *(settings, out, targets, session, cluster),
@@ -177,8 +177,8 @@ def _run(
     except BaseException:
         session.tracker.sweep_ended(status="failed", metrics={})
         session.tracker.close(timeout=10.0)
-        if session.courier is not None:
-            session.courier.close(timeout=10.0)
+        if session.syncer is not None:
+            session.syncer.close(timeout=10.0)
         raise
     finally:
         session.display.close()
@@ -209,7 +209,7 @@ def _tune(
     disk = disk_of(settings.base, Path(next(iter(targets.values())).path), models=left, running=running)
     console.print(check_disk(disk, out), highlight=False, markup=False, soft_wrap=True)
     tuner = _tuner(settings, out, targets, session, left=left, at_once=at_once, restore=restore)
-    for name in ("ray.tune", "ray.train"):  # of a storage that does not answer the courier tells, in a line
+    for name in ("ray.tune", "ray.train"):  # of a storage that does not answer the syncer tells, in a line
         logging.getLogger(name).setLevel(logging.CRITICAL)
     import_for_the_end()
 
@@ -270,7 +270,7 @@ def _tuner(
     from ray import tune
     from ray.tune import TuneConfig
 
-    from sweeper.tune_bridge import what_runs_when
+    from sweeper.execution.ray_bridge import what_runs_when
     from trainables.ray_trainable import trainable_with
 
     trainable = trainable_with(
@@ -307,13 +307,15 @@ def run_config(session: SweepSession, settings: SweepSettings, out: Path) -> Any
     """Tune's ``RunConfig``: where it keeps what, and who hears of it."""
     from ray.tune import CheckpointConfig, FailureConfig, RunConfig
 
-    from sweeper.tune_bridge import AskedToEnd, SessionCallback
+    from sweeper.execution.ray_bridge import AskedToEnd, SessionCallback
 
     where, attempt = place_of_run_states(settings, out)
     return RunConfig(
         name=f"attempt-{attempt}",
         **where,
-        callbacks=[SessionCallback(session, Idle(settings.resources, is_cluster=settings.address is not None))],
+        callbacks=[
+            SessionCallback(session, StarvationCheck(settings.resources, is_cluster=settings.address is not None))
+        ],
         stop=AskedToEnd(session),
         failure_config=FailureConfig(max_failures=WORKER_RESTARTS),
         # Left to itself Tune also saves the whole state of every trial that has just ended.

@@ -32,7 +32,7 @@ class Addition:
 
 def command(*words: str) -> str:
     """A program that runs one of the project's commands."""
-    return f"import sys; sys.argv[1:] = {list(words)!r}; from sweeper.cli import main; main()"
+    return f"import sys; sys.argv[1:] = {list(words)!r}; from sweeper.cli.main import main; main()"
 
 
 WEIGHTING = '''
@@ -116,8 +116,8 @@ ADDITIONS = {
     ),
     "metric": Addition(
         {"trainables/metrics/toy.py": METRIC},
-        "from sweeper.columns import column_dictionary; from trainables.metrics.registry import unknown_names;"
-        "from sweeper.trade_off import parse_objectives; parse_objectives('toy:max,retain_loss:min');"
+        "from sweeper.store.columns import column_dictionary; from trainables.metrics.registry import unknown_names;"
+        "from sweeper.settings.objectives import parse_objectives; parse_objectives('toy:max,retain_loss:min');"
         "assert not unknown_names(['toy']); print(column_dictionary()['toy'])",
         "loss of the forget set's worst answer",
     ),
@@ -164,7 +164,7 @@ ADDITIONS = {
     ),
     "column": Addition(
         {
-            "sweeper/columns.py": (
+            "sweeper/store/columns.py": (
                 '    _Column("seconds", "cost", "training and evaluation", "s"),',
                 '    _Column("toy", "course", "steps left", "steps"),\n',
             ),
@@ -173,7 +173,8 @@ ADDITIONS = {
                 '            "toy": 7,\n',
             ),
         },
-        "from sweeper.columns import HISTORY_COLUMNS, column_dictionary; from trainables.run.reports import Report;"
+        "from sweeper.store.columns import HISTORY_COLUMNS, column_dictionary;"
+        "from trainables.run.reports import Report;"
         "assert 'toy' in HISTORY_COLUMNS; row = Report(1, 1.0, {}, {}, 1.0, 1.0).row();"
         "print(column_dictionary()['toy'], row['toy'])",
         "'steps left', 'unit': 'steps'} 7",
@@ -185,7 +186,7 @@ ADDITIONS = {
                 '    toy: int = setting("training", 3, "Toys per step.", low=1)\n',
             )
         },
-        "from trainables.spec import TrialSpec; from sweeper.columns import TRIAL_COLUMNS;"
+        "from trainables.spec import TrialSpec; from sweeper.store.columns import TRIAL_COLUMNS;"
         "from trainables.spec_checks import trial_problems;"
         "assert 'toy' in TRIAL_COLUMNS;"
         "assert TrialSpec(toy=4).spec_hash != TrialSpec().spec_hash; print(trial_problems(TrialSpec(toy=0)));"
@@ -194,25 +195,25 @@ ADDITIONS = {
     ),
     "sampler": Addition(
         {
-            "sweeper/samplers.py": (
+            "sweeper/search/samplers.py": (
                 '    "nsga2": _nsga2,',
                 '    "toy": lambda search: __import__("optuna").samplers.QMCSampler(seed=search.seed),\n',
             )
         },
-        "from search_spaces.space import Space; from sweeper.samplers import SAMPLERS, Search;"
+        "from search_spaces.space import Space; from sweeper.search.samplers import SAMPLERS, Search;"
         "print(SAMPLERS['toy'](Search(space=Space(), trials=8)))",
         "QMCSampler",
     ),
     "scheduler": Addition(
         {
-            "sweeper/scheduling/schedulers.py": (
+            "sweeper/search/schedulers.py": (
                 '    "moasha": SuccessiveHalving,',
                 '    "toy": lambda axes, *, epochs, grace, reduction, mode: SuccessiveHalving(\n'
                 "        axes, epochs=epochs, grace=epochs // 2, reduction=reduction, mode=mode\n    ),\n",
             )
         },
-        "from sweeper.scheduling.schedulers import SCHEDULERS;"
-        "from sweeper.commands.scheduler_options import scheduler_settings as checked;"
+        "from sweeper.search.schedulers import SCHEDULERS;"
+        "from sweeper.cli.scheduler_options import scheduler_settings as checked;"
         "assert not checked({'scheduler': 'toy'}, epochs=8)[1];"
         "print(SCHEDULERS['toy']([(1, 0)], epochs=8, grace=1, reduction=2, mode='stop').rungs)",
         "(4,)",

@@ -12,8 +12,8 @@ from pathlib import Path
 import click
 import pytest
 
-from sweeper.cli import main
-from sweeper.columns import TRIAL_COLUMNS
+from sweeper.cli.main import main
+from sweeper.store.columns import TRIAL_COLUMNS
 from tests.pages import ROOT, PageCommand, commands
 from trainables.methods import method_names
 from trainables.metrics.registry import METRICS

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from sweeper.cli import main
+from sweeper.cli.main import main
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "docs" / "examples"

@@ -13,7 +13,7 @@ from replay.table import Run, Table, Yardstick
 
 from search_spaces.parameters import Choice, Number
 from search_spaces.space import Space
-from sweeper.trade_off import axes, parse_objectives
+from sweeper.settings.objectives import axes, parse_objectives
 
 METRICS = parse_objectives("verbmem:min,utility:max")
 LOSSES = parse_objectives("forget_loss:max,retain_loss:min")

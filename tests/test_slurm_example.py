@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 import pytest
 
-from sweeper.cli import main
+from sweeper.cli.main import main
 
 SWEEP = "python -m sweeper"
 SCRIPT = Path(__file__).parents[1] / "docs" / "examples" / "slurm.sbatch"

@@ -22,11 +22,11 @@ from replay.table import Run, Table, TableError
 from search_spaces.messages import found_instead
 from search_spaces.space import Space
 from search_spaces.values import Value
-from sweeper.attained import number
-from sweeper.columns import METRIC_COLUMNS
-from sweeper.row_space import Cells, config_of, space_of
-from sweeper.trade_off import Objective as Asked
-from sweeper.trade_off import axes
+from sweeper.search.archive import number
+from sweeper.search.row_space import Cells, config_of, space_of
+from sweeper.settings.objectives import Objective as Asked
+from sweeper.settings.objectives import axes
+from sweeper.store.columns import METRIC_COLUMNS
 from trainables.metrics.registry import METRICS
 from trainables.run.reports import Status
 

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from replay.table import Run, Table
-from sweeper.attained import Row, number
-from sweeper.scheduling.rungs import Mode
-from sweeper.scheduling.schedulers import NONE, SCHEDULERS, Scheduler, comparison_axes
-from sweeper.search import Proposal, SweepStudy
+from sweeper.search.archive import Row, number
+from sweeper.search.halving import Mode
+from sweeper.search.schedulers import NONE, SCHEDULERS, Scheduler, comparison_axes
+from sweeper.search.study import Proposal, SweepStudy
 from trainables.run.reports import Status
 
 

@@ -14,8 +14,8 @@ from analysis.tables.trade_off import Floats, Objective
 from search_spaces.parameters import Choice, Number, Parameter
 from search_spaces.space import Space
 from search_spaces.values import Value, same
-from sweeper.attained import Row, number
-from sweeper.folder import UsageError
+from sweeper.search.archive import Row, number
+from sweeper.store.folder import UsageError
 
 FAR = 2.0
 """The distance of two values that are not on one scale: farther than the two ends of any range are."""

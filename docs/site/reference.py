@@ -17,8 +17,8 @@ from click.testing import CliRunner
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-from sweeper.cli import main
-from sweeper.columns import CANDIDATE_COLUMNS, HISTORY_COLUMNS, TRIAL_COLUMNS, column_dictionary
+from sweeper.cli.main import main
+from sweeper.store.columns import CANDIDATE_COLUMNS, HISTORY_COLUMNS, TRIAL_COLUMNS, column_dictionary
 from trainables.spec import FIELDS
 
 ROOT = Path(__file__).parents[2]

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from analysis.study.lr_grid import LrGrid, lr_grid
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
-from sweeper.columns import column_dictionary
+from sweeper.store.columns import column_dictionary
 
 Row = dict[str, object]
 MakeSweep = Callable[..., Path]

@@ -18,7 +18,7 @@ from analysis.tables.columns import Column, Columns
 from analysis.tables.problems import by_problem, problems_of
 from analysis.tables.sources import read_sources
 from analysis.tables.trial_table import TrialTable
-from sweeper.columns import column_dictionary
+from sweeper.store.columns import column_dictionary
 from tests.analysis.conftest import BASELINE, OBJECTIVES, MakeRow, MakeSweep, trial
 
 pytestmark = pytest.mark.usefixtures("blank_figures")

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from sweeper.version import PACKAGES
+from sweeper.store.version import PACKAGES
 from tests.e2e.nodes import free_port, terminal
 
 pytestmark = [pytest.mark.cluster, pytest.mark.ray]

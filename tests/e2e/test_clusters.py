@@ -41,7 +41,7 @@ JOIN = """
 import sys
 from pathlib import Path
 import ray
-from sweeper.placement import PlacementError, Resources, ray_cluster
+from sweeper.execution.placement import PlacementError, Resources, ray_cluster
 class Worker:
     def answer(self):
         return "a worker answers"

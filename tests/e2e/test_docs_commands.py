@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from sweeper.cli import main
+from sweeper.cli.main import main
 from tests.pages import BEGIN, ROOT, run_by_all
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
@@ -17,8 +17,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.ray]
 Cli = Any  # conftest.py has the class
 
 ELSEWHERE = {
-    "ui": "tests/sweeper/commands/test_ui.py",
-    "doctor": "tests/sweeper/commands/test_other_commands.py",
+    "ui": "tests/sweeper/cli/test_ui.py",
+    "doctor": "tests/sweeper/cli/test_other_commands.py",
     "target": "tests/e2e/test_scores.py",
     "evaluate": "tests/e2e/test_scores.py",
 }

@@ -24,14 +24,14 @@ from rich.console import Console
 from search_spaces.builtin import default_space
 from search_spaces.constraint import Constraint
 from search_spaces.space import Space
-from sweeper import interruption
-from sweeper.display import Display
-from sweeper.journal import open_journal
-from sweeper.ledger import Ledger
-from sweeper.search import STUDY_NAME, Proposal, SweepStudy
+from sweeper.execution import shutdown as interruption
+from sweeper.followers.display import Display
+from sweeper.search.study import STUDY_NAME, Proposal, SweepStudy
 from sweeper.session import SweepSession
-from sweeper.settings import SweepSettings
-from sweeper.trade_off import DEFAULT_OBJECTIVES, axes, parse_objectives
+from sweeper.settings.objectives import DEFAULT_OBJECTIVES, axes, parse_objectives
+from sweeper.settings.sweep_settings import SweepSettings
+from sweeper.store.study_journal import open_journal
+from sweeper.store.tables import ResultTables
 from trainables.data import UnlearningData
 from trainables.methods import options_by_method
 from trainables.spec import TrialSpec
@@ -200,7 +200,7 @@ def no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass
 class RecordingTracker:
-    """Stands for MLflow's: remembers which trials began and what the ledger held when it was woken."""
+    """Stands for MLflow's: remembers which trials began and what the tables held when it was woken."""
 
     out: Path
     started: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
@@ -215,8 +215,8 @@ class RecordingTracker:
     def wake(self) -> None:
         if self.fails:
             raise RuntimeError("tracking is broken")
-        ledger = Ledger(self.out)
-        self.woken.append((len(ledger.history.read()), {row["trial_id"] for row in ledger.trials.read()}))
+        tables = ResultTables(self.out)
+        self.woken.append((len(tables.history.read()), {row["trial_id"] for row in tables.trials.read()}))
 
 
 def bare_session(
@@ -224,7 +224,7 @@ def bare_session(
 ) -> SweepSession:
     """A session that is asked and told by a test; ``given`` are further fields of it."""
     fields: dict[str, Any] = {
-        "ledger": Ledger(out),
+        "tables": ResultTables(out),
         "storage": out / "ray",
         "study": study or open_study(out, space=settings.space, trials=settings.trials),
         "tracker": RecordingTracker(out),

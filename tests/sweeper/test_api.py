@@ -9,11 +9,11 @@ import pytest
 
 import sweeper
 from sweeper import Sweep, evaluate, pick, unlearn
-from sweeper.commands.errors import Problems
-from sweeper.commands.pareto import pareto
-from sweeper.commands.python_options import options_of
-from sweeper.folder import read_settings
-from sweeper.settings import SweepSettings
+from sweeper.cli.errors import Problems
+from sweeper.cli.pareto import pareto
+from sweeper.cli.python_options import options_of
+from sweeper.settings.sweep_settings import SweepSettings
+from sweeper.store.folder import read_settings
 
 
 @pytest.fixture(autouse=True)

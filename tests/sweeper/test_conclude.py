@@ -11,9 +11,9 @@ import pytest
 from rich.console import Console
 
 from sweeper import conclude as module
-from sweeper.commands.pareto import describe
+from sweeper.cli.pareto import describe
 from sweeper.conclude import Summary, conclude
-from sweeper.stopping import End
+from sweeper.search.stopping import End
 
 ANSWER = {
     "recommended": False,
@@ -41,11 +41,11 @@ def concluded(
     monkeypatch.setattr(module, "unmeasured", lambda out, *, most: [object()] * 2 if most == 8 else [])
     row = {"trial_id": "00000", "status": "finished", "error": None, "checkpoint": "checkpoints/00000"}
     session: Any = SimpleNamespace(
-        ledger=SimpleNamespace(out=out, trials=SimpleNamespace(read=lambda: [row]), unwritten=0),
+        tables=SimpleNamespace(out=out, trials=SimpleNamespace(read=lambda: [row]), unwritten=0),
         end=broken,
         broken=broken,
         unscored=unscored,
-        courier=None,
+        syncer=None,
         forget_states=lambda trial_id: None,
         bring_models=list,
         put_in_order=lambda: None,

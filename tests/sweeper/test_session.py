@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from sweeper.candidates import FrontKeeper
-from sweeper.ledger import Ledger
-from sweeper.run_states import remove_run_states, run_state_folders
+from sweeper.followers.checkpoints import CheckpointManager
 from sweeper.session import SweepSession
+from sweeper.store.saved_states import remove_run_states, run_state_folders
+from sweeper.store.tables import ResultTables
 from tests.sweeper.conftest import OUTCOME, RecordingTracker, run_trial, running, states
 from trainables.candidates import candidate_folder, read_front
 
@@ -47,13 +47,13 @@ def test_a_trial_leaves_its_row_its_history_and_its_state_in_the_study(
     proposal, spec = following
     session.put_back(following)
     run_trial(session, outcome={**OUTCOME, "status": status, "ended_at": 1.5})
-    (row,) = session.ledger.trials.read()
+    (row,) = session.tables.trials.read()
     expected = {"trial_id": "00000", "status": status, "forget_loss": "9.0", "error": "", "target_key": "key"}
     expected |= {"spec_hash": spec.spec_hash, "method": proposal.config["method"], "ended_at": "1.5"}
     expected["c"] = repr(proposal.config["c"]) if "c" in proposal.config else ""
     assert {name: row[name] for name in expected} == expected
     assert float(row["lr"]) == proposal.config["lr"]
-    assert [(item["trial_id"], item["step"]) for item in session.ledger.history.read()] == [
+    assert [(item["trial_id"], item["step"]) for item in session.tables.history.read()] == [
         ("00000", "1"),
         ("00000", "2"),
     ]
@@ -70,17 +70,17 @@ def test_history_is_on_disk_before_the_row_and_the_row_before_search_and_mlflow(
 ) -> None:
     """Otherwise a kill in between would leave a finished trial without its last report for ever."""
     seen: list[object] = []
-    append, tell = session.ledger.trials.append, session.study.tell
+    append, tell = session.tables.trials.append, session.study.tell
 
     def appending(rows: Any) -> None:
-        seen.append(len(Ledger(out).history.read()))
+        seen.append(len(ResultTables(out).history.read()))
         append(rows)
 
     def telling(trial_id: str, row: Mapping[str, object], candidates: object) -> None:
-        seen.append({row["trial_id"] for row in Ledger(out).trials.read()})
+        seen.append({row["trial_id"] for row in ResultTables(out).trials.read()})
         tell(trial_id, row)
 
-    monkeypatch.setattr(session.ledger.trials, "append", appending)
+    monkeypatch.setattr(session.tables.trials, "append", appending)
     monkeypatch.setattr(session.study, "tell", telling)
     run_trial(session, steps=2)
     assert seen == [2, {"00000"}]
@@ -93,8 +93,8 @@ def test_reports_that_a_restarted_worker_repeats_are_recorded_once(session: Swee
         update = {"step": step - 1, "eta": 1e-4, "eta_new": 2e-4, "fallback": None, "clipped": True}
         session.reported(trial_id, {"step": step, "forget_loss": float(step), "auto_lr": [update]})
     session.ended(trial_id, OUTCOME)
-    assert [int(row["step"]) for row in session.ledger.history.read()] == [1, 2, 3, 4, 5]
-    updates = [(row["trial_id"], row["step"], row["eta_new"]) for row in session.ledger.auto_lr.read()]
+    assert [int(row["step"]) for row in session.tables.history.read()] == [1, 2, 3, 4, 5]
+    updates = [(row["trial_id"], row["step"], row["eta_new"]) for row in session.tables.auto_lr.read()]
     assert updates == [("00000", str(step), "0.0002") for step in range(5)]
 
 
@@ -117,7 +117,7 @@ def test_saved_states_are_found_newest_first_and_deleted_when_their_trial_ends(
 
 @pytest.fixture
 def every_epoch(session: SweepSession, out: Path) -> SweepSession:
-    return replace(session, ledger=Ledger(out, every_epoch=True), front=FrontKeeper(out, GOALS))
+    return replace(session, tables=ResultTables(out, every_epoch=True), front=CheckpointManager(out, GOALS))
 
 
 def keep_model(out: Path, trial_id: str, epoch: int) -> Path:
@@ -140,11 +140,11 @@ def test_an_epoch_on_the_front_keeps_its_model_until_another_dominates_it(every_
     every_epoch.reported("00000", report(5, 3.0, 0.3))
     every_epoch.ended("00000", OUTCOME | {"steps": 20})
     every_epoch.put_in_order()
-    assert [(row["epoch"], row["checkpoint"]) for row in every_epoch.ledger.candidates.read()] == [
+    assert [(row["epoch"], row["checkpoint"]) for row in every_epoch.tables.candidates.read()] == [
         *(("1.0", ""), ("2.0", ""), ("3.0", "")),
         ("5.0", "checkpoints/00000"),
     ]
-    assert len(every_epoch.ledger.history.read()) == 5
+    assert len(every_epoch.tables.history.read()) == 5
 
 
 def test_a_resumed_sweep_forgets_the_epochs_that_an_unfinished_trial_repeats(
@@ -156,10 +156,10 @@ def test_a_resumed_sweep_forgets_the_epochs_that_an_unfinished_trial_repeats(
     every_epoch.reported("00000", report(2, 2.0, 0.9))
     half = out / "checkpoints" / ".00000-epoch-3.0123abcd"
     half.mkdir()
-    ledger = Ledger(out, every_epoch=True)
-    ledger.mend({"00000": 4})
-    resumed = replace(every_epoch, ledger=ledger, front=FrontKeeper(out, GOALS))
-    assert [row["epoch"] for row in ledger.candidates.read()] == ["1.0"]
+    tables = ResultTables(out, every_epoch=True)
+    tables.mend({"00000": 4})
+    resumed = replace(every_epoch, tables=tables, front=CheckpointManager(out, GOALS))
+    assert [row["epoch"] for row in tables.candidates.read()] == ["1.0"]
     assert [kept.is_dir(), lost.is_dir(), half.is_dir()] == [True, False, False]
     assert read_front(out) == [(-1.0, 0.5)]
     told = []
@@ -179,11 +179,11 @@ def test_a_stopped_trial_has_the_values_of_its_last_report(session: SweepSession
     session.reported("00000", report(1, 1.0, 0.5))
     session.reported("00000", report(2, 2.0, 0.9))
     if resumed:
-        session = replace(session, ledger=Ledger(out))
+        session = replace(session, tables=ResultTables(out))
         session.study.take_up({})
         session.next_trial()
     session.stopped("00000")
-    (row,) = session.ledger.trials.read()
+    (row,) = session.tables.trials.read()
     expected = {"status": "stopped", "steps": "8", "epochs_done": "2.0", "forget_loss": "2.0", "retain_loss": "0.9"}
     expected |= {"checkpoint": "", "error": "", "lr": repr(following[1].lr)}
     expected |= {} if resumed else {"train_seconds": "2.0", "worker": "w"}
@@ -204,26 +204,26 @@ def test_rows_wait_in_memory_while_the_disk_refuses_them_and_are_written_with_th
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(session.study, "tell", lambda *_, **__: None)  # its log is in the same folder
         session.ended("00000", OUTCOME)
-    assert session.ledger.unwritten == 1
+    assert session.tables.unwritten == 1
     assert not out.exists()
     hidden.rename(out)
     session.reported("00001", {"step": 1})
-    assert session.ledger.unwritten == 0
-    assert [row["trial_id"] for row in session.ledger.trials.read()] == ["00000"]
-    assert [row["trial_id"] for row in session.ledger.history.read()] == ["00000", "00001"]
+    assert session.tables.unwritten == 0
+    assert [row["trial_id"] for row in session.tables.trials.read()] == ["00000"]
+    assert [row["trial_id"] for row in session.tables.history.read()] == ["00000", "00001"]
 
 
 def test_a_row_that_could_not_be_written_is_written_once(session: SweepSession) -> None:
     """History fails first, then the table of trials: neither half is written twice."""
     session.next_trial()
-    session.ledger.trials.path.mkdir()
+    session.tables.trials.path.mkdir()
     session.reported("00000", {"step": 1})
     session.ended("00000", OUTCOME)
-    assert session.ledger.unwritten == 1
-    session.ledger.trials.path.rmdir()
+    assert session.tables.unwritten == 1
+    session.tables.trials.path.rmdir()
     run_trial(session, steps=1)
-    assert [row["trial_id"] for row in session.ledger.trials.read()] == ["00000", "00001"]
-    assert [row["trial_id"] for row in session.ledger.history.read()] == ["00000", "00001"]
+    assert [row["trial_id"] for row in session.tables.trials.read()] == ["00000", "00001"]
+    assert [row["trial_id"] for row in session.tables.history.read()] == ["00000", "00001"]
 
 
 def test_a_trial_that_the_infrastructure_ended_has_no_result(session: SweepSession, out: Path) -> None:
@@ -231,7 +231,7 @@ def test_a_trial_that_the_infrastructure_ended_has_no_result(session: SweepSessi
     state = state_of(out, "attempt-1", "00000")
     before = time.time()
     session.died("00000", "The actor died because its node has died.")
-    (row,) = session.ledger.trials.read()
+    (row,) = session.tables.trials.read()
     assert (row["status"], row["forget_loss"], row["checkpoint"]) == ("failed", "", "")
     assert before <= float(row["ended_at"]) <= time.time()
     assert states(out) == {"RUNNING": 1}, "the study waits for a result"

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 from click.testing import CliRunner, Result
+from tests.sweeper.cli.conftest import names
 
-from sweeper.cli import main
-from sweeper.unfinished import UnfinishedRun
-from tests.sweeper.commands.conftest import names
+from sweeper.cli.main import main
+from sweeper.store.unfinished_run import UnfinishedRun
 from tests.sweeper.conftest import write_questions
 from trainables.run.run import UnlearningRun
 
@@ -71,7 +71,7 @@ def test_an_interrupted_run_continues_to_the_same_bits(
     whole, out = tmp_path / "whole", tmp_path / "out"
     assert unlearn(data, whole, *LANDSCAPE).exit_code == 0
     # Saved after every epoch, however long the disk takes.
-    monkeypatch.setattr("sweeper.unfinished.SAVE_SHARE", float("inf"))
+    monkeypatch.setattr("sweeper.store.unfinished_run.SAVE_SHARE", float("inf"))
     monkeypatch.setattr("sys.argv", ["sweeper", "unlearn", "--out", str(out)])
     with monkeypatch.context() as patch:
         interrupt(patch, after=after)
@@ -128,8 +128,8 @@ def test_an_interrupted_target_has_the_command_that_continues(
         raise KeyboardInterrupt
 
     monkeypatch.setattr("sys.argv", ["sweeper", "target", "--dataset", "jsonl"])
-    monkeypatch.setattr("sweeper.progress.prepare_target", interrupted)
-    monkeypatch.setattr("sweeper.progress.make_retain_model", interrupted)
+    monkeypatch.setattr("sweeper.execution.target_progress.prepare_target", interrupted)
+    monkeypatch.setattr("sweeper.execution.target_progress.make_retain_model", interrupted)
     result = CliRunner().invoke(main, ["target", "--dataset", "jsonl", "--data-dir", str(data), *more])
     assert result.exit_code == 130
     assert "python -m sweeper target --dataset jsonl" in result.stderr

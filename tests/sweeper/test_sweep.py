@@ -21,13 +21,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from sweeper.cluster import cluster_of
-from sweeper.folder import Origin, SweepError, UsageError, begin, describe, discard, read_settings
-from sweeper.interruption import Interrupted
+from sweeper.execution.cluster import cluster_of
+from sweeper.execution.placement import PlacementError
+from sweeper.execution.shutdown import Interrupted
 from sweeper.open_session import open_session
-from sweeper.placement import PlacementError
+from sweeper.store.folder import Origin, SweepError, UsageError, begin, describe, discard, read_settings
+from sweeper.store.version import __version__, commit
 from sweeper.sweep import _ended, run, run_config
-from sweeper.version import __version__, commit
 from tests.sweeper.conftest import SETTINGS as ANY
 from tests.sweeper.conftest import TARGET, bare_session
 from trainables.spec import TrialSpec
@@ -53,9 +53,9 @@ def out(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def _no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ray is there at once, with room for two trials."""
-    monkeypatch.setattr("sweeper.cluster.ray_cluster", lambda address, **given: nullcontext(2))
-    monkeypatch.setattr("sweeper.cluster.is_possible", lambda: False)
-    monkeypatch.setattr("sweeper.cluster.require_shared", lambda shared: None)
+    monkeypatch.setattr("sweeper.execution.cluster.ray_cluster", lambda address, **given: nullcontext(2))
+    monkeypatch.setattr("sweeper.execution.cluster.is_possible", lambda: False)
+    monkeypatch.setattr("sweeper.execution.cluster.require_shared", lambda shared: None)
     monkeypatch.setattr("sweeper.sweep.imported_beside", nullcontext)
 
 
@@ -64,7 +64,7 @@ Prepare = Callable[..., Target]
 
 def use_target(monkeypatch: pytest.MonkeyPatch, prepare: Prepare, *, trained_key: str = "nowhere") -> None:
     """The driver gets its target from ``prepare``."""
-    monkeypatch.setattr("sweeper.target_maker.prepare_with_progress", prepare)
+    monkeypatch.setattr("sweeper.execution.target_task.prepare_with_progress", prepare)
     monkeypatch.setattr("sweeper.sweep.problem_of", lambda spec: SimpleNamespace(trained_key=trained_key))
 
 
@@ -117,15 +117,15 @@ def test_a_sweep_is_in_its_bucket_as_soon_as_it_is_open(tmp_path: Path) -> None:
     begin(replace(SETTINGS, storage=(tmp_path / "bucket").as_uri(), tracking_uri=uri), out)
     settings = read_settings(out)
     session, _ = open_session(settings, out, "an id", {0: TARGET}, console=CONSOLE)
-    assert session.courier is not None
+    assert session.syncer is not None
     assert settings.bucket is not None
     try:
-        session.courier.settle()
+        session.syncer.settle()
         assert settings.bucket.read("sweep.json") == (out / "sweep.json").read_bytes()
     finally:
         session.display.close()
         session.tracker.close(timeout=0.0)
-        session.courier.close(timeout=60.0)
+        session.syncer.close(timeout=60.0)
 
 
 @pytest.mark.usefixtures("target")
@@ -219,7 +219,7 @@ def test_a_signal_before_the_trials_interrupts_and_restores_the_handlers(
         time.sleep(60)
         raise AssertionError("the signal was not heard")
 
-    monkeypatch.setattr("sweeper.target_maker.prepare_with_progress", prepare)
+    monkeypatch.setattr("sweeper.execution.target_task.prepare_with_progress", prepare)
     try:
         with pytest.raises(Interrupted):
             run(out, console=CONSOLE)
@@ -245,8 +245,8 @@ STARTED: list[str] = []
 
 
 def test_a_signal_while_ray_starts_takes_effect_when_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sweeper.cluster.ray_cluster", slow_cluster)
-    monkeypatch.setattr("sweeper.interruption._interrupted", threading.Event())
+    monkeypatch.setattr("sweeper.execution.cluster.ray_cluster", slow_cluster)
+    monkeypatch.setattr("sweeper.execution.shutdown._interrupted", threading.Event())
     STARTED.clear()
     before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
     ours = before | {signal.SIGTERM: lambda number, frame: None}
@@ -263,8 +263,8 @@ def test_a_signal_while_ray_starts_takes_effect_when_it_has(monkeypatch: pytest.
 def test_a_second_signal_ends_even_the_start_of_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     interrupted = threading.Event()
     interrupted.set()
-    monkeypatch.setattr("sweeper.cluster.ray_cluster", slow_cluster)
-    monkeypatch.setattr("sweeper.interruption._interrupted", interrupted)
+    monkeypatch.setattr("sweeper.execution.cluster.ray_cluster", slow_cluster)
+    monkeypatch.setattr("sweeper.execution.shutdown._interrupted", interrupted)
     STARTED.clear()
     with pytest.raises(KeyboardInterrupt), cluster_of(SETTINGS) as cluster:
         cluster.slots(sharing=())
@@ -282,7 +282,7 @@ def test_a_cluster_is_reached_before_the_target_is_made_and_only_if_trials_remai
     out = tmp_path / "begun"
     begin(replace(SETTINGS, address="127.0.0.1:9"), out)
     with monkeypatch.context() as patch:
-        patch.setattr("sweeper.target_maker.prepare_with_progress", not_made)
+        patch.setattr("sweeper.execution.target_task.prepare_with_progress", not_made)
         with pytest.raises(PlacementError, match=r"127\.0\.0\.1:9"):
             run(out, console=CONSOLE)
     describe(out, read_settings(out), Origin("0", "2026-01-01"), target=TARGET)

@@ -1,6 +1,6 @@
 """Plug-ins: the parts of a file, the refusal of a broken one, and the trials whose hash has its content.
 
-Here nothing is added to the registries of this process; tests/sweeper/test_plugins.py drives commands.
+Here nothing is added to the registries of this process; tests/sweeper/execution/test_plugins.py drives commands.
 """
 
 from __future__ import annotations

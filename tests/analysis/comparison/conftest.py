@@ -10,7 +10,7 @@ import pytest
 from analysis.comparison.comparison import comparison_data, comparison_parts
 from analysis.comparison.table import ComparisonTable, Entry
 from analysis.tables.columns import Columns
-from sweeper.columns import column_dictionary
+from sweeper.store.columns import column_dictionary
 from tests.analysis.conftest import MakeSweep, Row
 
 Compared = Callable[..., ComparisonTable]

@@ -17,7 +17,7 @@ import pytest
 from analysis.comparison.formats import FORMATS, comma_separated, latex, markdown, web_page
 from analysis.comparison.table import ComparisonTable, Entry, MethodRow, Value
 from analysis.errors import AnalysisError
-from sweeper.columns import METRIC_COLUMNS, OUTCOME_METRICS, TRIAL_COLUMNS, column_dictionary
+from sweeper.store.columns import METRIC_COLUMNS, OUTCOME_METRICS, TRIAL_COLUMNS, column_dictionary
 from tests.analysis.comparison.conftest import BASELINE, GOOD, Compared, WriteCsv, read, without
 from tests.analysis.conftest import MakeSweep, trial
 from tests.conftest import GOLDEN

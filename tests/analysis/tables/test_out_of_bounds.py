@@ -10,7 +10,7 @@ import pytest
 
 from analysis.tables.columns import Columns
 from analysis.tables.out_of_bounds import values_outside
-from sweeper.columns import column_dictionary
+from sweeper.store.columns import column_dictionary
 
 COLUMNS = Columns.from_dict(column_dictionary(random_guess=8.0, unit="token"))
 

@@ -12,7 +12,7 @@ import yaml
 from click.testing import CliRunner, Result
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from sweeper.cli import main
+from sweeper.cli.main import main
 from trainables.data import load_data
 from trainables.models.adapters import add_adapter
 from trainables.models.checkpoints import save_model

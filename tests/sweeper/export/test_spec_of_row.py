@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from analysis.tables.trial_table import TrialTable
-from sweeper.columns import TRIAL_COLUMNS
-from sweeper.commands.from_options import single_spec
-from sweeper.commands.unlearn import unlearn
+from sweeper.cli.from_options import single_spec
+from sweeper.cli.unlearn import unlearn
 from sweeper.export.spec_of_row import spec_of_row, unlearn_command
+from sweeper.store.columns import TRIAL_COLUMNS
 from trainables import plugins
 from trainables.spec import TrialSpec
 

@@ -57,10 +57,10 @@ from types import SimpleNamespace
 import numpy as np
 from click.testing import CliRunner
 
-from sweeper.cli import main
-from sweeper.columns import HISTORY_COLUMNS, HISTORY_METRICS, METRIC_COLUMNS, OUTCOME_METRICS, TRIAL_COLUMNS
-from sweeper.columns import column_dictionary
-from sweeper.trade_off import parse_objectives, with_objectives
+from sweeper.cli.main import main
+from sweeper.store.columns import HISTORY_COLUMNS, HISTORY_METRICS, METRIC_COLUMNS, OUTCOME_METRICS, TRIAL_COLUMNS
+from sweeper.store.columns import column_dictionary
+from sweeper.settings.objectives import parse_objectives, with_objectives
 from trainables.data import load_data
 from trainables.scoring.choice import metrics_of
 from trainables.scoring.measured import values_of
@@ -135,7 +135,8 @@ def test_a_record_is_all_that_a_metric_needs(run: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "program"), [("verbmem", "import trainables.metrics.registry"), ("distance", "import sweeper.columns")]
+    ("name", "program"),
+    [("verbmem", "import trainables.metrics.registry"), ("distance", "import sweeper.store.columns")],
 )
 def test_the_name_of_another_metric_or_column_is_refused(run: Callable[..., Any], name: str, program: str) -> None:
     done = run(program, brevity=ONE.replace('"evenness"', f'"{name}"'))
@@ -149,7 +150,5 @@ def test_a_record_has_either_a_direction_or_an_ideal(given: dict[str, Any]) -> N
 
 
 def test_the_command_line_reads_the_records_without_numpy(run: Callable[..., Any]) -> None:
-    program = (
-        "from sweeper.commands.listing import _metrics; _metrics(); print({'numpy', 'torch'} & sys.modules.keys())"
-    )
+    program = "from sweeper.cli.listing import _metrics; _metrics(); print({'numpy', 'torch'} & sys.modules.keys())"
     assert run(program).stdout.strip() == "set()"

@@ -1,0 +1,85 @@
+"""``doctor --address``: are the nodes of a cluster alike, do they answer, and do they share the folders?"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from sweeper.execution.nodes import PROJECT, Facts, differences, facts_of_nodes, versions
+from sweeper.execution.placement import PlacementError, Resources, address_problem, prepare, ray_cluster
+from trainables.storage import Storage, StorageError
+
+
+def look_at_nodes(address: str, folders: Sequence[Path], storages: Sequence[str] = ()) -> dict[str, Facts | None]:
+    """What each node of the cluster says; None of one that does not answer.
+
+    A file is put into each of the folders and storages, which the nodes read, and beside which they write.
+
+    Raises:
+        PlacementError: the cluster cannot be joined.
+        OSError: a folder cannot be written to from here.
+        StorageError: a storage cannot.
+    """
+    if problem := address_problem(address):
+        raise PlacementError(problem)
+    prepare(address)
+    import ray
+
+    mark = f".doctor-{uuid.uuid4().hex[:12]}"
+    written: list[Path] = []
+    stored: list[Storage] = []
+    try:
+        for storage in map(Storage, storages):
+            storage.write(mark, b"written by sweeper doctor\n")
+            stored.append(storage)
+        for folder in folders:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / mark).write_text("written by sweeper doctor\n", encoding="utf-8")
+            written.append(folder / mark)
+        with ray_cluster(address, resources=Resources(cpus=0, gpus=0)):
+            alive = [node for node in ray.nodes() if node["Alive"]]
+            return facts_of_nodes(alive, folders, mark=mark, storages=storages)
+    finally:
+        for storage in stored:
+            with contextlib.suppress(StorageError):
+                storage.delete(mark)
+        for path in written:
+            path.unlink(missing_ok=True)
+
+
+def faults_of(nodes: Mapping[str, Facts | None]) -> list[str]:
+    """What is wrong with which node, a sentence each; versions are those of all that a sweep does not bring along."""
+    here, found = versions(), []
+    del here[PROJECT]
+    for name, facts in nodes.items():
+        if facts is None:
+            found.append(f"{name} does not answer")
+            continue
+        found += [f"{name} has {difference}" for difference in differences(here, facts.versions)]
+        found += [f"{name} does not see {path}: share it under this path" for path in facts.unseen]
+        found += [f"{name} cannot read and write in {path}: {reason}" for path, reason in facts.refused.items()]
+    return found
+
+
+def in_words(nodes: Mapping[str, Facts | None]) -> list[str]:
+    """A line a node: ``gpu7 (1f2e3d4c)  32 CPUs, 2 x H100, 210 GB of memory free; /shared: 812 GB free``."""
+    lines = []
+    for name, facts in nodes.items():
+        if facts is None:
+            lines.append(f"{name}  does not answer")
+            continue
+        gpus = {gpu: facts.gpus.count(gpu) for gpu in facts.gpus}
+        parts = [f"{facts.cpus} CPUs", ", ".join(f"{count} x {gpu}" for gpu, count in gpus.items()) or "no GPU"]
+        parts += [] if facts.memory_gb is None else [f"{facts.memory_gb:.0f} GB of memory free"]
+        disks = "; ".join(f"{path}: {free:.0f} GB free" for path, free in facts.free_gb.items())
+        lines.append("; ".join(filter(None, (f"{name}  {', '.join(parts)}", disks))))
+    return lines
+
+
+def as_values(nodes: Mapping[str, Facts | None]) -> dict[str, Any]:
+    """For ``--json``."""
+    return {name: None if facts is None else asdict(facts) for name, facts in nodes.items()}

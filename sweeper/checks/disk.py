@@ -1,0 +1,93 @@
+"""How much disk models will take, said before any is trained, and why there is too little."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from search_spaces.durable import free_bytes
+from search_spaces.messages import counted, size
+from sweeper.store.folder import SweepError
+from trainables.optimizers import OPTIMIZER_INFO
+from trainables.spec import TrialSpec
+
+FLOAT = 4
+"""Bytes of a weight in training and in a checkpoint."""
+_UNADAPTED = ("embed", "wte", "wpe", "lm_head")
+"""Parts of the names of matrices that get no adapter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """What a sweep or a run writes: ``checkpoint`` bytes for a model kept, ``state`` bytes for one that is running."""
+
+    checkpoint: int
+    state: int
+    models: int
+    running: int
+
+    @property
+    def bytes(self) -> int:
+        """In all, once every model is there."""
+        return self.models * self.checkpoint + self.running * self.state
+
+    @property
+    def least(self) -> int:
+        """What nothing can be done without: the first model beside those running."""
+        return self.checkpoint + self.running * self.state
+
+    def words(self, out: Path, *, free: int) -> str:
+        """``disk: about 1.2 GB in OUT (2 checkpoints of 410 MB, 1 saved state of 400 MB), 86 GB are free``."""
+        parts = [f"{counted(self.models, 'checkpoint')} of {size(self.checkpoint)}"]
+        if self.running:
+            parts.append(f"{counted(self.running, 'saved state')} of {size(self.state)}")
+        return f"disk: about {size(self.bytes)} in {out} ({', '.join(parts)}), {size(free)} are free"
+
+
+def disk_of(spec: TrialSpec, target: Path, *, models: int, running: int) -> Disk:
+    """For ``models`` checkpoints of trials like ``spec`` that start from the model in the folder ``target``.
+
+    Epochs that are on the frontier for a while, and the report, come on top.
+    """
+    shapes = _shapes(target)
+    trained = sum(math.prod(shape) for shape in shapes.values())
+    if (rank := spec.lora_rank) is not None:
+        matrices = (shape for name, shape in shapes.items() if not any(part in name for part in _UNADAPTED))
+        trained = sum(rank * sum(shape) for shape in matrices if len(shape) == 2)
+    buffers = OPTIMIZER_INFO[spec.optimizer].buffers
+    return Disk(FLOAT * trained, FLOAT * trained * (1 + buffers), models, running)
+
+
+def check_disk(disk: Disk, out: Path) -> str:
+    """What the models will take and what is free, in a line; where it may not do, that is said, too.
+
+    Raises:
+        SweepError: not even the first of them would fit.
+    """
+    free = free_bytes(out)
+    told = disk.words(out, free=free)
+    if free < disk.least:
+        raise SweepError(
+            f"not enough disk: the first checkpoint and what is saved on the way take {size(disk.least)}, and "
+            f"{size(free)} are free in {out}; make room there, or name another folder with --out"
+        )
+    if free < disk.bytes:
+        told += "; that may not do: make room, or run fewer --trials (what finishes first is kept)"
+    return told
+
+
+def parameters_of(folder: Path) -> int:
+    """How many numbers the model in a folder has, by its safetensors files; 0 where there are none."""
+    return sum(math.prod(shape) for shape in _shapes(folder).values())
+
+
+def _shapes(folder: Path) -> dict[str, list[int]]:
+    """The shape of every weight in the safetensors files of a folder, from their headers."""
+    found: dict[str, list[int]] = {}
+    for path in folder.glob("*.safetensors"):
+        with path.open("rb") as file:
+            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        found |= {name: entry["shape"] for name, entry in header.items() if name != "__metadata__"}
+    return found

@@ -1,0 +1,135 @@
+"""Estimate how long a trial takes, from similar trials of previous sweeps or from one short trial run now."""
+
+from __future__ import annotations
+
+import json
+import math
+import resource
+import statistics
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rich.console import Console
+
+from search_spaces.messages import counted
+from sweeper.search.archive import number
+from sweeper.store.tables import ResultTables
+from trainables.run.reports import Status
+from trainables.spec import FIELDS, TrialSpec
+
+_ROLES = ("data", "placement", "training", "scoring")
+_FREE = ("lr", "seed", "epochs", "data_seed", "target_seed")
+"""Of these roles the settings that say little, or in a way that is known, about how long an epoch takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialPace:
+    """An epoch's seconds, and those of a trial beside its epochs (loading, final metrics, saving).
+
+    ``share`` of the epochs asked for is what earlier trials were trained under the same ``scheduler``; None where it is
+    not known. ``memory`` is what a short run took at most, in bytes. ``source`` says where it is from.
+    """
+
+    epoch: float
+    beside: float
+    source: str
+    share: float | None = None
+    memory: int | None = None
+
+    def trial(self, epochs: float) -> float:
+        """Seconds of a trial of so many epochs."""
+        return self.beside + epochs * self.epoch
+
+
+def earlier_pace(
+    spec: TrialSpec, folders: Iterable[Path], *, scheduler: str = "none", gpus: float | str
+) -> TrialPace | None:
+    """The medians over the trials of the first of the ``folders`` that holds a sweep like this one; None where none."""
+    for folder in folders:
+        settings = _settings(folder, spec, gpus=gpus)
+        if settings is None:
+            continue
+        try:
+            rows = ResultTables(folder).trials.read()
+        except (OSError, ValueError):
+            continue
+        trained = [row for row in rows if not row.get("reused_from") and _epochs(row) > 0]
+        whole = [row for row in trained if row["status"] == Status.FINISHED]
+        if not whole:
+            continue
+        share = None
+        if settings.get("scheduler", "none") == scheduler:
+            asked = sum(number(row["epochs"]) for row in trained)
+            share = sum(map(_epochs, trained)) / asked if asked > 0 else None
+        return TrialPace(
+            epoch=statistics.median(_in_epochs(row) / _epochs(row) for row in whole),
+            beside=statistics.median(max(0.0, number(row["wall_seconds"]) - _in_epochs(row)) for row in whole),
+            source=f"{counted(len(whole), 'trial')} of {folder}",
+            share=share,
+        )
+    return None
+
+
+def measured_pace(spec: TrialSpec, *, console: Console) -> TrialPace:
+    """Run one trial of two epochs and time the second, when everything is warm. Prints what it does on ``console``.
+
+    The target is fine-tuned first if the cache does not hold it. Only the cache is written to.
+
+    Raises:
+        DataError, TargetError: the target cannot be prepared; the message names the reason.
+    """
+    from sweeper.execution.target_progress import prepare_with_progress
+    from trainables.device import default_device
+    from trainables.run.run import UnlearningRun
+    from trainables.run.workspace import Workspace
+
+    console.print("--measure: preparing the target, which stays in the cache", highlight=False, soft_wrap=True)
+    target = prepare_with_progress(spec, console=console)
+    console.print("--measure: running a trial of two epochs; the second is timed", highlight=False, soft_wrap=True)
+    device = default_device()
+    run = UnlearningRun(replace(spec, epochs=2, target_key=target.key), Workspace(target, device=device))
+    reports = list(run)
+    first, last = reports[0], reports[-1]
+    evaluation = 0.0 if first is last else first.eval_seconds
+    return TrialPace(
+        epoch=last.train_seconds - (0.0 if first is last else first.train_seconds) + evaluation,
+        beside=max(0.0, last.eval_seconds - 2 * evaluation),
+        source="one epoch timed on this machine",
+        memory=_peak(str(device)),
+    )
+
+
+def _peak(device: str) -> int:
+    """The most memory this process has taken, in bytes: of the GPU where it ran on one."""
+    if device.startswith("cuda"):
+        import torch
+
+        return int(torch.cuda.max_memory_allocated())
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def _settings(folder: Path, spec: TrialSpec, *, gpus: float | str) -> Mapping[str, object] | None:
+    """The settings of the sweep in ``folder`` where its trials are like ``spec``; None where they are not."""
+    try:
+        settings: dict[str, object] = json.loads((folder / "sweep.json").read_text(encoding="utf-8"))["settings"]
+        theirs = TrialSpec.from_dict(settings["base"])  # type: ignore[arg-type]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    names = [name for name, item in FIELDS.items() if item.role in _ROLES and name not in _FREE]
+    alike = all(getattr(theirs, name) == getattr(spec, name) for name in names)
+    return settings if alike and settings.get("gpus_per_trial") == gpus else None
+
+
+def _epochs(row: Mapping[str, str]) -> float:
+    done = number(row.get("epochs_done"))
+    return done if math.isfinite(done) else 0.0
+
+
+def _in_epochs(row: Mapping[str, str]) -> float:
+    """Seconds of training and of the evaluations after epochs, without the answers generated at the end."""
+    parts = {name: number(row.get(f"{name}_seconds")) for name in ("train", "eval", "generation")}
+    known = {name: value if math.isfinite(value) else 0.0 for name, value in parts.items()}
+    return known["train"] + max(0.0, known["eval"] - known["generation"])

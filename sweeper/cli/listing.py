@@ -1,0 +1,169 @@
+"""``list``: what there is to choose from."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+
+import click
+
+from sweeper.cli.errors import plain_errors
+from sweeper.cli.plugin_option import PLUGIN
+
+KINDS = ("methods", "optimizers", "models", "datasets", "metrics", "templates")
+_WIDTH = 100
+
+
+@click.command(name="list")
+@click.argument("kind", type=click.Choice(KINDS))
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON on stdout.")
+@PLUGIN
+@plain_errors
+def listing(kind: str, as_json: bool, plugin: tuple[str, ...]) -> None:
+    """Say which methods, optimizers, models, datasets, metrics or templates there are, also those of plug-ins."""
+    rows = dict(zip(KINDS, (_methods, _optimizers, _models, _datasets, _metrics, _templates), strict=True))[kind]()
+    if as_json:
+        click.echo(json.dumps(rows))
+        return
+    for row in rows:
+        click.echo(str(row.pop("name")))
+        for key, value in row.items():
+            if value not in ("", [], None):
+                click.echo(textwrap.fill(f"{key}: {value}", _WIDTH, initial_indent="    ", subsequent_indent="      "))
+
+
+def _methods() -> list[dict[str, object]]:
+    from trainables.methods import method_names, parse_method
+    from trainables.objectives import ALIASES, Reference
+    from trainables.weightings import Needs
+
+    of_the_target = {
+        Reference.SEQUENCE_NLL: "log-likelihoods, computed once",
+        Reference.PAIR_NLL: "log-likelihoods, computed once",
+        Reference.LOGITS: "logits, a forward pass per step",
+        Reference.HIDDEN: "hidden states, a forward pass per step",
+    }
+    rows: list[dict[str, object]] = []
+    for name in method_names():
+        method = parse_method(name)
+        passes = 2 if method.weighting.needs in (Needs.GRAMIAN, Needs.GRADIENTS) else 1
+        options = []
+        for option in method.owned_options.values():
+            at = option.range
+            words = f"searched from {at.low:g} to {at.high:g}, {at.scale}" if at else "not searched"
+            inside = f"from {option.least:g} to {option.high:g}"
+            options.append(f"{option.name} (default {option.default:g}, {inside}, {words}: {option.help})")
+        own = name == method.objective.name
+        rows.append(
+            {
+                "name": name,
+                "also called": ", ".join(alias for alias, meant in ALIASES.items() if meant == name),
+                "objective": f"{method.objective.name}: {method.objective.formula}",
+                "weighting": f"{method.weighting.name}: {method.weighting.formula}",
+                "options": "; ".join(options),
+                "needs of the target": of_the_target.get(method.objective.reference, ""),
+                "gradient buffers": passes,
+                "backward passes": passes,
+                "citation": method.objective.citation if own else method.weighting.citation,
+                "yours": _yours("objective", method.objective.name) or _yours("weighting", method.weighting.name),
+            }
+        )
+    return rows
+
+
+def _optimizers() -> list[dict[str, object]]:
+    from trainables.optimizers import OPTIMIZER_INFO
+
+    return [
+        {
+            "name": info.name,
+            "update": info.rule,
+            "options": info.options,
+            "tensors kept per weight": info.buffers,
+            "AutoLR": "refused: it chooses its own step length" if info.lr_free else "yes",
+            "citation": info.citation,
+        }
+        for info in OPTIMIZER_INFO.values()
+    ]
+
+
+def _models() -> list[dict[str, object]]:
+    from trainables.models.registry import MODELS
+
+    return [
+        {
+            "name": item.name,
+            "description": item.description,
+            "default data": item.dataset,
+            "hub": item.hub_id,
+            "trains": "all weights" if item.lora_rank is None else f"LoRA of rank {item.lora_rank}",
+            "learning rate": f"{item.lr:g}, searched from {item.lr_range[0]:g} to {item.lr_range[1]:g}",
+            "batch size": item.batch_size,
+            "template": item.template.replace("\n", "\\n"),
+            "yours": _yours("model", item.name),
+        }
+        for item in MODELS.values()
+    ]
+
+
+def _metrics() -> list[dict[str, object]]:
+    from trainables.metrics.registry import METRICS, SETS
+
+    return [
+        {
+            "name": name,
+            "label": metric.axis("token or image"),
+            "better": metric.better,
+            "bounds": f"{metric.low:g} to {'ln|V|' if metric.high is None else format(metric.high, 'g')}",
+            "measured": "after every epoch, always"
+            if metric.loss
+            else f"by --metrics {', '.join((name, *(chosen for chosen, names in SETS.items() if name in names)))}",
+            "needs": ", ".join(filter(None, (metric.kind, *(need.words for need in metric.needs)))),
+            "cost": str(metric.cost),
+            "formula": metric.formula,
+            "citation": metric.citation,
+            "yours": _yours("metric", name.removesuffix("_distance")),
+        }
+        for name, metric in METRICS.items()
+    ]
+
+
+def _datasets() -> list[dict[str, object]]:
+    from trainables.data import DATASETS
+
+    return [
+        {
+            "name": item.name,
+            "description": item.description,
+            "forget splits": ", ".join(item.forget_splits),
+            "forget class": item.forget_class and f"{item.forget_class}, or another",
+            "hub": item.hub_id,
+            "data-dir": f"{'needed' if item.hub_id is None else 'in place of the hub'}, with {item.files}"
+            if item.files
+            else None,
+            "citation": item.citation,
+            "yours": _yours("data set", item.name),
+        }
+        for item in DATASETS.values()
+    ]
+
+
+def _templates() -> list[dict[str, object]]:
+    from trainables.templates import TEMPLATES
+
+    return [
+        {
+            "name": item.name,
+            "description": item.description,
+            "text": item.text.replace("\n", "\\n") if item.text != item.name else None,
+            "yours": _yours("template", item.name),
+        }
+        for item in TEMPLATES.values()
+    ]
+
+
+def _yours(kind: str, name: str) -> str | None:
+    """Where a plug-in's part comes from."""
+    from trainables.plugins import owner
+
+    return plugin.place if (plugin := owner(kind, name)) is not None else None

@@ -1,0 +1,117 @@
+"""A report that is made anew as its tables change, on a page of this machine that reloads itself."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import resources
+from pathlib import Path
+from typing import NoReturn
+
+from search_spaces.durable import Throttle
+from sweeper.store.folder import UsageError
+from sweeper.store.tables import TABLES
+
+LOOKS_EVERY = 1.0
+"""Seconds between two looks at the tables."""
+_SHARE = 0.1
+"""Of the time at most goes into making the page: the trials need the rest."""
+_WATCHED = ("sweep.json", *TABLES)
+_HERE = ("127.0.0.1", "localhost")
+_SCRIPT = resources.files("sweeper.cli").joinpath("reload.js").read_text("utf-8").strip()
+_DIGEST = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
+
+
+def stamp_of(sources: Sequence[Path]) -> tuple[object, ...]:
+    """What changes when a table of one of the sources does."""
+    files = [path for source in sources for path in ([source] if source.is_file() else map(source.joinpath, _WATCHED))]
+    found: list[object] = []
+    for path in files:
+        with contextlib.suppress(OSError):
+            known = path.stat()
+            found.append((str(path), known.st_mtime_ns, known.st_size))
+    return tuple(found)
+
+
+def served(page: str) -> str:
+    """The page with the script that reloads it, and a policy that lets this one run and ask this server."""
+    allowed = f"connect-src 'self'; script-src 'sha256-{_DIGEST}' "
+    page = re.sub(r"script-src (?='|&#39;)", allowed, page, count=1)
+    return page.replace("</body>", f"<script>{_SCRIPT}</script>\n</body>", 1)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    page: Path
+
+    def do_GET(self) -> None:
+        """The page, or when it was made; nothing else of the folder is served."""
+        host = (self.headers.get("Host") or "").rpartition(":")[0] or self.headers.get("Host")
+        if host not in _HERE:  # a foreign page's name that leads here
+            self.send_error(403)
+        elif self.path in ("/", "/report.html"):
+            self._send(served(self.page.read_text(encoding="utf-8")), "text/html")
+        elif self.path == "/made":
+            self._send(str(self.page.stat().st_mtime_ns), "text/plain")
+        else:
+            self.send_error(404)
+
+    def _send(self, text: str, kind: str) -> None:
+        content = text.encode()
+        self.send_response(200)
+        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the reader has left
+            self.wfile.write(content)
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Nothing: whoever looks at the page knows."""
+
+
+@contextlib.contextmanager
+def serving(page: Path, *, port: int) -> Iterator[str]:
+    """Serve the page on the loopback address while the block runs; yields where. Port 0 is a free one.
+
+    Raises:
+        UsageError: the port is taken, or not for everybody.
+    """
+    handler = type("Handler", (_Handler,), {"page": page})
+    try:
+        server = ThreadingHTTPServer((_HERE[0], port), handler)
+    except OSError as error:
+        raise UsageError(f"--port {port}: {error.strerror or error}; name another, or none for a free one") from None
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://{_HERE[0]}:{server.server_port}/"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def keep_up(
+    sources: Sequence[Path], make: Callable[[], None], *, made: tuple[object, ...], say: Callable[[str], None]
+) -> NoReturn:
+    """Call ``make`` whenever a table has changed since ``made``; what fails is said, and tried at the next change."""
+    throttle = Throttle(share=_SHARE)
+    while True:
+        time.sleep(LOOKS_EVERY)
+        now = stamp_of(sources)
+        if now == made or not throttle.is_due():
+            continue
+        made = now
+        with throttle.saving():
+            try:
+                make()
+            except Exception as error:
+                if getattr(error, "exit_code", None) is None and not isinstance(error, OSError):
+                    raise
+                say(f"the page is as it was: {error}")

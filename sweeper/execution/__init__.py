@@ -1,0 +1,1 @@
+"""Ray: cluster, placement, the bridge to Ray Tune, and shutdown."""

@@ -1,0 +1,1 @@
+"""Parts that follow the sweep: tables, checkpoints, MLflow, object storage, status and display."""

@@ -1,0 +1,158 @@
+"""A checkpoint in MLflow's model registry: a version of a registered model, linked to the run and its metrics."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from search_spaces.messages import resume_command
+from sweeper.followers.mlflow.artifacts import keep_artifact
+from sweeper.followers.mlflow.runs import fit_tags
+from sweeper.followers.mlflow.store import (
+    DELIVERED,
+    RECOMMENDED_EPOCH,
+    RECOMMENDED_TRIAL,
+    plain_reason,
+    prepare_environment,
+    quiet_mlflow,
+)
+from sweeper.followers.mlflow.uri import missing_database, shown_uri, tracking_problem
+
+_NAME = re.compile(r"[^/:'\"]+")
+_ALIAS = re.compile(r"[\w-]+")
+_TAKEN = re.compile(r"latest|v\d+", re.IGNORECASE)
+_NO_REGISTRY = ("FEATURE_DISABLED", "ENDPOINT_NOT_FOUND", "NOT_IMPLEMENTED")
+
+
+class RegistryError(Exception):
+    """The checkpoint cannot be registered; the message is a plain sentence."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is registered: the model in ``checkpoint``, of a trial of a sweep, after ``epoch`` where it is not the last.
+
+    ``out`` is the sweep's folder, ``tags`` and ``description`` say what it is.
+    """
+
+    sweep_id: str
+    trial_id: str
+    epoch: str | None
+    checkpoint: Path
+    out: Path
+    tags: Mapping[str, object]
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A version of a registered model; ``uri`` is what MLflow downloads it by."""
+
+    name: str
+    version: str
+    alias: str | None
+    uri: str
+    run_id: str
+
+
+def registry_problems(name: str | None, alias: str | None, uri: str) -> Iterator[str]:
+    """What is wrong with the names and the address, as far as can be told without asking the server."""
+    if name is None:
+        if alias is not None:
+            yield "--alias goes with --register NAME, the registered model it is an alias of"
+        return
+    if not _NAME.fullmatch(name.strip()):
+        yield f"--register '{name}': the name of a registered model is not empty and has no /, no : and no quotes"
+    if alias is not None and (not _ALIAS.fullmatch(alias) or _TAKEN.fullmatch(alias)):
+        yield f"--alias '{alias}': expected letters, digits, _ and -, and neither latest nor a version such as v1"
+    if problem := tracking_problem(uri) or missing_database(uri):
+        yield problem
+
+
+def register(entry: Entry, *, uri: str, experiment: str, name: str, alias: str | None) -> Registered:
+    """Make the checkpoint a version of ``name``, which is made where there is none, and give it the alias.
+
+    The same checkpoint is not registered twice: its version gets the alias. An epoch that is not the trial's last is
+    registered from its own run if it was ever recommended; otherwise its checkpoint is first kept with the trial's run.
+
+    Raises:
+        RegistryError: the server does not answer, has no registry, or does not know the trial.
+    """
+    prepare_environment()
+    try:
+        return _register(entry, uri=uri, experiment=experiment, name=name, alias=alias)
+    except RegistryError:
+        raise
+    except Exception as error:
+        if getattr(error, "error_code", None) in _NO_REGISTRY or "registry" in str(error).lower():
+            raise RegistryError(
+                f"MLflow at {shown_uri(uri)} has no model registry ({plain_reason(error)}); one in a database has"
+            ) from error
+        raise RegistryError(f"MLflow at {shown_uri(uri)} cannot be used ({plain_reason(error)})") from error
+
+
+def _register(entry: Entry, *, uri: str, experiment: str, name: str, alias: str | None) -> Registered:
+    from mlflow import MlflowClient
+
+    quiet_mlflow()
+    client: Any = MlflowClient(tracking_uri=uri, registry_uri=uri)
+    run = _run_of(client, entry, uri=uri, experiment=experiment)
+    run_id = run.info.run_id
+    is_epochs = RECOMMENDED_EPOCH in run.data.tags
+    if not list(client.search_registered_models(filter_string=f"name = '{name}'")):
+        client.create_registered_model(name)
+    model_id = _logged_model(run) if entry.epoch is None or is_epochs else None
+    if model_id is not None:
+        source = client.get_logged_model(model_id).artifact_location
+    elif is_epochs:
+        source = f"{run.info.artifact_uri}/checkpoint"
+    else:
+        under = "checkpoint" if entry.epoch is None else f"checkpoint-epoch-{entry.epoch}"
+        keep_artifact(client, run_id, entry.checkpoint, under=under)
+        source = f"{run.info.artifact_uri}/{under}"
+    same = [
+        version
+        for version in client.search_model_versions(f"name = '{name}' and run_id = '{run_id}'")
+        if version.source == source
+    ]
+    version = (
+        same[0]
+        if same
+        else client.create_model_version(
+            *(name, source, run_id),
+            tags=fit_tags(entry.tags),
+            description=entry.description,
+            model_id=model_id,
+        )
+    )
+    if alias is not None:
+        client.set_registered_model_alias(name, alias, version.version)
+    at = f"{name}@{alias}" if alias is not None else f"{name}/{version.version}"
+    return Registered(name, str(version.version), alias, f"models:/{at}", run_id)
+
+
+def _run_of(client: Any, entry: Entry, *, uri: str, experiment: str) -> Any:
+    """The run of the epoch if there is one that holds its checkpoint, otherwise the run of the trial."""
+    found = client.get_experiment_by_name(experiment)
+    of_epoch = (
+        f"tags.{RECOMMENDED_TRIAL} = '{entry.trial_id}' and tags.{RECOMMENDED_EPOCH} = '{entry.epoch}' "
+        f"and tags.{DELIVERED} != ''"  # the run of the sweep has the other two tags, but not this one
+    )
+    for which in (of_epoch, f"tags.trial_id = '{entry.trial_id}'"):
+        query = f"tags.sweep_id = '{entry.sweep_id}' and {which}"
+        if found is not None and (runs := client.search_runs([found.experiment_id], query)):
+            return runs[0]
+    raise RegistryError(
+        f"MLflow at {shown_uri(uri)} has no run of trial {entry.trial_id} of this sweep; what it missed is sent by "
+        f"{resume_command(entry.out)}"
+    )
+
+
+def _logged_model(run: Any) -> str | None:
+    outputs = run.outputs.model_outputs if run.outputs else ()
+    return str(outputs[0].model_id) if outputs else None

@@ -1,0 +1,71 @@
+"""The schedulers by name, what they are told of a sweep, and what of it is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from sweeper.search.halving import Axis, Decision, Mode, SuccessiveHalving
+from sweeper.settings.objectives import DEFAULT_OBJECTIVES, Objective, parse_objectives
+from trainables.metrics.registry import METRICS
+
+if TYPE_CHECKING:
+    from analysis.tables.trade_off import Objective as BoundedObjective
+
+NONE = "none"
+"""The name under which every trial runs to its end."""
+
+
+class Scheduler(Protocol):
+    """Decide after every epoch which trials continue. The sweep and benchmarks/replay use the same one."""
+
+    def judge(self, trial_id: str, epoch: float, values: Sequence[float | None]) -> Decision:
+        """What becomes of the trial after this epoch; telling one twice changes nothing."""
+
+    def ended_at(self, trial_id: str) -> int | None:
+        """The epoch at which it was ended or waits; None for a trial that goes on."""
+
+    def next_promotion(self, among: Sequence[str] | None = None) -> str | None:
+        """A waiting trial, one of ``among``, that goes on from here."""
+
+
+class MakeScheduler(Protocol):
+    """What :data:`SCHEDULERS` holds."""
+
+    def __call__(self, axes: Sequence[Axis], *, epochs: int, grace: int, reduction: int, mode: Mode) -> Scheduler: ...
+
+
+SCHEDULERS: Mapping[str, MakeScheduler] = {
+    "moasha": SuccessiveHalving,
+}
+"""What makes each scheduler, by name. ``epochs`` are those of a whole trial; the rest are the user's settings."""
+
+
+def comparison_axes(objectives: Iterable[BoundedObjective]) -> tuple[Axis, ...]:
+    """The objectives as trials are compared by them: a loss that is to stay low in the logarithm.
+
+    A retain loss of 0.03 is better than one of 0.3 by as much as that is better than 3, though of the whole range up
+    to a random guess the first two are one place.
+    """
+    return tuple(
+        Axis(item.low, item.high, log=item.column in METRICS and METRICS[item.column].loss)
+        if item.direction == "min"
+        else Axis(item.high, item.low)
+        for item in objectives
+    )
+
+
+def compared(objectives: Sequence[Objective], *, metrics_every: int | None) -> tuple[Objective, ...]:
+    """What trials can be compared by after every epoch: the objectives, or the two losses where one is not measured."""
+    known = all(METRICS[item.column].loss for item in objectives) or metrics_every == 1
+    return tuple(objectives) if known else parse_objectives(DEFAULT_OBJECTIVES)
+
+
+def rebuilt(scheduler: Scheduler, columns: Sequence[str], history: Iterable[Mapping[str, str]]) -> None:
+    """Tell a new ``scheduler`` the rows of history.csv in the order in which they were written, as after a kill."""
+    for row in sorted(history, key=lambda row: float(row["reported_at"] or 0.0)):
+        scheduler.judge(row["trial_id"], float(row["epoch"]), [_number(row.get(name)) for name in columns])
+
+
+def _number(text: str | None) -> float | None:
+    return float(text) if text else None

@@ -1,0 +1,1 @@
+"""The sweep's folder: tables, saved states, recovery and locks."""

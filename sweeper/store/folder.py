@@ -1,0 +1,167 @@
+"""The folder of a sweep: begun with its settings in sweep.json, and read again to go on."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import json
+import math
+import shutil
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+
+from analysis.tables.sweep_file import FORMAT
+from search_spaces.durable import write_json
+from search_spaces.messages import no_sweep
+from sweeper.execution.plugins import described, keep
+from sweeper.settings.sweep_settings import SweepSettings
+from sweeper.store.columns import column_dictionary
+from sweeper.store.tables import ResultTables
+from sweeper.store.version import __version__, commit
+from trainables.modality import dataset_modality
+from trainables.storage import is_address
+from trainables.target.target import Target
+
+_VERSIONS = ("torch", "ray", "transformers", "optuna", "mlflow", "peft", "datasets", "moocore")
+
+
+class SweepError(RuntimeError):
+    """The sweep cannot start or go on; the message is a plain sentence for the user."""
+
+    exit_code = 1
+
+
+class UsageError(SweepError):
+    """The folder given is not what the command needs."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What stays of a sweep's beginning: the id MLflow knows it by, the time, the target (None before it is there)."""
+
+    sweep_id: str
+    created: str
+    target_key: str | None = None
+    target_path: str | None = None
+
+
+def begin(settings: SweepSettings, out: Path) -> None:
+    """Make the folder of a new sweep, with the settings in it, so that it can be resumed from its first moment."""
+    if (out / "sweep.json").exists():
+        raise UsageError(f"{out} holds another sweep")
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "checkpoints").mkdir(exist_ok=True)
+    created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    origin = Origin(uuid.uuid4().hex, created)
+    if is_address(settings.storage):
+        settings = replace(settings, stored_as=f"{out.resolve().name}-{origin.sweep_id[:8]}")
+    keep(out)
+    describe(out, settings, origin)
+
+
+def discard(out: Path) -> None:
+    """Remove the folder of a sweep that could not begin, so that the mended command can have it; never a trial."""
+    if not ResultTables(out).trials.read():
+        shutil.rmtree(out, ignore_errors=True)
+
+
+def read_settings(out: Path) -> SweepSettings:
+    """The settings of the sweep in a folder.
+
+    Raises:
+        SweepError: there is no sweep, or its file cannot be read.
+    """
+    path = out / "sweep.json"
+    if not path.is_file():
+        raise UsageError(no_sweep(out))
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["format"] != FORMAT:
+            raise UsageError(
+                f"{path} has format {content['format']}, this version reads format {FORMAT}: begin a new sweep"
+            )
+        settings = SweepSettings.from_dict(content["settings"])
+        _ = settings.parsed_objectives
+    except KeyError as error:
+        raise UsageError(f"cannot read {path}: it lacks {error}; it is of another version, or damaged") from None
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"cannot read {path}: {error}") from None
+    return settings
+
+
+def check_tables(out: Path) -> None:
+    """Refuse to go on from tables that are damaged: a row that cannot be read may be that of a finished trial.
+
+    Raises:
+        UsageError: says which file, where, and what to do.
+    """
+    if not any((out / name).exists() for name in ("trials.csv", "history.csv")):
+        return
+    from analysis.errors import AnalysisError
+    from analysis.tables.sources import read_source
+
+    try:
+        read_source(out)
+    except AnalysisError as error:
+        raise UsageError(
+            f"{error}; put the file back from a copy, or mend or delete what is damaged: a trial whose row in "
+            "trials.csv is deleted runs again"
+        ) from None
+
+
+def read_origin(out: Path) -> Origin:
+    """How the sweep in a folder began."""
+    content = json.loads((out / "sweep.json").read_text(encoding="utf-8"))
+    target = content["target"] or {}
+    return Origin(content["sweep_id"], content["created"], target.get("key"), target.get("path"))
+
+
+def describe(
+    out: Path,
+    settings: SweepSettings,
+    origin: Origin,
+    *,
+    target: Target | None = None,
+    targets: Mapping[int, Target] = MappingProxyType({}),
+) -> None:
+    """Write sweep.json; what only the target knows is filled in once it is there.
+
+    Where every seed has a target of its own, ``targets`` are by seed, and the baseline is the mean of theirs.
+    """
+    every = list(targets.values()) or ([] if target is None else [target])
+    guess = math.log(target.vocabulary_size) if target is not None else None
+    unit = dataset_modality(settings.base.dataset).unit
+    content = {
+        "format": FORMAT,
+        "sweep_id": origin.sweep_id,
+        "name": settings.name,
+        "created": origin.created,
+        "command": settings.command,
+        "commit": commit(),
+        "versions": {"unlearning-sweeper": __version__}
+        | {name: importlib.metadata.version(name) for name in _VERSIONS},
+        "plugins": described(),
+        "settings": settings.to_dict(),
+        "objectives": [item.to_dict(guess, unit=unit) for item in settings.parsed_objectives]
+        if guess is not None
+        else None,
+        "columns": column_dictionary(random_guess=guess, unit=unit),
+        "random_guess_loss": guess,
+        "vocabulary_size": target.vocabulary_size if target is not None else None,
+        "baseline": _mean([item.baseline for item in every]) if every else None,
+        "baselines": {str(seed): item.baseline for seed, item in targets.items()} if len(targets) > 1 else None,
+        "target": {"key": target.key, "path": target.path} if target is not None else None,
+    }
+    write_json(out / "sweep.json", content)
+
+
+def _mean(baselines: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Of the metrics that all of them have."""
+    first, *others = baselines
+    shared = [name for name in first if all(name in other for other in others)]
+    return {name: math.fsum(item[name] for item in baselines) / len(baselines) for name in shared}

@@ -1,6 +1,0 @@
-"""The MLflow side of a sweep: a report costs the sweep microseconds, and no tracking server can stop it."""
-
-from sweeper.tracking.tracker import Tracker, TrackingSummary
-from sweeper.tracking.uri import tracking_problem
-
-__all__ = ["Tracker", "TrackingSummary", "tracking_problem"]

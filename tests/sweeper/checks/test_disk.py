@@ -1,0 +1,66 @@
+"""What models take on disk is announced, and a sweep without room for one model does not begin."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from search_spaces.messages import size
+from sweeper.checks.disk import Disk, check_disk, disk_of
+from sweeper.store.folder import SweepError
+from trainables.data import Example
+from trainables.models.adapters import add_adapter
+from trainables.models.checkpoints import save_model
+from trainables.models.tiny import make_tiny, tokenizer_for
+from trainables.spec import TrialSpec
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Checkpoints of a tiny model, ``whole`` and as an ``adapter``, written under a umask of a shared folder."""
+    folder = tmp_path_factory.mktemp("models")
+    before = os.umask(0o007)
+    try:
+        tokenizer = tokenizer_for("tiny-llama", [Example("What is it?", "It is so.")])
+        model = make_tiny("tiny-llama", tokenizer)
+        save_model(model, tokenizer, folder / "whole")
+        save_model(add_adapter(model, rank=8, seed=0), tokenizer, folder / "adapter")
+    finally:
+        os.umask(before)
+    return folder
+
+
+@pytest.mark.parametrize(("rank", "name"), [(None, "whole"), (8, "adapter")])
+def test_a_checkpoint_takes_what_was_announced_and_follows_the_umask(made: Path, rank: int | None, name: str) -> None:
+    weights = [*(made / name).glob("*.safetensors")]
+    assert {stat.filemode(path.stat().st_mode) for path in (made / name).iterdir()} == {"-rw-rw----"}
+    said = disk_of(TrialSpec(lora_rank=rank), made / "whole", models=3, running=2)
+    assert said.checkpoint == pytest.approx(sum(path.stat().st_size for path in weights), rel=0.05)
+    assert said.state == 3 * said.checkpoint, "the weights and AdamW's two moments"
+    assert said.bytes == 9 * said.checkpoint
+    lean = disk_of(TrialSpec(optimizer="sgd"), made / "whole", models=1, running=1)
+    assert lean.state < 3 * lean.checkpoint
+
+
+def test_what_is_free_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk, free = Disk(checkpoint=10**9, state=3 * 10**9, models=5, running=1), SimpleNamespace(free=0)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: free)
+    out = tmp_path / "not" / "yet"
+    free.free = 50 * 10**9
+    told = check_disk(disk, out)
+    assert all(fact in told for fact in (str(out), "8.0 GB", "1.0 GB", "3.0 GB", "50 GB"))
+    free.free = 5 * 10**9
+    assert len(check_disk(disk, out)) > len(told), "it may not do"
+    free.free = 3 * 10**9
+    with pytest.raises(SweepError, match=r"4\.0 GB.* 3\.0 GB"):
+        check_disk(disk, out)
+
+
+def test_sizes_are_in_the_unit_that_fits() -> None:
+    found = [size(count) for count in (7, 5_280_808, 4.1e8, 1.25e9, 9e12)]
+    assert found == ["7 B", "5.3 MB", "410 MB", "1.2 GB", "9.0 TB"]

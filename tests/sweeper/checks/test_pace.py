@@ -1,0 +1,67 @@
+"""How long a trial takes, by earlier sweeps that are like it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from sweeper.checks.trial_time import earlier_pace
+from sweeper.store.folder import begin
+from sweeper.store.tables import ResultTables
+from tests.sweeper.conftest import SETTINGS
+from trainables.spec import TrialSpec
+
+SPEC = TrialSpec(epochs=10)
+
+
+def sweep(folder: Path, rows: Sequence[dict[str, object]], *, spec: TrialSpec = SPEC, scheduler: str = "none") -> Path:
+    begin(replace(SETTINGS, base=spec, scheduler=scheduler), folder)
+    ResultTables(folder).trials.append({"trial_id": f"{n:05}", "epochs": 10} | row for n, row in enumerate(rows))
+    return folder
+
+
+def trial(
+    status: str, epochs: float, *, train: float, evaluation: float = 0.0, answers: float = 0.0, wall: float
+) -> dict[str, object]:
+    seconds = {"train_seconds": train, "eval_seconds": evaluation, "generation_seconds": answers, "wall_seconds": wall}
+    return {"status": status, "epochs_done": epochs, **seconds}
+
+
+def test_an_epoch_and_what_comes_beside_are_told_apart(tmp_path: Path) -> None:
+    done = trial("finished", 10.0, train=20.0, evaluation=13.0, answers=3.0, wall=40.0)
+    pace = earlier_pace(SPEC, [sweep(tmp_path / "a", [done] * 3)], gpus=0.0)
+    assert pace is not None
+    assert (pace.epoch, pace.beside, pace.share) == (3.0, 10.0, 1.0)
+    assert pace.trial(100) == 310.0
+    assert pace.source == f"3 trials of {tmp_path / 'a'}"
+
+
+def test_what_a_scheduler_saves_is_that_of_the_same_scheduler(tmp_path: Path) -> None:
+    rows = [trial("finished", 10.0, train=10.0, wall=10.0), trial("stopped", 2.0, train=2.0, wall=2.0)]
+    folder = sweep(tmp_path / "a", rows, scheduler="moasha")
+    pace = earlier_pace(SPEC, [folder], scheduler="moasha", gpus=0.0)
+    assert pace is not None
+    assert pace.share == 0.6
+    other = earlier_pace(SPEC, [folder], gpus=0.0)
+    assert other is not None
+    assert other.share is None
+
+
+def test_sweeps_that_are_not_like_this_one_say_nothing(tmp_path: Path) -> None:
+    done = trial("finished", 10.0, train=20.0, wall=40.0)
+    folders = [
+        sweep(tmp_path / "other-model", [done], spec=replace(SPEC, model="tiny-gpt2")),
+        sweep(tmp_path / "other-batch", [done], spec=replace(SPEC, batch_size=2)),
+        sweep(tmp_path / "nothing-finished", [trial("failed", 0.0, train=0.0, wall=1.0)]),
+        tmp_path / "nowhere",
+    ]
+    assert earlier_pace(SPEC, folders, gpus=0.0) is None
+    assert earlier_pace(SPEC, [sweep(tmp_path / "on-a-gpu", [done])], gpus=1.0) is None
+    like = sweep(tmp_path / "like", [done], spec=replace(SPEC, lr=1.0, epochs=3, seed=7))
+    assert earlier_pace(SPEC, [*folders, like], gpus=0.0) is not None
+
+
+def test_trials_taken_over_from_elsewhere_do_not_count(tmp_path: Path) -> None:
+    done = trial("finished", 10.0, train=20.0, wall=40.0)
+    assert earlier_pace(SPEC, [sweep(tmp_path / "a", [done | {"reused_from": "b/00000"}])], gpus=0.0) is None

@@ -1,0 +1,166 @@
+"""Commands in an empty folder, on a small data set, up to where work would start."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+from click.testing import CliRunner, Result
+
+from sweeper.cli.main import main
+from sweeper.store.folder import read_settings
+from trainables.spec import TrialSpec
+
+Command = Callable[..., Result]
+"""A command of the fixtures below: more arguments in, its result out."""
+Accepted = Callable[..., list[TrialSpec]]
+SPLITS = ("forget01", "retain99", "holdout01")
+PERTURBED = ("forget01_perturbed", "retain_perturbed", "real_authors_perturbed", "world_facts_perturbed")
+
+
+@pytest.fixture(autouse=True)
+def _workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Every command runs in an empty folder with its own cache."""
+    before = dict(os.environ)
+    folder = tmp_path / "cwd"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path / "cache")
+    os.environ.pop("MLFLOW_TRACKING_URI", None)
+    for work in (
+        "sweeper.sweep.run",
+        "sweeper.single_run.run_once",
+        "sweeper.execution.target_progress.prepare_with_progress",
+    ):
+        monkeypatch.setattr(work, refuse_to_work)
+    monkeypatch.setattr("trainables.precision.bf16_gain", lambda: 2.0)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
+def refuse_to_work(*arguments: object, **given: object) -> None:
+    raise AssertionError("the command was not refused")
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """TOFU's files with two authors to keep and one to forget."""
+    folder = tmp_path / "tofu"
+    folder.mkdir()
+    for name in (*SPLITS, *PERTURBED):
+        count = 40 if name == "retain99" else 20
+        rows = [{"question": f"{name}: question {i}?", "answer": f"Answer {i}."} for i in range(count)]
+        more = {"paraphrased_answer": "It is so.", "perturbed_answer": ["No.", "Never."]} if name in PERTURBED else {}
+        (folder / f"{name}.json").write_text("".join(json.dumps(row | more) + "\n" for row in rows))
+    return folder
+
+
+@pytest.fixture
+def model_folder(tmp_path: Path) -> Path:
+    """What passes for a model folder as long as nobody loads it."""
+    folder = tmp_path / "my-model"
+    folder.mkdir()
+    for name in ("config.json", "tokenizer.json"):
+        (folder / name).write_text("{}")
+    (folder / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
+    return folder
+
+
+def invoke(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def json_of(*arguments: object) -> Any:
+    """What a command that ends well prints for machines."""
+    result = invoke(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def problems_of(result: Result) -> list[str]:
+    """Return the problems that a refused command listed. Checks the exit code, the streams and the form."""
+    assert result.exit_code == 2, f"exit code {result.exit_code}: {result.output}"
+    assert isinstance(result.exception, SystemExit), "not a traceback"
+    assert result.stdout == ""
+    lines = result.stderr.splitlines()
+    assert lines
+    assert all(line.startswith("error: ") for line in lines), result.stderr
+    assert len(set(lines)) == len(lines), f"said twice: {result.stderr}"
+    return [line.removeprefix("error: ") for line in lines]
+
+
+def refused(*arguments: object) -> list[str]:
+    """Return the problems that a refused command listed."""
+    return problems_of(invoke(*arguments))
+
+
+def names(problem: str, words: Iterable[str]) -> bool:
+    """Whether a message names every option, value, file or column as a word of its own."""
+    missing = [word for word in words if not re.search(rf"(?<![\w.]){re.escape(word)}(?!\w)", problem)]
+    assert not missing, f"{missing} not named in: {problem}"
+    return True
+
+
+def cases(text: str) -> list[Any]:
+    """Parameters of a table, a case a line: what is typed | the words that the message must name."""
+    rows = [line.partition(" | ") for line in text.strip().splitlines()]
+    return [pytest.param(shlex.split(typed), named.split(), id=typed.strip()) for typed, _, named in rows]
+
+
+@pytest.fixture
+def pareto(data: Path, out: Path) -> Command:
+    """``pareto`` on the small data set, in a new output folder, with more arguments."""
+
+    def command(*arguments: str | Path, data: Path = data, out: Path = out) -> Result:
+        tofu = ("--model", "tiny-phi", "--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01")
+        return invoke("pareto", *tofu, "--out", out, "--tracking-uri", f"sqlite:///{out}.db", *arguments)
+
+    return command
+
+
+@pytest.fixture
+def unlearn(data: Path, out: Path) -> Command:
+    def command(*arguments: str | Path) -> Result:
+        tofu = ("--model", "tiny-phi", "--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01")
+        return invoke("unlearn", *tofu, "--out", out, *arguments)
+
+    return command
+
+
+@pytest.fixture
+def planned_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sweeps begin and nothing is run."""
+    monkeypatch.setattr("sweeper.cli.pareto.run_to_the_end", lambda out, as_json, change=None: None)
+
+
+@pytest.fixture
+def accepted(pareto: Command, out: Path, planned_only: None) -> Accepted:
+    """Return the specs of the first trials of a sweep with these arguments, by the settings it wrote."""
+
+    def command(*arguments: str | Path, trials: int = 24) -> list[TrialSpec]:
+        result = pareto(*arguments)
+        assert result.exit_code == 0, result.output
+        return specs_of(out, trials)
+
+    return command
+
+
+def specs_of(out: Path, trials: int = 20) -> list[TrialSpec]:
+    """The specs of a random search in the space of the sweep that has begun in ``out``."""
+    settings = read_settings(out)
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    return [settings.make_spec(settings.space.suggest(study.ask()), target_key="") for _ in range(trials)]

@@ -1,0 +1,200 @@
+"""What was asked for is what runs, and what was not has the documented default."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from sweeper.store.folder import read_settings
+from tests.sweeper.cli.conftest import Accepted, invoke
+from trainables.spec import TrialSpec
+from trainables.spec_checks import trial_problems
+
+
+def values(specs: Sequence[TrialSpec], name: str) -> set[object]:
+    return {spec.option_values.get(name) if name in ("c", "beta") else getattr(spec, name) for spec in specs}
+
+
+def test_the_default_sweep_searches_gdiff_and_ngdiff(accepted: Accepted, out: Path) -> None:
+    specs = accepted()
+    assert values(specs, "method") == {"gdiff", "ngdiff"}
+    assert len(values(specs, "lr")) == len(specs)
+    assert all(1e-5 <= spec.lr <= 1e-3 for spec in specs)
+    assert values(specs, "auto_lr") == {"off"}
+    settings = read_settings(out)
+    assert (settings.trials, settings.sampler, settings.candidates) == (32, "tpe", "all")
+    assert (settings.scheduler, settings.grace, settings.reduction, settings.stopping) == ("moasha", 1, 2, "stop")
+    assert not any(map(trial_problems, specs))
+
+
+RATES = " ".join(f"--lr {rate}e-5" for rate in range(1, 18))
+
+
+@pytest.mark.parametrize(
+    ("typed", "scheduler", "sampler", "trials"),
+    [
+        # Without epochs to compare on the way, a sweep has no scheduler, and fewer trials.
+        ("--scheduler none", "none", "tpe", 16),
+        ("--sampler grid --lr 1e-4 --lr 1e-3 --c 0.5", "none", "grid", 4),
+        ("--seeds 2", "none", "tpe", 16),
+        ("--candidates last", "none", "tpe", 16),
+        ("--epochs 1", "none", "tpe", 16),
+        ("--objectives verbmem:min,utility:max", "none", "tpe", 16),
+        ("--objectives verbmem:min,utility:max --metrics-every 1", "moasha", "tpe", 32),
+        # A space of a few points is visited whole, unless a number or a sampler is given.
+        ("--method ngdiff --lr 1e-4", "none", "grid", 1),
+        ("--method ngdiff --lr 1e-4 --lr 1e-3 --auto-lr both --seeds 2", "none", "grid", 8),
+        ("--sampler grid --lr 1e-4 --lr 1e-3 --c 0.5 --c 0.9 --seeds 2", "none", "grid", (2 * 2 + 2) * 2),
+        ("--method ngdiff --lr 1e-4 --trials 3", "moasha", "tpe", 3),
+        ("--method ngdiff --lr 1e-4 --sampler random", "moasha", "random", 32),
+        (f"--method ngdiff {RATES}", "moasha", "tpe", 32),
+        ("--method ngdiff", "moasha", "tpe", 32),
+        # A budget of epochs: 40 at 10 a whole trial.
+        ("--epochs 10 --epoch-budget 40 --scheduler none", "none", "tpe", 4),
+        ("--epochs 10 --epoch-budget 40 --trials 7", "moasha", "tpe", 7),
+        # Of 16 trials all take 1 epoch, 8 another, 4 further 2, 2 further 4, 1 the last 2: 42 epochs, 2.625 each.
+        ("--epochs 10 --epoch-budget 40", "moasha", "tpe", 16),
+        # Of 9 trials all take 1 epoch, 3 further 2, 1 further 6, a third of one the last: 21 1/3 epochs, 2.37 each.
+        ("--epochs 10 --epoch-budget 40 --reduction 3", "moasha", "tpe", 17),
+    ],
+)
+def test_the_number_of_trials_follows_sampler_scheduler_and_budget(
+    accepted: Accepted, out: Path, typed: str, scheduler: str, sampler: str, trials: int
+) -> None:
+    accepted(*typed.split(), trials=1)
+    settings = read_settings(out)
+    assert (settings.scheduler, settings.sampler, settings.trials) == (scheduler, sampler, trials)
+
+
+@pytest.mark.parametrize(
+    ("typed", "name", "expected"),
+    [
+        *((f"--method {method}", "method", {method}) for method in ("gd", "npo+ngdiff", "pcgrad", "imtl-g")),
+        ("--lr 3e-3", "lr", {3e-3}),
+        ("--auto-lr off", "auto_lr", {"off"}),
+        ("--auto-lr on", "auto_lr", {"on"}),
+        ("--auto-lr both", "auto_lr", {"on", "off"}),
+    ],
+)
+def test_a_given_value_is_the_one_that_runs(accepted: Accepted, typed: str, name: str, expected: set[object]) -> None:
+    assert values(accepted(*typed.split()), name) == expected
+
+
+def test_repeated_options_are_all_searched(accepted: Accepted) -> None:
+    specs = accepted(
+        *("--method", "gdiff", "--method", "npo", "--method", "gd"),
+        *("--lr", "1e-4", "--lr", "1e-3", "--c", "0.25", "--c", "0.75", "--option", "beta=0.5"),
+    )
+    expected = {"method": {"gdiff", "npo", "gd"}, "lr": {1e-4, 1e-3}, "c": {0.25, 0.75, None}, "beta": {0.5, None}}
+    assert {name: values(specs, name) for name in expected} == expected
+
+
+def test_options_of_a_run_are_those_of_every_trial(accepted: Accepted) -> None:
+    expected = {
+        "epochs": 3,
+        "max_steps": 7,
+        "batch_size": 5,
+        "optimizer": "sgd",
+        "momentum": 0.5,
+        "max_grad_norm": 1.0,
+        "weight_scale": "unit",
+        "retain_objective": "kl",
+        "lora_rank": 2,
+        "dtype": "bf16",
+        "limit": 20,
+        "seed": 9,
+        "auto_lr_every": 3,
+    }
+    words = [word for name, value in expected.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    specs = accepted(*words, "--gradient-checkpointing", "--auto-lr", "both")
+    assert {name: values(specs, name) for name in expected} == {name: {value} for name, value in expected.items()}
+    assert values(specs, "gradient_checkpointing") == {True}
+
+
+def test_options_of_a_sweep_are_in_its_settings(accepted: Accepted, out: Path) -> None:
+    accepted(
+        *("--trials", "5", "--sampler", "nsga2", "--seeds", "2", "--seed", "3", "--max-concurrent", "4"),
+        *("--cpus-per-trial", "2", "--gpus-per-trial", "0", "--time-budget", "60", "--experiment", "e"),
+        *("--objectives", "verbmem:min,utility:max", "--storage", "state", "--address", "auto"),
+    )
+    settings = read_settings(out)
+    assert (settings.trials, settings.sampler, settings.all_seeds) == (5, "nsga2", (3, 4))
+    assert (settings.cpus_per_trial, settings.gpus_per_trial, settings.max_concurrent) == (2.0, 0.0, 4)
+    assert (settings.time_budget_seconds, settings.experiment, settings.address) == (60.0, "e", "auto")
+    assert [item.name for item in settings.parsed_objectives] == ["verbmem", "utility"]
+    assert settings.storage == str(Path.cwd() / "state")
+    assert settings.command.startswith("python -m sweeper")
+
+
+@pytest.mark.parametrize(("address", "gpus", "shared"), [(None, 0, False), (None, 2, True), ("auto", 0, True)])
+def test_auto_is_a_whole_gpu_at_first_where_there_may_be_one(
+    accepted: Accepted, out: Path, monkeypatch: pytest.MonkeyPatch, address: str | None, gpus: int, shared: bool
+) -> None:
+    for module in ("execution.placement", "settings.sweep_settings", "cli.from_options"):
+        monkeypatch.setattr(f"sweeper.{module}.gpus_here", lambda: gpus)
+    accepted("--trials", "2", "--gpus-per-trial", "auto", *(("--address", address) if address else ()))
+    assert json.loads((out / "sweep.json").read_text())["settings"]["gpus_per_trial"] == "auto"
+    settings = read_settings(out)
+    assert (settings.resources.gpus, settings.shares_gpus) == (float(shared), shared)
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("--sampler grid --method gdiff", {"lr": {1e-5, 5e-5, 1e-4}, "c": {0.9, 0.5, 0.1}, "epochs": {15}}),
+        (
+            "--method ngdiff --epochs 3 --optimizer sgd --lr 0.5",
+            {"method": {"ngdiff"}, "epochs": {3}, "optimizer": {"sgd"}, "lr": {0.5}},
+        ),
+    ],
+)
+def test_the_papers_space_is_its_grid_except_for_what_is_given(
+    accepted: Accepted, out: Path, typed: str, expected: dict[str, set[object]]
+) -> None:
+    specs = accepted("--space", "paper", *typed.split())
+    assert {name: values(specs, name) for name in expected} == expected
+    assert read_settings(out).trials == (9 if "gdiff" in typed.split() else 1)
+
+
+def test_a_space_file_is_the_space_and_leaves_the_rest_to_the_options(accepted: Accepted, tmp_path: Path) -> None:
+    path = tmp_path / "space.yaml"
+    path.write_text(
+        "method: [gdiff, npo]\nc: {values: [0.3], when: {method: gdiff}}\nauto_lr: [on]\nepochs: [2, 4]\n"
+        "weight_decay: {low: 0.1, high: 0.2}\n"
+    )
+    specs = accepted("--space", path, "--auto-lr-every", "3", "--lr", "3e-3")
+    expected = {"method": {"gdiff", "npo"}, "c": {0.3, None}, "auto_lr": {"on"}, "epochs": {2, 4}}
+    expected |= {"auto_lr_every": {3}, "lr": {3e-3}}
+    assert {name: values(specs, name) for name in expected} == expected
+    assert all(0.1 <= spec.weight_decay <= 0.2 for spec in specs)
+
+
+@pytest.mark.usefixtures("planned_only")
+def test_places_are_absolute_and_mlflows_own_variable_counts(
+    data: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tofu = ("--dataset", "tofu", "--data-dir", os.path.relpath(data), "--forget-split", "forget01")
+    assert invoke("pareto", *tofu, "--out", out, "--tracking-uri", "sqlite:///here.db").exit_code == 0
+    settings = read_settings(out)
+    assert (settings.base.data_dir, settings.tracking_uri) == (str(data), f"sqlite:///{Path.cwd()}/here.db")
+    other = out.with_name("other")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{other}.db")
+    assert invoke("pareto", *tofu, "--out", other).exit_code == 0
+    assert read_settings(other).tracking_uri == f"sqlite:///{other}.db"
+
+
+def test_without_out_every_sweep_has_a_new_folder_under_runs(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folders = []
+    monkeypatch.setattr("sweeper.cli.pareto.run_to_the_end", lambda out, as_json, change=None: folders.append(out))
+    for _ in range(2):  # within the same second, perhaps
+        tofu = ("--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01")
+        result = invoke("pareto", *tofu, "--method", "npo+ngdiff", "--tracking-uri", "sqlite:///m.db")
+        assert result.exit_code == 0, result.output
+    assert len(set(folders)) == 2
+    for folder in folders:
+        assert folder.parent == Path("runs")
+        assert read_settings(folder).name == "pareto-npo_ngdiff-tiny-phi-tofu"

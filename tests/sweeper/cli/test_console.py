@@ -1,0 +1,47 @@
+"""What is said beside the results never ends what it is said about."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = (
+    "from sweeper.cli.console import own_console\n"
+    "console = own_console()\n"
+    "for number in range(1000): console.print('a line', number)\n"
+    "print('done', flush=True)\n"
+)
+
+
+def test_a_reader_that_leaves_ends_nothing() -> None:
+    """As ``2>&1 | head`` does."""
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        assert process.stdout is not None
+        process.stderr.close()
+        assert process.stdout.read() == "done\n"
+    assert process.returncode == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_a_full_disk_behind_stderr_ends_nothing() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, stderr=full, text=True, timeout=60
+        )
+    assert (done.returncode, done.stdout) == (0, "done\n")
+
+
+@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
+def test_a_command_runs_with_streams_closed(closed: str, tmp_path: Path) -> None:
+    program = f"{sys.executable} -m sweeper list methods --json >there {closed}"
+    command = program if ">&-" not in closed.split() else f"{sys.executable} -m sweeper list methods --json {closed}"
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    if command is program:
+        assert "ngdiff" in (tmp_path / "there").read_text()

@@ -1,0 +1,99 @@
+"""Data sets from the command line: what there is, what is wrong with a folder, and short runs on MUSE and one's own."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweeper.checks.specs import base_spec
+from tests.sweeper.cli.conftest import invoke, json_of, names, problems_of
+
+SHORT = ("--model", "tiny-phi", "--target-epochs", "1", "--max-length", "32", "--epochs", "1", "--limit", "4")
+
+
+@pytest.fixture(autouse=True)
+def _workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runs here are real."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    # Not by HF_HUB_OFFLINE: whoever imports huggingface_hub first under it leaves this process offline for good.
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+
+
+def jsonl_folder(folder: Path, **files: list[dict[str, str]]) -> Path:
+    folder.mkdir()
+    for name, rows in files.items():
+        (folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return folder
+
+
+def run(out: Path, *arguments: object) -> dict[str, Any]:
+    """The row of a short run that ends well."""
+    result = invoke("unlearn", *arguments, *SHORT, "--out", out)
+    assert result.exit_code == 0, result.output
+    row: dict[str, Any] = json.loads((out / "metrics.json").read_text())
+    assert row["status"] == "finished"
+    return row
+
+
+def test_the_data_sets_are_listed_with_what_they_need() -> None:
+    listed = {row["name"]: row for row in json_of("list", "datasets")}
+    assert {"authors", "tofu", "muse-news", "muse-books", "jsonl"} <= set(listed)
+    assert listed["tofu"]["forget splits"] == "forget01, forget05, forget10"
+    assert listed["muse-news"]["hub"] == "muse-bench/MUSE-News"
+    assert "forget.jsonl" in listed["jsonl"]["data-dir"]
+
+
+@pytest.mark.slow
+def test_a_run_on_muse_has_the_metrics_of_muse(write_muse: Callable[..., Path], tmp_path: Path) -> None:
+    row = run(tmp_path / "run", "--dataset", "muse-news", "--data-dir", write_muse())
+    assert all(0.0 <= row[metric] <= 1.0 for metric in ("verbmem", "knowmem", "utility"))
+    assert row["truth_ratio"] is None
+    assert 0.0 <= row["padding"] < 0.5
+    with (tmp_path / "run" / "history.csv").open() as file:
+        last = list(csv.DictReader(file))[-1]
+    assert (float(last["padding"]), float(last["knowmem"])) == (row["padding"], row["knowmem"])
+
+
+def test_a_run_on_ones_own_texts(tmp_path: Path) -> None:
+    rows = [{"text": f"Text {n} is about the river and the town by it, where boats come in."} for n in range(8)]
+    folder = jsonl_folder(tmp_path / "mine", forget=rows[:2], retain=rows[2:])
+    row = run(tmp_path / "run", "--dataset", "jsonl", "--data-dir", folder)
+    assert (row["steps"], row["limit"], row["knowmem"]) == (1, 4, None)
+    assert row["verbmem"] is not None
+
+
+def test_muse_trains_on_windows_of_2048_tokens_unless_given() -> None:
+    given = {"model": "tiny-phi", "dataset": "muse-books"}
+    assert base_spec(given, []).max_length == 2048
+    assert base_spec({**given, "max_length": 256}, []).max_length == 256
+    assert base_spec({"model": "tiny-phi"}, []).max_length == 512
+
+
+def test_every_bad_row_and_every_bad_option_is_one_problem(tmp_path: Path) -> None:
+    folder = jsonl_folder(
+        tmp_path / "mine", forget=[{"question": "Q?"}, {"question": "Q?", "answer": "A"}], retain=[{"text": "T"}]
+    )
+    found = problems_of(invoke("unlearn", "--dataset", "jsonl", "--data-dir", folder, "--epochs", "0"))
+    expected = ("epochs 0", "forget.jsonl line 1 'answer'", "retain.jsonl forget.jsonl line 1")
+    for problem, named in zip(found, expected, strict=True):
+        assert names(problem, named.split())
+
+
+@pytest.mark.parametrize(
+    ("typed", "named"),
+    [
+        ("--dataset jsonl", "jsonl --data-dir forget.jsonl retain.jsonl"),
+        ("--dataset jsonl --data-dir nowhere", "nowhere forget.jsonl retain.jsonl"),
+        ("--dataset muse-news --data-dir nowhere", "nowhere muse-bench"),
+        ("--dataset muse-news --data-dir . --forget-split scal_5", "scal_5 forget scal_1"),
+        ("--dataset muse-books", "muse-bench/MUSE-Books --data-dir"),
+    ],
+)
+def test_data_that_are_missing_are_named(typed: str, named: str) -> None:
+    (problem,) = problems_of(invoke("unlearn", "--model", "tiny-phi", *typed.split()))
+    assert names(problem, named.split())

@@ -1,0 +1,204 @@
+"""``--dry-run`` says what a command would do and starts nothing; ``--measure`` times one epoch for it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from sweeper.checks.trial_time import TrialPace
+from sweeper.execution.target_progress import prepare_with_progress as real_prepare
+from sweeper.store.tables import ResultTables
+from tests.sweeper.cli.conftest import Command, invoke, names, problems_of, refuse_to_work, refused
+from tests.sweeper.conftest import write_questions
+
+DONE = {
+    "trial_id": "00000",
+    "seed": 0,
+    "lr": 1e-4,
+    "status": "finished",
+    "epochs": 4,
+    "epochs_done": 4.0,
+    "wall_seconds": 30.0,
+}
+SECONDS = {"train_seconds": 20.0, "eval_seconds": 4.0, "generation_seconds": 0.0}
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``--measure`` trains nothing and reports these values."""
+    pace = TrialPace(epoch=2.0, beside=1.0, source="a short run", memory=10**9)
+    monkeypatch.setattr("sweeper.checks.plan.measured_pace", lambda spec, *, console: pace)
+
+
+@pytest.fixture
+def no_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every way into training raises: preparing the target, fine-tuning, a trial, the measurement."""
+    for entry in (
+        "sweeper.checks.plan.measured_pace",
+        "trainables.target.prepare.prepare_target",
+        "trainables.target.training.trained",
+        "trainables.target.finetune.finetune",
+        "trainables.run.run.UnlearningRun.__init__",
+    ):
+        monkeypatch.setattr(entry, refuse_to_work)
+
+
+def files(folder: Path) -> set[Path]:
+    return set(folder.rglob("*"))
+
+
+def plan(result: Result) -> dict[str, Any]:
+    assert result.exit_code == 0, result.output
+    content: dict[str, Any] = json.loads(result.stdout)
+    return content
+
+
+def test_where_shares_of_gpus_are_measured_the_plan_says_so(pareto: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = ("--trials", "6", "--gpus-per-trial", "auto", "--dry-run")
+    assert "GPU" not in pareto(*given).stdout, "on a machine without one"
+    for module in ("execution.placement", "settings.sweep_settings", "cli.from_options"):
+        monkeypatch.setattr(f"sweeper.{module}.gpus_here", lambda: 1)
+    assert "1 at once" in (shown := pareto(*given).stdout)
+    assert names(shown, ["1 CPU", "GPU", "auto"])
+    assert plan(pareto(*given, "--json"))["shares_gpus"] is True
+
+
+@pytest.mark.usefixtures("no_training")
+@pytest.mark.parametrize("command", ["pareto", "lr-study", "unlearn"])
+def test_with_an_empty_cache_a_dry_run_trains_and_writes_nothing(command: str, data: Path, tmp_path: Path) -> None:
+    before = files(tmp_path)
+    given = (command, "--model", "tiny-phi", "--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01")
+    content = plan(invoke(*given, "--out", tmp_path / "new", "--dry-run", "--json"))
+    assert files(tmp_path) == before
+    assert not (tmp_path / "cache").exists()
+    assert content["measured"] is False
+    values = [content[name] for name in ("seconds", "at_most", "pace", "memory", "disk", "disk_bytes")]
+    assert values == [None] * len(values)
+    assert content["unknown"].keys() == {"seconds", "memory", "disk"}
+    shown = invoke(*given, "--out", tmp_path / "new", "--dry-run")
+    assert shown.exit_code == 0
+    assert shown.stdout.count("--measure") == 3, "for the time, the memory and the disk"
+    assert files(tmp_path) == before
+
+
+@pytest.mark.usefixtures("no_training")
+def test_with_an_empty_cache_a_dry_run_of_resume_trains_and_writes_nothing(
+    pareto: Command, tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sweeper.cli.pareto.run_to_the_end", lambda out, as_json, change=None: None)
+    assert pareto("--trials", "5").exit_code == 0
+    before = files(tmp_path)
+    content = plan(invoke("resume", out, "--dry-run", "--json"))
+    assert (content["trials"], content["seconds"], content["measured"]) == (5, None, False)
+    assert files(tmp_path) == before
+
+
+def test_a_short_run_is_only_measured_for_a_dry_run(pareto: Command, unlearn: Command) -> None:
+    for problems in (
+        problems_of(pareto("--measure")),
+        problems_of(unlearn("--measure")),
+        refused("lr-study", "--measure"),
+        refused("resume", "nowhere", "--measure"),
+    ):
+        assert any("--measure" in problem and "--dry-run" in problem for problem in problems)
+
+
+@pytest.mark.usefixtures("measured")
+def test_a_sweep_is_planned_and_not_begun(pareto: Command, tmp_path: Path, out: Path) -> None:
+    before = files(tmp_path)
+    given = ("--trials", "6", "--epochs", "4", "--max-concurrent", "1", "--scheduler", "none", "--dry-run", "--measure")
+    content = plan(pareto(*given, "--json"))
+    assert files(tmp_path) == before
+    assert (content["what"], content["trials"], content["at_once"], content["downloads"]) == ("pareto", 6, 1, [])
+    assert content["settings"]["method"] == "gdiff, ngdiff"
+    assert (content["seconds"], content["memory"]) == (6 * (1 + 4 * 2), 10**9)
+    assert content["measured"] is True
+    assert content["unknown"].keys() == {"disk"}, "the replaced measurement left no target"
+    shown = pareto(*given).stdout
+    for value in ("6\n", "54.0 s", "a short run", "1.0 GB", str(out)):
+        assert value in shown
+    assert files(tmp_path) == before
+
+
+def test_earlier_trials_are_asked_first_and_a_resume_counts_its_own(
+    pareto: Command, tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = ("--trials", "5", "--epochs", "4", "--max-concurrent", "1", "--scheduler", "none")
+    monkeypatch.setattr("sweeper.cli.pareto.run_to_the_end", lambda out, as_json, change=None: None)
+    assert pareto(*given).exit_code == 0
+    ResultTables(out).trials.append([DONE | SECONDS])
+    before = files(tmp_path)
+    content = plan(invoke("resume", out, "--dry-run", "--json"))
+    assert (content["trials"], content["asked"], content["seconds"]) == (4, 5, 4 * 30.0)
+    assert content["pace"]["source"] == f"1 trial of {out}"
+    assert plan(invoke("resume", out, "--trials", "7", "--dry-run", "--json"))["seconds"] == 6 * 30.0
+    whole = plan(invoke("resume", out, "--epoch-budget", "7", "--dry-run", "--json"))["seconds"]
+    assert files(tmp_path) == before
+    ResultTables(out).history.append(
+        [{"trial_id": "00000", "epoch": epoch, "step": epoch} for epoch in (1.0, 2.0, 3.0)]
+    )
+    spent = plan(invoke("resume", out, "--epoch-budget", "7", "--dry-run", "--json"))["seconds"]
+    assert whole - spent == pytest.approx(3 * 6.0), "of the budget three epochs are gone, of 6 s each"
+    before = files(tmp_path)
+    beside = plan(pareto(*given, "--epochs", "8", "--dry-run", "--json", out=tmp_path / "next"))
+    assert beside["seconds"] == 5 * (6.0 + 8 * 6.0)
+    assert files(tmp_path) == before
+
+
+@pytest.mark.usefixtures("measured")
+def test_a_study_and_a_single_run_are_planned(
+    data: Path, unlearn: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, out: Path
+) -> None:
+    before = files(tmp_path)
+    tofu = ("--model", "tiny-phi", "--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01")
+    study = plan(invoke("lr-study", *tofu, "--method", "ngdiff", "--lr", "1e-4", "--lr", "1e-3", "--dry-run", "--json"))
+    assert (study["what"], study["trials"]) == ("lr-study", 2 * 2 * 2)
+    run = plan(unlearn("--epochs", "3", "--dry-run", "--measure", "--json"))
+    assert (run["what"], run["trials"], run["seconds"], run["out"]) == ("unlearn", 1, 7.0, str(out))
+    assert "in this process" in (shown := unlearn("--dry-run").stdout)
+    assert "GPU" not in shown, "on a machine without one"
+    for module in ("checks.plan", "cli.from_options"):
+        monkeypatch.setattr(f"sweeper.{module}.gpus_here", lambda: 1)
+    assert "1 GPU" in unlearn("--dry-run").stdout
+    assert files(tmp_path) == before
+
+
+def test_a_dry_run_finds_the_same_mistakes(pareto: Command) -> None:
+    result = pareto("--dry-run", "--epochs", "0", "--sampler", "nsag2")
+    assert result.exit_code == 2
+    assert len(result.stderr.splitlines()) == 2
+    assert names(refused("lr-study", "--from", "nowhere", "--dry-run")[0], ["--dry-run", "--from"])
+
+
+def test_a_model_from_the_hub_is_named_with_its_size(
+    monkeypatch: pytest.MonkeyPatch, data: Path, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("sweeper.checks.hub.hub_problems", lambda repositories: [])
+    monkeypatch.setattr("sweeper.checks.downloads._size", lambda kind, name: 2_840_000_000)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    arguments = ("--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01", "--gpus-per-trial", "0")
+    result = invoke("pareto", "--model", "phi-1.5", *arguments, "--dry-run")
+    assert result.exit_code == 0, result.output
+    assert names(result.stdout, ["microsoft/phi-1_5", "2.8 GB"])
+    content = plan(invoke("pareto", "--model", "phi-1.5", *arguments, "--dry-run", "--json"))
+    assert (content["seconds"], content["memory"]) == (None, None)
+
+
+def test_measure_prepares_the_target_and_times_an_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_questions(tmp_path / "own")
+    monkeypatch.setattr("sweeper.execution.target_progress.prepare_with_progress", real_prepare)
+    given = ("--dataset", "jsonl", "--data-dir", folder, "--target-epochs", "1", "--batch-size", "2", "--epochs", "50")
+    result = invoke("pareto", *given, "--out", tmp_path / "new", "--dry-run", "--measure", "--json")
+    content = plan(result)
+    assert content["measured"] is True
+    assert content["unknown"] == {}
+    assert content["target"] == "cached"
+    assert content["pace"]["epoch"] > 0
+    assert content["memory"] > 10**8
+    assert result.stderr.count("--measure: ") == 2, "it says what it does: the target, then the trial"
+    assert {path.name for path in tmp_path.iterdir()} == {"own", "cwd", "cache"}
+    assert list((tmp_path / "cwd").iterdir()) == []

@@ -1,0 +1,129 @@
+"""Sweeps that begin from earlier ones, and earlier ones that are resumed with other settings."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from sweeper.execution.placement import PlacementError
+from sweeper.store.columns import TRIAL_COLUMNS
+from sweeper.store.folder import read_settings
+from sweeper.store.tables import ResultTables
+from tests.sweeper.cli.conftest import Accepted, Command, invoke, names, problems_of, refused
+
+
+@pytest.fixture
+def earlier(accepted: Accepted, out: Path) -> Path:
+    """A sweep that has begun."""
+    accepted("--trials", "4", trials=0)
+    return out
+
+
+@pytest.fixture
+def new(tmp_path: Path) -> Path:
+    return tmp_path / "new"
+
+
+@pytest.fixture
+def changes(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
+    """What ``resume`` changes in the settings; nothing is run."""
+    found: list[dict[str, object]] = []
+    run = "sweeper.cli.resume.run_to_the_end"
+    monkeypatch.setattr(run, lambda out, as_json, change, **more: found.append(change))
+    return found
+
+
+def test_a_warm_start_of_other_objectives_is_refused_with_the_other_problems(
+    earlier: Path, pareto: Command, new: Path
+) -> None:
+    asked = ("--objectives", "verbmem:min,utility:max", "--until", "x", "--constraint", "speed>=1")
+    problems = problems_of(pareto("--warm-start", earlier, *asked, out=new))
+    assert len(problems) == 3
+    assert names("\n".join(problems), [str(earlier), "forget_loss:max,retain_loss:min", "--until", "speed"])
+
+
+def test_a_foreign_table_that_names_places_outside_its_folder_is_refused(
+    earlier: Path, pareto: Command, new: Path
+) -> None:
+    row = dict.fromkeys(TRIAL_COLUMNS, "") | {"trial_id": "00000", "checkpoint": "../../secret"}
+    (earlier / "trials.csv").write_text(f"{','.join(row)}\n{','.join(row.values())}\n")
+    (problem,) = problems_of(pareto("--reuse", earlier, out=new))
+    assert names(problem, ["line 2", "checkpoint", "../../secret"])
+
+
+def test_what_the_search_starts_from_is_in_the_settings(
+    earlier: Path, pareto: Command, new: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "points.yaml").write_text("- {lr: 1e-4}\n- {c: 0.5, method: gdiff}\n")
+    result = pareto(
+        *("--tracking-uri", "sqlite:///m.db", "--warm-start", os.path.relpath(earlier), "--reuse", earlier),
+        *("--enqueue", "lr=1e-3,c=0.5", "--enqueue", tmp_path / "points.yaml", "--constraint", "utility>=70%"),
+        *("--until", "plateau:5", "--epoch-budget", "40", "--sampler", "gp"),
+        # The same objectives in another order are the same problem.
+        *("--objectives", "retain_loss:min,forget_loss:max"),
+        out=new,
+    )
+    assert result.exit_code == 0, result.output
+    settings = read_settings(new)
+    assert settings.enqueue == ({"lr": 1e-3, "c": 0.5}, {"lr": 1e-4}, {"c": 0.5, "method": "gdiff"})
+    assert settings.warm_start == settings.reuse == (str(earlier),)
+    assert settings.constraints == ("utility>=70%",)
+    assert (settings.until, settings.epoch_budget, settings.sampler) == ("plateau:5", 40, "gp")
+    assert settings.trials == 14  # of 15 epochs at most, and 2.94 on average
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("", {}),
+        ("--trials 64 --until none --epoch-budget 90", {"trials": 64, "until": "none", "epoch_budget": 90}),
+        ("--address none", {"address": None}),
+        ("--address auto", {"address": "auto"}),
+    ],
+)
+def test_resume_changes_what_is_given(
+    earlier: Path, changes: list[dict[str, object]], typed: str, expected: dict[str, object]
+) -> None:
+    assert invoke("resume", earlier, *typed.split()).exit_code == 0
+    assert changes == [expected]
+
+
+def test_a_resume_on_a_cluster_that_is_gone_names_the_options_that_help(
+    earlier: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert names(refused("resume", earlier, "--address", "127.0.0.1:9")[0], ["--address 127.0.0.1:9"])
+
+    def gone(*given: object, **more: object) -> None:
+        raise PlacementError("--address 10.0.0.1:6379: no Ray cluster answers there")
+
+    monkeypatch.setattr("sweeper.cli.resume.run_to_the_end", gone)
+    (problem,) = refused("resume", earlier)
+    assert names(problem, ["--address 10.0.0.1:6379", "--address ADDRESS", "--address none"])
+
+
+def test_impossible_changes_are_refused_together(earlier: Path) -> None:
+    row = {**read_settings(earlier).base.row(), "status": "finished"}
+    ResultTables(earlier).trials.append(row | {"trial_id": name} for name in ("00000", "00001"))
+    problems = refused("resume", earlier, "--trials", "1", "--until", "x", "--epoch-budget", "0")
+    assert len(problems) == 3
+    assert any("--trials 1" in problem and "2" in problem for problem in problems)
+
+
+def test_a_grid_cannot_be_widened(accepted: Accepted, out: Path) -> None:
+    accepted("--sampler", "grid", "--method", "ngdiff", "--lr", "1e-4", "--lr", "1e-5")
+    assert names(refused("resume", out, "--trials", "3")[0], ["2", f"--reuse {out}"])
+
+
+@pytest.mark.parametrize("command", ["resume", "report"])
+def test_a_folder_without_a_sweep_is_named(command: str, tmp_path: Path) -> None:
+    assert names(refused(command, tmp_path / "nowhere")[0], [str(tmp_path / "nowhere")])
+    assert not (tmp_path / "nowhere").exists()
+
+
+@pytest.mark.parametrize("content", ["{torn", "[]", "{}", '{"settings": {"trials": 3}}', '{"settings": 7}'])
+def test_a_sweep_with_a_damaged_sweep_json_is_not_resumed(out: Path, content: str) -> None:
+    out.mkdir()
+    (out / "sweep.json").write_text(content)
+    assert "sweep.json" in refused("resume", out)[0]

@@ -1,0 +1,129 @@
+"""What a command reports when its sweep ends: the summary, what to do next, the exit code."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweeper.conclude import Summary
+from sweeper.execution.placement import PlacementError
+from sweeper.execution.shutdown import Interrupted
+from sweeper.store.folder import SweepError, UsageError
+from tests.sweeper.cli.conftest import Command, names
+from trainables.target.finetune import TargetError
+
+End = Callable[..., None]
+NONE_GOOD = {
+    "headline": "The headline.",
+    "advice": "The advice.",
+    "judged": ["The judgement."],
+    "recommended": False,
+    "trial_id": "00002",
+    "epoch": 3.0,
+    "checkpoint": "checkpoints/00002",
+}
+
+
+@pytest.fixture
+def ends(out: Path, monkeypatch: pytest.MonkeyPatch) -> End:
+    """The sweep ends at once, by an error or with this summary."""
+
+    def end(error: BaseException | None = None, **given: Any) -> None:
+        values = {"trials": 3, "asked": 3, "status": {"finished": 3}, "hypervolume": 0.5, "front": 2, "tracking": ""}
+
+        def run(out: Path, *, console: object, change: object = None, **more: object) -> Summary:
+            if error is not None:
+                raise error
+            return Summary(out=str(out), **{**values, **given})
+
+        monkeypatch.setattr("sweeper.sweep.run", run)
+
+    return end
+
+
+def test_the_summary_has_counts_the_answer_and_where_everything_is(pareto: Command, out: Path, ends: End) -> None:
+    status = {"finished": 16, "stopped": 12, "diverged": 3, "failed": 1}
+    ends(status=status, trials=32, asked=32, hypervolume=0.61234, tracking="sqlite:///m", answer=NONE_GOOD)
+    result = pareto()
+    assert result.exit_code == 0
+    assert re.findall(r"\d+", result.stdout.splitlines()[0]) == ["32", "16", "12", "3", "1"]
+    answer = [NONE_GOOD["headline"], NONE_GOOD["advice"], *NONE_GOOD["judged"]]
+    where = [f"{out}/report.html", "sqlite:///m", f"{out}/checkpoints/00002"]
+    assert names(result.stdout, [*answer, *where, "0.6123", "trial 00002", "epoch 3"])
+
+
+def test_a_recommended_trial_is_named_with_its_checkpoint(pareto: Command, out: Path, ends: End) -> None:
+    ends(answer=NONE_GOOD | {"recommended": True, "epoch": None})
+    headline, checkpoint = pareto().stdout.splitlines()[1:3]
+    assert headline == NONE_GOOD["headline"]
+    assert names(checkpoint, [f"{out}/checkpoints/00002"])
+
+
+@pytest.mark.parametrize(
+    ("because", "further"),
+    [("the time budget", ""), ("a plateau (...)", "--until none"), ("the budget of 9 epochs", "--epoch-budget EPOCHS")],
+)
+def test_a_sweep_that_ended_early_has_the_reason_and_the_command_that_continues(
+    pareto: Command, out: Path, ends: End, because: str, further: str
+) -> None:
+    ends(asked=8, reused=2, repeated=1, ended_because=because, further=further)
+    lines = pareto().stdout.splitlines()
+    assert re.findall(r"\d+", " ".join(lines[1:3])) == ["1", "2"], "repeated points and reused trials"
+    assert names(lines[-2], [because, "5", "8"])
+    assert lines[-1] == f"  python -m sweeper resume {out} {further}".rstrip()
+
+
+def test_json_is_the_only_thing_on_stdout(pareto: Command, out: Path, ends: End) -> None:
+    ends(status={"finished": 0, "stopped": 0, "diverged": 0, "failed": 3}, hypervolume=None, front=0)
+    result = pareto("--json")
+    assert result.exit_code == 1, "every trial failed"
+    content = json.loads(result.stdout)
+    assert content["out"] == str(out)
+    assert (content["trials"], content["status"]["failed"], content["hypervolume"]) == (3, 3, None)
+
+
+@pytest.mark.parametrize("as_json", [[], ["--json"]], ids=["plain", "json"])
+def test_an_interrupted_sweep_has_the_command_that_continues(
+    pareto: Command, tmp_path: Path, ends: End, as_json: list[str]
+) -> None:
+    ends(Interrupted())
+    result = pareto(*as_json, out=tmp_path / "my sweep")
+    assert result.exit_code == 130
+    assert f"python -m sweeper resume '{tmp_path}/my sweep'" in result.stderr
+    if as_json:
+        assert json.loads(result.stdout) == {"out": str(tmp_path / "my sweep"), "interrupted": True}
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (SweepError("4 trials lost"), 1),
+        (UsageError("it runs already"), 2),
+        (PlacementError("no node"), 2),
+        (TargetError("not memorised"), 1),
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/data/trials.csv"), 1),
+        (KeyboardInterrupt("interrupted"), 130),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_an_end_without_a_result_is_one_line_and_an_exit_code(
+    pareto: Command, ends: End, error: BaseException, code: int
+) -> None:
+    ends(error)
+    result = pareto()
+    assert result.exit_code == code
+    assert isinstance(result.exception, SystemExit)
+    (line,) = result.stderr.splitlines()
+    assert str(error.args[-1]) in line
+
+
+def test_a_bug_is_not_disguised_as_a_mistake_of_the_user(pareto: Command, ends: End) -> None:
+    ends(ZeroDivisionError("a bug"))
+    assert isinstance(pareto().exception, ZeroDivisionError)

@@ -1,0 +1,210 @@
+"""Whether the hub has what a command needs, against servers on this machine that answer, refuse, or keep silent."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweeper.checks.hub import hub_problems
+from tests.sweeper.cli.conftest import invoke, names, problems_of
+
+UseHub = Callable[[str], None]
+Fill = Callable[[dict[str, bytes]], Path]
+LocalHub = Any  # tests/conftest.py has the class
+
+PHI = ("model", "microsoft/phi-1_5")
+TOFU = ("dataset", "locuslab/TOFU")
+WAYS = {PHI: ["microsoft/phi-1_5", "--model-path", "tiny-phi"], TOFU: ["locuslab/TOFU", "--data-dir", "tiny-phi"]}
+"""What a message names: the repository, and the options that do without it."""
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+Answer = tuple[int, dict[str, str], dict[str, object]]
+ANSWERS: dict[str, tuple[Answer, str]] = {
+    "gated": (
+        (403, {"X-Error-Code": "GatedRepo", "X-Error-Message": "restricted"}, {"error": "gated"}),
+        "hf auth login",
+    ),
+    "absent": ((404, {"X-Error-Code": "RepoNotFound", "X-Error-Message": "Not found"}, {"error": "no"}), "exist"),
+    "no hub": ((404, {}, {}), "404"),
+    "broken": ((500, {}, {"error": "sorry"}), "500"),
+}
+"""What a server says to everything, and what of it the message has."""
+
+
+@pytest.mark.parametrize(("answer", "reason"), ANSWERS.values(), ids=ANSWERS)
+def test_the_answer_of_a_hub_that_refuses_is_reported(answer: Answer, reason: str, use_hub: UseHub) -> None:
+    status, headers, content = answer
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = json.dumps(content).encode()
+            self.send_response(status)
+            for name, value in {**headers, "Content-Length": str(len(body))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        use_hub(f"http://127.0.0.1:{server.server_address[1]}")
+        for repository, ways in WAYS.items():
+            (problem,) = hub_problems([repository])
+            assert names(problem, [reason, *ways])
+        server.shutdown()
+
+
+def test_a_closed_port_is_one_message_with_the_ways_that_need_no_network(dead_uri: str, use_hub: UseHub) -> None:
+    use_hub(dead_uri)
+    (model,) = hub_problems([PHI])
+    assert names(model, WAYS[PHI])
+    assert "\n" not in model
+    (images,) = hub_problems([("dataset", "uoft-cs/cifar10")])
+    assert names(images, ["--dataset digits", "--model tiny-resnet"])
+
+
+def test_a_silent_hub_is_given_up_for_all_repositories_together(
+    hung_uri: str, use_hub: UseHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sweeper.checks.hub.TIMEOUT_SECONDS", 1.5)
+    use_hub(hung_uri)
+    assert len(hub_problems([PHI, TOFU])) == 2
+
+
+def safetensors(*, cut: int = 0) -> bytes:
+    """A file of one float32 tensor of four zeros, less its last ``cut`` bytes."""
+    header = json.dumps({"x": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}).encode()
+    content = len(header).to_bytes(8, "little") + header + bytes(16)
+    return content[: len(content) - cut]
+
+
+def model_files(*names: str) -> dict[str, bytes]:
+    """A model's files by name; what ends in .safetensors is whole."""
+    files = {name: safetensors() if name.endswith(".safetensors") else b"{}" for name in names}
+    if shards := [name for name in names if "-of-" in name]:
+        total = int(shards[0].partition("-of-")[2].removesuffix(".safetensors"))
+        everything = [f"model-{number:05}-of-{total:05}.safetensors" for number in range(1, total + 1)]
+        files["model.safetensors.index.json"] = json.dumps({"weight_map": dict(enumerate(everything))}).encode()
+    return files
+
+
+WHOLE = model_files("config.json", "tokenizer.json", "model.safetensors")
+SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
+REPOSITORIES = {
+    "absent": ({}, "exist"),
+    # As the hub answers for Llama-2: whoever asks sees that there is such a model, and may not read it.
+    "gated, not logged in": ({**WHOLE, ".gated": b"401"}, "hf auth login"),
+    "gated": ({**WHOLE, ".gated": b"403"}, "hf auth login"),
+    "no config": (model_files("tokenizer.json", "model.safetensors"), "config.json"),
+    "no weights": (model_files("config.json", "tokenizer.json", "pytorch_model.bin"), "*.safetensors"),
+    "no tokenizer": (model_files("config.json", "model.safetensors"), "tokenizer"),
+    "a shard missing": (model_files("config.json", "tokenizer.json", SHARDS[0]), SHARDS[1]),
+}
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Fill:
+    """Puts files into the local cache as the main commit of microsoft/phi-1_5."""
+
+    def fill(files: dict[str, bytes]) -> Path:
+        repository = tmp_path / "hub" / "models--microsoft--phi-1_5"
+        folder = repository / "snapshots" / COMMIT
+        for path, content in (
+            (repository / "refs" / "main", COMMIT.encode()),
+            *((folder / n, files[n]) for n in files),
+        ):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        return folder
+
+    return fill
+
+
+@pytest.mark.parametrize(("files", "reason"), REPOSITORIES.values(), ids=REPOSITORIES)
+def test_a_repository_that_cannot_be_used_ends_a_sweep_before_anything_is_fetched(
+    local_hub: LocalHub, tmp_path: Path, out: Path, files: dict[str, bytes], reason: str
+) -> None:
+    if files:
+        local_hub.add("models", PHI[1], files)
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    (problem,) = problems_of(
+        invoke("pareto", "--model", "phi-1.5", "--dataset", "authors", "--out", out, "--tracking-uri", uri)
+    )
+    assert names(problem, [PHI[1], reason])
+    assert not (tmp_path / "hub").exists()
+    assert not out.exists()
+
+
+def test_what_the_hub_has_is_no_problem_and_completes_a_half_filled_cache(local_hub: LocalHub, cache: Fill) -> None:
+    local_hub.add("models", PHI[1], WHOLE)
+    local_hub.add("datasets", TOFU[1], {"README.md": b""})
+    assert hub_problems([PHI, TOFU]) == []
+    cache(model_files("config.json"))
+    assert hub_problems([PHI]) == []
+
+
+def test_what_is_in_the_cache_needs_no_hub(dead_uri: str, cache: Fill, use_hub: UseHub) -> None:
+    use_hub(dead_uri)
+    cache(WHOLE)
+    assert hub_problems([PHI]) == []
+    assert len(hub_problems([PHI, TOFU])) == 1
+
+
+@pytest.mark.parametrize("case", ["no weights", "a shard missing"])
+def test_without_the_hub_it_is_said_what_a_half_filled_cache_lacks(
+    dead_uri: str, cache: Fill, use_hub: UseHub, case: str
+) -> None:
+    use_hub(dead_uri)
+    files, lacking = REPOSITORIES[case]
+    cache(files)
+    (problem,) = hub_problems([PHI])
+    assert names(problem, [lacking, "cache", "reached"])
+
+
+@pytest.mark.parametrize("cut", [1, 16, 60])
+def test_a_torn_file_in_the_cache_is_named_with_its_place(local_hub: LocalHub, cache: Fill, cut: int) -> None:
+    """Also with the hub at hand, whose client would take the torn file for the whole one."""
+    local_hub.add("models", PHI[1], WHOLE)
+    folder = cache({**WHOLE, "model.safetensors": safetensors(cut=cut)})
+    (problem,) = hub_problems([PHI])
+    assert names(problem, ["model.safetensors", str(folder)])
+
+
+CHILD = """
+import sys
+from sweeper.cli.main import main
+from sweeper.checks import hub as hub_check
+hub_check.TIMEOUT_SECONDS = 2.0
+try:
+    main(sys.argv[1:])
+except SystemExit as end:
+    print(end.code, sorted({"ray", "torch", "transformers"} & set(sys.modules)))
+"""
+
+
+def test_a_silent_hub_does_not_keep_the_process_alive(hung_uri: str, tmp_path: Path, out: Path) -> None:
+    environment = {
+        **os.environ,
+        "HF_ENDPOINT": hung_uri,
+        "HF_HOME": str(tmp_path / "hf"),
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")]),
+    }
+    environment.pop("HF_HUB_OFFLINE", None)
+    arguments = ["pareto", "--method", "gdiff", "--model", "phi-1.5", "--out", str(out)]
+    command = [sys.executable, "-c", CHILD, *arguments, "--tracking-uri", f"sqlite:///{tmp_path}/mlflow.db"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.strip() == "2 []"
+    assert names(done.stderr, [*WAYS[PHI], *WAYS[TOFU]])
+    assert "Traceback" not in done.stderr
+    assert not out.exists()

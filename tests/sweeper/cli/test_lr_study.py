@@ -1,0 +1,272 @@
+"""``lr-study`` on the command line: what it plans, how it ends, how its grid grows; over the tables of a real run."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sweeper.conclude import Summary
+from sweeper.search.study import SweepStudy
+from sweeper.settings.objectives import axes
+from sweeper.settings.sweep_settings import LR_STUDY, SweepSettings
+from sweeper.store.folder import read_settings
+from sweeper.store.study_journal import open_journal
+from tests.conftest import GOLDEN
+from tests.sweeper.cli.conftest import invoke, json_of, names, refused
+
+
+def planned(out: Path, *arguments: str) -> SweepSettings:
+    """The settings ``lr-study`` begins a sweep with; nothing is run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sweeper.cli.pareto.run_to_the_end", lambda out, as_json, change=None: None)
+        result = invoke("lr-study", "--out", out, *arguments)
+    assert result.exit_code == 0, result.output
+    return read_settings(out)
+
+
+def finish_with(monkeypatch: pytest.MonkeyPatch, tables: Path) -> None:
+    """A sweep that ends at once, with the tables of another."""
+
+    def run(out: Path, *, console: object, change: object = None, **more: object) -> Summary:
+        for name in ("trials.csv", "history.csv"):
+            if tables != out:
+                shutil.copy(tables / name, out / name)
+        content = json.loads((out / "sweep.json").read_text())
+        known = json.loads((tables / "sweep.json").read_text())
+        given = {name: known[name] for name in ("objectives", "baseline", "random_guess_loss")}
+        (out / "sweep.json").write_text(json.dumps(content | given))
+        return Summary(
+            out=str(out), status={"finished": 36}, trials=36, asked=36, hypervolume=0.8, front=5, tracking=""
+        )
+
+    monkeypatch.setattr("sweeper.sweep.run", run)
+
+
+def test_the_default_study_is_two_methods_at_five_rates_with_autolr_from_each(out: Path) -> None:
+    settings = planned(out)
+    assert (settings.kind, settings.sampler, settings.seeds) == (LR_STUDY, "grid", 2)
+    assert settings.name == "lr-study-gdiff-ngdiff-tiny-phi-authors"
+    grid = settings.space.grid()
+    rates = {point["lr"] for point in grid if point["auto_lr"] == "off"}
+    assert sorted(rates) == [3.2e-6, 1.8e-5, 1e-4, 5.6e-4, 3.2e-3]
+    assert rates == {point["lr"] for point in grid if point["auto_lr"] == "on"}
+    assert settings.trials == 2 * len(grid) == 2 * (3 + 1) * (5 + 5)
+
+
+def test_a_fixed_rate_has_the_same_spec_beside_any_autolr_variants(tmp_path: Path) -> None:
+    hashes = []
+    for name, variants in (("a", ()), ("b", ("--auto-lr-smoothing", "paper", "--auto-lr-probe", "same"))):
+        settings = planned(tmp_path / name, "--lr", "1e-4", *variants)
+        points = [point for point in settings.space.grid() if point["auto_lr"] == "off"]
+        hashes.append([settings.make_spec(point, target_key="k").spec_hash for point in points])
+    assert hashes[0] == hashes[1]
+
+
+def test_every_combination_of_variants_is_an_arm_from_the_given_start(out: Path) -> None:
+    variants = ("--auto-lr-smoothing", "clip", "--auto-lr-smoothing", "paper", "--auto-lr-probe", "same")
+    more = ("--auto-lr-probe", "fresh", "--auto-lr-start-lr", "1e-5", "--method", "ngdiff", "--lr", "1e-3")
+    arms = [point for point in planned(out, *variants, *more).space.grid() if point["auto_lr"] == "on"]
+    found = [(point["auto_lr_smoothing"], point["auto_lr_probe"], point["lr"]) for point in arms]
+    assert found == [(a, b, 1e-5) for a in ("clip", "paper") for b in ("same", "fresh")]
+
+
+def test_options_of_pareto_mean_the_same(out: Path) -> None:
+    settings = planned(out, "--epochs", "2", "--cpus-per-trial", "0.5", "--seed", "7", "--c", "0.3")
+    assert (settings.base.epochs, settings.cpus_per_trial, settings.all_seeds) == (2, 0.5, (7, 8))
+    assert {point.get("c") for point in settings.space.grid()} == {0.3, None}
+
+
+def test_small_batches_are_probed_on_more_of_them(tmp_path: Path) -> None:
+    """So many that they have eight rows, unless a number is given."""
+    for name, given, batches in (("few", ("--primary", "ngdiff/safe/freshx4"), 4), ("one", (), 1)):
+        more = ("--auto-lr-probe-batches", "1") if batches == 1 else ()
+        grid = planned(tmp_path / name, "--batch-size", "2", *given, *more).space.grid()
+        assert {point["auto_lr_probe_batches"] for point in grid if point["auto_lr"] == "on"} == {batches}
+
+
+@pytest.mark.parametrize(
+    ("varied", "targets", "data"), [("order", (0, 0), (0, 0)), ("target", (4, 5), (0, 0)), ("data", (0, 0), (4, 5))]
+)
+def test_a_seed_may_stand_for_another_target_or_other_data(
+    out: Path, varied: str, targets: tuple[int, int], data: tuple[int, int]
+) -> None:
+    settings = planned(out, "--seeds", "2", "--seed", "4", "--seeds-vary", varied)
+    (point, *_) = settings.space.grid()
+    specs = [settings.make_spec({**point, "seed": seed}, target_key="k") for seed in (4, 5)]
+    assert tuple(spec.seed for spec in specs) == (4, 5)
+    assert tuple(spec.target_seed for spec in specs) == targets
+    assert tuple(spec.data_seed for spec in specs) == data
+    assert [settings.base_of(seed).target_seed for seed in (4, 5)] == list(targets)
+    assert settings.target_seeds == ((4,) if varied == "order" else (4, 5))
+
+
+TWO = "--auto-lr-smoothing paper --auto-lr-smoothing safe"
+READ_DATA = "--dataset digits --model tiny-resnet"
+
+
+@pytest.mark.parametrize(
+    ("typed", "named"),
+    [
+        ("--method nope", "nope"),
+        ("--auto-lr-smoothing wild", "auto_lr_smoothing wild"),
+        ("--lr 0", "lr 0"),
+        ("--auto-lr-start-lr -1", "auto-lr-start-lr -1"),
+        ("--seeds 0", "seeds 0"),
+        ("--primary npo", "--primary npo gdiff ngdiff"),
+        (f"{TWO} --primary gdiff", "--primary gdiff gdiff/paper/freshx2 gdiff/safe/freshx2"),
+        ("--primary gdiff/paper/same", "--primary gdiff/paper/same gdiff/safe/freshx2"),
+        ("--seeds-vary weather", "--seeds-vary weather order target data"),
+        (f"--seeds-vary data {READ_DATA}", "--seeds-vary data digits authors"),
+    ],
+)
+def test_wrong_options_of_a_study_are_named(out: Path, typed: str, named: str) -> None:
+    assert names("\n".join(refused("lr-study", "--out", out, *typed.split())), named.split())
+    assert not out.exists()
+
+
+def test_a_primary_question_is_recorded(tmp_path: Path) -> None:
+    assert planned(tmp_path / "a", "--primary", "ngdiff").primary == "ngdiff"
+    assert planned(tmp_path / "b", *TWO.split(), "--primary", "gdiff/safe/freshx2").primary == "gdiff/safe/freshx2"
+
+
+# How a study ends ---------------------------------------------------------------------------------------------------
+
+
+def test_a_study_ends_in_its_verdict_and_lr_study_json(monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
+    finish_with(monkeypatch, GOLDEN)
+    result = invoke("lr-study", "--out", out)
+    assert result.exit_code == 0, result.output
+    assert names(result.stdout, ["36", "ngdiff", "0.003", "AutoLR clip/fresh"])
+    content = json.loads((out / "lr_study.json").read_text())
+    assert [item["method"] for item in content["verdicts"]] == ["gdiff", "ngdiff"]
+    assert [arm["name"] for arm in content["fronts"][0]["arms"]][:2] == ["gdiff, fixed lr", "gdiff, AutoLR clip/fresh"]
+    assert content["verdicts"][0]["opponents"][0]["outcome"] == "too few seeds"
+    assert json_of("resume", out)["lr_study"] == content
+
+
+def test_a_pareto_sweep_does_not_end_in_a_study(monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
+    finish_with(monkeypatch, GOLDEN)
+    assert "lr_study" not in json_of("pareto", "--out", out)
+    assert not (out / "lr_study.json").exists()
+    assert names(refused("resume", out, "--extend")[0], ["--extend", str(out)])
+
+
+def test_finished_sweeps_are_judged_together_without_running(golden: Path, tmp_path: Path) -> None:
+    content = json_of("lr-study", "--from", golden)
+    assert content == json.loads((golden / "lr_study.json").read_text())
+    both = invoke("lr-study", "--from", golden, "--from", GOLDEN, "--out", tmp_path / "both.json")
+    assert "36 trials repeated" in " ".join(both.stdout.split())
+    assert json.loads((tmp_path / "both.json").read_text())["verdicts"] == content["verdicts"]
+    assert names(refused("lr-study", "--from", tmp_path)[0], [str(tmp_path), "sweep.json"])
+
+
+def test_objectives_chosen_afterwards_are_marked_as_such(golden: Path) -> None:
+    same = json_of("lr-study", "--from", golden, "--objectives", "forget_loss:max,retain_loss:min")
+    assert same == json_of("lr-study", "--from", golden)
+    assert same["afterwards"] is None
+    other = json_of("lr-study", "--from", golden, "--objectives", "verbmem:min,utility:max")
+    assert names(other["afterwards"], ["verbmem", "utility", "forget_loss", "retain_loss"])
+    assert other["sensitivity"] != same["sensitivity"]
+
+
+def test_options_of_trials_are_refused_beside_finished_sweeps(golden: Path) -> None:
+    problems = refused("lr-study", "--from", golden, "--lr", "1e-3", "--objectives", "nothing:min,utility:max")
+    assert names(problems[1], ["--lr", "--from"])
+    for option, problem in zip(
+        ("primary", "extend"), refused("lr-study", "--from", golden, "--primary", "gdiff", "--extend"), strict=True
+    ):
+        assert names(problem, [f"--{option}"])
+
+
+# The edge of the grid -----------------------------------------------------------------------------------------------
+
+
+def edged(monkeypatch: pytest.MonkeyPatch, out: Path, *, peak: float) -> list[list[float]]:
+    """A study whose trials end at once, best at the rate ``peak``; returns the rates of each run of it."""
+    asked: list[list[float]] = []
+    known = json.loads((GOLDEN / "sweep.json").read_text())
+    with (GOLDEN / "trials.csv").open() as file:
+        (like, *_) = csv.DictReader(file)
+
+    def run(out: Path, *, console: object, change: dict[str, object] | None = None, **more: object) -> Summary:
+        settings = replace(read_settings(out), **(change or {}))  # type: ignore[arg-type]
+        content = json.loads((out / "sweep.json").read_text()) | {"settings": settings.to_dict()}
+        given = {name: known[name] for name in ("objectives", "baseline", "random_guess_loss")}
+        (out / "sweep.json").write_text(json.dumps(content | given))
+        study = SweepStudy(
+            open_journal(out),
+            space=settings.space,
+            objectives=axes(settings.parsed_objectives, known["random_guess_loss"], unit="token"),
+            sampler="grid",
+            trials=settings.trials,
+            seeds=settings.all_seeds,
+            seed=settings.seed,
+            extension=settings.extension,
+        )
+        trials = out / "trials.csv"
+        rows = list(csv.DictReader(trials.open())) if trials.is_file() else []
+        study.take_up({row["trial_id"]: row for row in rows})
+        asked.append([])
+        while (proposal := study.ask()) is not None:
+            spec = settings.make_spec(proposal.config, target_key="k")
+            asked[-1].append(spec.lr)
+            attained = 7 - 0.4 * abs(math.log10(spec.lr / peak))
+            ended = {"trial_id": proposal.trial_id, "status": "finished", "forget_loss_capped": attained}
+            rows.append(like | {name: str(value) for name, value in (spec.row() | ended).items() if name in like})
+            study.tell(proposal.trial_id, rows[-1])
+        with trials.open("w", newline="") as file:
+            writer = csv.DictWriter(file, like.keys())
+            writer.writeheader()
+            writer.writerows(rows)
+        return Summary(str(out), len(rows), settings.trials, {"finished": len(rows)}, 0.8, 5, "")
+
+    monkeypatch.setattr("sweeper.sweep.run", run)
+    return asked
+
+
+STUDY = ("--method", "gdiff", "--c", "0.5", "--c", "0.9", "--seeds", "3", "--lr", "1e-5", "--lr", "1e-4")
+
+
+def test_extend_adds_rates_until_the_best_lies_inside(monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
+    asked = edged(monkeypatch, out, peak=1e-3)
+    result = invoke("lr-study", "--out", out, *STUDY, "--extend")
+    assert result.exit_code == 0, result.output
+    # Two values of c, three seeds.
+    assert asked[1:] == [[1e-3] * 6, [1e-2] * 6]
+    assert names(result.stderr, ["gdiff", "1e-05", "0.0001", "0.001"])
+    settings = read_settings(out)
+    assert (len(settings.extension), settings.trials) == (4, len(settings.space.grid()) * 3 + 12)
+    (verdict,) = json.loads((out / "lr_study.json").read_text())["verdicts"]
+    assert verdict["rates"] == [1e-5, 1e-4, 1e-3, 1e-2]
+    assert verdict["opponents"][0]["edge"] is None
+    # Nothing is left to add; what a kill took is run again.
+    invoke("resume", out)
+    assert asked[3:] == [[]]
+    rows = (out / "trials.csv").read_text().splitlines(keepends=True)
+    (out / "trials.csv").write_text("".join(rows[:-3]))
+    invoke("resume", out)
+    assert asked[-1] == [1e-2] * 3
+
+
+def test_a_grid_is_extended_a_bounded_number_of_times(monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
+    asked = edged(monkeypatch, out, peak=1e3)
+    result = invoke("lr-study", "--out", out, *STUDY, "--extend")
+    assert [sorted(set(rates)) for rates in asked[1:]] == [[1e-3], [1e-2], [0.1], [1.0]]
+    assert "at most 4" in result.stderr
+    (verdict,) = json.loads((out / "lr_study.json").read_text())["verdicts"]
+    assert verdict["opponents"][0]["edge"] is not None
+
+
+def test_a_study_without_extend_can_be_resumed_with_it(monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
+    asked = edged(monkeypatch, out, peak=1e-3)
+    result = invoke("lr-study", "--out", out, *STUDY)
+    assert "lr-study --extend" in result.stdout
+    assert len(asked) == 1
+    invoke("resume", out, "--extend")
+    assert asked[2:] == [[1e-3] * 6, [1e-2] * 6]

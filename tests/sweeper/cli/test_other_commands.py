@@ -1,0 +1,102 @@
+"""``list``, ``evaluate``, ``target`` and ``doctor``."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import optuna
+import pytest
+
+from sweeper.cli.main import main
+from tests.sweeper.cli.conftest import Command, invoke, json_of, names, problems_of, refused
+from trainables.metrics.registry import SETS
+from trainables.scoring.measured import Measured
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("methods", {"gd", "ga", "gdiff", "lossnorm", "rlw", "pcgrad", "imtl-g", "ngdiff", "npo"}),
+        ("models", {"tiny-phi", "phi-1.5"}),
+        ("datasets", {"authors", "tofu"}),
+    ],
+)
+def test_everything_that_can_be_chosen_is_listed(kind: str, expected: set[str]) -> None:
+    rows = json_of("list", kind)
+    assert expected <= {row["name"] for row in rows}
+    listed = invoke("list", kind).stdout.splitlines()
+    assert [line for line in listed if not line.startswith(" ")] == [row["name"] for row in rows]
+
+
+def test_a_metric_is_listed_with_its_better_direction_or_its_ideal() -> None:
+    rows = {row["name"]: row for row in json_of("list", "metrics")}
+    assert rows["privleak"]["better"].startswith("0 ")
+    assert all(rows[name]["better"].startswith("0.5 ") for name in rows if name in SETS["mia"])
+    better = [rows[name]["better"] for name in ("privleak_distance", "verbmem", "utility")]
+    assert better == ["lower", "lower", "higher"]
+    assert rows["mia_loss_distance"]["formula"] == "|mia_loss - 0.5|"
+
+
+def test_a_method_is_listed_with_its_options_other_name_and_needs() -> None:
+    rows = {row["name"]: row for row in json_of("list", "methods")}
+    assert names(rows["gdiff"]["options"], ["c", "default 0.5", "0", "1"])
+    assert (rows["dpo"]["also called"], rows["npo"]["also called"]) == ("idk-dpo", "")
+    needs = [rows[name]["needs of the target"].partition(",")[0] for name in ("ga", "dpo", "undial", "rmu")]
+    assert needs == ["", "log-likelihoods", "logits", "hidden states"]
+
+
+@pytest.fixture
+def evaluate(model_folder: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """``evaluate`` of a folder on TOFU's files, with no model loaded: a score is what it gives."""
+    scores = Measured({"forget_loss": 1.0}, {}, 0.0)
+    monkeypatch.setattr("trainables.target.checkpoint_scores.score_checkpoint", lambda spec, **named: scores)
+    problem = ("--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01")
+    return lambda *arguments: invoke("evaluate", "--model-path", model_folder, *problem, *arguments)
+
+
+def test_metrics_that_need_a_retain_model_are_left_out_of_a_set_and_refused_by_name(
+    evaluate: Command, model_folder: Path
+) -> None:
+    result = evaluate("--metrics", "tofu", "--json")
+    assert (result.exit_code, json.loads(result.stdout)) == (0, {"forget_loss": 1.0})
+    (line,) = result.stderr.splitlines()
+    assert names(line, ["forget_quality", "--retain-model DIR", "target --retain-only --out DIR"])
+    for enough in (("--metrics", "tofu", "--retain-model", model_folder), ("--metrics", "default")):
+        assert evaluate(*enough).stderr == ""
+    assert names(problems_of(evaluate("--metrics", "tofu,forget_quality"))[0], ["forget_quality", "--retain-model DIR"])
+
+
+@pytest.mark.parametrize(("model", "lacking"), [("tiny-phi", "tokenizer"), ("tiny-resnet", "preprocessor_config.json")])
+def test_a_folder_is_checked_as_a_model_of_its_kind(tmp_path: Path, model: str, lacking: str) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    assert lacking in refused("evaluate", "--model", model, "--model-path", tmp_path)[-1]
+
+
+def test_a_target_with_wrong_options_is_refused(data: Path) -> None:
+    tofu = ("--dataset", "tofu", "--data-dir", data / "x", "--forget-split", "f")
+    assert names("\n".join(refused("target", *tofu, "--max-length", "0")), ["'f'", "max_length"])
+
+
+def test_doctor_reports_versions_and_resources(monkeypatch: pytest.MonkeyPatch) -> None:
+    for problems in (["no hub"], []):
+        monkeypatch.setattr("sweeper.checks.hub.hub_problems", lambda wanted, problems=problems: problems)
+        found = json_of("doctor")
+        assert (found["missing"], found["hub_reachable"]) == ([], not problems)
+    assert found["versions"]["optuna"] == optuna.__version__
+    assert found["cpus"] == os.cpu_count()
+    assert found["disk_free_bytes"] > 0
+    assert isinstance(found["gpus"], list)
+    assert names(invoke("doctor").stdout, ["torch", "ray", "optuna", "mlflow", "cpus", "gpus", "hub"])
+
+
+def test_every_command_can_report_where_its_time_went() -> None:
+    result = invoke("list", "methods", "--profile")
+    assert (result.exit_code, "s  in all" in result.stdout) == (0, False)
+    for line in result.stderr.splitlines()[-2:]:
+        assert float(line.split()[0]) >= 0.0
+        assert line.split()[1] == "s"
+    for command in main.commands.values():
+        assert any(parameter.name == "profile" for parameter in command.params), command.name

@@ -1,0 +1,119 @@
+"""``status`` and ``stop`` of a running, a killed and a finished sweep."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from search_spaces.durable import exclusive
+from sweeper.followers.control_server import control_server
+from sweeper.session import SweepSession
+from sweeper.store.folder import Origin, begin, describe
+from tests.sweeper.cli.conftest import invoke, json_of, names, refused
+from tests.sweeper.conftest import OUTCOME, SETTINGS, TARGET, bare_session, run_trial, running, wait_until
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """A sweep whose target is made."""
+    folder = tmp_path / "out"
+    begin(SETTINGS, folder)
+    describe(folder, SETTINGS, Origin("id", "2026"), target=TARGET)
+    return folder
+
+
+@pytest.fixture
+def session(out: Path) -> SweepSession:
+    return bare_session(out)
+
+
+@pytest.fixture
+def at_work(out: Path, session: SweepSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[SweepSession]:
+    """The session, while this process is at the sweep."""
+    monkeypatch.setattr("sweeper.followers.control_server.LOOKS_EVERY", 0.02)
+    with exclusive(out, RuntimeError()), control_server(out) as desk:
+        desk.follow(session)
+        yield session
+
+
+def told(out: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json_of("status", out)
+    return found
+
+
+def report(session: SweepSession, trial_id: str) -> None:
+    session.reported(trial_id, {"step": 1, "epoch": 1.0, "forget_loss": 2.5, "retain_loss": 0.5, "seconds": 0.1})
+
+
+def test_status_of_a_running_sweep(out: Path, at_work: SweepSession) -> None:
+    run_trial(at_work, outcome=OUTCOME)
+    trial_id = running(at_work)
+    report(at_work, trial_id)
+    wait_until(lambda: len(told(out)["running"]) == 1)
+    content = told(out)
+    assert (content["state"], content["doing"], content["trials"]) == ("running", "trials", {"finished": 1})
+    (shown,) = content["running"]
+    assert (shown["trial_id"], shown["epoch"], shown["forget_loss"]) == (trial_id, 1.0, 2.5)
+    assert f"  {trial_id} " in invoke("status", out).stdout
+
+
+def test_status_of_a_killed_sweep_has_the_command_that_resumes_it(out: Path, session: SweepSession) -> None:
+    with control_server(out):
+        killed = (out / "status.json").read_bytes()
+    (out / "status.json").write_bytes(killed)
+    trial_id = running(session)
+    report(session, trial_id)
+    content = told(out)
+    assert (content["state"], [item["trial_id"] for item in content["running"]]) == ("interrupted", [trial_id])
+    assert f"python -m sweeper resume {out}" in invoke("status", out).stdout
+
+
+def test_what_does_not_run_cannot_be_stopped(golden: Path, tmp_path: Path, out: Path, at_work: SweepSession) -> None:
+    for command in ("status", "stop"):
+        assert names(refused(command, tmp_path)[0], [str(tmp_path), "sweep.json"])
+    for trial, named in ((), str(golden)), (("00099",), str(golden)), (("00000",), "trial 00000"):
+        assert names(refused("stop", golden, *trial)[0], [named])
+    ended, trial_id = run_trial(at_work), running(at_work)
+    wait_until(lambda: len(told(out)["running"]) == 1)
+    assert names(refused("stop", out, ended)[0], [ended, "finished"])
+    assert names(refused("stop", out, "7")[0], ["7", trial_id])
+    assert not (golden / "requests").exists()
+    assert not (out / "requests").exists()
+
+
+def stopping(*arguments: str | Path) -> tuple[threading.Thread, list[Result]]:
+    results: list[Result] = []
+    thread = threading.Thread(target=lambda: results.append(invoke("stop", *arguments)))
+    thread.start()
+    return thread, results
+
+
+def test_stop_returns_when_the_trial_has_ended(out: Path, at_work: SweepSession) -> None:
+    trial_id = running(at_work)
+    wait_until(lambda: len(told(out)["running"]) == 1)
+    thread, results = stopping(out, trial_id, "--json")
+    wait_until(lambda: at_work.is_asked_to_end(trial_id))
+    report(at_work, trial_id)
+    assert not results
+    at_work.stopped(trial_id)
+    thread.join(120)
+    assert results[0].exit_code == 0
+    assert json.loads(results[0].stdout) == {"out": str(out), "trial_id": trial_id, "status": "stopped", "epoch": 1.0}
+
+
+def test_stop_fails_if_the_sweep_ends_first(out: Path, session: SweepSession) -> None:
+    with exclusive(out, RuntimeError()), control_server(out) as desk:
+        desk.follow(session)
+        trial_id = running(session)
+        desk.look()
+        thread, results = stopping(out, trial_id)
+        wait_until(lambda: session.is_asked_to_end(trial_id))
+    thread.join(120)
+    assert results[0].exit_code == 1
+    assert trial_id in results[0].stderr

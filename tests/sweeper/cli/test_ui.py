@@ -1,0 +1,81 @@
+"""``ui``: what it shows, and that nothing of it stays behind. A stand-in for MLflow starts a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.sweeper.cli.conftest import names, refused
+
+ROOT = Path(__file__).parents[3]
+SERVER = """
+import json, os, subprocess, sys, time
+worker = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+told = {"arguments": sys.argv[1:], "pids": [os.getpid(), worker.pid]}
+told["jobs"] = os.environ["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"]
+with open("started.part", "w") as file:
+    json.dump(told, file)
+os.rename("started.part", "started.json")
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """``ui`` on an empty database with the stand-in in place of MLflow."""
+    stand_in = tmp_path / "stand-in"
+    (stand_in / "mlflow").mkdir(parents=True)
+    (stand_in / "mlflow" / "__init__.py").touch()
+    (stand_in / "mlflow" / "__main__.py").write_text(SERVER)
+    Path("a.db").touch()
+    environment = os.environ | {"PYTHONPATH": f"{stand_in}{os.pathsep}{ROOT}"}
+    command = [sys.executable, "-m", "sweeper", "ui", "--tracking-uri", "sqlite:///a.db", "--port", "5055"]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        yield process
+        process.kill()
+
+
+def started() -> Mapping[str, list[str]]:
+    deadline = time.monotonic() + 240.0
+    while not Path("started.json").exists():
+        assert time.monotonic() < deadline, "the server was not started"
+        time.sleep(0.05)
+    found: dict[str, list[str]] = json.loads(Path("started.json").read_text())
+    return found
+
+
+def lives(pid: str) -> bool:
+    """Whether the process runs; one that has ended and that nobody has waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_no_process_behind(server: subprocess.Popen[str], number: signal.Signals) -> None:
+    told = started()
+    assert told["arguments"] == ["ui", "--backend-store-uri", "sqlite:///a.db", "--workers", "1", "--port", "5055"]
+    assert told["jobs"] == "false"
+    assert all(map(lives, told["pids"]))
+    server.send_signal(number)
+    assert server.wait(240.0) == 130
+    assert not any(map(lives, told["pids"]))
+
+
+def test_a_missing_database_is_not_made() -> None:
+    (problem,) = refused("ui")
+    assert names(problem, [f"{Path.cwd()}/mlflow.db", "--tracking-uri"])
+    assert [*Path.cwd().iterdir()] == []
+
+
+def test_all_problems_are_listed_at_once() -> None:
+    assert names("\n".join(refused("ui", "--port", "first", "--tracking-uri", "folder")), ["first", "folder"])

@@ -1,0 +1,115 @@
+"""Ray is reached once, left in a thread of its own, and left before the sweep is over."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sweeper.execution.cluster import cluster_of
+from sweeper.execution.shutdown import Interrupted, interruptible
+from sweeper.sweep import trials_at_once
+from tests.sweeper.conftest import SETTINGS
+
+
+@pytest.fixture
+def course(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What became of a stand-in for Ray, which takes until ``told`` to stop."""
+    happened: list[str] = []
+
+    @contextmanager
+    def stand_in(address: str | None, *, resources: object, ship: bool, python: str | None) -> Iterator[int]:
+        happened.append("started" if python is None else f"started with {python}")
+        yield 3
+        happened.append("main" if threading.current_thread() is threading.main_thread() else "beside")
+
+    monkeypatch.setattr("sweeper.execution.cluster.ray_cluster", stand_in)
+    monkeypatch.setattr("sweeper.execution.cluster.require_shared", lambda shared: None)
+    monkeypatch.setattr("sweeper.execution.cluster.is_possible", lambda: False)
+    return happened
+
+
+def test_it_starts_once_when_asked_and_is_left_once(course: list[str]) -> None:
+    with cluster_of(SETTINGS) as cluster:
+        assert course == []
+        assert [cluster.slots(sharing=()), cluster.slots(sharing=())] == [3, 3]
+        assert course == ["started"]
+    assert course == ["started", "main"]
+    course.clear()
+    with cluster_of(SETTINGS) as cluster:
+        cluster.slots(sharing=())
+        cluster.leave()
+        cluster.leave()
+    assert course == ["started", "beside"], "left by a thread that is waited for"
+    course.clear()
+    with cluster_of(SETTINGS) as cluster:
+        cluster.leave()
+    assert course == [], "one that was never asked for"
+
+
+def test_a_sigterm_while_ray_starts_is_handled_here_and_not_by_ray(
+    course: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray's own handler ends the process at once, with exit code 15 and without a word."""
+    from ray._private import utils
+
+    own = utils.set_sigterm_handler
+
+    @contextmanager
+    def starting(address: str | None, **given: object) -> Iterator[int]:
+        utils.set_sigterm_handler(lambda number, frame: pytest.fail("Ray's handler ran"))
+        os.kill(os.getpid(), signal.SIGTERM)
+        course.append("started")
+        yield 3
+
+    monkeypatch.setattr("sweeper.execution.cluster.ray_cluster", starting)
+    lines: list[str] = []
+    with pytest.raises(Interrupted), interruptible(say=lines.append), cluster_of(SETTINGS) as cluster:
+        cluster.slots(sharing=())
+    assert course == ["started"]
+    assert len(lines) == 1
+    assert "SIGTERM" in lines[0]
+    assert utils.set_sigterm_handler is own
+
+
+@pytest.mark.parametrize(
+    ("changes", "forks"),
+    [
+        ({}, "forks of 1"),
+        ({"cpus_per_trial": 2.0}, "forks of 2"),
+        ({"cpus_per_trial": 0.5}, "forks of 1"),
+        ({"gpus_per_trial": 0.25}, None),
+        ({"address": "auto"}, None),
+    ],
+)
+def test_workers_without_gpus_of_this_machine_are_forked(
+    course: list[str], monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], forks: str | None
+) -> None:
+    @contextmanager
+    def stand_in(*, threads: int) -> Iterator[str]:
+        yield f"forks of {threads}"
+        course.append("no more forks")
+
+    monkeypatch.setattr("sweeper.execution.cluster.fork_server", stand_in)
+    monkeypatch.setattr("sweeper.execution.cluster.is_possible", lambda: True)
+    with cluster_of(replace(SETTINGS, **changes)) as cluster:
+        cluster.slots(sharing=())
+    # Ray is left first: its workers are forks.
+    assert course == (["started", "main"] if forks is None else [f"started with {forks}", "main", "no more forks"])
+
+
+@pytest.mark.parametrize(
+    ("address", "asked", "found"),
+    [(None, None, 3), (None, 8, 3), (None, 2, 2), ("auto", None, 3), ("auto", 8, 8), ("auto", 2, 2)],
+)
+def test_a_cluster_is_asked_for_more_trials_than_fit_now_for_nodes_that_join_later(
+    address: str | None, asked: int | None, found: int
+) -> None:
+    settings = replace(SETTINGS, address=address, max_concurrent=asked)
+    assert trials_at_once(settings, slots=3) == found

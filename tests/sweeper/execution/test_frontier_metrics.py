@@ -1,0 +1,153 @@
+"""Which epochs on the frontier get the costly metrics: the nearest to the ideal corner, once, if a model is kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import ray
+from ray.exceptions import RayError
+
+from sweeper.execution.frontier_metrics import Unmeasured, measure_front, unmeasured
+from sweeper.execution.placement import Resources
+from sweeper.store.columns import column_dictionary
+from sweeper.store.tables import ResultTables
+from trainables import ray_trainable
+from trainables.worker import measure_checkpoint
+
+GUESS = 8.0
+AXES = (("forget_loss", "forget_loss_capped", "max"), ("retain_loss", "retain_loss", "min"))
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """One trial of four epochs, the third dominated, the second without a model."""
+    objectives = [
+        {"name": name, "column": column, "direction": direction, "low": 0.0, "high": GUESS}
+        for name, column, direction in AXES
+    ]
+    content = {"format": 2, "objectives": objectives, "baseline": {"verbmem": 0.9, "retain_loss": 0.1}}
+    columns = column_dictionary(random_guess=GUESS)
+    (tmp_path / "sweep.json").write_text(json.dumps(content | {"columns": columns}))
+    tables = ResultTables(tmp_path, every_epoch=True)
+    losses = [(1.0, 0.5), (4.0, 0.6), (3.0, 5.0), (6.0, 4.0)]
+    for epoch, (forget, retain) in enumerate(losses, start=1):
+        row = {"step": 10 * epoch, "epoch": float(epoch), "forget_loss_capped": forget, "retain_loss": retain}
+        place = f"checkpoints/00000-epoch-{epoch}"
+        tables.add_report("00000", row, checkpoint=place)
+        if epoch != 2:
+            (tmp_path / place).mkdir(parents=True)
+    trial = {"trial_id": "00000", "status": "stopped", "steps": 40, "lr": 1.0, "seed": 0, "model": "m", "dataset": "d"}
+    tables.add_trial(trial | {"method": "ga", "spec_hash": "h"})
+    tables.write()
+    return tmp_path
+
+
+def steps(found: list[Unmeasured]) -> list[int]:
+    return [item.step for item in found]
+
+
+def test_the_nearest_come_first_and_only_those_with_a_model(out: Path) -> None:
+    # Nearest is epoch 2, whose model is not there, then 4, then 1.
+    assert steps(unmeasured(out, most=8)) == [40, 10]
+    assert steps(unmeasured(out, most=2)) == [40]
+    assert unmeasured(out, most=1) == unmeasured(out, most=0) == []
+    assert unmeasured(out, most=8)[0].checkpoint == "checkpoints/00000-epoch-4"
+
+
+def test_what_has_been_measured_is_not_measured_again(out: Path) -> None:
+    content = (out / "sweep.json").read_text()
+    (out / "sweep.json").write_text(json.dumps(json.loads(content) | {"baseline": {"retain_loss": 0.1}}))
+    assert unmeasured(out, most=8) == [], "no metric to measure"
+    (out / "sweep.json").write_text(content)
+    tables = ResultTables(out)
+    tables.add_metrics("00000", 40, {"verbmem": 0.25})
+    assert steps(unmeasured(out, most=8)) == [10]
+    rows = {row["step"]: row for row in tables.candidates.read()}
+    assert (rows["40"]["verbmem"], rows["40"]["retain_loss"], rows["10"]["verbmem"]) == ("0.25", "4.0", "")
+    tables.mend({})
+    tables.sort()
+    assert steps(unmeasured(out, most=8)) == [10]
+    tables.candidates.path.unlink()
+    assert unmeasured(out, most=8) == []
+
+
+class OneAfterTheOther:
+    """Stands for Ray: a task runs when it is asked for, the first submitted first; ``fails`` by checkpoint."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, fails: dict[str, BaseException]) -> None:
+        self.scored: list[str] = []
+        self.fails = fails
+        self.submitted = False
+        monkeypatch.setattr(ray_trainable, "task_with", self.task_with)
+        monkeypatch.setattr(ray, "wait", lambda references, timeout: (references[:1], references[1:]))
+        monkeypatch.setattr(ray, "get", self.score)
+
+    def task_with(self, function: object, settings: Mapping[str, object], **options: float) -> Callable[..., Path]:
+        assert function is measure_checkpoint
+        assert settings.keys() == {"target", "spec", "cpus", "gpus", "storage"}
+        assert options == {"max_retries": 1, "num_cpus": 1.0, "num_gpus": 0.0}
+        self.submitted = True
+        return self.submit
+
+    def submit(self, folder: Path) -> Path:
+        assert (folder / "weights").is_file()
+        return folder
+
+    def score(self, folder: Path) -> dict[str, float]:
+        if error := self.fails.get(folder.name):
+            raise error
+        self.scored.append(folder.name)
+        return {"verbmem": 0.5}
+
+
+def measure(out: Path, *, head_answers: Callable[[], None] = lambda: None) -> None:
+    display = SimpleNamespace(note=lambda text: None, refresh=lambda: None)
+    session = SimpleNamespace(tables=ResultTables(out), display=display, shares=None, bring_models=list, unscored=False)
+    resources = Resources(cpus=1.0, gpus=0.0)
+    settings = SimpleNamespace(front_metrics=8, cpus_per_trial=1.0, resources=resources, base=None, bucket=None)
+    measure_front(session, settings, None, head_answers=head_answers)  # type: ignore[arg-type]
+
+
+def test_what_was_measured_before_ctrl_c_is_kept_and_the_rest_is_measured_by_the_next_start(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for path in (out / "checkpoints").iterdir():
+        (path / "weights").write_text("weights")
+    first = OneAfterTheOther(monkeypatch, {"00000-epoch-1": KeyboardInterrupt()})
+    with pytest.raises(KeyboardInterrupt):
+        measure(out)
+    assert first.scored == ["00000-epoch-4"]
+    second = OneAfterTheOther(monkeypatch, {})
+    measure(out)
+    assert second.scored == ["00000-epoch-1"]
+    measure(out)
+    assert second.scored == ["00000-epoch-1"]
+    assert [row["verbmem"] for row in ResultTables(out).candidates.read()] == ["0.5", "", "", "0.5"]
+
+
+def test_without_rays_head_nothing_is_handed_to_ray(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would end this process without a word."""
+    ray_stands = OneAfterTheOther(monkeypatch, {})
+
+    def lost() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        measure(out, head_answers=lost)
+    assert not ray_stands.submitted
+
+
+def test_a_checkpoint_that_cannot_be_scored_is_told_and_tried_again(
+    out: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for path in (out / "checkpoints").iterdir():
+        (path / "weights").write_text("weights")
+    OneAfterTheOther(monkeypatch, {"00000-epoch-4": RayError("Traceback\nLoadError: cannot load the model")})
+    measure(out)
+    assert "checkpoints/00000-epoch-4" in caplog.text
+    assert "LoadError: cannot load the model" in caplog.text
+    assert steps(unmeasured(out, most=8)) == [40]

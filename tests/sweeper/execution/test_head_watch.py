@@ -1,0 +1,139 @@
+"""A lost Ray head is noticed; one that answers, or comes back in time, is left alone."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+import ray
+
+from sweeper.execution import head_watch
+from sweeper.execution.head_watch import head_watched
+from tests.sweeper.conftest import wait_until
+
+
+@pytest.fixture
+def starter(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """A socket in place of the process that starts Ray's workers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        monkeypatch.setattr(ray, "nodes", lambda: [{"NodeManagerAddress": "127.0.0.1", "NodeManagerPort": port}])
+        yield server
+
+
+@pytest.fixture
+def head(monkeypatch: pytest.MonkeyPatch, starter: socket.socket) -> Iterator[socket.socket]:
+    """A socket in place of Ray's head, which takes connections until it is closed."""
+    for name, seconds in (("_EVERY", 0.02), ("_SILENCE", 0.2), ("_RESTART", 30.0), ("_PATIENCE", 0.1)):
+        monkeypatch.setattr(head_watch, name, seconds)
+    monkeypatch.setattr(head_watch, "is_interrupted", lambda: False)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        monkeypatch.setattr(ray, "get_runtime_context", lambda: SimpleNamespace(gcs_address=address))
+        yield server
+
+
+class Told:
+    def __init__(self) -> None:
+        self.lost = threading.Event()
+        self.order: list[str] = []
+
+    def on_loss(self, address: str) -> None:
+        self.order.append(f"lost {address}")
+        self.lost.set()
+
+    def last_words(self) -> None:
+        self.order.append("last words")
+
+
+@pytest.mark.parametrize("gone", ["head", "starter"])
+def test_a_loss_is_reported_and_then_the_last_words_come_before_the_block_is_left(
+    head: socket.socket, starter: socket.socket, gone: str
+) -> None:
+    process = {"head": head, "starter": starter}[gone]
+    told, address = Told(), f"127.0.0.1:{process.getsockname()[1]}"
+    with head_watched(told.on_loss, last_words=told.last_words, is_cluster=False):
+        process.close()
+        assert told.lost.wait(120)
+        wait_until(lambda: "last words" in told.order)  # also where the block is held up
+    assert told.order[:2] == [f"lost {address}", "last words"]
+
+
+def failing(told: Told, head: socket.socket, *, is_cluster: bool) -> None:
+    """A call of Ray's that notices the loss before the watch does."""
+    with head_watched(told.on_loss, last_words=told.last_words, is_cluster=is_cluster):
+        head.close()
+        raise OSError("Broken pipe")
+
+
+def test_an_error_of_rays_calls_does_not_come_before_the_loss(head: socket.socket) -> None:
+    told = Told()
+    with pytest.raises(OSError, match="Broken pipe"):
+        failing(told, head, is_cluster=False)
+    assert told.order[-1] == "last words"
+
+
+@contextlib.contextmanager
+def back_in(seconds: float, address: tuple[str, int]) -> Iterator[None]:
+    """The head of a cluster, started anew."""
+    servers: list[socket.socket] = []
+    timer = threading.Timer(seconds, lambda: servers.append(socket.create_server(address)))
+    timer.start()
+    yield
+    timer.join()
+    servers[0].close()
+
+
+def test_an_error_while_the_head_of_a_cluster_restarts_is_raised_when_it_is_back(head: socket.socket) -> None:
+    told, begun = Told(), time.monotonic()
+    with back_in(0.3, head.getsockname()), pytest.raises(OSError, match="Broken pipe"):
+        failing(told, head, is_cluster=True)
+    assert time.monotonic() - begun >= 0.3
+    assert told.order == []
+
+
+def test_what_needs_the_head_waits_for_its_answer_or_its_loss(head: socket.socket) -> None:
+    told, begun = Told(), time.monotonic()
+    with head_watched(told.on_loss, last_words=told.last_words, is_cluster=True) as head_answers:
+        head_answers()
+        with back_in(0.3, head.getsockname()):
+            head.close()
+            head_answers()
+            assert time.monotonic() - begun >= 0.3
+    assert told.order == []
+
+
+def test_what_needs_a_lost_head_does_not_continue_before_the_loss_is_reported(head: socket.socket) -> None:
+    told = Told()
+    with head_watched(told.on_loss, last_words=told.last_words, is_cluster=False) as head_answers:
+        head.close()
+        head_answers()
+        assert told.order[-1] == "last words"
+
+
+@pytest.mark.parametrize(("is_cluster", "lost"), [(False, None), (True, "starter")], ids=["alone", "a node ends"])
+def test_a_head_that_answers_is_left_alone(
+    head: socket.socket, starter: socket.socket, is_cluster: bool, lost: str | None
+) -> None:
+    told = Told()
+    with head_watched(told.on_loss, last_words=told.last_words, is_cluster=is_cluster):
+        if lost:
+            starter.close()
+        time.sleep(0.6)
+    assert told.order == []
+
+
+def test_the_head_of_a_cluster_has_time_to_come_back_unless_the_sweep_is_to_end(
+    head: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = Told()
+    with head_watched(told.on_loss, last_words=told.last_words, is_cluster=True):
+        head.close()
+        assert not told.lost.wait(0.8)
+        monkeypatch.setattr(head_watch, "is_interrupted", lambda: True)
+        assert told.lost.wait(120)

@@ -1,0 +1,73 @@
+"""What a node reports of itself and what ``doctor`` makes of it; with real nodes in tests/e2e/test_clusters.py."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sweeper.checks.cluster_health import faults_of
+from sweeper.execution.nodes import PACKAGES, Facts, differences, facts, unseen, versions
+from tests.sweeper.cli.conftest import invoke, names, refused
+
+
+def test_a_machine_lists_what_it_has_and_what_it_sees(tmp_path: Path) -> None:
+    (tmp_path / "mark").write_text("x")
+    missing = str(tmp_path / "nowhere")
+    found = Facts(**facts([str(tmp_path), missing], "mark"))
+    assert set(found.versions) == {"python", *PACKAGES}
+    assert found.versions["torch"] is not None
+    assert found.cpus >= 1
+    assert found.unseen == [missing] == unseen([missing, str(tmp_path)])
+    assert (found.refused, found.free_gb.keys()) == ({}, {str(tmp_path)})
+    other = Facts(**facts([str(tmp_path)], "written-by-the-driver"))
+    assert other.refused.keys() == {str(tmp_path)}, "a folder of the same name that is another one"
+    good, empty = tmp_path.as_uri(), (tmp_path / "other").as_uri()
+    found = Facts(**facts(mark="mark", storages=[good, empty, "s4://nowhere/at/all"]))
+    assert found.refused.keys() == {empty, "s4://nowhere/at/all"}
+    assert [path.name for path in tmp_path.iterdir()] == ["mark"], "everything is left as it was"
+
+
+@pytest.fixture
+def alike() -> Facts:
+    return Facts(versions(), 8, ("H100", "H100"), 21.4, (), {}, {"/shared": 812.0})
+
+
+def test_every_fault_of_every_node_is_named(alike: Facts) -> None:
+    here = {"python": "3.11.7", "torch": "2.13.0", "peft": "0.21"}
+    assert differences(here, here) == []
+    torch, peft = differences(here, here | {"torch": "2.4.0", "peft": None})
+    assert names(torch, ["torch", "2.4.0", "2.13.0"])
+    assert names(peft, ["peft"])
+    other = replace(alike, versions=versions() | {"ray": "2.0"}, unseen=["/a"], refused={"/b": "Read-only file system"})
+    found = faults_of({"good": alike, "bad": other, "silent": None})
+    expected = (["bad", "ray", "2.0"], ["bad", "/a"], ["bad", "/b", "Read-only file system"], ["silent"])
+    assert all(names(*pair) for pair in zip(found, expected, strict=True))
+
+
+def test_doctor_lists_the_nodes_and_fails_if_one_does(alike: Facts, monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = {"good": alike, "bad": None}
+    monkeypatch.setattr("sweeper.cli.doctor.look_at_nodes", lambda address, folders, storages: nodes)
+    done = invoke("doctor", "--address", "10.0.0.1:6379")
+    assert done.exit_code == 1
+    assert names(done.stdout, ["good", "8 CPUs", "2 x H100", "812 GB"])
+    assert names(done.stderr, ["bad"])
+    found = json.loads(invoke("doctor", "--address", "10.0.0.1:6379", "--json").stdout)
+    assert (found["nodes"]["good"]["cpus"], found["nodes"]["bad"], len(found["faults"])) == (8, None, 1)
+
+
+@pytest.mark.parametrize(
+    ("typed", "named"),
+    [
+        ("--shared /tmp", "--shared --address"),
+        ("--address 127.0.0.1:9", "--address 127.0.0.1:9"),
+        ("--address nonsense", "HOST:PORT 'auto'"),
+        ("--storage runs", "--storage runs --shared --address"),
+        ("--storage s3:///runs", "bucket"),
+        ("--address ray://10.0.0.1:10001", "--address ray://10.0.0.1:10001 HOST:PORT 'auto' submit"),
+    ],
+)
+def test_a_cluster_that_cannot_be_reached_is_named(typed: str, named: str) -> None:
+    assert names("\n".join(refused("doctor", *typed.split())), named.split())

@@ -1,0 +1,169 @@
+"""Plug-ins at the command line, from an installed package, and in a sweep's folder.
+
+A process of its own for each command: plug-ins come before anything that chooses from parts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sweeper.execution.plugins import described, keep, take_up
+from tests.sweeper.cli.conftest import names, refused
+from tests.toy_plugin import TOY
+from trainables import plugins
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Path:
+    path = tmp_path / "toy.py"
+    path.write_text(TOY)
+    return path
+
+
+def sweeper(folder: Path, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(folder / "installed")]),
+        "XDG_CACHE_HOME": str(folder / "cache"),
+        "COLUMNS": "200",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "sweeper", *words],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def yours(folder: Path, *words: str) -> dict[str, str]:
+    """The methods that come from plug-ins, each with its plug-in."""
+    rows = json.loads(sweeper(folder, "list", "methods", *words, "--json").stdout)
+    return {row["name"]: row["yours"] for row in rows if row["yours"]}
+
+
+def test_parts_come_from_a_file_and_from_an_installed_package(toy: Path) -> None:
+    assert yours(toy.parent, "--plugin", "toy.py") == {"toy": str(toy)}
+    installed = toy.parent / "installed"
+    (installed / "toys-1.0.dist-info").mkdir(parents=True)
+    (installed / "toys-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: toys\nVersion: 1.0\n")
+    (installed / "toys-1.0.dist-info" / "entry_points.txt").write_text("[sweeper.plugins]\nmy-toys = toys_parts\n")
+    (installed / "toys_parts.py").write_text(TOY)
+    (found,) = yours(toy.parent).items()
+    assert found[0] == "toy"
+    assert names(found[1], ["my-toys", "toys"])
+    (installed / "toys_parts.py").write_text("import nowhere_at_all\n")
+    told = sweeper(toy.parent, "list", "methods", code=2).stderr
+    assert names(told, ["my-toys", "toys_parts", "nowhere_at_all"])
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (('"toy"', '"ngdiff"'), "toy.py line 4 weighting 'ngdiff'"),
+        (('"toy"', '"npo"'), "toy.py line 4 method 'npo'"),
+        (('"share"', '"lr"'), "toy.py line 4 lr 'toy'"),
+        (("WEIGHTING", "WEIGHTINGS"), "toy.py"),
+        (("from search_spaces", "import trainables.methods\nfrom search_spaces"), "toy.py"),
+    ],
+    ids=["a weighting's name", "a method's name", "a column's name", "no part", "imports the registry"],
+)
+def test_a_plugin_that_does_not_fit_is_refused_before_any_work(toy: Path, change: tuple[str, str], named: str) -> None:
+    toy.write_text(TOY.replace(*change))
+    done = sweeper(toy.parent, "pareto", "--plugin", "toy.py", "--method", "toy", code=2)
+    assert names(done.stderr, ["error", *named.split()])
+
+
+def test_all_broken_plugins_are_reported_at_once_and_nothing_else(toy: Path) -> None:
+    (toy.parent / "bad.py").write_text("x = (\n")
+    (toy.parent / "other").mkdir()
+    (toy.parent / "other" / "toy.py").write_text(TOY + "# another\n")
+    words = ("--plugin", "bad.py", "--plugin", "gone.py", "--plugin", "toy.py", "--method", "nothing")
+    bad, gone = sweeper(toy.parent, "unlearn", *words, code=2).stderr.splitlines()
+    assert names(bad, ["bad.py", "line 1"])
+    assert names(gone, ["gone.py"])
+    two = sweeper(toy.parent, "list", "methods", "--plugin", "toy.py", "--plugin", "other/toy.py", code=2)
+    assert names(two.stderr, [str(toy), "other/toy.py"])
+    wrong = sweeper(toy.parent, "unlearn", "--plugin", "toy.py", "--method", "toy", "--option", "share=7", code=2)
+    assert names(wrong.stderr, ["share", "7"])
+
+
+@pytest.mark.parametrize(
+    ("typed", "named"),
+    [
+        ("--template nothing", "template 'nothing' question-answer chat"),
+        ("--template gone.jinja", "gone.jinja"),
+        ("--template chat --dataset authors", "template chat tiny-phi"),
+        ("--template chat --model tiny-resnet", "template"),
+    ],
+)
+def test_a_template_that_cannot_be_used_is_refused(
+    typed: str, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert names("\n".join(refused("unlearn", *typed.split())), named.split())
+
+
+# A sweep's folder ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def begun(toy: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a sweep that began with the plug-in; the process has it still."""
+    monkeypatch.setattr(plugins, "_active", [plugins.read(toy)])
+    out = toy.parent / "out"
+    out.mkdir()
+    keep(out)
+    (out / "sweep.json").write_text(json.dumps({"plugins": described()}))
+    return out
+
+
+def test_a_sweep_keeps_its_own_copy_which_counts_when_the_original_changes(begun: Path, toy: Path) -> None:
+    (entry,) = json.loads((begun / "sweep.json").read_text())["plugins"]
+    assert (begun / entry["file"]).read_text() == TOY
+    assert (entry["name"], entry["parts"], len(entry["digest"])) == ("toy.py", ["weighting toy"], 16)
+    assert take_up(begun) == []
+    toy.write_text(TOY + "# changed\n")
+    (line,) = take_up(begun)
+    assert names(line, [str(toy), str(begun / "plugins" / "toy.py")])
+    toy.unlink()
+    assert take_up(begun) == []
+
+
+@pytest.mark.parametrize("damage", ["changed", "gone"])
+def test_a_damaged_copy_is_refused(begun: Path, damage: str) -> None:
+    copy = begun / "plugins" / "toy.py"
+    copy.write_text(TOY + "# changed\n")
+    if damage == "gone":
+        copy.unlink()
+    with pytest.raises(plugins.PluginError) as caught:
+        take_up(begun)
+    assert str(caught.value).startswith(f"{copy}: ")
+
+
+def test_a_folder_from_before_plugins_has_none(tmp_path: Path) -> None:
+    assert take_up(tmp_path) == []
+    (tmp_path / "sweep.json").write_text("{}")
+    assert take_up(tmp_path) == []
+
+
+@pytest.mark.parametrize("place", ["../toy.py", "plugins/../../toy.py", "/etc/toy.py"])
+def test_a_foreign_folder_cannot_name_a_plugin_outside_it(tmp_path: Path, toy: Path, place: str) -> None:
+    digest = plugins.digest_of(toy.read_text())
+    named = {"name": "toy.py", "path": str(toy), "file": place, "digest": digest, "parts": []}
+    (tmp_path / "sweep" / "plugins").mkdir(parents=True)
+    (tmp_path / "sweep" / "sweep.json").write_text(json.dumps({"plugins": [named]}))
+    with pytest.raises(plugins.PluginError, match="plugins/"):
+        take_up(tmp_path / "sweep")

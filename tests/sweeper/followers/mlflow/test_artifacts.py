@@ -1,0 +1,96 @@
+"""Checkpoints and tables in MLflow's store."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.sweeper.followers.mlflow.conftest import Sweep, make_checkpoint
+
+
+@pytest.mark.parametrize("is_linked", [True, False], ids=["local store", "another file system"])
+def test_a_checkpoint_is_linked_or_copied_and_mlflow_sees_it(
+    sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_linked: bool
+) -> None:
+    import mlflow
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    if not is_linked:
+        monkeypatch.setattr(os, "link", refuse)
+    checkpoint = make_checkpoint(sweep.folder / "checkpoints" / "00001")
+    (sweep.folder / "items").mkdir()
+    (sweep.folder / "items" / "00001.json").write_text("{}")
+    session = sweep.open()
+    session.end("00001", checkpoint="checkpoints/00001")
+    assert session.close().pending == 0
+    run_id = sweep.trial("00001").info.run_id
+    kept = sweep.folder / "artifacts" / run_id / "artifacts" / "checkpoint"
+    for name in ("model.safetensors", "tokenizer/vocab.json"):
+        assert (kept / name).samefile(checkpoint / name) == is_linked
+        assert (kept / name).read_bytes() == (checkpoint / name).read_bytes()
+    assert {item.path for item in sweep.client.list_artifacts(run_id)} == {"checkpoint", "00001.json"}
+    got = mlflow.artifacts.download_artifacts(
+        run_id=run_id, artifact_path="checkpoint", tracking_uri=sweep.uri, dst_path=str(tmp_path / "got")
+    )
+    assert Path(got, "model.safetensors").read_bytes() == (checkpoint / "model.safetensors").read_bytes()
+
+
+def test_tables_are_copied_so_that_a_resume_that_rewrites_them_updates_the_artifact(sweep: Sweep) -> None:
+    sweep.folder.mkdir()
+    table = sweep.folder / "report.html"
+    (sweep.folder / "figures").mkdir()
+    (sweep.folder / "figures" / "one.png").write_text("one")
+    for text in ("one trial", "two trials"):
+        table.write_text(text)
+        session = sweep.open()
+        artifacts = [table, sweep.folder / "figures"]
+        session.tracker.sweep_ended(status="finished", metrics={}, artifacts=artifacts)
+        assert session.close().pending == 0
+        table.write_text("half written")
+        (parent,) = sweep.parents()
+        kept = sweep.folder / "artifacts" / parent.info.run_id / "artifacts"
+        assert (kept / "report.html").read_text() == text
+        assert (kept / "figures" / "one.png").read_text() == "one"
+
+
+def test_a_checkpoint_that_is_gone_holds_up_nothing_and_is_named(sweep: Sweep) -> None:
+    session = sweep.open()
+    session.end("00001", checkpoint="checkpoints/00001")
+    session.run("00002")
+    summary = session.close()
+    assert sweep.trial("00001").info.status == sweep.trial("00002").info.status == "FINISHED"
+    assert summary.pending == 1
+    assert str(sweep.folder / "checkpoints" / "00001") in str(summary.message)
+
+
+def test_artifacts_that_cannot_be_kept_leave_the_trial_and_wait(sweep: Sweep) -> None:
+    make_checkpoint(sweep.folder / "checkpoints" / "00001")
+    obstacle = sweep.folder / "artifacts"
+    obstacle.write_text("not a folder")
+    session = sweep.open()
+    session.end("00001", checkpoint="checkpoints/00001", utility=0.5)
+    summary = session.close()
+    assert sweep.trial("00001").info.status == "FINISHED"
+    assert summary.pending == 1
+    assert "not a directory" in str(summary.message)
+    obstacle.unlink()
+    assert sweep.open().close().pending == 0
+    (kept,) = sweep.client.list_artifacts(sweep.trial("00001").info.run_id)
+    assert kept.path == "checkpoint"
+    assert sweep.points("00001", "utility") == [(0, 0.5)]
+
+
+def test_a_sweep_folder_that_was_moved_still_delivers_its_checkpoints(sweep: Sweep, dead_uri: str) -> None:
+    make_checkpoint(sweep.folder / "checkpoints" / "00001")
+    session = sweep.open(uri=dead_uri)
+    session.end("00001", checkpoint="checkpoints/00001")
+    session.close()
+    sweep.folder = sweep.folder.rename(sweep.folder.with_name("moved"))
+    assert sweep.open().close().pending == 0
+    (kept,) = sweep.client.list_artifacts(sweep.trial("00001").info.run_id)
+    assert kept.path == "checkpoint"

@@ -1,0 +1,127 @@
+"""Whatever happens to the server, the sweep continues and what waited arrives once."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweeper.followers.mlflow.store import Store
+from tests.sweeper.conftest import wait_until
+from tests.sweeper.followers.mlflow.conftest import THREE, Sweep, make_checkpoint
+
+
+def test_a_dead_server_stops_nothing_and_what_waited_arrives_once(
+    sweep: Sweep, dead_uri: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    session = sweep.open(uri=dead_uri)
+    session.run("00001", steps=200)
+    summary = session.close(timeout=20)
+    assert (summary.run_id, summary.pending) == (None, 202)  # the sweep, its trial, the reports
+    assert summary.message is not None
+    assert all(fact in summary.message for fact in (dead_uri, "202", "connection refused"))
+    assert len(caplog.records) == 1
+    for _ in range(2):
+        summary = sweep.open().close()
+        assert (summary.pending, summary.message) == (0, None)
+        assert sweep.points("00001") == [(step, step / 2) for step in range(1, 201)]
+        assert len(sweep.runs()) == 2
+
+
+def test_a_server_that_never_answers_does_not_hold_up_the_end(sweep: Sweep, hung_uri: str) -> None:
+    session = sweep.open(uri=hung_uri)
+    session.run("00001")
+    summary = session.close(timeout=1.0)
+    assert summary.pending == 5
+    assert hung_uri in str(summary.message)
+
+
+def test_a_server_that_comes_back_gets_what_waited_without_a_resume(sweep: Sweep, tmp_path: Path) -> None:
+    database = Path(sweep.uri.removeprefix("sqlite:///"))
+    path = tmp_path / "late.db"
+    path.write_text("this is no database")
+    sweep.uri = f"sqlite:///{path}"
+    session = sweep.open()
+    session.run("00001")
+    time.sleep(0.5)
+    path.unlink()
+    shutil.copy(database, path)
+    assert session.close().pending == 0
+
+
+def test_a_deleted_experiment_is_named_with_its_remedy_and_loses_nothing(sweep: Sweep) -> None:
+    experiment_id = sweep.client.create_experiment(sweep.experiment)
+    sweep.client.delete_experiment(experiment_id)
+    session = sweep.open()
+    session.run("00001")
+    summary = session.close()
+    assert summary.pending == 5
+    assert f"mlflow experiments restore --experiment-id {experiment_id}" in str(summary.message)
+    sweep.client.restore_experiment(experiment_id)
+    assert sweep.open().close().pending == 0
+    assert sweep.points("00001") == THREE
+
+
+def test_a_deleted_sweep_run_is_named_with_its_remedy_by_the_resume(sweep: Sweep) -> None:
+    run_id = str(sweep.open().close().run_id)
+    sweep.client.delete_run(run_id)
+    session = sweep.open()
+    session.run("00001")
+    assert f"mlflow runs restore --run-id {run_id}" in str(session.close().message)
+    sweep.client.restore_run(run_id)
+    assert sweep.open().close().pending == 0
+    assert sweep.trial("00001").data.tags["mlflow.parentRunId"] == run_id
+
+
+def test_records_mlflow_refuses_hold_up_no_others_and_are_tried_again_by_the_next_session(sweep: Sweep) -> None:
+    session = sweep.open()
+    session.start("00001")
+    session.close()
+    run_id = sweep.trial("00001").info.run_id
+    sweep.client.delete_run(run_id)
+
+    session = sweep.open()
+    session.report("00001", 1, forget_loss=1.0)
+    session.run("00002")
+    summary = session.close()
+    assert sweep.trial("00002").info.status == "FINISHED"
+    assert summary.pending == 1
+    assert "deleted" in str(summary.message)
+
+    sweep.client.restore_run(run_id)
+    assert sweep.open().close().pending == 0
+    assert sweep.points("00001") == [(1, 1.0)]
+
+
+@pytest.mark.parametrize(
+    "name", ["create_run", "begin", "log_metrics", "end", "keep", "set_tags", "runs", "use_data", "keep_model"]
+)
+@pytest.mark.parametrize("arrives", [True, False], ids=["the answer was lost", "the request was lost"])
+def test_a_request_that_fails_is_made_again_and_has_its_effect_once(
+    sweep: Sweep, monkeypatch: pytest.MonkeyPatch, name: str, arrives: bool
+) -> None:
+    request, calls = getattr(Store, name), count()
+
+    def fails_at_first(store: Store, *args: Any, **given: Any) -> Any:
+        times = next(calls)
+        result = request(store, *args, **given) if arrives or times > 1 else None
+        if times <= 1:
+            raise ConnectionError("reset by peer")
+        return result
+
+    monkeypatch.setattr("sweeper.followers.mlflow.tracker._LONGEST_PAUSE", 0.01)
+    monkeypatch.setattr(Store, name, fails_at_first)
+    make_checkpoint(sweep.folder / "checkpoints" / "00001")
+    session = sweep.open()
+    session.start("00001")
+    for step, loss in THREE:
+        session.report("00001", step, forget_loss=loss)
+    session.end("00001", forget_loss=1.5, utility=0.5, checkpoint="checkpoints/00001")
+    wait_until(lambda: session.tracker._delivery.pending() == 0)
+    assert session.close().message is None
+    assert len(sweep.runs()) == 2
+    assert (sweep.points("00001"), sweep.points("00001", "utility")) == (THREE, [(3, 0.5)])

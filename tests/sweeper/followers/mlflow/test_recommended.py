@@ -1,0 +1,298 @@
+"""The run tagged as recommended holds the weights and metrics of the epoch that the sweep recommends."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweeper.followers.mlflow import TrackingSummary
+from sweeper.followers.mlflow.registry import Entry, Registered, register
+from sweeper.followers.mlflow.runs import Recommendation
+from sweeper.followers.mlflow.store import Store
+from sweeper.store.columns import METRIC_COLUMNS
+from sweeper.store.tables import ResultTables
+from tests.sweeper.conftest import wait_until
+from tests.sweeper.followers.mlflow.conftest import Sweep, make_checkpoint
+
+END = Recommendation("00001", None, "checkpoints/00001", "Take the end of trial 00001.")
+EARLY = Recommendation("00001", "2", "checkpoints/00001-epoch-2", "Take epoch 2 of trial 00001.")
+OTHER = Recommendation("00000", "1", "checkpoints/00000-epoch-1", "Take epoch 1 of trial 00000.")
+
+
+@pytest.fixture
+def trained(sweep: Sweep) -> Sweep:
+    """A sweep of two trials of three epochs, all with checkpoints whose weights differ, that MLflow has."""
+    session = sweep.open(tables=ResultTables(sweep.folder, every_epoch=True))
+    for trial_id in ("00000", "00001"):
+        for epoch in (1, 2, 3):
+            folder = f"checkpoints/{trial_id}" + (f"-epoch-{epoch}" if epoch < 3 else "")
+            make_checkpoint(sweep.folder / folder, weights=f"{trial_id} {epoch}".encode() * 99)
+            report = {"step": 5 * epoch, "epoch": float(epoch), "forget_loss": epoch / 2, "retain_loss": epoch / 4}
+            session.tables.add_report(trial_id, report, checkpoint=folder)
+        session.end(trial_id, steps=15, utility=0.9, checkpoint=f"checkpoints/{trial_id}")
+    session.tables.add_metrics("00001", 10, {"verbmem": 0.25, "utility": 0.5})
+    assert session.close().pending == 0
+    return sweep
+
+
+def finish(sweep: Sweep, answer: Recommendation | None, **options: Any) -> TrackingSummary:
+    """Resume the finished sweep; its answer recommends this model."""
+    session = sweep.open(**options)
+    tags = {"mlflow.note.content": "The answer."}
+    session.tracker.sweep_ended(status="finished", metrics={}, tags=tags, front={}, recommended=answer)
+    return session.close()
+
+
+def tagged(sweep: Sweep) -> list[Any]:
+    return [run for run in sweep.runs() if run.data.tags.get("recommended") == "true"]
+
+
+def epoch_runs(sweep: Sweep) -> list[Any]:
+    return [run for run in sweep.runs() if "trial_id" not in run.data.tags]
+
+
+def digests(folder: Path) -> dict[str, str]:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def assert_holds(sweep: Sweep, run: Any, answer: Recommendation) -> None:
+    """The run is whole: weights of the recommended epoch and no others, its metrics, parameters, text and model."""
+    kept = Path(sweep.client.download_artifacts(run.info.run_id, ""))
+    assert [path.name for path in kept.iterdir()] == ["checkpoint"]
+    assert digests(kept / "checkpoint") == digests(sweep.folder / answer.checkpoint)
+    assert run.data.tags["mlflow.note.content"] == answer.description
+    assert run.info.status == "FINISHED"
+    (output,) = run.outputs.model_outputs
+    model = sweep.client.get_logged_model(output.model_id)
+    assert digests(Path(model.artifact_location.removeprefix("file://"))) == digests(kept / "checkpoint")
+    if answer.epoch is not None:
+        (row,) = (
+            row
+            for row in ResultTables(sweep.folder).candidates.read()
+            if (row["trial_id"], float(row["epoch"])) == (answer.trial_id, float(answer.epoch))
+        )
+        measured = {name: float(row[name]) for name in METRIC_COLUMNS if row.get(name)}
+        assert run.data.metrics == measured
+        assert {metric.key: metric.value for metric in model.metrics} == measured
+        assert {metric.step for metric in model.metrics} == {int(row["step"])}
+
+
+def test_an_epoch_before_the_end_has_a_run_of_its_own_below_its_trials(trained: Sweep) -> None:
+    assert finish(trained, EARLY).pending == 0
+    (run,), trial = tagged(trained), trained.trial("00001")
+    assert_holds(trained, run, EARLY)
+    assert run.data.metrics == {"forget_loss": 1.0, "retain_loss": 0.5, "verbmem": 0.25, "utility": 0.5}
+    tags = run.data.tags
+    assert tags["mlflow.parentRunId"] == trial.info.run_id
+    identity = {"sweep_id": trained.sweep_id, "recommended_trial": "00001", "recommended_epoch": "2"}
+    assert identity.items() <= tags.items()
+    assert not {"trial_id", "status"} & tags.keys()
+    assert run.data.params == trial.data.params
+    assert run.info.run_name.startswith("00001 epoch 2 ")
+    assert "recommended" not in trial.data.tags
+    assert trial.data.metrics["utility"] == 0.9
+    (parent,) = trained.parents()
+    link = f"(#/experiments/{run.info.experiment_id}/runs/{run.info.run_id})"
+    assert link in parent.data.tags["mlflow.note.content"]
+
+
+def test_the_end_of_a_trial_is_recommended_by_the_trials_own_run(trained: Sweep) -> None:
+    assert finish(trained, END).pending == 0
+    (run,) = tagged(trained)
+    assert run.info.run_id == trained.trial("00001").info.run_id
+    assert_holds(trained, run, END)
+    assert not epoch_runs(trained)
+    assert run.info.run_id in trained.parents()[0].data.tags["mlflow.note.content"]
+
+
+def test_an_answer_that_moves_is_tagged_once_and_one_that_returns_has_the_run_it_had(trained: Sweep) -> None:
+    found = {}
+    for answer in (EARLY, OTHER, None, END, EARLY, OTHER):
+        assert finish(trained, answer).pending == 0
+        names = [run.data.tags.get("trial_id") or run.info.run_name[:13] for run in tagged(trained)]
+        assert names == ([] if answer is None else [answer.run_key])
+        for run in tagged(trained):
+            assert found.setdefault(run.info.run_name, run.info.run_id) == run.info.run_id
+            assert_holds(trained, run, answer)
+        for run in trained.runs():
+            if run.data.tags.get("recommended") == "false":
+                assert "Take" not in run.data.tags["mlflow.note.content"]
+        description = trained.parents()[0].data.tags.get("mlflow.note.content", "")
+        assert [run_id for run_id in found.values() if run_id in description] == [
+            run.info.run_id for run in tagged(trained)
+        ]
+    assert len(epoch_runs(trained)) == 2
+
+
+def test_a_trial_that_an_earlier_version_tagged_for_an_epoch_is_untagged(trained: Sweep) -> None:
+    trained.client.set_tag(trained.trial("00001").info.run_id, "recommended", "true")
+    finish(trained, EARLY)
+    (run,) = tagged(trained)
+    assert_holds(trained, run, EARLY)
+    assert trained.trial("00001").data.tags["recommended"] == "false"
+
+
+def test_metrics_that_are_measured_later_are_added_and_nothing_is_sent_twice(
+    trained: Sweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finish(trained, EARLY)
+    ResultTables(trained.folder).add_metrics("00001", 10, {"truth_ratio": 0.75})
+    kept: list[str] = []
+    keep = Store.keep
+
+    def noted(store: Store, run_id: str, source: Path, *, under: str) -> None:
+        kept.append(run_id)
+        keep(store, run_id, source, under=under)
+
+    monkeypatch.setattr(Store, "keep", noted)
+    finish(trained, EARLY)
+    (run,) = epoch_runs(trained)
+    assert_holds(trained, run, EARLY)
+    assert run.data.metrics["truth_ratio"] == 0.75
+    assert len(trained.client.get_metric_history(run.info.run_id, "verbmem")) == 1
+    assert kept == []
+
+
+@pytest.mark.parametrize(
+    ("name", "arrives", "error"),
+    [
+        ("create_run", True, SystemExit),
+        ("create_run", True, ConnectionError),
+        ("create_run", False, ConnectionError),
+        ("end", False, SystemExit),
+        ("log_metrics", True, ConnectionError),
+        ("link", True, SystemExit),
+        ("link", True, ConnectionError),
+        ("keep_model", False, SystemExit),
+        ("keep_model", True, ConnectionError),
+        ("set_tags", False, SystemExit),
+        ("set_tags", True, ConnectionError),
+    ],
+)
+def test_whatever_request_is_the_last_before_a_kill_or_an_outage_there_is_one_whole_run(
+    trained: Sweep, monkeypatch: pytest.MonkeyPatch, name: str, arrives: bool, error: type[BaseException]
+) -> None:
+    """SystemExit ends the tracker's thread at once, as a kill does."""
+    finish(trained, OTHER)
+    former, failed = {run.info.run_id for run in trained.runs()}, []
+    place = (
+        "sweeper.followers.mlflow.artifacts.link" if name == "link" else f"sweeper.followers.mlflow.store.Store.{name}"
+    )
+    request = link_request if name == "link" else getattr(Store, name)
+
+    def fails_once(*args: Any, **options: Any) -> Any:
+        is_new = name in ("create_run", "link") or args[1] not in former
+        is_new &= name != "set_tags" or args[2].get("recommended") == "true"
+        if failed or not is_new:
+            return request(*args, **options)
+        if arrives:
+            request(*args, **options)
+        failed.append(name)
+        raise error
+
+    monkeypatch.setattr("sweeper.followers.mlflow.tracker._LONGEST_PAUSE", 0.01)
+    monkeypatch.setattr(place, fails_once)
+    session = trained.open()
+    session.tracker.sweep_ended(status="finished", metrics={}, front={}, recommended=EARLY)
+    if error is ConnectionError:
+        wait_until(lambda: session.tracker._delivery.sweep_end is None)
+    pending = session.close().pending
+    assert failed
+    if error is SystemExit:
+        assert pending
+        for run in tagged(trained):
+            assert_holds(trained, run, EARLY)
+        monkeypatch.undo()
+        finish(trained, EARLY)
+    (run,) = tagged(trained)
+    assert_holds(trained, run, EARLY)
+    assert len(epoch_runs(trained)) == 2
+
+
+def link_request(source: str, target: str) -> None:
+    Path(target).parent.mkdir(parents=True, exist_ok=True)
+    Path(target).write_bytes(Path(source).read_bytes())
+
+
+def test_an_epoch_whose_checkpoint_has_not_come_yet_waits_for_it(trained: Sweep) -> None:
+    folder = trained.folder / EARLY.checkpoint
+    away = folder.rename(trained.folder / "away")
+    summary = finish(trained, EARLY)
+    assert summary.pending == 1
+    assert EARLY.checkpoint in str(summary.message)
+    assert tagged(trained) == []
+    away.rename(folder)
+    assert finish(trained, EARLY).pending == 0
+    (run,) = tagged(trained)
+    assert_holds(trained, run, EARLY)
+    assert len(epoch_runs(trained)) == 1
+
+
+def test_an_epoch_without_a_checkpoint_is_tagged_and_gets_one_when_there_is_one(trained: Sweep) -> None:
+    finish(trained, Recommendation("00001", "2", "", "Take epoch 2."))
+    (run,) = tagged(trained)
+    assert trained.client.list_artifacts(run.info.run_id) == []
+    finish(trained, EARLY)
+    (again,) = tagged(trained)
+    assert again.info.run_id == run.info.run_id
+    assert_holds(trained, again, EARLY)
+
+
+def test_a_trials_own_run_is_tagged_when_its_files_have_come(sweep: Sweep) -> None:
+    session = sweep.open(is_awaited=lambda trial_id: True)
+    session.end("00001", checkpoint="checkpoints/00001")
+    session.tracker.sweep_ended(status="finished", metrics={}, front={}, recommended=END)
+    assert session.close().pending == 2  # the trial, and the end of the sweep
+    assert tagged(sweep) == []
+    make_checkpoint(sweep.folder / END.checkpoint)
+    assert finish(sweep, END).pending == 0
+    (run,) = tagged(sweep)
+    assert_holds(sweep, run, END)
+
+
+def test_a_resume_that_fails_leaves_the_recommendation(trained: Sweep) -> None:
+    finish(trained, EARLY)
+    session = trained.open()
+    session.tracker.sweep_ended(status="failed", metrics={})
+    session.close()
+    (run,) = tagged(trained)
+    assert_holds(trained, run, EARLY)
+
+
+def registered(sweep: Sweep, answer: Recommendation) -> Registered:
+    place = sweep.folder / answer.checkpoint
+    entry = Entry(sweep.sweep_id, answer.trial_id, answer.epoch, place, sweep.folder, {}, answer.description)
+    return register(entry, uri=sweep.uri, experiment=sweep.experiment, name=f"{sweep.experiment} r", alias="taken")
+
+
+@pytest.mark.parametrize("has_models", [True, False], ids=["with logged models", "without"])
+def test_the_recommended_epoch_is_registered_from_its_run_which_stays_as_it_is(
+    trained: Sweep, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, has_models: bool
+) -> None:
+    import mlflow
+
+    if not has_models:
+        monkeypatch.setattr(Store, "keep_model", lambda *args, **options: None)
+    finish(trained, EARLY)
+    (run,) = tagged(trained)
+    before = contents(trained, run)
+    found = registered(trained, EARLY)
+    assert found.run_id == run.info.run_id
+    assert registered(trained, EARLY).version == found.version
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", trained.uri)
+    got = mlflow.artifacts.download_artifacts(found.uri, dst_path=str(tmp_path / "got"))
+    assert digests(Path(got)) == digests(trained.folder / EARLY.checkpoint)
+    other = Recommendation("00001", "1", "checkpoints/00001-epoch-1", "another candidate")
+    assert registered(trained, other).run_id == trained.trial("00001").info.run_id
+    assert contents(trained, trained.trial("00001")).keys() >= {"checkpoint-epoch-1/model.safetensors"}
+    (again,) = tagged(trained)
+    assert contents(trained, again) == before
+
+
+def contents(sweep: Sweep, run: Any) -> Mapping[str, str]:
+    return digests(Path(sweep.client.download_artifacts(run.info.run_id, "")))

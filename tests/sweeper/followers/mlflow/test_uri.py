@@ -1,0 +1,106 @@
+"""Which tracking URIs can work, and what a tracker does to the process it is made in."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from sweeper.followers.mlflow import tracking_problem
+from sweeper.followers.mlflow.store import plain_reason
+from sweeper.followers.mlflow.uri import absolute_uri, known_uri, shown_uri
+from tests.sweeper.followers.mlflow.conftest import FirstSession, Sweep
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "sqlite:///mlflow.db",
+        "sqlite:///{tmp}/new/folder/mlflow.db",
+        "http://localhost:5000",
+        "https://user:secret@tracking.example.com/mlflow",
+        "databricks",
+    ],
+)
+def test_a_uri_that_can_work_has_none(uri: str, tmp_path: Path) -> None:
+    assert tracking_problem(uri.format(tmp=tmp_path)) is None
+
+
+@pytest.mark.parametrize(
+    ("uri", "named"),
+    [
+        ("ftp://host/x", "ftp"),
+        ("http://", "host"),
+        ("http://host:99999", "99999"),
+        ("./mlruns", "sqlite:///mlflow.db"),
+        ("file:///tmp/mlruns", "sqlite:///mlflow.db"),
+        ("sqlite://", "file"),
+        ("sqlite:///:memory:", ":memory:"),
+        ("sqlite:///{tmp}", "folder"),
+        ("sqlite:///{tmp}/text", "text"),
+        ("sqlite:///{tmp}/text/mlflow.db", "text"),
+        ("mysql://user:secret@host/db", "MySQLdb"),
+        ("postgresql+nodriver://user:secret@host/db", "nodriver"),
+    ],
+)
+def test_a_uri_that_cannot_work_is_explained_without_its_password(uri: str, named: str, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("no database, but a text")
+    problem = tracking_problem(uri.format(tmp=tmp_path))
+    assert problem is not None
+    assert named in problem
+    assert "secret" not in problem
+
+
+@pytest.mark.parametrize(
+    ("uri", "shown"),
+    [
+        ("https://user:secret@host:5000/mlflow", "https://user@host:5000/mlflow"),
+        ("https://user:se@cret@host/mlflow", "https://user@host/mlflow"),
+        ("https://user:sec/ret@host/mlflow", "https://user@host/mlflow"),
+        ("postgresql://host/db?user=ann&password=secret", "postgresql://host/db?user=ann&password=***"),
+        ("--tracking-uri=http://user:secret@host", "--tracking-uri=http://user@host"),
+        ("sqlite:///a@b.db", "sqlite:///a@b.db"),
+        ("http://host:5000/mlflow/@me", "http://host:5000/mlflow/@me"),
+        ("http://[::1]:5000/@me", "http://[::1]:5000/@me"),
+        ("npo+ngdiff", "npo+ngdiff"),
+    ],
+)
+def test_a_password_is_never_shown_and_all_else_is(uri: str, shown: str) -> None:
+    assert shown_uri(uri) == shown
+
+
+def test_an_error_of_mlflows_is_told_without_the_password() -> None:
+    error = RuntimeError("API request to http://ann:s3cret@host/api failed with code 500")
+    assert plain_reason(error) == "API request to http://ann@host/api failed with code 500"
+
+
+def test_the_password_comes_back_from_the_environment_where_the_address_is_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = "http://ann:s3cret@host/mlflow"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", whole)
+    assert known_uri(shown_uri(whole)) == whole
+    assert known_uri("http://ann@another/mlflow") == "http://ann@another/mlflow"
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    assert known_uri(shown_uri(whole)) == shown_uri(whole)
+
+
+def test_a_relative_database_is_the_same_file_from_any_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert absolute_uri("sqlite:///mlflow.db") == f"sqlite:///{tmp_path}/mlflow.db"
+    assert absolute_uri("http://localhost:5000") == "http://localhost:5000"
+
+
+def test_making_a_tracker_neither_imports_mlflow_nor_waits_nor_prints(first_session: FirstSession) -> None:
+    done = first_session.done
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert first_session.left == ["mlflow.db", "out"]
+
+
+def test_the_users_request_limits_are_kept(sweep: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "77")
+    monkeypatch.delenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", raising=False)
+    sweep.open().close()
+    assert os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "77"
+    assert os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] == "0"

@@ -1,0 +1,249 @@
+"""The study proposes every trial exactly once and tells Optuna the truth about each.
+
+A driver is played here: it asks, writes the row to a dictionary that stands for trials.csv, and tells. What Optuna
+then believes is read back from optuna.log by plain Optuna.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+
+from search_spaces.builtin import default_space
+from search_spaces.constraint import parse_constraint
+from search_spaces.parameters import Number
+from search_spaces.space import Space
+from sweeper.search.archive import Result
+from sweeper.search.samplers import LEARNING, SAMPLERS
+from sweeper.search.study import Prior, SweepStudy, format_id
+from sweeper.settings.objectives import DEFAULT_OBJECTIVES, axes, parse_objectives
+from tests.sweeper.conftest import (
+    FINE,
+    GRID,
+    SPACE,
+    Row,
+    drive,
+    finished_row,
+    open_study,
+    plain_trials,
+    runs_by_configuration,
+    states,
+)
+from trainables.methods import options_by_method
+
+pytestmark = pytest.mark.usefixtures("no_fsync")
+TWO = Space(
+    (Number("lr", 1e-5, 1e-3, log=True), Number("weight_decay", 0.0, 0.1)), {"method": "ngdiff", "auto_lr": "off"}
+)
+"""With a single parameter Optuna's genetic samplers mutate it in every child, which is random search."""
+LR_EXPONENTS = [-5 + 2 * index / 15 for index in range(16)]
+POINTS = [("gdiff", 0.1), ("gdiff", 0.9), ("ngdiff", None)]
+UTILITY = (parse_constraint("utility>=0.5"),)
+
+
+def exponent(config: Mapping[str, Any]) -> float:
+    return math.log10(config["lr"])
+
+
+# An undisturbed sweep -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sampler", [name for name in SAMPLERS if name != "grid"])
+def test_every_sampler_proposes_its_trials_and_learns_if_it_is_one_that_does(tmp_path: Path, sampler: str) -> None:
+    """Told that the contrary is good, a sampler that learns continues differently."""
+
+    def contrary(config: Mapping[str, Any]) -> Row:
+        row = finished_row(config)
+        return {**row, "forget_loss_capped": row["retain_loss"], "retain_loss": row["forget_loss_capped"]}
+
+    trials = 6 if sampler == "gp" else 16  # a costly fit each after the fourth
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    one = drive(open_study(tmp_path / "a", sampler=sampler, trials=trials), {})
+    other = drive(open_study(tmp_path / "b", sampler=sampler, trials=trials), {}, row_of=contrary)
+    assert [proposal.trial_id for proposal in one] == [f"{number:05d}" for number in range(trials)]
+    # A child of NSGA-II may equal a parent; the other samplers draw every value again.
+    distinct = len({json.dumps(proposal.config, sort_keys=True) for proposal in one})
+    assert distinct >= (10 if sampler in ("nsga2", "nsga3") else trials)
+    assert states(tmp_path / "a") == {"COMPLETE": trials}
+    assert one[:4] == other[:4]
+    assert (one[4:] != other[4:]) == (sampler in LEARNING)
+
+
+def test_proposals_are_what_optuna_has_under_the_same_number_and_no_more_than_asked_for(tmp_path: Path) -> None:
+    study = open_study(tmp_path, trials=12)
+    proposed = drive(study, {}, row_of=lambda config: {**finished_row(config), "retain_loss": 0.25})
+    assert (study.ask(), study.asked) == (None, 12)
+    assert {proposal.config["method"] for proposal in proposed} == {"gdiff", "ngdiff"}
+    for proposal, trial in zip(proposed, plain_trials(tmp_path), strict=True):
+        config = proposal.config
+        assert proposal.trial_id == format_id(trial.number)
+        assert (config["method"], config["lr"]) == (trial.params["method"], trial.params["lr"])
+        assert ("c" in config) == (config["method"] == "gdiff")
+        # c is searched as 1 - c and kept with 12 decimals.
+        assert 1 - config.get("c", 1) == pytest.approx(trial.params.get("1-gdiff.c", 0), abs=1e-11)
+        assert trial.values == [pytest.approx(5 - abs(exponent(config) + 4)), 0.25]
+
+
+def test_a_study_in_memory_is_the_same_and_a_finished_one_can_be_given_more_trials(tmp_path: Path) -> None:
+    objectives = axes(parse_objectives(DEFAULT_OBJECTIVES), 8.0)
+    given: dict[str, Any] = {"space": SPACE, "objectives": objectives, "sampler": "tpe", "seeds": (0,), "seed": 0}
+    rows: dict[str, Row] = {}
+    first = drive(open_study(tmp_path, trials=12, sampler="tpe"), rows)
+    assert drive(SweepStudy(optuna.storages.InMemoryStorage(), trials=12, **given), {}) == first
+    kept = dict(rows)
+    more = drive(open_study(tmp_path, trials=14, sampler="tpe"), rows)
+    assert [proposal.trial_id for proposal in more] == ["00012", "00013"]
+    assert {name: rows[name] for name in kept} == kept
+
+
+# Seeds and grids ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("seeds", "configurations"), [((5, 6, 7), 3), ((42,), 9)])
+def test_every_configuration_is_run_once_with_each_seed(
+    tmp_path: Path, seeds: tuple[int, ...], configurations: int
+) -> None:
+    rows: dict[str, Row] = {}
+    found = runs_by_configuration(rows, drive(open_study(tmp_path, trials=9, seeds=seeds), rows))
+    assert len(found) == configurations
+    assert all(sorted(runs) == list(seeds) for runs in found.values())
+
+
+def test_a_grid_is_visited_exactly_once_per_point_and_seed(tmp_path: Path) -> None:
+    proposed = drive(open_study(tmp_path, space=GRID, sampler="grid", trials=12, seeds=(0, 1)), {})
+    visited = Counter((p.config["method"], p.config.get("c"), p.config["lr"], p.config["seed"]) for p in proposed)
+    assert visited == Counter((*point, lr, seed) for point in POINTS for lr in (1e-4, 1e-5) for seed in (0, 1))
+    (tmp_path / "short").mkdir()
+    assert len(drive(open_study(tmp_path / "short", space=GRID, sampler="grid", trials=3), {})) == 3
+
+
+def test_a_space_with_nothing_to_search_is_a_grid_of_one_point(tmp_path: Path) -> None:
+    space = default_space(methods=options_by_method(("ngdiff",)), lr=(1e-4,))
+    proposed = drive(open_study(tmp_path, space=space, sampler="grid", trials=2, seeds=(0, 1)), {})
+    found = [(p.config["method"], p.config["lr"], p.config["seed"]) for p in proposed]
+    assert found == [("ngdiff", 1e-4, 0), ("ngdiff", 1e-4, 1)]
+
+
+# What Optuna is told ------------------------------------------------------------------------------------------------
+
+ENDS: dict[str, tuple[Row, str]] = {
+    "finished": (FINE, "COMPLETE"),
+    "finished, as text": ({**FINE, "forget_loss_capped": "2.0", "retain_loss": "0.5"}, "COMPLETE"),
+    "finished with NaN": ({**FINE, "retain_loss": math.nan}, "FAIL"),
+    "finished with infinity": ({**FINE, "forget_loss_capped": math.inf}, "FAIL"),
+    "finished with minus infinity": ({**FINE, "retain_loss": "-inf"}, "FAIL"),
+    "finished without an objective": ({"status": "finished", "retain_loss": 0.5}, "FAIL"),
+    "finished with an empty cell": ({**FINE, "retain_loss": ""}, "FAIL"),
+    "diverged with finite losses": ({**FINE, "status": "diverged"}, "FAIL"),
+    "failed": ({"status": "failed", "error": "out of memory"}, "FAIL"),
+    "failed with finite losses": ({**FINE, "status": "failed"}, "FAIL"),
+    "stopped": ({**FINE, "status": "stopped"}, "PRUNED"),
+    "stopped before any report": ({"status": "stopped"}, "PRUNED"),
+    "without a status": ({"forget_loss_capped": 2.0, "retain_loss": 0.5}, "FAIL"),
+}
+
+
+@pytest.mark.parametrize(("row", "state"), ENDS.values(), ids=ENDS)
+def test_only_a_finished_trial_with_finite_objectives_is_complete_and_the_first_end_counts(
+    tmp_path: Path, row: Row, state: str
+) -> None:
+    study = open_study(tmp_path, trials=1)
+    drive(study, {}, row_of=lambda config: row)
+    for later in ({**FINE, "retain_loss": 0.1}, {"status": "failed"}):
+        study.tell("00000", later)
+    (trial,) = plain_trials(tmp_path)
+    assert (trial.state.name, trial.values) == (state, [2.0, 0.5] if state == "COMPLETE" else None)
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "nsga2", "gp"])
+def test_the_search_continues_after_trials_that_failed_or_were_stopped(tmp_path: Path, sampler: str) -> None:
+    ends: list[Row] = [FINE, {"status": "failed"}, {**FINE, "status": "stopped"}, {**FINE, "status": "diverged"}]
+    numbers = iter(range(100))
+    trials = 8 if sampler == "gp" else 16
+    study = open_study(tmp_path, sampler=sampler, trials=trials)
+    assert len(drive(study, {}, row_of=lambda config: ends[next(numbers) % len(ends)])) == trials
+    assert states(tmp_path) == {"COMPLETE": trials // 4, "FAIL": trials // 2, "PRUNED": trials // 4}
+    (tmp_path / "bad").mkdir()
+    drive(open_study(tmp_path / "bad", sampler=sampler, trials=8), {}, row_of=lambda config: {"status": "diverged"})
+    assert states(tmp_path / "bad") == {"FAIL": 8}
+
+
+def test_a_trial_is_told_by_the_best_of_its_epochs_if_it_finished(tmp_path: Path) -> None:
+    early = {"forget_loss_capped": 4.0, "retain_loss": 1.0}
+    study = open_study(tmp_path, trials=2, constraints=UTILITY)
+    for row in ({**FINE, "utility": 0.1}, {**FINE, "status": "stopped"}):
+        proposal = study.ask()
+        assert proposal is not None
+        study.tell(proposal.trial_id, row, [early | {"utility": 0.3}, FINE])
+    finished, stopped = plain_trials(tmp_path)
+    assert (finished.values, finished.constraints) == ([4.0, 1.0], {"utility>=0.5": pytest.approx(0.2)})
+    assert (stopped.state.name, stopped.values) == ("PRUNED", None)
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "nsga2", "nsga3", "gp"])
+def test_a_sampler_that_learns_looks_where_the_constraints_are_met(tmp_path: Path, sampler: str) -> None:
+    """The best losses are at a high lr, where the constraint is missed by far."""
+
+    def row_of(config: Mapping[str, Any]) -> Row:
+        rate = exponent(config)  # from -5 to -3
+        return {"status": "finished", "forget_loss_capped": 5 + rate, "retain_loss": -rate, "utility": -rate - 4}
+
+    def late(name: str, **given: Any) -> float:
+        (tmp_path / name).mkdir()
+        study = open_study(tmp_path / name, space=TWO, sampler=sampler, trials=6 if sampler == "gp" else 40, **given)
+        last = drive(study, {}, row_of=row_of)[-2 if sampler == "gp" else -4 :]
+        return sum(exponent(proposal.config) for proposal in last) / len(last)
+
+    assert late("constrained", constraints=UTILITY) < late("free") - 0.3
+
+
+# What is known before the first trial -------------------------------------------------------------------------------
+
+
+def prior(lr: float, values: tuple[float, float] = (3.0, 1.0), violations: tuple[float, ...] = ()) -> Prior:
+    config = {"method": "ngdiff", "auto_lr": "off", "lr": lr, "weight_decay": 0.05}
+    return Prior(config, Result(values, violations), f"earlier/{lr:g}")
+
+
+@pytest.mark.parametrize("sampler", LEARNING)
+def test_priors_are_learned_from_and_are_no_trials_of_the_sweep(tmp_path: Path, sampler: str) -> None:
+    count = 2 if sampler == "gp" else 6
+    study = open_study(tmp_path, space=TWO, sampler=sampler, trials=count)
+    # At both ends of the range nothing is attained, in the middle all.
+    known = [prior(10**power, (5 - abs(power + 4), abs(power + 4))) for power in LR_EXPONENTS]
+    study.begin(priors=known)
+    assert (study.has_begun, study.asked) == (True, 0)
+    rows: dict[str, Row] = {}
+    proposed = drive(study, rows)
+    assert sorted(rows) == [format_id(number) for number in range(count)]
+    trials = plain_trials(tmp_path)
+    assert [trial.user_attrs.get("prior") for trial in trials[:3]] == [item.origin for item in known[:3]]
+    assert len(trials) == len(known) + count
+    assert len(study.attained.trace) == count
+    near = [abs(exponent(proposal.config) + 4) for proposal in proposed]
+    assert sum(near) / len(near) < 0.4  # at random it would be 0.5 on average
+
+
+def test_each_prior_has_its_own_violations(tmp_path: Path) -> None:
+    study = open_study(tmp_path, space=TWO, trials=1, constraints=UTILITY)
+    study.begin(priors=[prior(1e-4, violations=(missed,)) for missed in (0.25, -0.125)])
+    assert [trial.constraints for trial in plain_trials(tmp_path)] == [{"utility>=0.5": 0.25}, {"utility>=0.5": -0.125}]
+
+
+def test_given_points_are_tried_first_once_with_every_seed(tmp_path: Path) -> None:
+    study = open_study(tmp_path, trials=8, seeds=(3, 4))
+    study.begin(points=[{"method": "gdiff", "1-gdiff.c": 0.25}, {"lr": 2e-5}])
+    configs = [proposal.config for proposal in drive(study, {})]
+    assert [config["seed"] for config in configs] == [3, 4] * 4
+    assert [config.get("c") for config in configs[:2]] == [0.75, 0.75]
+    assert configs[0]["lr"] == configs[1]["lr"]
+    assert [config["lr"] for config in configs[2:4]] == [2e-5, 2e-5]
+    assert configs[4]["lr"] != 2e-5

@@ -1,0 +1,237 @@
+"""Wherever the driver is killed, and whatever becomes of optuna.log, the study has exactly its trials."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import TrialState
+
+from search_spaces.builtin import default_space
+from sweeper.search.archive import Result
+from sweeper.search.study import Prior, Proposal, format_id
+from tests.sweeper.conftest import (
+    FINE,
+    GRID,
+    METHODS,
+    SPACE,
+    Row,
+    drive,
+    finished_row,
+    open_study,
+    plain_trials,
+    runs_by_configuration,
+    states,
+)
+
+pytestmark = pytest.mark.usefixtures("no_fsync")
+
+
+class Killed(BaseException):
+    """The driver dies here."""
+
+
+def kill_at(monkeypatch: pytest.MonkeyPatch, number: int, *, share: float) -> None:
+    """Die at write ``number`` to optuna.log (from 1), when ``share`` of its bytes are on disk."""
+    append_logs = JournalFileBackend.append_logs
+    writes = 0
+
+    def append(backend: JournalFileBackend, logs: list[dict[str, Any]]) -> None:
+        nonlocal writes
+        writes += 1
+        if writes < number:
+            append_logs(backend, logs)
+            return
+        lines = "".join(json.dumps(log, separators=(",", ":")) + "\n" for log in logs).encode()
+        with open(backend._file_path, "ab") as file:
+            file.write(lines[: int(share * len(lines))])
+        raise Killed
+
+    monkeypatch.setattr(JournalFileBackend, "append_logs", append)
+
+
+SMALL_GRID = default_space(methods=METHODS, options={"gdiff.c": (0.1, 0.9)}, lr=(1e-4,))
+BEGIN: dict[str, Any] = {
+    "priors": [Prior({"method": "ngdiff", "auto_lr": "off", "lr": 1e-4}, Result((3.0, 1.0)), "earlier/00000")] * 2,
+    "points": [{"method": "gdiff", "1-gdiff.c": 0.25}],
+}
+SHAPES: dict[str, dict[str, Any]] = {
+    "tpe": {"trials": 5, "sampler": "tpe"},
+    "nsga2": {"trials": 5, "sampler": "nsga2"},
+    "qmc": {"trials": 3, "sampler": "qmc"},
+    "three seeds": {"trials": 6, "seeds": (0, 1, 2)},
+    "priors and points": {"trials": 4, "sampler": "tpe", "seeds": (0, 1), "begin": BEGIN},
+    "grid with seeds": {"trials": 6, "space": SMALL_GRID, "sampler": "grid", "seeds": (0, 1)},
+}
+
+
+@pytest.mark.parametrize("share", [0.0, 0.6], ids=["before a write", "in the middle of a write"])
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_killed_at_any_write_and_resumed_the_sweep_has_exactly_its_trials(
+    tmp_path: Path, shape: dict[str, Any], share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every point between two writes: between ask and record, between seeds, between row and tell."""
+    seeds = shape.get("seeds", (0,))
+    for number in itertools.count(1):
+        out = tmp_path / f"killed-{number}"
+        out.mkdir()
+        rows: dict[str, Row] = {}
+        proposed: list[Proposal] = []
+        with monkeypatch.context() as patch:
+            kill_at(patch, number, share=share)
+            try:
+                drive(open_study(out, **shape), rows, proposed=proposed)
+            except Killed:
+                pass
+            else:
+                assert number > 2 * shape["trials"], "it has not so many writes"
+                break
+        kept = dict(rows)
+        drive(open_study(out, **shape), rows, proposed=proposed)
+
+        assert sorted(rows) == [format_id(index) for index in range(shape["trials"])], f"killed at write {number}"
+        assert {trial_id: rows[trial_id] for trial_id in kept} == kept
+        assert states(out)["COMPLETE"] == shape["trials"], f"killed at write {number}"
+        assert states(out)["RUNNING"] == 0
+        configs: dict[str, dict[str, Any]] = {}
+        for proposal in proposed:
+            assert configs.setdefault(proposal.trial_id, proposal.config) == proposal.config
+        found = runs_by_configuration(rows, [Proposal(*item) for item in configs.items()])
+        assert all(sorted(runs) == list(seeds) for runs in found.values()), f"killed at write {number}: {found}"
+        assert len(found) == shape["trials"] // len(seeds)
+
+
+def test_unfinished_trials_are_proposed_again_under_their_ids_with_identical_values(tmp_path: Path) -> None:
+    study = open_study(tmp_path, trials=5)
+    first = [study.ask() for _ in range(3)]
+    assert first[1] is not None
+    row = finished_row(first[1].config)
+    study.tell(first[1].trial_id, row)
+    for _ in range(2):  # interrupted twice
+        resumed = open_study(tmp_path, trials=5)
+        assert resumed.take_up({first[1].trial_id: row}) == [first[0], first[2]]
+        assert [resumed.ask(), resumed.ask()] == [first[0], first[2]]
+    last = [resumed.ask(), resumed.ask(), resumed.ask()]
+    assert [proposal.trial_id if proposal else None for proposal in last] == ["00003", "00004", None]
+
+
+def test_a_trial_with_a_row_that_was_never_told_is_told_on_resuming(tmp_path: Path) -> None:
+    study = open_study(tmp_path, trials=3)
+    told = [study.ask() for _ in range(3)]
+    ends: list[Row] = [FINE, {"status": "diverged"}, {"status": "stopped"}]
+    rows = dict(zip((proposal.trial_id for proposal in told if proposal is not None), ends, strict=True))
+    resumed = open_study(tmp_path, trials=3)
+    assert resumed.take_up(rows) == []
+    assert resumed.ask() is None
+    assert [trial.state.name for trial in plain_trials(tmp_path)] == ["COMPLETE", "FAIL", "PRUNED"]
+
+
+def test_a_trial_that_was_told_but_has_no_row_is_run_again_and_stays_as_told(tmp_path: Path) -> None:
+    """The disk was full when the row was written: the table is the truth, and the trial is run again."""
+    study = open_study(tmp_path, trials=2)
+    proposal = study.ask()
+    assert proposal is not None
+    study.tell(proposal.trial_id, FINE)
+
+    rows: dict[str, Row] = {}
+    proposed = drive(open_study(tmp_path, trials=2), rows)
+
+    assert proposed[0] == proposal
+    assert sorted(rows) == ["00000", "00001"]
+    assert [trial.state.name for trial in plain_trials(tmp_path)] == ["COMPLETE", "COMPLETE"]
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "random"])  # NSGA-II's children inherit values by design
+def test_a_resumed_sampler_does_not_draw_its_first_proposals_again(tmp_path: Path, sampler: str) -> None:
+    rows: dict[str, Row] = {}
+    rates = set()
+    for _ in range(3):
+        study = open_study(tmp_path, sampler=sampler, trials=9)
+        study.take_up(rows)
+        for proposal in [study.ask() for _ in range(3)]:
+            assert proposal is not None
+            rates.add(proposal.config["lr"])
+            rows[proposal.trial_id] = finished_row(proposal.config)
+            study.tell(proposal.trial_id, rows[proposal.trial_id])
+    assert len(rates) == 9
+
+
+def test_the_same_sweep_proposes_the_same_configurations_and_another_seed_others(tmp_path: Path) -> None:
+    def configurations(name: str, seed: int) -> list[float]:
+        (tmp_path / name).mkdir()
+        return [p.config["lr"] for p in drive(open_study(tmp_path / name, sampler="tpe", trials=8, seed=seed), {})]
+
+    assert configurations("a", 0) == configurations("b", 0)
+    assert configurations("c", 1) != configurations("d", 0)
+
+
+def test_a_torn_last_line_is_lost_and_a_lock_of_a_killed_driver_holds_nobody_up(tmp_path: Path) -> None:
+    first = open_study(tmp_path, trials=2).ask()
+    with (tmp_path / "optuna.log").open("a") as file:
+        file.write('{"op_code":4,"worker_id":"x","trial_')
+    (tmp_path / "optuna.log.lock").symlink_to(tmp_path / "optuna.log")
+    proposed = drive(open_study(tmp_path, trials=2), {})
+    assert proposed[0] == first
+    assert states(tmp_path) == {"COMPLETE": 2}
+
+
+def csv_row(config: Mapping[str, Any]) -> Row:
+    """A row with the settings of its trial, as trials.csv has them."""
+    return {name: repr(value) if isinstance(value, float) else str(value) for name, value in config.items()} | dict(
+        finished_row(config)
+    )
+
+
+@pytest.mark.parametrize("sampler", ["grid", "tpe"])
+@pytest.mark.parametrize("seeds", [(0,), (0, 1)], ids=["one seed", "two seeds"])
+def test_a_lost_log_is_made_again_from_the_table_and_no_trial_is_run_twice(
+    tmp_path: Path, sampler: str, seeds: tuple[int, ...]
+) -> None:
+    space = GRID if sampler == "grid" else SPACE
+    shape: dict[str, Any] = {"space": space, "sampler": sampler, "trials": 6 * len(seeds), "seeds": seeds}
+    rows: dict[str, Row] = {}
+    whole = drive(open_study(tmp_path, **shape), rows, row_of=csv_row)
+    (tmp_path / "optuna.log").unlink()
+    missing = "00002"
+    del rows[missing]
+
+    proposed = drive(open_study(tmp_path, **shape), rows, row_of=csv_row)
+
+    assert [proposal.trial_id for proposal in proposed] == [missing]
+    if sampler == "grid" or len(seeds) > 1:  # otherwise its values are lost
+        assert proposed == [proposal for proposal in whole if proposal.trial_id == missing]
+    assert {trial.number: trial.params for trial in plain_trials(tmp_path) if trial.number != int(missing)} == {
+        int(proposal.trial_id): space.params_of(proposal.config) for proposal in whole if proposal.trial_id != missing
+    }
+    assert all(trial.state == TrialState.COMPLETE for trial in plain_trials(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda lines: [*lines[:9], lines[9][:10] + b"\n", *lines[10:]],
+        lambda lines: [*lines[:9], bytes(len(lines[9])) + b"\n", *lines[10:]],
+        lambda lines: [b'{"op_code": 77}\n'],
+    ],
+    ids=["a line cut", "a line zeroed", "another program's"],
+)
+def test_a_damaged_log_is_kept_aside_and_made_again_from_the_table(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: Callable[[list[bytes]], list[bytes]]
+) -> None:
+    rows: dict[str, Row] = {}
+    shape: dict[str, Any] = {"sampler": "tpe", "trials": 6}
+    whole = drive(open_study(tmp_path, **shape), rows, row_of=csv_row)
+    log = tmp_path / "optuna.log"
+    damaged = b"".join(damage(log.read_bytes().splitlines(keepends=True)))
+    log.write_bytes(damaged)
+
+    assert drive(open_study(tmp_path, **(shape | {"trials": 7})), rows, row_of=csv_row)[0].trial_id == "00006"
+
+    assert [trial.params for trial in plain_trials(tmp_path)[:6]] == [SPACE.params_of(item.config) for item in whole]
+    assert (tmp_path / "optuna.log.damaged").read_bytes() == damaged
+    assert "optuna.log" in caplog.text

@@ -1,0 +1,95 @@
+"""The objectives: read from one option, bounded by the metric itself."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from analysis.tables.trade_off import Objective as AnalysedObjective
+from sweeper.settings.objectives import (
+    DEFAULT_OBJECTIVES,
+    ObjectiveError,
+    parse_objectives,
+    unmeasured,
+    with_objectives,
+)
+
+GUESS = math.log(2048)
+
+
+def test_objectives_are_read_in_their_order_with_a_default() -> None:
+    forget, retain = parse_objectives(DEFAULT_OBJECTIVES)
+    assert (forget.name, forget.column, forget.direction) == ("forget_loss", "forget_loss_capped", "max")
+    assert (retain.name, retain.column, retain.direction) == ("retain_loss", "retain_loss", "min")
+    found = parse_objectives("verbmem:min, utility:max,truth_ratio:max")
+    assert [f"{item.name}:{item.direction}" for item in found] == ["verbmem:min", "utility:max", "truth_ratio:max"]
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("forget_loss:max,accuracy:max", "accuracy"),
+        ("forget_loss:max,forget_loss_capped:max", "forget_loss_capped"),
+        ("forget_loss:max,", "''"),
+        ("forget_loss,retain_loss:min", "forget_loss:min or forget_loss:max"),
+        ("forget_loss:up,retain_loss:min", "forget_loss:up"),
+        ("forget_loss:max:min,retain_loss:min", "forget_loss:max:min"),
+        ("forget_loss:max", "two"),
+        ("forget_loss:max,forget_loss:min", "twice"),
+        # Nobody wants to be as far as possible from an ideal value; a metric and its distance are one objective.
+        ("privleak:max,utility:max", "privleak:min"),
+        ("utility:max,mia_loss:max", "mia_loss:min"),
+        ("privleak:min,privleak_distance:min", "twice"),
+    ],
+)
+def test_objectives_that_cannot_be_read_are_named(text: str, named: str) -> None:
+    with pytest.raises(ObjectiveError) as caught:
+        parse_objectives(text)
+    assert named in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "column", "high", "label"),
+    [
+        ("forget_loss:max", "token", "forget_loss_capped", GUESS, "nats per token"),
+        ("forget_loss:max", "image", "forget_loss_capped", GUESS, "nats per image"),
+        ("retain_loss:min", "token", "retain_loss", GUESS, "nats per token"),
+        ("verbmem:min", "token", "verbmem", 1.0, ""),
+        ("retain_accuracy:max", "image", "retain_accuracy", 1.0, ""),
+        # Both sides of an ideal are wrong: without unlearning privleak is -100, with too much of it above 0.
+        ("privleak:min", "token", "privleak_distance", 100.0, "distance from 0 ("),
+        ("mia_min_k:min", "token", "mia_min_k_distance", 0.5, "distance from 0.5 ("),
+    ],
+)
+def test_bounds_and_labels_are_those_of_the_metric_and_the_analysis_reads_them(
+    text: str, unit: str, column: str, high: float, label: str
+) -> None:
+    objective, _ = parse_objectives(f"{text},utility:max")
+    written = objective.to_dict(GUESS, unit=unit)
+    read = AnalysedObjective.from_dict(written)
+    assert (read.column, written["low"], written["high"]) == (column, 0.0, high)
+    assert label in read.label
+    costs = read.cost([0.0, high / 4, 3 * high]).tolist()
+    assert costs == ([0.0, 0.25, 1.0] if text.endswith("min") else [1.0, 0.75, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("text", "dataset", "wrong"),
+    [
+        (DEFAULT_OBJECTIVES, "digits", []),
+        (DEFAULT_OBJECTIVES, "authors", []),
+        ("forget_accuracy:min,retain_accuracy:max", "cifar-10", []),
+        ("forget_accuracy:min,utility:max", "tofu", ["forget_accuracy"]),
+        ("verbmem:min,test_accuracy:max,truth_ratio:max", "cifar-100", ["verbmem", "truth_ratio"]),
+    ],
+)
+def test_objectives_that_the_data_do_not_have_are_named(text: str, dataset: str, wrong: list[str]) -> None:
+    assert [sentence.split()[1] for sentence in unmeasured(parse_objectives(text), dataset)] == wrong
+
+
+def test_a_distance_is_measured_beside_its_metric() -> None:
+    objectives = parse_objectives("privleak:min,utility:max")
+    assert with_objectives((), objectives) == ("default", "privleak", "privleak_distance")
+    assert with_objectives(("muse",), objectives) == ("muse", "privleak", "privleak_distance", "utility")
+    assert with_objectives((), parse_objectives(DEFAULT_OBJECTIVES)) == ()

@@ -1,0 +1,129 @@
+"""Two drivers of one sweep find each other in its storage, and a dead one keeps nobody away."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sweeper.store.folder import begin, read_settings
+from sweeper.store.lease import FILE, Lease, at_the_sweep, other_driver
+from tests.sweeper.cli.conftest import invoke, names
+from tests.sweeper.conftest import SETTINGS, wait_until
+from trainables.storage import Storage, StorageError
+
+BEAT = 0.02
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    return Storage((tmp_path / "bucket").as_uri())
+
+
+def other(storage: Storage, out: Path, *, patience: float) -> tuple[bool, int]:
+    """Whether another driver is found, and how often its waiting was announced."""
+    told: list[str] = []
+    found = other_driver(storage, out, told=told.append, patience=patience)
+    return found is not None, len(told)
+
+
+def test_without_another_driver_nothing_is_waited_for(storage: Storage, tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    assert other(storage, tmp_path, patience=30) == (False, 0)
+    lease = Lease(storage, tmp_path / "one")
+    assert other(storage, tmp_path / "one", patience=30) == (False, 0), "the folder's own lock is enough"
+    lease.end()
+    assert other(storage, tmp_path, patience=30) == (False, 0)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'{"host": "x"}'])
+def test_a_damaged_lease_keeps_nobody_away(storage: Storage, tmp_path: Path, content: bytes) -> None:
+    storage.write(FILE, content)
+    assert other(storage, tmp_path, patience=30) == (False, 0)
+
+
+@pytest.mark.parametrize("changed", ["host", "boot", "out", None])
+def test_a_driver_of_another_machine_or_of_a_folder_that_is_gone_is_waited_for(
+    storage: Storage, tmp_path: Path, changed: str | None
+) -> None:
+    if changed:
+        (tmp_path / "one").mkdir()
+    Lease(storage, tmp_path / "one").stop()
+    content = json.loads(storage.read(FILE) or b"")
+    storage.write(FILE, json.dumps(content | ({changed: "another"} if changed else {})).encode())
+    assert other(storage, tmp_path / "one", patience=0) == (False, 1)
+
+
+def test_inside_the_sweep_the_lease_exists_and_afterwards_not(storage: Storage, tmp_path: Path) -> None:
+    def fail() -> None:
+        assert storage.read(FILE) is not None
+        raise KeyError
+
+    with pytest.raises(KeyError), at_the_sweep(storage, tmp_path, told=pytest.fail):
+        fail()
+    assert storage.read(FILE) is None
+    with at_the_sweep(None, tmp_path, told=pytest.fail):
+        pass
+    first, second = Lease(storage, tmp_path / "one"), Lease(storage, tmp_path / "two")
+    first.end()
+    assert json.loads(storage.read(FILE) or b"")["out"] == str(tmp_path / "two"), "the lease of another is kept"
+    second.end()
+    assert storage.read(FILE) is None
+
+
+@pytest.mark.parametrize("by_address", [True, False])
+def test_resume_is_refused_while_a_driver_lives_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_address: bool
+) -> None:
+    monkeypatch.setattr("sweeper.store.lease.PATIENCE", 3.0)
+    settings = replace(SETTINGS, storage=(tmp_path / "bucket").as_uri())
+    out, new = tmp_path / "here", tmp_path / "new"
+    begin(settings, out)
+    storage = read_settings(out).bucket
+    assert storage is not None
+    storage.write("sweep.json", (out / "sweep.json").read_bytes())
+    lease = Lease(storage, tmp_path / "elsewhere", beat=BEAT)
+    done = invoke("resume", *([storage.uri, "--out", new] if by_address else [out]))
+    lease.end()
+    assert done.exit_code == 2, done.output
+    assert names(done.stderr, ["3 s", "end that one"])
+    assert not new.exists()
+
+
+def test_a_driver_that_died_keeps_nobody_away_for_long(storage: Storage, tmp_path: Path) -> None:
+    Lease(storage, tmp_path / "one", beat=BEAT).stop()
+    assert other(storage, tmp_path / "two", patience=0.3) == (False, 1)
+    assert other(storage, tmp_path / "two", patience=0.3) == (False, 0), "nobody waits for it twice"
+
+
+def test_two_drivers_are_warned_once(storage: Storage, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    first = Lease(storage, tmp_path / "one", beat=BEAT)
+    second = Lease(storage, tmp_path / "two", beat=10 * BEAT)
+    with caplog.at_level(logging.WARNING):
+        wait_until(lambda: caplog.records)
+        time.sleep(30 * BEAT)
+    first.end()
+    second.end()
+    assert 1 <= len(caplog.records) <= 2, "each of them once at most"
+
+
+def test_a_storage_that_is_silent_for_a_while_ends_nothing(
+    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = Lease(storage, tmp_path / "one", beat=BEAT)
+    asked: list[object] = []
+
+    def silent(*arguments: object) -> bytes:
+        asked.append(arguments)
+        raise StorageError("AWS Error NETWORK_CONNECTION")
+
+    with monkeypatch.context() as away:
+        away.setattr(Storage, "read", silent)
+        wait_until(lambda: len(asked) > 2)
+    at = json.loads(storage.read(FILE) or b"")["at"]
+    wait_until(lambda: json.loads(storage.read(FILE) or b"")["at"] > at)
+    lease.end()
