@@ -1,8 +1,8 @@
 """The Optuna study of a sweep: which configuration next, and what became of it.
 
-The study calls Optuna's ask and tell directly because Ray's ``OptunaSearch`` reports wrong trial states. Here a diverged
-or failed trial is FAIL, a trial stopped early is PRUNED, and only a finished trial with finite objectives is COMPLETE.
-If every epoch is a candidate, the trial is reported with the epoch that adds the most hypervolume to the front
+The study calls Optuna's ask and tell directly because Ray's ``OptunaSearch`` reports wrong trial states. Here a
+diverged or failed trial is FAIL, a trial stopped early is PRUNED, and only a finished trial with finite objectives is
+COMPLETE. If every epoch is a candidate, the trial is reported with the epoch that adds most hypervolume to the front
 (:class:`sweeper.search.archive.ParetoArchive`). A trial stopped by a scheduler stays PRUNED in that case, too: its
 epochs are candidates, but comparing its few epochs with whole trials would favour greedy configurations. TPE ranks
 PRUNED trials behind all finished ones; the other samplers ignore them.
