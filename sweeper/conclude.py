@@ -67,7 +67,7 @@ def conclude(settings: SweepSettings, out: Path, session: SweepSession, console:
         SweepError: finished trials could not be written.
         Interrupted: trials are left to run.
     """
-    from analysis.page.report import write_report
+    from analysis.report.report import write_report
 
     rows = session.tables.trials.read()
     undone = len(rows) < settings.trials

@@ -156,7 +156,7 @@ ADDITIONS = {
                 '    ("courses", __import__("analysis.figures.toy", fromlist=["toy"]).toy_data, draw_panels),\n',
             ),
         },
-        "import shutil; from pathlib import Path; from analysis.page.report import write_report;"
+        "import shutil; from pathlib import Path; from analysis.report.report import write_report;"
         f"shutil.copytree({str(GOLDEN)!r}, 'out'); table = Path('out/trials.csv');"
         "table.write_text(''.join(table.read_text().splitlines(True)[:4]));"
         "write_report(Path('out')); print(*Path('out/figures').iterdir())",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from analysis.frontier.pick import Pick
-    from analysis.page.choice import ChoiceJudged
+    from analysis.report.choice import ChoiceJudged
     from analysis.tables.sweep_file import SweepFile
     from analysis.tables.trial_table import TrialTable
     from sweeper.followers.mlflow.registry import Registered

@@ -26,7 +26,7 @@ from sweeper.execution.plugins import take_up
 if TYPE_CHECKING:
     from analysis.frontier.neighbours import Neighbour
     from analysis.frontier.pick import Pick
-    from analysis.page.choice import ChoiceJudged
+    from analysis.report.choice import ChoiceJudged
     from analysis.tables.sweep_file import SweepFile
     from analysis.tables.trial_table import TrialTable
 
@@ -106,7 +106,7 @@ def chosen(folder: str, given: Mapping[str, Any], *, command: str) -> Chosen:
         Problems, AnalysisError: with plain sentences.
     """
     from analysis.frontier.neighbours import neighbours
-    from analysis.page.choice import choose
+    from analysis.report.choice import choose
     from analysis.tables.sweep_file import SweepFile
     from analysis.tables.trial_table import TrialTable
     from analysis.words import model_name

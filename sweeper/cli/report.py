@@ -30,7 +30,7 @@ def report(sources: tuple[str, ...], out: str | None, watch: bool, port: int | N
     paths = [Path(source) for source in sources]
     refuse(_watch_problems(paths, watch=watch, port=port, as_json=as_json))
     _check(paths, out)
-    from analysis.page.report import write_report, write_run_figures
+    from analysis.report.report import write_report, write_run_figures
     from analysis.tables.columns import Columns
     from sweeper.store.columns import column_dictionary
 
@@ -53,7 +53,7 @@ def _watched(folder: Path, paths: list[Path], *, port: int) -> NoReturn:
     """Serve the report, made anew as its tables change, until a signal ends it."""
     import signal
 
-    from analysis.page.report import write_report
+    from analysis.report.report import write_report
     from sweeper.cli.page_server import keep_up, serving, stamp_of
 
     def make() -> None:

@@ -16,7 +16,7 @@ from sweeper.execution.shutdown import held_back, keeping_sigterm
 from sweeper.settings.sweep_settings import SweepSettings
 
 _AHEAD = ("ray.tune", "sweeper.execution.ray_bridge", "sweeper.search.study", "optuna", "mlflow.tracking")
-_AT_THE_END = ("analysis.page.report", "analysis.figures.gallery", "matplotlib.backends.backend_agg")
+_AT_THE_END = ("analysis.report.report", "analysis.figures.gallery", "matplotlib.backends.backend_agg")
 
 
 class Cluster:

@@ -16,8 +16,8 @@ from analysis.figures.pareto import pareto_data, scores_data
 from analysis.frontier.anytime import anytime_data
 from analysis.frontier.frontier import frontier, takeable
 from analysis.frontier.pick import CONSTRAINT, KNEE, NothingQualifies, pick
-from analysis.page.choice import choose
-from analysis.page.report import write_report
+from analysis.report.choice import choose
+from analysis.report.report import write_report
 from analysis.tables.sources import read_sources
 from analysis.tables.trial_table import TrialTable
 from analysis.words import number

@@ -16,7 +16,7 @@ from analysis.comparison.comparison import comparison_data, comparison_parts
 from analysis.comparison.formats import markdown
 from analysis.errors import AnalysisError
 from analysis.frontier.pick import CONSTRAINT, SUCCESS, NothingQualifies, pick
-from analysis.page.report import write_report
+from analysis.report.report import write_report
 from analysis.study.lr_study import read_study
 from analysis.study.study_tables import rates_table
 from analysis.tables.columns import Columns

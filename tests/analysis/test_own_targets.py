@@ -12,7 +12,7 @@ import pytest
 from analysis.comparison.comparison import comparison_data, comparison_parts
 from analysis.comparison.formats import markdown
 from analysis.comparison.table import ComparisonTable
-from analysis.page.report import write_report
+from analysis.report.report import write_report
 from analysis.study.lr_study import read_study, study_in
 from analysis.tables.columns import Column, Columns
 from analysis.tables.problems import by_problem, problems_of

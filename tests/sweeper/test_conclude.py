@@ -37,7 +37,7 @@ def concluded(
     sent: dict[str, Any] | None = None,
 ) -> Summary:
     """A sweep of one trial, which has ended; two epochs of its frontier are unmeasured. ``sent`` gets MLflow's part."""
-    monkeypatch.setattr("analysis.page.report.write_report", lambda out: None)
+    monkeypatch.setattr("analysis.report.report.write_report", lambda out: None)
     monkeypatch.setattr(module, "unmeasured", lambda out, *, most: [object()] * 2 if most == 8 else [])
     row = {"trial_id": "00000", "status": "finished", "error": None, "checkpoint": "checkpoints/00000"}
     session: Any = SimpleNamespace(

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 from click.testing import CliRunner, Result
-from tests.sweeper.cli.conftest import names
 
 from sweeper.cli.main import main
 from sweeper.store.unfinished_run import UnfinishedRun
+from tests.sweeper.cli.conftest import names
 from tests.sweeper.conftest import write_questions
 from trainables.run.run import UnlearningRun
 

@@ -15,7 +15,7 @@ from analysis.figures.pareto import pareto_data, scores_data
 from analysis.frontier.judgement import Outcome
 from analysis.frontier.model_choice import ModelChoice, choose_model
 from analysis.frontier.selection import REPETITION_MARGIN, TOLERANCE, Decision, beaten_rows, scores_compared
-from analysis.page.choice import choose
+from analysis.report.choice import choose
 from tests.analysis.conftest import MakeSweep, tables_of, trial
 
 TARGET = {

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from analysis.page.report import write_report
+from analysis.report.report import write_report
 from analysis.study.lr_study import LrStudy, read_study
 from analysis.study.seeds import seeds_in_words
 from analysis.study.study_headline import study_headline

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.page.report import write_report
+from analysis.report.report import write_report
 from analysis.study.lr_study import LrStudy, read_study
 from analysis.study.primary import Primary
 from analysis.study.study_headline import study_cautions, study_headline

@@ -13,7 +13,7 @@ import pytest
 from analysis.errors import AnalysisError
 from analysis.figures.pareto import pareto_data
 from analysis.frontier.frontier import frontier
-from analysis.page.report import write_report, write_run_figures
+from analysis.report.report import write_report, write_run_figures
 from analysis.tables.sources import Sources, read_source, read_sources
 from analysis.tables.sweep_file import SweepFile
 from tests.analysis.conftest import MakeSweep, report, trial

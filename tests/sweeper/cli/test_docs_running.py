@@ -29,7 +29,7 @@ def test_the_page_has_the_commands_that_this_file_runs() -> None:
 def test_a_command_of_the_page_runs(command: str, golden: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pace = TrialPace(epoch=2.0, beside=1.0, source="a short run", memory=10**9)
     monkeypatch.setattr("sweeper.checks.plan.measured_pace", lambda spec, *, console: pace)
-    monkeypatch.setattr("analysis.page.report.write_report", lambda out, sources: None)
+    monkeypatch.setattr("analysis.report.report.write_report", lambda out, sources: None)
     result = invoke(*shlex.split(command.replace("runs/SWEEP", str(golden))))
     assert result.exit_code == (2 if command.startswith("stop") else 0), "stop: the sweep does not run"
     assert result.output

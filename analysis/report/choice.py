@@ -10,7 +10,7 @@ from analysis.frontier.judgement import judge
 from analysis.frontier.judgement_words import judged_by
 from analysis.frontier.pick import KNEE, Best, Pick, pick
 from analysis.frontier.thresholds import thresholds_of
-from analysis.page.answer import Answer, answer
+from analysis.report.answer import Answer, answer
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
 from analysis.words import counted

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from analysis.errors import AnalysisError
-from analysis.page.report import write_report
+from analysis.report.report import write_report
 from tests.analysis.conftest import MakeSweep, report, trial
 
 WRITTEN = ("pareto.json", "pareto.png", "pareto.svg", "report.html")

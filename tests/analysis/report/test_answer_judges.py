@@ -15,14 +15,14 @@ from optuna._hypervolume import compute_hypervolume
 from analysis.frontier.frontier import frontier, takeable
 from analysis.frontier.judgement import Outcome, judge
 from analysis.frontier.thresholds import thresholds_of
-from analysis.page.answer import Answer, answer
-from analysis.page.choice import choose
-from analysis.page.report import write_report
+from analysis.report.answer import Answer, answer
+from analysis.report.choice import choose
+from analysis.report.report import write_report
 from analysis.tables.columns import short
 from analysis.words import number
 from search_spaces.constraint import all_met
 from tests.analysis.conftest import MakeSweep, tables_of, trial
-from tests.analysis.page.answer_cases import BASELINE, CASES, KNOWN, NONE, Case, scores
+from tests.analysis.report.answer_cases import BASELINE, CASES, KNOWN, NONE, Case, scores
 
 IMAGES = {"forget_loss_capped": 0.04, "retain_loss": 0.05, "forget_accuracy": 0.95, "retain_accuracy": 0.9}
 

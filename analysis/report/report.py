@@ -21,10 +21,10 @@ from analysis.frontier.frontier import Frontier, frontier
 from analysis.frontier.indicators import further_objectives
 from analysis.frontier.model_choice import ModelChoice, choose_model
 from analysis.frontier.pareto_json import pareto_content, plain
-from analysis.page.answer import Answer, answer
-from analysis.page.findings import Finding, PageFigure, findings
-from analysis.page.outcomes import cost, ended_as, failures, stopped_early
-from analysis.page.trials import anchors, charts, page_data, point_labels, trials_section
+from analysis.report.answer import Answer, answer
+from analysis.report.findings import Finding, PageFigure, findings
+from analysis.report.outcomes import cost, ended_as, failures, stopped_early
+from analysis.report.trials import anchors, charts, page_data, point_labels, trials_section
 from analysis.study.lr_study import LrStudy, study_in
 from analysis.study.study_headline import study_cautions, study_headline
 from analysis.tables.columns import Columns, short
@@ -168,10 +168,10 @@ def _page(
     from markupsafe import Markup
 
     environment = Environment(
-        loader=PackageLoader("analysis.page"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+        loader=PackageLoader("analysis.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
     environment.filters["markup"] = Markup
-    templates = resources.files("analysis.page").joinpath("templates")
+    templates = resources.files("analysis.report").joinpath("templates")
     script, style, bibtex = (
         templates.joinpath(name).read_text("utf-8") for name in ("report.js", "report.css", "cited.bib")
     )

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from analysis.frontier.frontier import frontier
-from analysis.page.answer import Answer, answer
-from analysis.page.outcomes import cost, ended_as, failures, stopped_early
-from analysis.page.report import write_report
-from analysis.page.trials import page_data, trials_section
+from analysis.report.answer import Answer, answer
+from analysis.report.outcomes import cost, ended_as, failures, stopped_early
+from analysis.report.report import write_report
+from analysis.report.trials import page_data, trials_section
 from analysis.tables.trial_table import TrialTable
 from tests.analysis.conftest import GUESS, MakeSweep, report, tables_of, trial
 

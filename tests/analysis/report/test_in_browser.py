@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.page.report import write_report
+from analysis.report.report import write_report
 from sweeper.cli.page_server import serving
 from tests.analysis.conftest import MakeSweep, report, trial
 from tests.browser import CHROMIUM, Browser, Page, browsing, file_address

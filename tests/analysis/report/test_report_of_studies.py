@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.page.report import write_report
+from analysis.report.report import write_report
 from tests.analysis.conftest import MakeSweep, trial, without_rendering
 from tests.conftest import GOLDEN
 

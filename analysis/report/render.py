@@ -1,0 +1,83 @@
+"""Render facts with the Jinja2 templates of this folder: sentences, the page, tables in a text format.
+
+``*.html.j2`` escapes what it is given, other templates do not. A template that sentences come from is a file of macros;
+a macro of an unescaped file must not be imported into an HTML template: :func:`say` is for that, also as a global.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from typing import TYPE_CHECKING
+
+from analysis.tables.columns import short
+from analysis.words import counted, duration, number
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+@cache
+def environment() -> Environment:
+    """Return the one Jinja2 environment of this package."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    made = Environment(
+        loader=PackageLoader("analysis.report"),
+        autoescape=lambda name: bool(name and name.endswith(".html.j2")),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "counted": counted,
+        "plural": plural,
+        "duration": duration,
+        "number": number,
+        "percent": percent,
+        "listed": listed,
+        "short": short,
+        "sentence": sentence,
+        "markup": Markup,
+    }
+    made.globals |= {"say": say}
+    return made
+
+
+def render(template: str, /, **facts: object) -> str:
+    """Render a whole template, such as ``report.html.j2``."""
+    return environment().get_template(template).render(**facts)
+
+
+def say(macro: str, /, **facts: object) -> str:
+    """Render one macro, such as ``answer.headline`` of answer.j2, as one line; "" if it writes nothing."""
+    return " ".join(paragraphs(macro, **facts))
+
+
+def paragraphs(macro: str, /, **facts: object) -> tuple[str, ...]:
+    """Render one macro whose sentences are separated by blank lines; each sentence as one line."""
+    file, _, name = macro.partition(".")
+    text = str(getattr(environment().get_template(f"{file}.j2").module, name)(**facts))
+    return tuple(" ".join(part.split()) for part in text.split("\n\n") if part.strip())
+
+
+def plural(count: float, one: str, many: str) -> str:
+    """The word for a count: ``{{ n | plural("is", "are") }}``."""
+    return one if count == 1 else many
+
+
+def percent(share: float, digits: int = 0) -> str:
+    """``12%`` for 0.12."""
+    return f"{100 * share:.{digits}f}%"
+
+
+def listed(items: Iterable[object], last: str = "and") -> str:
+    """``a, b and c``; "" for nothing."""
+    *first, final = [str(item) for item in items] or [""]
+    return f"{', '.join(first)} {last} {final}" if first else final
+
+
+def sentence(text: str) -> str:
+    """``text`` with a capital first letter; the other letters stay."""
+    return text[:1].upper() + text[1:]
