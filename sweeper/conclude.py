@@ -17,9 +17,9 @@ from sweeper.execution.frontier_metrics import unmeasured
 from sweeper.execution.shutdown import Interrupted, is_interrupted
 from sweeper.followers.mlflow.runs import NOTE, Recommendation
 from sweeper.followers.mlflow.store import RECOMMENDED_EPOCH, RECOMMENDED_TRIAL
-from sweeper.followers.mlflow.uri import shown_uri
 from sweeper.session import SweepSession
 from sweeper.settings.sweep_settings import SweepSettings
+from sweeper.settings.tracking_uri import shown_uri
 from sweeper.store.folder import SweepError
 from sweeper.store.tables import TABLES
 from trainables.run.failures import is_no_result

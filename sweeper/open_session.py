@@ -15,7 +15,6 @@ from sweeper.followers.eta import Pace
 from sweeper.followers.mlflow import Tracker
 from sweeper.followers.mlflow.logged import LoggedData
 from sweeper.followers.mlflow.runs import SHOWN
-from sweeper.followers.mlflow.uri import sqlite_path
 from sweeper.followers.progress import Course
 from sweeper.followers.syncer import Syncer
 from sweeper.search.open_scheduler import open_scheduler
@@ -24,6 +23,7 @@ from sweeper.search.stopping import Stopping, parse_until
 from sweeper.search.warm_start import by_trial, known_trials
 from sweeper.session import SweepSession
 from sweeper.settings.sweep_settings import SweepSettings
+from sweeper.settings.tracking_uri import sqlite_path
 from sweeper.store.columns import unused_columns
 from sweeper.store.lost_rows import put_back
 from sweeper.store.saved_states import restorable, restorable_from

@@ -26,7 +26,7 @@ from sweeper.execution.cluster import Cluster, cluster_of, import_for_the_end, i
 from sweeper.execution.frontier_metrics import measure_front, unmeasured
 from sweeper.execution.gpu_shares import MOST, GpuShares, part
 from sweeper.execution.head_watch import head_watched
-from sweeper.execution.placement import Resources, gpus_to_share, prepare
+from sweeper.execution.placement import gpus_to_share, prepare
 from sweeper.execution.plugins import tell_workers
 from sweeper.execution.shutdown import break_off, forget_tune, interruptible, is_interrupted
 from sweeper.execution.starvation import StarvationCheck
@@ -37,6 +37,7 @@ from sweeper.search.open_scheduler import columns_compared
 from sweeper.search.schedulers import NONE
 from sweeper.search.stopping import End
 from sweeper.session import SweepSession
+from sweeper.settings.resources import Resources
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import SweepError, UsageError, check_tables, describe, read_origin, read_settings
 from sweeper.store.lease import at_the_sweep

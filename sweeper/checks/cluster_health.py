@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.execution.nodes import PROJECT, Facts, differences, facts_of_nodes, versions
-from sweeper.execution.placement import PlacementError, Resources, address_problem, prepare, ray_cluster
+from sweeper.execution.placement import PlacementError, address_problem, prepare, ray_cluster
+from sweeper.settings.resources import Resources
 from trainables.storage import Storage, StorageError
 
 

@@ -28,9 +28,7 @@ from sweeper.cli.options import given_problems, read_method_options, without_eff
 from sweeper.cli.scheduler_options import scheduler_settings
 from sweeper.cli.search_options import search_options
 from sweeper.cli.spaces import file_space, grid_trials, is_space_file, named_space
-from sweeper.execution.placement import AUTO, address_problem, gpus_here
-from sweeper.followers.checkpoints import CANDIDATES, LAST
-from sweeper.followers.mlflow.uri import absolute_uri, tracking_problem
+from sweeper.execution.placement import address_problem
 from sweeper.search.samplers import SAMPLERS
 from sweeper.search.schedulers import NONE
 from sweeper.settings.objectives import (
@@ -41,7 +39,9 @@ from sweeper.settings.objectives import (
     unmeasured,
     with_objectives,
 )
-from sweeper.settings.sweep_settings import FRONT_METRICS, SweepSettings
+from sweeper.settings.resources import AUTO, gpus_here
+from sweeper.settings.sweep_settings import CANDIDATES, FRONT_METRICS, LAST, SweepSettings
+from sweeper.settings.tracking_uri import absolute_uri, tracking_problem
 from trainables.methods import parse_method
 from trainables.metrics.registry import LOSS_METRICS
 from trainables.models.registry import find_model

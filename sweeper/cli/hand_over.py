@@ -121,7 +121,7 @@ def _registered(model: Model, given: Mapping[str, Any]) -> Registered:
 
 
 def _tracking_uri(given: Mapping[str, Any], out: Path) -> str:
-    from sweeper.followers.mlflow.uri import known_uri
+    from sweeper.settings.tracking_uri import known_uri
     from sweeper.store.folder import read_settings
 
     if given["tracking_uri"] or given["register"] is None:

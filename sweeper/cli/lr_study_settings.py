@@ -14,8 +14,7 @@ from sweeper.cli.errors import Problems
 from sweeper.cli.from_options import DEFAULT_METHODS, sweep_settings
 from sweeper.cli.options import given_problems, read_method_options
 from sweeper.cli.spaces import methods_and_values
-from sweeper.followers.checkpoints import LAST
-from sweeper.settings.sweep_settings import LR_STUDY, SEEDS_VARY, SweepSettings
+from sweeper.settings.sweep_settings import LAST, LR_STUDY, SEEDS_VARY, SweepSettings
 from trainables.data import DATASETS
 from trainables.methods import MethodError, options_by_method
 from trainables.models.registry import MODELS, local_model

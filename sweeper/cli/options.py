@@ -13,7 +13,7 @@ import click
 from search_spaces.fields import Field, Role
 from sweeper.cli.config_file import PROBLEMS
 from sweeper.cli.plugin_option import TemplateName
-from sweeper.execution.placement import AUTO
+from sweeper.settings.resources import AUTO
 from trainables.spec import FIELDS
 
 Decorator = Callable[[Any], Any]

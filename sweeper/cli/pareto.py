@@ -132,7 +132,7 @@ def command_line() -> str:
     """The command as typed, for the record; without passwords."""
     import shlex
 
-    from sweeper.followers.mlflow.uri import shown_uri
+    from sweeper.settings.tracking_uri import shown_uri
 
     return shlex.join(["python", "-m", "sweeper", *map(shown_uri, typed())])
 
@@ -183,8 +183,8 @@ def run_to_the_end(
 
     from sweeper.cli.console import own_console
     from sweeper.cli.lr_study_result import judged_extension
-    from sweeper.followers.mlflow.uri import known_uri, shown_uri
     from sweeper.settings.sweep_settings import LR_STUDY
+    from sweeper.settings.tracking_uri import known_uri, shown_uri
     from sweeper.store.folder import read_settings
     from sweeper.sweep import run
 

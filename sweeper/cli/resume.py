@@ -82,8 +82,8 @@ def _fetched(uri: str, out: str | None, wrong: list[str]) -> tuple[str, dict[str
     """The folder here that has the tables of the sweep at an address, and its settings that are others here."""
     from sweeper.checks.specs import output_problems
     from sweeper.cli.from_options import DEFAULT_TRACKING
-    from sweeper.followers.mlflow.uri import absolute_uri, sqlite_path
     from sweeper.followers.syncer import fetch_sweep
+    from sweeper.settings.tracking_uri import absolute_uri, sqlite_path
     from sweeper.store.folder import read_settings
     from sweeper.store.lease import other_driver
     from trainables.storage import Storage, address_problem

@@ -53,9 +53,9 @@ def scheduler_settings(
     Whole trials are the default of a sweep that repeats each configuration, runs a grid, takes last epochs only, or is
     ``blind``: measures its objectives at the end of a trial, so that one ended early would be on no front.
     """
-    from sweeper.followers.checkpoints import LAST
     from sweeper.search.halving import MODES
     from sweeper.search.schedulers import NONE, SCHEDULERS
+    from sweeper.settings.sweep_settings import LAST
 
     asked = {name: given[name] for name in DEFAULTS if given.get(name) is not None}
     repeated = given.get("sampler") == "grid" or (given.get("seeds") or 1) > 1

@@ -34,7 +34,7 @@ def ui(tracking_uri: str | None, port: int, browser: bool) -> None:
     session it is opened in the browser (--no-browser only prints it).
     """
     from sweeper.cli.from_options import DEFAULT_TRACKING
-    from sweeper.followers.mlflow.uri import missing_database, tracking_problem
+    from sweeper.settings.tracking_uri import missing_database, tracking_problem
 
     uri = tracking_uri or os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING
     refuse([*options.given_problems(), *filter(None, [tracking_problem(uri) or missing_database(uri)])])

@@ -15,10 +15,9 @@ from pathlib import Path
 
 from sweeper.execution.nodes import PROJECT, Node, ask_nodes, differences, gpu_memory, unseen, versions
 from sweeper.execution.shipping import is_shipped, runtime_env
+from sweeper.settings.resources import Resources, gpus_here
 from trainables.plugins import VARIABLE
 
-AUTO = "auto"
-"""In place of a number of GPUs: the first trial of each class takes a whole one and measures."""
 RAY_ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AIR_NEW_OUTPUT": "0",
@@ -48,14 +47,6 @@ class PlacementError(RuntimeError):
     """Trials cannot be placed; the message is a plain sentence for the user."""
 
     exit_code = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Resources:
-    """What one trial takes: fractions of a GPU share it with others, CPU threads are whole."""
-
-    cpus: float
-    gpus: float
 
 
 def address_problem(address: str | None) -> str | None:
@@ -182,11 +173,6 @@ def slots_here(resources: Resources) -> int:
         PlacementError: none does.
     """
     return _slots([{"Resources": {"CPU": os.cpu_count() or 1, "GPU": gpus_here()}}], resources)
-
-
-def gpus_here() -> int:
-    """How many GPUs this machine has, without torch."""
-    return len(list(Path("/dev").glob("nvidia[0-9]*")))
 
 
 @dataclass(frozen=True, slots=True)

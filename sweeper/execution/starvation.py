@@ -6,9 +6,9 @@ import time
 from collections.abc import Mapping
 
 from analysis.words import duration
-from sweeper.execution.placement import Resources
 from sweeper.execution.ray_logs import ray_logs
 from sweeper.followers.display import Display
+from sweeper.settings.resources import Resources
 
 _PATIENCE = 60.0
 """Seconds: a worker imports torch from a slow disk in less."""

@@ -20,8 +20,8 @@ from typing import Any
 from rich.console import Console
 
 from sweeper.execution.cluster import Cluster
-from sweeper.execution.placement import gpus_here
 from sweeper.execution.target_progress import Show, prepare_with_progress
+from sweeper.settings.resources import gpus_here
 from sweeper.settings.sweep_settings import SweepSettings
 from trainables import plugins
 from trainables.run.failures import one_line

@@ -15,10 +15,6 @@ from search_spaces.durable import is_leftover, remove_whole
 from sweeper.followers.syncer import Syncer
 from trainables.candidates import Costs, Goals, candidate_folder, costs_of, dominates, write_front
 
-ALL, LAST = "all", "last"
-CANDIDATES = (ALL, LAST)
-"""Which epochs of a trial may be on the front, in the words of ``--candidates``."""
-
 logger = logging.getLogger(__name__)
 
 

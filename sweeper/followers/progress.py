@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from analysis.words import duration
-from sweeper.execution.placement import Resources
 from sweeper.search.archive import number
+from sweeper.settings.resources import Resources
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ from analysis.tables.trial_table import STATUSES, finite_cell, numbers
 from analysis.words import duration, number
 from search_spaces.durable import is_held
 from search_spaces.messages import counted, resume_command
-from sweeper.execution.placement import AUTO, Resources
 from sweeper.followers.progress import Spent
 from sweeper.followers.status_file import FINISHED, INTERRUPTED, RUNNING, Published
+from sweeper.settings.resources import AUTO, Resources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

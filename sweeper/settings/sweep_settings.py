@@ -13,10 +13,9 @@ from search_spaces.constraint import Constraint, parse_constraint
 from search_spaces.parameters import Choice
 from search_spaces.space import Space
 from search_spaces.values import Value
-from sweeper.execution.placement import AUTO, Resources, gpus_here
-from sweeper.followers.checkpoints import ALL, LAST
-from sweeper.followers.mlflow.uri import shown_uri
 from sweeper.settings.objectives import DEFAULT_OBJECTIVES, Objective, parse_objectives
+from sweeper.settings.resources import AUTO, Resources, gpus_here
+from sweeper.settings.tracking_uri import shown_uri
 from trainables.candidates import Goals
 from trainables.methods import option_names, parse_method
 from trainables.spec import FIELDS, TrialSpec
@@ -24,6 +23,9 @@ from trainables.storage import Storage, is_address
 
 FRONT_METRICS = 8
 """Of how many epochs on the front, the nearest to the ideal corner, the costly metrics are measured."""
+ALL, LAST = "all", "last"
+CANDIDATES = (ALL, LAST)
+"""Which epochs of a trial may be on the frontier, in the words of ``--candidates``."""
 PARETO, LR_STUDY = "pareto", "lr-study"
 """What a sweep is run for, which decides what its end says."""
 SEEDS_VARY: Mapping[str, str | None] = MappingProxyType({"order": None, "target": "target_seed", "data": "data_seed"})

@@ -41,7 +41,8 @@ JOIN = """
 import sys
 from pathlib import Path
 import ray
-from sweeper.execution.placement import PlacementError, Resources, ray_cluster
+from sweeper.execution.placement import PlacementError, ray_cluster
+from sweeper.settings.resources import Resources
 class Worker:
     def answer(self):
         return "a worker answers"

@@ -19,7 +19,7 @@ from sweeper.followers.mlflow.store import (
     prepare_environment,
     quiet_mlflow,
 )
-from sweeper.followers.mlflow.uri import missing_database, shown_uri, tracking_problem
+from sweeper.settings.tracking_uri import missing_database, shown_uri, tracking_problem
 
 _NAME = re.compile(r"[^/:'\"]+")
 _ALIAS = re.compile(r"[\w-]+")

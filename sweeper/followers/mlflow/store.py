@@ -18,7 +18,7 @@ from sweeper.followers.mlflow.artifacts import keep_artifact
 from sweeper.followers.mlflow.database import make_database
 from sweeper.followers.mlflow.logged import LoggedData, log_data, log_model
 from sweeper.followers.mlflow.runs import epoch_run_key
-from sweeper.followers.mlflow.uri import is_database, sqlite_path, tracking_problem, without_passwords
+from sweeper.settings.tracking_uri import is_database, sqlite_path, tracking_problem, without_passwords
 
 _PER_BATCH = 100  # params in one request
 

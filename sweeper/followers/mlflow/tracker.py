@@ -14,7 +14,7 @@ from sweeper.followers.mlflow.logged import LoggedData
 from sweeper.followers.mlflow.notices import Notices
 from sweeper.followers.mlflow.runs import NO_DATA, NewRun, Recommendation, fit_params, fit_tags, milliseconds
 from sweeper.followers.mlflow.store import Store, UnavailableError, plain_reason, prepare_environment
-from sweeper.followers.mlflow.uri import absolute_uri, shown_uri
+from sweeper.settings.tracking_uri import absolute_uri, shown_uri
 from sweeper.store.tables import ResultTables
 
 _GATHER = 0.25  # seconds from the first news to sending, so that reports travel in one request

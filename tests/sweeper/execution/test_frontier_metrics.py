@@ -12,7 +12,7 @@ import ray
 from ray.exceptions import RayError
 
 from sweeper.execution.frontier_metrics import Unmeasured, measure_front, unmeasured
-from sweeper.execution.placement import Resources
+from sweeper.settings.resources import Resources
 from sweeper.store.columns import column_dictionary
 from sweeper.store.tables import ResultTables
 from trainables import ray_trainable

@@ -11,7 +11,8 @@ import pytest
 import ray
 
 from sweeper.execution.nodes import versions
-from sweeper.execution.placement import RAY_ENVIRONMENT, PlacementError, Resources, ray_cluster, require_shared
+from sweeper.execution.placement import RAY_ENVIRONMENT, PlacementError, ray_cluster, require_shared
+from sweeper.settings.resources import Resources
 
 Node = dict[str, object]
 Answers = list[dict[str, list[str] | None]]

@@ -13,11 +13,11 @@ from rich.console import Console
 
 from sweeper.execution import ray_logs
 from sweeper.execution import starvation as idle
-from sweeper.execution.placement import Resources
 from sweeper.execution.starvation import StarvationCheck
 from sweeper.execution.target_progress import heartbeat
 from sweeper.followers.display import Display
 from sweeper.followers.progress import Course
+from sweeper.settings.resources import Resources
 from tests.sweeper.conftest import wait_until
 
 ROW: dict[str, Any] = {"trial_id": "00000", "method": "gdiff", "lr": 1e-4, "wall_seconds": 90.0}

@@ -1,0 +1,22 @@
+"""The resources one trial takes, and the GPUs of this machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+AUTO = "auto"
+"""Instead of a number of GPUs: the first trial of each class takes a whole GPU and measures its memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """CPU threads and GPUs of one trial; trials with fractions of a GPU share it."""
+
+    cpus: float
+    gpus: float
+
+
+def gpus_here() -> int:
+    """Return the number of GPUs on this machine, without importing torch."""
+    return len(list(Path("/dev").glob("nvidia[0-9]*")))
