@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from sweeper.execution.forkserver.server import VARIABLE
+from sweeper.execution.fork_server import VARIABLE
 
 COMMAND = "pareto --sampler grid --method gdiff --c 0.5 --lr 1e-4 --lr 3e-4 --epochs 1"
 SIDES = {"forked": {}, "new": {VARIABLE: "0"}}

@@ -115,9 +115,9 @@ class Sweep:
 
     def _take_up(self) -> None:
         from sweeper.cli.console import own_console
-        from sweeper.execution.plugins import take_up
+        from sweeper.store.plugins import restore_plugins
 
-        for line in take_up(self.out):
+        for line in restore_plugins(self.out):
             own_console().print(line, highlight=False, markup=False, soft_wrap=True)
 
     def _read(self) -> Sources:

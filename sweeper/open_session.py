@@ -17,10 +17,10 @@ from sweeper.followers.mlflow.logged import LoggedData
 from sweeper.followers.mlflow.runs import SHOWN
 from sweeper.followers.progress import Course
 from sweeper.followers.syncer import Syncer
-from sweeper.search.open_scheduler import open_scheduler
-from sweeper.search.open_study import open_study
+from sweeper.search.schedulers import open_scheduler
 from sweeper.search.stopping import Stopping, parse_until
-from sweeper.search.warm_start import by_trial, known_trials
+from sweeper.search.study import open_study
+from sweeper.search.warm_start import by_trial, cached_trials
 from sweeper.session import SweepSession
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.settings.tracking_uri import sqlite_path
@@ -60,7 +60,7 @@ def open_session(
         console.print(f"failed trials that run again: {', '.join(sorted(failed))}", highlight=False, soft_wrap=True)
     if settings.goals and (found := put_back(tables, [*rows.values()], eval_every=settings.base.eval_every)):
         console.print(found, highlight=False, soft_wrap=True)
-    again = study.take_up(rows, by_trial(tables.candidates.read()))
+    again = study.restore(rows, by_trial(tables.candidates.read()))
     storage, syncer = settings.ray_storage(out), None if settings.bucket is None else Syncer(out, settings.bucket)
     restore = restorable(storage, again) if syncer is None else restorable_from(syncer.storage, again, tables)
     tables.mend({trial_id: step for trial_id, (_, step) in restore.items()}, again=failed)
@@ -70,7 +70,7 @@ def open_session(
         syncer.written(urgent=True)  # from here on the address alone suffices to go on
     stopping = Stopping(plateau=parse_until(settings.until), epoch_budget=settings.epoch_budget)
     trained_here = tables.trained_here()
-    stopping.take_up(trained_here)
+    stopping.restore(trained_here)
     pace = Pace(trials=settings.trials, stopping=stopping)
     pace.take_up(rows.values())
     course = Course(resources=settings.resources)
@@ -95,7 +95,7 @@ def open_session(
         scheduler=open_scheduler(settings, target, trained_here),
         stopping=stopping,
         pace=pace,
-        known=known_trials(reused),
+        known=cached_trials(reused),
         shares=_shares(settings, rows.values()) if settings.shares_gpus else None,
     )
     return session, {trial_id: folder for trial_id, (folder, _) in restore.items()}
@@ -105,8 +105,8 @@ def _shares(settings: SweepSettings, rows: Iterable[Mapping[str, object]]) -> Gp
     """With the peaks that this sweep and earlier ones have measured."""
     shares = GpuShares()
     for folder in dict.fromkeys((*settings.warm_start, *settings.reuse)):
-        shares.take_up(ResultTables(Path(folder)).trials.read(), spec_of_row)
-    shares.take_up(rows, spec_of_row)
+        shares.restore(ResultTables(Path(folder)).trials.read(), spec_of_row)
+    shares.restore(rows, spec_of_row)
     return shares
 
 

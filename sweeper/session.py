@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.execution.gpu_shares import GpuShares
-from sweeper.execution.ray_logs import worker_logs
+from sweeper.execution.ray_health import worker_logs
 from sweeper.followers.checkpoints import CheckpointManager
 from sweeper.followers.display import Display
 from sweeper.followers.eta import Pace
@@ -25,7 +25,7 @@ from sweeper.search.archive import number
 from sweeper.search.schedulers import Scheduler
 from sweeper.search.stopping import End, Stopping
 from sweeper.search.study import Proposal, SweepStudy
-from sweeper.search.warm_start import RAN_TO_ITS_END, Known, known_trials
+from sweeper.search.warm_start import RAN_TO_ITS_END, CachedTrial, cached_trials
 from sweeper.store.columns import OUTCOME_METRICS
 from sweeper.store.saved_states import remove_run_states
 from sweeper.store.tables import ResultTables, Row
@@ -75,7 +75,7 @@ class SweepSession:
     front: CheckpointManager | None = None
     scheduler: Scheduler | None = None
     stopping: Stopping = field(default_factory=Stopping)
-    known: Mapping[str, Known] = field(default_factory=dict)
+    known: Mapping[str, CachedTrial] = field(default_factory=dict)
     pace: Pace | None = None
     syncer: Syncer | None = None
     shares: GpuShares | None = None
@@ -85,7 +85,7 @@ class SweepSession:
     unscored: bool = field(default=False, init=False)
     to_end: set[str] = field(default_factory=set, init=False)
     _done: set[str] = field(default_factory=set, init=False)
-    _run_here: Mapping[str, Known] = field(default_factory=dict, init=False)
+    _run_here: Mapping[str, CachedTrial] = field(default_factory=dict, init=False)
     _ready: tuple[Proposal, TrialSpec] | None = field(default=None, init=False)
     _specs: dict[str, TrialSpec] = field(default_factory=dict, init=False)
     _waiting: dict[str, tuple[Proposal, TrialSpec]] = field(default_factory=dict, init=False)
@@ -158,7 +158,7 @@ class SweepSession:
         elif self._is_out_of_time:
             self.end = OUT_OF_TIME
         elif not self.study.unfinished:
-            self.end = self.stopping.end(self.study.attained.trace)
+            self.end = self.stopping.end(self.study.archive.trace)
         return self.end is not None
 
     @property
@@ -262,7 +262,7 @@ class SweepSession:
         try:
             if not no_result:
                 self.study.tell(trial_id, row, candidates=epochs)
-                if trace := self.study.attained.trace:
+                if trace := self.study.archive.trace:
                     self.display.attained(trace[-1])
         finally:
             # A study that cannot be told now, its disk full, is put right from the row when the sweep is resumed.
@@ -313,15 +313,15 @@ class SweepSession:
         passed = {"steps": report.get("step"), "epochs_done": report.get("epoch")}
         self.ended(trial_id, {**values, **passed, "status": str(Status.STOPPED), "checkpoint": None, "error": None})
 
-    def _own(self, spec_hash: str) -> Known | None:
+    def _own(self, spec_hash: str) -> CachedTrial | None:
         """A trial of this sweep that has run with these settings to its end: samplers may propose a point twice."""
         if spec_hash not in self._done or self.syncer is not None:  # its models may still be on their way here
             return None
         if spec_hash not in self._run_here:
-            self._run_here = known_trials([self.tables.out])
+            self._run_here = cached_trials([self.tables.out])
         return self._run_here.get(spec_hash)
 
-    def _take_over(self, trial_id: str, known: Known) -> None:
+    def _take_over(self, trial_id: str, known: CachedTrial) -> None:
         """Make a trial that has run before, with its history and its models, one of this sweep under its new id."""
         known.bring(self.tables.out, trial_id)
         if self.syncer is not None:

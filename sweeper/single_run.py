@@ -11,7 +11,8 @@ from rich.console import Console
 from search_spaces.durable import write_json
 from search_spaces.messages import counted
 from sweeper.checks.disk import check_disk, disk_of
-from sweeper.execution.target_progress import heartbeat, prepare_with_progress, progress_bar
+from sweeper.execution.target_task import prepare_with_progress
+from sweeper.followers.progress_bar import heartbeat, progress_bar
 from sweeper.store.columns import LANDSCAPE_COLUMNS, TRIAL_COLUMNS, unused_columns
 from sweeper.store.tables import CsvTable, ResultTables, Row
 from sweeper.store.unfinished_run import UnfinishedRun

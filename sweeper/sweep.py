@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,25 +22,23 @@ from search_spaces.messages import counted, resume_command
 from search_spaces.phases import phase
 from sweeper.checks.disk import check_disk, disk_of
 from sweeper.conclude import Summary, conclude
-from sweeper.execution.cluster import Cluster, cluster_of, import_for_the_end, imported_beside
+from sweeper.execution.cluster import Cluster, import_for_report, import_in_parallel, prepare
 from sweeper.execution.frontier_metrics import measure_front, unmeasured
 from sweeper.execution.gpu_shares import MOST, GpuShares, part
-from sweeper.execution.head_watch import head_watched
-from sweeper.execution.placement import gpus_to_share, prepare
-from sweeper.execution.plugins import tell_workers
-from sweeper.execution.shutdown import break_off, forget_tune, interruptible, is_interrupted
-from sweeper.execution.starvation import StarvationCheck
-from sweeper.execution.target_task import prepared
+from sweeper.execution.placement import gpus_to_share
+from sweeper.execution.ray_health import StarvationCheck, head_watched
+from sweeper.execution.shutdown import abort_main_thread, detach_tune, interruptible, is_interrupted
+from sweeper.execution.target_task import prepare_for_sweep
 from sweeper.followers.control_server import ControlServer, control_server
 from sweeper.open_session import open_session
-from sweeper.search.open_scheduler import columns_compared
-from sweeper.search.schedulers import NONE
+from sweeper.search.schedulers import NONE, compared_columns
 from sweeper.search.stopping import End
 from sweeper.session import SweepSession
 from sweeper.settings.resources import Resources
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import SweepError, UsageError, check_tables, describe, read_origin, read_settings
-from sweeper.store.lease import at_the_sweep
+from sweeper.store.lease import hold_lease
+from sweeper.store.plugins import set_worker_plugins
 from sweeper.store.saved_states import place_of_run_states
 from trainables.spec import TrialSpec
 from trainables.target.problem import problem_of
@@ -75,23 +73,23 @@ def run(
     settings = read_settings(out)
     in_use = UsageError(f"the sweep in {out} is running in another process; wait for it or stop it")
     settings = replace(settings, **(change or {}))
-    tell_workers(out)
+    set_worker_plugins(out)
     # A terminal gets whole words on each line, a log the whole sentence.
     say = partial(console.print, highlight=False, markup=False, soft_wrap=not console.is_terminal)
     # Two drivers would run every trial twice.
     with (
         interruptible(_UNHEARD.format(command=resume_command(out)), say=say),
         exclusive(out, in_use),
-        at_the_sweep(settings.bucket, out, told=partial(console.print, highlight=False, soft_wrap=True)),
+        hold_lease(settings.bucket, out, say=partial(console.print, highlight=False, soft_wrap=True)),
         control_server(out) as desk,
-        cluster_of(settings) as cluster,
+        closing(Cluster(settings)) as cluster,
     ):
         check_tables(out)
         origin = read_origin(out)
         if origin.target_path is None:  # it begins, and will need Ray
             prepare(settings.address)
             # What the cluster cannot do is to be said before a target is fine-tuned for hours.
-            with imported_beside():
+            with import_in_parallel():
                 cluster.slots(sharing=settings.shared(out.resolve()))
         changed = UsageError(
             f"the model or the data of the sweep in {out} have changed since it began: new trials could not be "
@@ -102,7 +100,7 @@ def run(
             raise changed
         if settings.bucket and origin.target_key and origin.target_path:
             fetch_target(origin.target_key, Path(origin.target_path), settings.bucket)
-        made = partial(prepared, settings=settings, cluster=cluster, out=out, console=console)
+        made = partial(prepare_for_sweep, settings=settings, cluster=cluster, out=out, console=console)
         target = made(settings.base_of(first))
         if origin.target_key not in (None, target.key):
             raise changed
@@ -212,7 +210,7 @@ def _tune(
     tuner = _tuner(settings, out, targets, session, left=left, at_once=at_once, restore=restore)
     for name in ("ray.tune", "ray.train"):  # of a storage that does not answer the syncer tells, in a line
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    import_for_the_end()
+    import_for_report()
 
     with _head_watched(settings, out, session, console, end_process) as head_answers:
         try:
@@ -222,7 +220,7 @@ def _tune(
             if session.broken is None:  # else Tune has stumbled over its own files, which the disk refused
                 raise
         finally:
-            forget_tune()
+            detach_tune()
         if session.broken:
             return
         if not is_interrupted():
@@ -239,13 +237,13 @@ def _head_watched(
     def lost(address: str) -> None:
         elsewhere = "--address ADDRESS|none" if settings.address else ""
         session.break_off(End(f"the loss of Ray's head at {address}", elsewhere))
-        break_off()
+        abort_main_thread()
 
-    def last_words() -> None:
+    def shut_down() -> None:
         session.display.close()
         end_process(lambda: conclude(settings, out, session, console))
 
-    return head_watched(lost, last_words=last_words, is_cluster=settings.address is not None)
+    return head_watched(lost, end_process=shut_down, is_cluster=settings.address is not None)
 
 
 def trials_at_once(settings: SweepSettings, slots: int) -> int:
@@ -292,7 +290,7 @@ def _tuner(
                 session,
                 left=left,
                 at_once=at_once,
-                columns=columns_compared(settings),
+                columns=compared_columns(settings),
                 pausing=settings.scheduler != NONE and settings.stopping == "pause",
                 restore_folders=restore,
             ),

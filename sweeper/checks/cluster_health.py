@@ -9,8 +9,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from sweeper.execution.cluster import prepare, ray_cluster
 from sweeper.execution.nodes import PROJECT, Facts, differences, facts_of_nodes, versions
-from sweeper.execution.placement import PlacementError, address_problem, prepare, ray_cluster
+from sweeper.execution.placement import PlacementError, address_problem
 from sweeper.settings.resources import Resources
 from trainables.storage import Storage, StorageError
 

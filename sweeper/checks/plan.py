@@ -16,7 +16,8 @@ from search_spaces.messages import counted, size
 from sweeper.checks.disk import FLOAT, Disk, disk_of, parameters_of
 from sweeper.checks.downloads import Download, downloads
 from sweeper.checks.trial_time import TrialPace, earlier_pace, measured_pace
-from sweeper.execution.placement import ray_cluster, slots_here
+from sweeper.execution.cluster import ray_cluster
+from sweeper.execution.placement import slots_here
 from sweeper.search.schedulers import NONE
 from sweeper.settings.resources import Resources, gpus_here
 from sweeper.settings.sweep_settings import SweepSettings

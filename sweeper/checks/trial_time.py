@@ -80,7 +80,7 @@ def measured_pace(spec: TrialSpec, *, console: Console) -> TrialPace:
     Raises:
         DataError, TargetError: the target cannot be prepared; the message names the reason.
     """
-    from sweeper.execution.target_progress import prepare_with_progress
+    from sweeper.execution.target_task import prepare_with_progress
     from trainables.device import default_device
     from trainables.run.run import UnlearningRun
     from trainables.run.workspace import Workspace

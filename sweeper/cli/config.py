@@ -12,7 +12,7 @@ import click
 
 from sweeper.cli.config_file import NOT_IN_A_FILE
 from sweeper.cli.errors import plain_errors, refuse
-from sweeper.execution.plugins import take_up
+from sweeper.store.plugins import restore_plugins
 
 if TYPE_CHECKING:
     from sweeper.settings.sweep_settings import SweepSettings
@@ -34,7 +34,7 @@ def config(folder: str, out: str | None) -> None:
     """
     if out is not None and Path(out).exists():
         refuse([f"--out {out}: it is there already; name a new file"])
-    take_up(Path(folder))
+    restore_plugins(Path(folder))
     from search_spaces.durable import write_whole
     from sweeper.store.folder import read_settings
 
@@ -65,8 +65,8 @@ def config_text(folder: Path, settings: SweepSettings) -> str:
 
 def _now(folder: Path, settings: SweepSettings, given: Mapping[str, Any]) -> dict[str, Any]:
     """What stands in the sweep's settings rather than in what was typed."""
-    from sweeper.execution.plugins import FOLDER
     from sweeper.settings.sweep_settings import PARETO
+    from sweeper.store.plugins import FOLDER
     from trainables import plugins
     from trainables.spec import FIELDS
 

@@ -64,14 +64,14 @@ def scores(given: dict[str, Any]) -> dict[str, Any]:
 
     from search_spaces.durable import write_json
     from sweeper.cli.console import own_console
-    from sweeper.execution.target_progress import say_what_is_left_out, shown
+    from sweeper.execution.target_task import print_left_out_metrics, progress_shown
     from trainables.scoring.item_log import write_item_log
     from trainables.target.checkpoint_scores import score_checkpoint
     from trainables.target.problem import problem_of
 
     console = own_console()
-    say_what_is_left_out(problem_of(spec).left_out, console)
-    with shown(spec, console, first="scoring the model") as (show, _):
+    print_left_out_metrics(problem_of(spec).left_out, console)
+    with progress_shown(spec, console, first="scoring the model") as (show, _):
         scored = score_checkpoint(spec, on_progress=show)
     if given["out"]:
         out = Path(given["out"])

@@ -46,7 +46,7 @@ def judged_extension(out: Path) -> dict[str, Any]:
 
     Empty where nothing is added: the best rates lie inside, or what may be added has been, or was not asked for.
     """
-    from sweeper.search.lr_extension import extended, extensions, words
+    from sweeper.search.lr_extension import extended, extensions, format_extensions
     from sweeper.store.folder import read_settings
     from sweeper.store.tables import ResultTables
 
@@ -54,7 +54,7 @@ def judged_extension(out: Path) -> dict[str, Any]:
     if not settings.extend or len(ResultTables(out).trials.read()) < settings.trials:
         return {}
     found = extensions(judge([out]), settings)
-    for line in words(found):
+    for line in format_extensions(found):
         click.echo(line, err=True)
     return extended(settings, found) if any(item.rates for item in found) else {}
 

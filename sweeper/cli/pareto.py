@@ -176,9 +176,9 @@ def run_to_the_end(
 
     ``change`` has settings it is to go on with; with ``retry_failed`` failed trials run again.
     """
-    from sweeper.execution.plugins import take_up
+    from sweeper.store.plugins import restore_plugins
 
-    for line in take_up(out):  # before anything looks at what there is to choose
+    for line in restore_plugins(out):  # before anything looks at what there is to choose
         say(line)
 
     from sweeper.cli.console import own_console

@@ -21,7 +21,7 @@ from sweeper.cli.hand_over import (
     measured_of,
 )
 from sweeper.cli.pick_options import LIMITED, Asked, read_asked
-from sweeper.execution.plugins import take_up
+from sweeper.store.plugins import restore_plugins
 
 if TYPE_CHECKING:
     from analysis.frontier.neighbours import Neighbour
@@ -77,7 +77,7 @@ def pick(folder: str, as_json: bool, **given: Any) -> None:
     \b
     python -m sweeper pick DIR --where 'verbmem<=0.1' --maximize utility --export model
     """
-    take_up(Path(folder))  # before anything looks at what there is to choose
+    restore_plugins(Path(folder))  # before anything looks at what there is to choose
 
     from sweeper.cli.pareto import command_line
 

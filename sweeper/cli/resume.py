@@ -13,7 +13,7 @@ from sweeper.cli import options
 from sweeper.cli.dry_run import dry_run_options
 from sweeper.cli.errors import plain_errors, refuse
 from sweeper.cli.pareto import run_to_the_end
-from sweeper.execution.plugins import take_up
+from sweeper.store.plugins import restore_plugins
 from trainables.storage import is_address
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def resume(
         change |= moved
     elif out is not None:
         wrong.append(f"--out {out}: the sweep goes on in {folder}; it is for one that is fetched from its storage")
-    take_up(Path(folder))  # what is to be told of them is told below
+    restore_plugins(Path(folder))  # what is to be told of them is told below
     refuse(options.given_problems() + wrong + (_problems(Path(folder), change) if change else []))
     refuse(_problems_of_storage(Path(folder), change))
     if dry_run:
@@ -92,7 +92,7 @@ def _fetched(uri: str, out: str | None, wrong: list[str]) -> tuple[str, dict[str
     storage = Storage(uri)
     folder = out or str(Path("runs") / storage.name)
     refuse(output_problems(folder))
-    other = other_driver(storage, Path(folder), told=lambda line: click.echo(line, err=True))
+    other = other_driver(storage, Path(folder), say=lambda line: click.echo(line, err=True))
     refuse([other] if other else [])  # before anything is in the folder
     if not fetch_sweep(storage, Path(folder)):
         refuse([f"{uri} holds no sweep: there is no sweep.json in it"])
@@ -131,7 +131,7 @@ def _say_plan(out: Path, change: dict[str, Any], *, measure: bool, as_json: bool
     rows = tables.trials.read()
     ended = sum(not is_no_result(row["status"], row["error"]) for row in rows)
     spent = Stopping()
-    spent.take_up(tables.trained_here())
+    spent.restore(tables.trained_here())
     say_plan_of_sweep(settings, str(out), measure=measure, as_json=as_json, ended=ended, epochs_spent=spent.epochs)
 
 

@@ -36,7 +36,7 @@ def target(**given: Any) -> None:
     spec = checked_spec(given, problems)
 
     from sweeper.cli.console import own_console
-    from sweeper.execution.target_progress import prepare_with_progress, retain_model_with_progress
+    from sweeper.execution.target_task import prepare_with_progress, retain_model_with_progress
 
     console = own_console()
     with goes_on_with(command_line()):

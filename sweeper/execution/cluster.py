@@ -1,27 +1,175 @@
-"""Ray for one sweep: started ahead of when it is needed, and left behind without waiting for it to stop."""
+"""Ray for one sweep: started or joined while other work continues, and shut down in the background.
+
+The nodes of a running cluster get this project from the driver through Ray's runtime environment, so that workers run
+the driver's code. The packages that the project imports (torch, transformers, ...) must be installed on the nodes;
+:func:`sweeper.execution.placement.require_shared` compares their versions before the first trial.
+"""
 
 from __future__ import annotations
 
 import gc
 import importlib
+import importlib.util
+import json
+import logging
+import os
+import subprocess
+import sys
 import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from search_spaces.phases import phase
-from sweeper.execution.forkserver.server import fork_server, is_possible
-from sweeper.execution.placement import PlacementError, address_problem, ray_cluster, require_shared
-from sweeper.execution.shutdown import held_back, keeping_sigterm
-from sweeper.settings.sweep_settings import SweepSettings
+from sweeper.execution.fork_server import fork_server, is_possible
+from sweeper.execution.placement import PlacementError, address_problem, require_shared, slots
+from sweeper.execution.shutdown import defer_signals, preserve_sigterm_handler
+from sweeper.settings.resources import Resources
+from sweeper.store.version import PACKAGES
+from trainables.plugins import VARIABLE
 
-_AHEAD = ("ray.tune", "sweeper.execution.ray_bridge", "sweeper.search.study", "optuna", "mlflow.tracking")
-_AT_THE_END = ("analysis.report.report", "analysis.figures.gallery", "matplotlib.backends.backend_agg")
+if TYPE_CHECKING:
+    from sweeper.settings.sweep_settings import SweepSettings
+
+RAY_ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_AIR_NEW_OUTPUT": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_DEDUP_LOGS": "1",
+    # The process survives the loss of Ray's head this long: enough for report and MLflow, see ray_health.py.
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "600",
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
+    # Prestarted workers never run trials: Ray starts other workers for actors.
+    "RAY_prestart_worker_first_driver": "0",
+    # Under 'uv run' Ray would start each worker by another 'uv run', in a copy of the working folder without an
+    # environment.
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
+    # A sweep does not resume from Tune's snapshots.
+    "TUNE_GLOBAL_CHECKPOINT_S": "600",
+    "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
+}
+NOT_SHIPPED = ("__pycache__",)
+_JOB_CONFIG = "RAY_JOB_CONFIG_JSON_ENV_VAR"
+"""Ray's variable with the runtime environment of a submitted job, to which a driver may add but not change."""
+_CONNECT = "import sys; from ray._raylet import GcsClient; GcsClient(address=sys.argv[1])"
+_IMPORTED_AT_START = ("ray.tune", "sweeper.execution.ray_bridge", "sweeper.search.study", "optuna", "mlflow.tracking")
+_IMPORTED_FOR_REPORT = ("analysis.report.report", "analysis.figures.gallery", "matplotlib.backends.backend_agg")
+
+
+# Ray's environment ---------------------------------------------------------------------------------------------------
+
+
+def prepare(address: str | None) -> None:
+    """Set the environment that Ray reads when it is imported. Call before importing Ray.
+
+    Raises:
+        PlacementError: the cluster requires a token, and this process has none or a wrong one.
+    """
+    _set_environment(address)
+    if (
+        address in (None, "auto")
+        or "RAY_AUTH_MODE" in os.environ
+        or address_problem(address)
+        or _accepts_connection(address)
+    ):
+        return
+    # Ray sends a token unasked only to clusters found by 'auto'. Sending one to a cluster that requires none costs the
+    # workers.
+    if not _accepts_connection(address, RAY_AUTH_MODE="token"):
+        raise PlacementError(
+            f"the Ray cluster at {address} requires a token, and this machine has none or a wrong one: put the "
+            "cluster's ('ray get-auth-token' on its head prints it) into ~/.ray/auth_token or RAY_AUTH_TOKEN"
+        )
+    os.environ["RAY_AUTH_MODE"] = "token"
+
+
+def _set_environment(address: str | None) -> None:
+    # Keep Ray's ports on the loopback interface on a single machine, which is the default on Windows and macOS.
+    local = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"} if address is None else {}
+    os.environ.update({key: value for key, value in (RAY_ENVIRONMENT | local).items() if key not in os.environ})
+
+
+def _accepts_connection(address: str, **environment: str) -> bool:
+    """Whether a cluster accepts a process with this environment. In a process of its own: Ray reads it only once."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _CONNECT, address],
+            env={**os.environ, **environment},
+            capture_output=True,
+            timeout=30,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return True  # any other problem is reported by Ray
+    return b"uthentication" not in done.stdout + done.stderr  # AuthenticationError, "no authentication token"
+
+
+def project_folders() -> list[str]:
+    """Return the folders of the project's packages, in a checkout or an installation."""
+    specs = [importlib.util.find_spec(name) for name in PACKAGES]
+    return [str(spec.submodule_search_locations[0]) for spec in specs if spec and spec.submodule_search_locations]
+
+
+def runtime_env(*, ship: bool, variables: Mapping[str, str]) -> dict[str, Any]:
+    """Return Ray's runtime environment for a cluster: variables, and the project if ``ship`` is True.
+
+    If a submitted job ships packages of its own, the project is not added to them.
+    """
+    submitted = json.loads(os.environ.get(_JOB_CONFIG, "{}")).get("runtime_env") or {}
+    environment: dict[str, Any] = {"env_vars": dict(variables)} if variables else {}
+    if ship and "py_modules" not in submitted:
+        environment["py_modules"] = project_folders()
+        if "excludes" not in submitted:
+            environment["excludes"] = [*NOT_SHIPPED]
+    return environment
+
+
+# Starting and leaving Ray --------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def ray_cluster(
+    address: str | None, *, resources: Resources, ship: bool = False, python: str | None = None
+) -> Iterator[int]:
+    """Join the cluster at ``address``, or start Ray on this machine. Yield the number of trials that fit at once.
+
+    Args:
+        resources: what one trial takes.
+        ship: whether the nodes of a cluster get this project from the driver.
+        python: the command that starts local workers, instead of this interpreter.
+
+    Raises:
+        PlacementError: Ray cannot be started or joined, or no node can run a trial.
+    """
+    _set_environment(address)
+    import ray
+
+    options: dict[str, Any] = {"include_dashboard": False, "configure_logging": True}
+    if address is not None:
+        plugins = {VARIABLE: os.environ[VARIABLE]} if os.environ.get(VARIABLE) else {}
+        environment = runtime_env(ship=ship, variables=plugins)
+        options = {"runtime_env": environment} if environment else {}
+    elif python is not None:
+        options["runtime_env"] = {"py_executable": python}
+    try:
+        try:
+            ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR, **options)
+        except Exception as error:  # Ray raises no class of its own if its start takes too long
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            if address is None:
+                raise PlacementError(f"cannot start Ray on this machine: {reason}") from None
+            raise PlacementError(f"cannot join a Ray cluster at '{address}': {reason}") from None
+        # Ray reports a dead worker on stdout, which is reserved for the command's result.
+        with redirect_stdout(sys.stderr):
+            yield slots([node for node in ray.nodes() if node["Alive"]], resources)
+    finally:
+        ray.shutdown()
 
 
 class Cluster:
-    """Where the trials of a sweep run, once it has been asked for; a signal waits until Ray has started: half started,
-    it leaves processes behind, or crashes."""
+    """The Ray cluster of a sweep, started on the first call to :meth:`slots`."""
 
     def __init__(self, settings: SweepSettings) -> None:
         self._settings = settings
@@ -30,30 +178,31 @@ class Cluster:
         self._leaving: threading.Thread | None = None
 
     def slots(self, *, sharing: tuple[Path, ...]) -> int:
-        """How many trials fit at once, on nodes that all see the folders ``sharing``.
+        """Return how many trials fit at once, on nodes that all see the folders ``sharing``.
+
+        While Ray starts, signals wait: a start broken off half-way leaves processes behind, or crashes.
 
         Raises:
-            PlacementError: there is no cluster, or it is not fit.
+            PlacementError: the cluster cannot be reached, or cannot run the trials.
         """
+        settings = self._settings
         with phase("start of Ray"):
-            return self._reached(sharing)
-
-    def _reached(self, sharing: tuple[Path, ...]) -> int:
-        if self._slots is None:
-            settings = self._settings
-            if problem := address_problem(settings.address):
-                raise PlacementError(problem)
-            with held_back(), _without_rays_sigterm():
-                python = self._python()
-                ray = ray_cluster(settings.address, resources=settings.resources, ship=settings.ship, python=python)
-                self._slots = self._stack.enter_context(ray)
-        require_shared(sharing)
-        return self._slots
+            if self._slots is None:
+                if problem := address_problem(settings.address):
+                    raise PlacementError(problem)
+                with defer_signals(), _without_rays_sigterm_handler():
+                    ray = ray_cluster(
+                        settings.address, resources=settings.resources, ship=settings.ship, python=self._python()
+                    )
+                    self._slots = self._stack.enter_context(ray)
+            require_shared(sharing)
+            return self._slots
 
     def _python(self) -> str | None:
-        """What starts a worker of this machine, where that is not Python as ever.
+        """Return the command that starts local workers from a fork server, or None for a plain Python.
 
-        With GPUs it is: a process that has looked at one cannot be forked, and some package may do so when imported.
+        With GPUs workers are not forked: a process that has initialised CUDA cannot be, and some package may
+        initialise it on import.
         """
         settings = self._settings
         if settings.address is not None or settings.resources.gpus > 0 or not is_possible():
@@ -61,19 +210,19 @@ class Cluster:
         return self._stack.enter_context(fork_server(threads=max(1, int(settings.cpus_per_trial))))
 
     def leave(self) -> None:
-        """Stop what was started, while the caller goes on."""
+        """Shut Ray down in the background."""
         if self._leaving is None and self._slots is not None:
-            # What Tune leaves in cycles holds references of Ray's: collected while Ray is being left, they crash it.
+            # Tune leaves Ray references in cycles; Ray crashes if they are collected while it shuts down.
             gc.freeze()
             self._leaving = threading.Thread(target=self._leave)
             self._leaving.start()
 
     def _leave(self) -> None:
-        with keeping_sigterm():
+        with preserve_sigterm_handler():
             self._stack.close()
 
     def close(self) -> None:
-        """Stop what was started."""
+        """Shut Ray down, and wait until it is."""
         if self._leaving is not None:
             self._leaving.join()
             gc.unfreeze()
@@ -81,55 +230,48 @@ class Cluster:
 
 
 @contextmanager
-def _without_rays_sigterm() -> Iterator[None]:
-    """Keep the handler of SIGTERM while Ray starts: Ray's own ends the process without a word."""
-    import ray  # whole: another thread is importing it, too
+def _without_rays_sigterm_handler() -> Iterator[None]:
+    """Keep the current SIGTERM handler while Ray starts: Ray's own ends the process silently."""
+    import ray  # the whole package: another thread imports it at the same time
 
     utils = ray._private.utils
-    own = utils.set_sigterm_handler
+    original = utils.set_sigterm_handler
     utils.set_sigterm_handler = lambda handler: None
     try:
         yield
     finally:
-        utils.set_sigterm_handler = own
+        utils.set_sigterm_handler = original
+
+
+# Imports in the background -------------------------------------------------------------------------------------------
 
 
 @contextmanager
-def cluster_of(settings: SweepSettings) -> Iterator[Cluster]:
-    """The cluster of a sweep, which is left at the end."""
-    cluster = Cluster(settings)
-    try:
-        yield cluster
-    finally:
-        cluster.close()
+def import_in_parallel() -> Iterator[None]:
+    """Import what the sweep needs next while the block runs, and finish the imports before it ends.
 
-
-@contextmanager
-def imported_beside() -> Iterator[None]:
-    """Import what the sweep needs next beside the block, and have it at its end.
-
-    No longer than that: two threads that import the same packages at once may find one half made. Garbage waits until
-    then: a fifth of an import goes into looking for some.
+    Two threads that import the same packages later could find one half imported. Garbage collection is off meanwhile
+    because it takes a fifth of the import time.
     """
-    collects = gc.isenabled()
+    was_enabled = gc.isenabled()
     gc.disable()
-    thread = _import_in_background(_AHEAD)
+    thread = _import_in_thread(_IMPORTED_AT_START)
     try:
         yield
     finally:
         try:
             thread.join()
         finally:
-            if collects:
+            if was_enabled:
                 gc.enable()
 
 
-def import_for_the_end() -> None:
-    """Import beside the trials what draws and writes the report."""
-    _import_in_background(_AT_THE_END)
+def import_for_report() -> None:
+    """Import the report's packages in the background, while trials run."""
+    _import_in_thread(_IMPORTED_FOR_REPORT)
 
 
-def _import_in_background(modules: tuple[str, ...]) -> threading.Thread:
+def _import_in_thread(modules: tuple[str, ...]) -> threading.Thread:
     def load() -> None:
         for name in modules:
             importlib.import_module(name)

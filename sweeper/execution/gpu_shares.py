@@ -90,7 +90,7 @@ class GpuShares:
     _held: dict[str, float] = field(default_factory=dict)
     _waiting: dict[str, float] = field(default_factory=dict)
 
-    def take_up(
+    def restore(
         self, rows: Iterable[Mapping[str, object]], spec_of: Callable[[Mapping[str, object]], TrialSpec]
     ) -> None:
         """Begin with what rows of trials.csv say, of this sweep or of earlier ones: their peaks are known then."""

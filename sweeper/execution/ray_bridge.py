@@ -16,7 +16,7 @@ from typing import Any, ParamSpec
 from ray.tune import Callback, Stopper
 from ray.tune.search import Searcher
 
-from sweeper.execution.starvation import StarvationCheck
+from sweeper.execution.ray_health import StarvationCheck
 from sweeper.execution.tune_scheduler import TuneScheduler
 from sweeper.session import SweepSession
 
@@ -160,8 +160,12 @@ class SessionCallback(Callback):
         """The controller went round once."""
         self._guard(self._session.end_kept_back)
         if self._idle is not None:
-            self._guard(self._idle.look, self._session.display)
+            self._guard(self._check_starvation, self._idle)
         self._guard(self._session.display.refresh)
+
+    def _check_starvation(self, check: StarvationCheck) -> None:
+        display = self._session.display
+        display.idle = check.message(is_running=bool(display.running))
 
     @staticmethod
     def _guard(action: Callable[_P, None], *args: _P.args, **given: _P.kwargs) -> None:

@@ -52,12 +52,12 @@ def _print(line: str) -> None:
 
 
 @contextmanager
-def interruptible(unheard: str = _last_words[0], *, say: Callable[[str], object] = _print) -> Iterator[None]:
+def interruptible(unhandled: str = _last_words[0], *, say: Callable[[str], object] = _print) -> Iterator[None]:
     """Let Ctrl-C, SIGTERM, and SIGHUP of a closed terminal, stop the sweep in order.
 
     While Tune's loop runs, it is stopped by the SIGUSR1 that it listens to. At any other time, or at the second signal,
     KeyboardInterrupt ends the step in progress. ``say`` is called in another thread with a line on what happens next.
-    If a call into Ray keeps the main thread from handling the signal, the process ends, and prints ``unheard``.
+    If a call into Ray keeps the main thread from handling the signal, the process ends, and prints ``unhandled``.
     """
 
     def stop(number: int, frame: object) -> None:
@@ -75,7 +75,7 @@ def interruptible(unheard: str = _last_words[0], *, say: Callable[[str], object]
             _report(number, _AT_ONCE)
             raise KeyboardInterrupt
 
-    _last_words[0] = unheard
+    _last_words[0] = unhandled
     _interrupted.clear()
     _broken_off.clear()
     os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"
@@ -87,7 +87,7 @@ def interruptible(unheard: str = _last_words[0], *, say: Callable[[str], object]
 
 
 @contextmanager
-def held_back() -> Iterator[None]:
+def defer_signals() -> Iterator[None]:
     """Let a first signal take effect at the end of the block, which has a while for that; a second ends it at once."""
     held = threading.Timer(_PATIENCE, _end_process)
     held.daemon = True
@@ -194,7 +194,7 @@ def _handled_by(handler: Callable[[int, object], None]) -> Iterator[None]:
 
 
 @contextmanager
-def keeping_sigterm() -> Iterator[None]:
+def preserve_sigterm_handler() -> Iterator[None]:
     """Have SIGTERM handled as before, whatever the block does to it: Ray, as it is left, has it end the process.
 
     From any thread, and so in C: Python changes handlers in the main thread alone.
@@ -216,7 +216,7 @@ def keeping_sigterm() -> Iterator[None]:
         libc.sigaction(int(signal.SIGTERM), before, None)
 
 
-def break_off() -> None:
+def abort_main_thread() -> None:
     """End at once what goes on in the main thread, by KeyboardInterrupt; nobody asked for it, so it is no interruption.
 
     For other threads, which cannot raise there.
@@ -242,6 +242,6 @@ def _is_open(descriptor: int) -> bool:
     return True
 
 
-def forget_tune() -> None:
+def detach_tune() -> None:
     """Tune's loop is over: a signal ends what goes on now, and is not passed on to the loop."""
     signal.signal(signal.SIGUSR1, signal.SIG_DFL)

@@ -1,7 +1,7 @@
-"""The target made by a worker on a node of the cluster: where the GPUs are, for a driver whose machine has none.
+"""Prepare the target and show the progress: on this machine, or as a task on a node with a GPU.
 
-The driver reads the data and the worker does the rest, in the cache that all nodes share or, where the sweep has a
-storage instead, in its own, from where the model goes through the storage.
+A driver without a GPU reads the data; the task does the rest in the cache that all nodes share. If the sweep has an
+object storage instead of a shared cache, the task uses its own cache and the target travels through the storage.
 """
 
 from __future__ import annotations
@@ -12,136 +12,206 @@ import queue
 import socket
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from sweeper.execution.cluster import Cluster
-from sweeper.execution.target_progress import Show, prepare_with_progress
+from search_spaces.phases import phase
+from sweeper.followers.progress_bar import heartbeat, progress_bar
 from sweeper.settings.resources import gpus_here
-from sweeper.settings.sweep_settings import SweepSettings
 from trainables import plugins
+from trainables.metrics.registry import primary_metrics
 from trainables.run.failures import one_line
 from trainables.spec import TrialSpec
 from trainables.storage import Storage
 from trainables.target.cache import Cache, NotCached
 from trainables.target.finetune import Progress, TargetError
-from trainables.target.prepare import target_of
+from trainables.target.prepare import make_retain_model, prepare_target, target_of
 from trainables.target.problem import Problem, problem_of
+from trainables.target.retain_model import RETAIN
 from trainables.target.shared import fetch_target, share_target
 from trainables.target.target import Target
+from trainables.target.training import WAITING
 
-_STARTS = 3
-"""Of a worker that dies, its node with it; fine-tuning goes on from its last saved state."""
-_NEWS = 1.0
-"""Seconds that a question for news may take."""
+if TYPE_CHECKING:
+    from sweeper.execution.cluster import Cluster
+    from sweeper.settings.sweep_settings import SweepSettings
 
-plugins.active()  # what a plug-in defines may be in the problem that this process receives
+Show = Callable[[Progress], None]
+_ATTEMPTS = 3
+"""Attempts if the worker or its node dies; each continues from the last saved state of the fine-tuning."""
+_POLL_SECONDS = 1.0
+
+plugins.active()  # loads the plug-ins of a worker before it unpickles a problem that uses their parts
+
+
+# On this machine -----------------------------------------------------------------------------------------------------
+
+
+def prepare_with_progress(
+    spec: TrialSpec, *, console: Console, prepare_remotely: Callable[[TrialSpec, Show], None] | None = None
+) -> Target:
+    """Return :func:`prepare_target`'s target, with its training and that of the retain model shown on ``console``.
+
+    ``prepare_remotely`` is called first and may fill the cache.
+    """
+    with phase("target: check, train, score"), progress_shown(spec, console) as (show, seen):
+        if prepare_remotely is not None:
+            prepare_remotely(spec, show)
+        target = prepare_target(spec, on_progress=show)
+    print_left_out_metrics(target.left_out, console)
+    if progress := seen.get("target"):
+        names = ("forget_loss", "retain_loss", *primary_metrics(target.data.modality))
+        scores = ", ".join(f"{name} {target.baseline[name]:.3f}" for name in names if name in target.baseline)
+        console.print(f"target {spec.model}: {progress.text}; {scores}; cached", highlight=False, soft_wrap=True)
+    return target
+
+
+def retain_model_with_progress(spec: TrialSpec, *, console: Console) -> Path:
+    """Return :func:`make_retain_model`'s folder, with the training shown on ``console``."""
+    with progress_shown(spec, console) as (show, _):
+        return make_retain_model(spec, on_progress=show)
+
+
+def print_left_out_metrics(names: Sequence[str], console: Console) -> None:
+    """Print which metrics of the requested sets are left out because they need a retain model."""
+    if names:
+        console.print(
+            f"left out because there is no retain model: {', '.join(names)}; pass one with --retain-model DIR "
+            "('python -m sweeper target --retain-only --out DIR' trains it)",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
+
+
+@contextlib.contextmanager
+def progress_shown(
+    spec: TrialSpec, console: Console, *, first: str = "loading the target"
+) -> Iterator[tuple[Show, dict[str, Progress]]]:
+    """Yield a function that shows progress, and the last progress of each model in training.
+
+    ``first`` is shown until the first progress.
+    """
+    seen: dict[str, Progress] = {}
+    line = first
+    with progress_bar(console) as bar, heartbeat(console, lambda: line):
+        task = bar.add_task(first, total=None)
+
+        def show(progress: Progress) -> None:
+            nonlocal line
+            is_retain = progress.text.startswith(RETAIN)
+            model = "retain model" if is_retain else "target"
+            if progress.text.endswith(WAITING):
+                line = f"{model}: {WAITING}"
+                bar.update(task, description=line)
+                console.print(line, highlight=False)
+                return
+            if model not in seen and not console.is_terminal:
+                data = f"the retain set of {spec.dataset}" if is_retain else spec.dataset
+                console.print(f"fine-tuning the {model} {spec.model} on {data}", highlight=False)
+            seen[model] = progress
+            text = progress.text if is_retain else f"target {progress.text}"
+            line = f"{text} (step {progress.done} of {progress.total})"
+            bar.update(task, completed=progress.done, total=progress.total, description=text)
+
+        yield show, seen
+    if progress := seen.get("retain model"):
+        console.print(f"{progress.text}; cached", highlight=False)
+
+
+# On a node -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """The target's key, and the notes on it and on its retain model that are in the cache of the node that made it."""
+class Prepared:
+    """The target's key, and the notes on it and on its retain model in the cache of the node."""
 
     key: str
     notes: Mapping[str, dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class NotMade:
-    """Why it could not be made, in a sentence."""
+class Failed:
+    """The reason for which the target could not be prepared."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Unseen:
-    """A folder that the problem names and the node does not have."""
+    """A folder that the problem names and the node does not see."""
 
     node: str
     folder: Path
 
 
-News = Progress | Made | NotMade | Unseen
+News = Progress | Prepared | Failed | Unseen
 
 
-def is_made_elsewhere(settings: SweepSettings) -> bool:
+def is_prepared_remotely(settings: SweepSettings) -> bool:
     """Whether the trials have GPUs and this machine has none."""
     return settings.address is not None and settings.resources.gpus > 0 and not gpus_here()
 
 
-def prepared(spec: TrialSpec, *, settings: SweepSettings, cluster: Cluster, out: Path, console: Console) -> Target:
-    """The target of a sweep's trials, from the cache or made now: by a worker where only trials have a GPU, or here.
+def prepare_for_sweep(
+    spec: TrialSpec, *, settings: SweepSettings, cluster: Cluster, out: Path, console: Console
+) -> Target:
+    """Return the target of a sweep's trials, from the cache or prepared now: on a node if only nodes have GPUs.
 
     Raises:
-        DataError, TargetError, LoadError, PlacementError, StorageError: with a plain sentence.
+        DataError, TargetError, LoadError, PlacementError, StorageError: with a sentence for the user.
     """
-    if not is_made_elsewhere(settings):
+    if not is_prepared_remotely(settings):
         return prepare_with_progress(spec, console=console)
 
     def say(line: str) -> None:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
-    def elsewhere(spec: TrialSpec, show: Show) -> None:
-        make_on_a_node(spec, settings, cluster, out, show=show, say=say)
+    def prepare_remotely(spec: TrialSpec, show: Show) -> None:
+        problem, cache = problem_of(spec), Cache()
+        with contextlib.suppress(NotCached):
+            target_of(problem, cache=Cache(computing=False))
+            return
+        cache.folder.mkdir(parents=True, exist_ok=True)
+        cluster.slots(sharing=settings.shared(out.resolve(), cache.folder))
+        say("preparing the target on a node with a GPU, because this machine has none")
+        result = _run_task(problem, settings, None if settings.bucket else cache.folder, show)
+        if isinstance(result, Unseen):
+            say(f"node {result.node} does not see {result.folder}: preparing the target here, without a GPU")
+        elif settings.bucket:
+            fetch_target(result.key, cache.folder / "targets" / problem.trained_key, settings.bucket)
+            cache.take_over(result.notes)
 
-    return prepare_with_progress(spec, console=console, elsewhere=elsewhere)
-
-
-def make_on_a_node(
-    spec: TrialSpec, settings: SweepSettings, cluster: Cluster, out: Path, *, show: Show, say: Callable[[str], None]
-) -> None:
-    """Have in the cache of this machine what a target needs, unless it is there: made by a worker with a GPU.
-
-    Where that does not see the folder of a model it is left to this machine, and told.
-
-    Raises:
-        TargetError: it cannot be made.
-        DataError, LoadError, PlacementError, StorageError: with a plain sentence.
-    """
-    problem, own = problem_of(spec), Cache()
-    with contextlib.suppress(NotCached):
-        target_of(problem, cache=Cache(computing=False))
-        return
-    own.folder.mkdir(parents=True, exist_ok=True)
-    cluster.slots(sharing=settings.shared(out.resolve(), own.folder))
-    say("the target is made by a worker, since this machine has no GPU")
-    made = _made(problem, settings, None if settings.bucket else own.folder, show)
-    if isinstance(made, Unseen):
-        say(f"node {made.node} does not see {made.folder}: the target is made here, without a GPU")
-    elif settings.bucket:
-        fetch_target(made.key, own.folder / "targets" / problem.trained_key, settings.bucket)
-        own.take_over(made.notes)
+    return prepare_with_progress(spec, console=console, prepare_remotely=prepare_remotely)
 
 
-def _made(problem: Problem, settings: SweepSettings, cache: Path | None, show: Show) -> Made | Unseen:
+def _run_task(problem: Problem, settings: SweepSettings, cache: Path | None, show: Show) -> Prepared | Unseen:
     from ray.exceptions import RayError
 
-    for start in range(1, _STARTS + 1):
+    error: RayError | None = None
+    for _ in range(_ATTEMPTS):
         try:
-            for news in _told_by_worker(problem, settings, cache):
-                if isinstance(news, Made | Unseen):
+            for news in _task_news(problem, settings, cache):
+                if isinstance(news, Prepared | Unseen):
                     return news
-                if isinstance(news, NotMade):
+                if isinstance(news, Failed):
                     raise TargetError(news.reason)
                 show(news)
-        except RayError as error:
-            if start == _STARTS:
-                raise TargetError(
-                    f"the worker that makes the target died {_STARTS} times: {one_line(str(error))}"
-                ) from None
-    raise AssertionError("unreachable")
+        except RayError as lost:
+            error = lost
+    raise TargetError(f"the worker that prepares the target died {_ATTEMPTS} times: {one_line(str(error))}")
 
 
-def _told_by_worker(problem: Problem, settings: SweepSettings, cache: Path | None) -> Iterator[News]:
-    """What the worker tells; it ends, and gives back its GPU, when nobody listens any more."""
+def _task_news(problem: Problem, settings: SweepSettings, cache: Path | None) -> Iterator[News]:
+    """Start the worker and yield its news. The worker ends, and releases its GPU, when the iterator is closed."""
     import ray
 
     resources = {"num_cpus": settings.cpus_per_trial, "num_gpus": math.ceil(settings.resources.gpus)}
-    worker = ray.remote(**resources)(TargetMaker).remote(problem, cache, settings.bucket)
+    worker = ray.remote(**resources)(TargetTask).remote(problem, cache, settings.bucket)
     try:
         while True:
             yield from ray.get(worker.news.remote())
@@ -149,32 +219,33 @@ def _told_by_worker(problem: Problem, settings: SweepSettings, cache: Path | Non
         ray.kill(worker)
 
 
-class TargetMaker:
-    """The worker: makes the target beside answering what the news are."""
+class TargetTask:
+    """Ray actor that prepares the target in a thread and answers :meth:`news` meanwhile."""
 
     def __init__(self, problem: Problem, cache: Path | None, storage: Storage | None) -> None:
         self._news: queue.SimpleQueue[News] = queue.SimpleQueue()
-        threading.Thread(target=self._make, args=(problem, cache, storage), daemon=True).start()
+        threading.Thread(target=self._prepare, args=(problem, cache, storage), daemon=True).start()
 
     def news(self) -> list[News]:
-        """What has happened since the last call, after a second at most."""
+        """Return the news since the last call; wait for some for at most a second."""
         found = []
         with contextlib.suppress(queue.Empty):
-            found.append(self._news.get(timeout=_NEWS))
+            found.append(self._news.get(timeout=_POLL_SECONDS))
             while True:
                 found.append(self._news.get_nowait())
         return found
 
-    def _make(self, problem: Problem, cache: Path | None, storage: Storage | None) -> None:
+    def _prepare(self, problem: Problem, cache: Path | None, storage: Storage | None) -> None:
         for folder in filter(None, (problem.base_folder, problem.target_path, problem.retain_path)):
             if not folder.is_dir():
                 self._news.put(Unseen(socket.gethostname(), folder))
                 return
         try:
-            known = Cache(cache)
-            target = target_of(problem, cache=known, on_progress=self._news.put)
+            local = Cache(cache)
+            target = target_of(problem, cache=local, on_progress=self._news.put)
             if storage is not None:
                 share_target(target, storage)
-            self._news.put(Made(target.key, known.notes))
+            self._news.put(Prepared(target.key, local.notes))
         except Exception as error:
-            self._news.put(NotMade(one_line(traceback.format_exc()) if not hasattr(error, "exit_code") else str(error)))
+            is_for_user = hasattr(error, "exit_code")
+            self._news.put(Failed(str(error) if is_for_user else one_line(traceback.format_exc())))

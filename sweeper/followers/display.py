@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from search_spaces.messages import counted
-from sweeper.execution.target_progress import heartbeat
 from sweeper.followers.progress import Course
+from sweeper.followers.progress_bar import heartbeat
 
 _ROWS = 12
 _HERTZ = 4.0

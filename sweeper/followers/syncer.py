@@ -15,8 +15,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 from search_spaces.durable import Throttle, whole_lines
-from sweeper.execution.plugins import FOLDER
 from sweeper.store.lease import FILE as DRIVER
+from sweeper.store.plugins import FOLDER
 from sweeper.store.saved_states import run_state_keys
 from sweeper.store.tables import TABLES
 from trainables.candidates import FRONT_FILE

@@ -58,7 +58,7 @@ def extended(settings: SweepSettings, found: Sequence[Extension]) -> dict[str, A
     return {"extension": extension, "trials": (len(settings.space.grid()) + len(extension)) * settings.seeds}
 
 
-def words(found: Sequence[Extension]) -> list[str]:
+def format_extensions(found: Sequence[Extension]) -> list[str]:
     """What is added and why, or why no more is."""
     return [
         f"{item.why}; adding lr {', '.join(f'{rate:g}' for rate in item.rates)}"

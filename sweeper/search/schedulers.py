@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from sweeper.search.halving import Axis, Decision, Mode, SuccessiveHalving
-from sweeper.settings.objectives import DEFAULT_OBJECTIVES, Objective, parse_objectives
+from sweeper.search.halving import MODES, Axis, Decision, Mode, SuccessiveHalving
+from sweeper.settings.objectives import DEFAULT_OBJECTIVES, Objective, axes, parse_objectives
+from sweeper.settings.sweep_settings import SweepSettings
 from trainables.metrics.registry import METRICS
+from trainables.modality import dataset_modality
+from trainables.target.target import Target
 
 if TYPE_CHECKING:
     from analysis.tables.trade_off import Objective as BoundedObjective
+
 
 NONE = "none"
 """The name under which every trial runs to its end."""
@@ -69,3 +74,26 @@ def rebuilt(scheduler: Scheduler, columns: Sequence[str], history: Iterable[Mapp
 
 def _number(text: str | None) -> float | None:
     return float(text) if text else None
+
+
+def open_scheduler(settings: SweepSettings, target: Target, history: Iterable[Mapping[str, str]]) -> Scheduler | None:
+    """The scheduler, told the rows of history.csv; None where every trial runs to its end."""
+    if settings.scheduler == NONE:
+        return None
+    guess, unit = math.log(target.vocabulary_size), dataset_modality(settings.base.dataset).unit
+    objectives = compared(settings.parsed_objectives, metrics_every=settings.base.metrics_every)
+    scheduler = SCHEDULERS[settings.scheduler](
+        comparison_axes(axes(objectives, guess, unit=unit)),
+        epochs=settings.base.epochs,
+        grace=settings.grace,
+        reduction=settings.reduction,
+        mode=next(mode for mode in MODES if mode == settings.stopping),
+    )
+    rebuilt(scheduler, compared_columns(settings), history)
+    return scheduler
+
+
+def compared_columns(settings: SweepSettings) -> tuple[str, ...]:
+    """The columns of a report by which trials are compared."""
+    objectives = compared(settings.parsed_objectives, metrics_every=settings.base.metrics_every)
+    return tuple(item.column for item in objectives)

@@ -81,7 +81,7 @@ class Stopping:
     epoch_budget: int | None = None
     _epochs: dict[str, float] = field(default_factory=dict)
 
-    def take_up(self, history: Iterable[Mapping[str, object]]) -> None:
+    def restore(self, history: Iterable[Mapping[str, object]]) -> None:
         """Begin with the rows of history.csv, without those of trials that were taken over from other sweeps."""
         for row in history:
             self.reported(str(row["trial_id"]), float(str(row["epoch"])))

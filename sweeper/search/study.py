@@ -14,24 +14,36 @@ and are none of this sweep's, are not counted in.
 from __future__ import annotations
 
 import logging
+import math
 import warnings
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Console
+
 from search_spaces.constraint import Constraint
+from search_spaces.points import params_of_point
 from search_spaces.space import Space
 from search_spaces.values import Value
-from sweeper.search.archive import ParetoArchive, Result, Row, number
+from sweeper.search.archive import ParetoArchive, Row, number
 from sweeper.search.row_space import config_of
 from sweeper.search.samplers import SAMPLERS, Search
+from sweeper.search.warm_start import PreviousSweep, Prior, warm_start
+from sweeper.settings.objectives import axes
+from sweeper.settings.sweep_settings import SweepSettings
+from sweeper.store.study_journal import open_journal
+from trainables.modality import dataset_modality
 from trainables.run.reports import Status
+from trainables.target.target import Target
 
 if TYPE_CHECKING:
     import optuna
 
     from analysis.tables.trade_off import Objective
+
 
 logger = logging.getLogger(__name__)
 STUDY_NAME = "sweep"
@@ -45,15 +57,6 @@ _POINTS, _PRIOR = "points", "prior"
 
 _FIRST_GENERATION = {f"{name}:generation": 0 for name in ("NSGAIISampler", "NSGAIIISampler")}
 """How Optuna's genetic samplers know a trial as a possible parent."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prior:
-    """A trial of an earlier sweep on the same problem: what was run there, what it gave, and where."""
-
-    config: Mapping[str, Value]
-    result: Result
-    origin: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,7 @@ class SweepStudy:
         warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
         self._space = space
         self._constraints = tuple(constraints)
-        self.attained = ParetoArchive(objectives, constraints=constraints, baseline=baseline)
+        self.archive = ParetoArchive(objectives, constraints=constraints, baseline=baseline)
         self._told: set[str] = set()
         self._trials = trials
         self._seeds = tuple(seeds)
@@ -145,7 +148,7 @@ class SweepStudy:
         """How many trials that had begun before are still to be proposed again."""
         return len(self._again)
 
-    def take_up(self, rows: Mapping[str, Row], candidates: Mapping[str, Sequence[Row]] | None = None) -> list[Proposal]:
+    def restore(self, rows: Mapping[str, Row], candidates: Mapping[str, Sequence[Row]] | None = None) -> list[Proposal]:
         """Bring the study in line with the rows of trials.csv, the truth after a crash, in the order they ended.
 
         ``candidates`` has the rows of candidates.csv by trial. Trials that have a row but were never told are told
@@ -191,7 +194,7 @@ class SweepStudy:
         if trial_id in self._told:
             return
         self._told.add(trial_id)
-        result = self.attained.add(row, candidates)
+        result = self.archive.add(row, candidates)
         trial = self._own_trials()[int(trial_id)]
         if trial.state.is_finished():
             return
@@ -303,3 +306,37 @@ class SweepStudy:
 def format_id(number: int) -> str:
     """A trial's id: its Optuna number with leading zeros, so that ids sort."""
     return f"{number:05d}"
+
+
+def open_study(out: Path, settings: SweepSettings, target: Target, *, console: Console) -> SweepStudy:
+    """The study of the sweep in ``out``; says on the console what a new one takes from earlier sweeps."""
+    unit = dataset_modality(settings.base.dataset).unit
+    objectives = axes(settings.parsed_objectives, math.log(target.vocabulary_size), unit=unit)
+    study = SweepStudy(
+        open_journal(out),
+        space=settings.space,
+        objectives=objectives,
+        sampler=settings.sampler,
+        trials=settings.trials,
+        seeds=settings.all_seeds,
+        seed=settings.seed,
+        extension=settings.extension,
+        constraints=settings.parsed_constraints,
+        baseline=target.baseline,
+    )
+    if study.has_begun or not (settings.enqueue or settings.warm_start):
+        return study
+    points: list[Mapping[str, Value]] = [params_of_point(settings.space, point) for point in settings.enqueue]
+    priors: list[Prior] = []
+    # Half of what is left is the search's own.
+    most = max(1, (settings.trials // settings.seeds - len(points)) // 2)
+    for folder in map(Path, settings.warm_start):
+        found = warm_start(
+            PreviousSweep.read(folder), settings, objectives, target_key=target.key, baseline=target.baseline, most=most
+        )
+        console.print(found.words, highlight=False, markup=False, soft_wrap=True)
+        points += found.points
+        priors += found.priors
+        most -= len(found.points)
+    study.begin(points=points, priors=priors)
+    return study

@@ -17,7 +17,6 @@ from search_spaces.messages import counted
 from search_spaces.values import Value, same
 from search_spaces.yaml_nodes import plain_scalar
 from sweeper.search.archive import ParetoArchive, Result
-from sweeper.search.study import Prior
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.columns import PARAMETERS
 from sweeper.store.folder import read_settings
@@ -50,7 +49,16 @@ class PreviousSweep:
 
 
 @dataclass(frozen=True, slots=True)
-class Transfer:
+class Prior:
+    """A trial of an earlier sweep on the same problem: what was run there, what it gave, and where."""
+
+    config: Mapping[str, Value]
+    result: Result
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class WarmStart:
     """What a new sweep takes from an earlier one, and the sentence that says so."""
 
     priors: tuple[Prior, ...]
@@ -58,7 +66,7 @@ class Transfer:
     words: str
 
 
-def transfer(
+def warm_start(
     earlier: PreviousSweep,
     settings: SweepSettings,
     objectives: Sequence[Objective],
@@ -66,7 +74,7 @@ def transfer(
     target_key: str,
     baseline: Mapping[str, float],
     most: int,
-) -> Transfer:
+) -> WarmStart:
     """What the search learns from an earlier sweep.
 
     A trial that this sweep would run in just the same way (the same content hash: model, data, target, training) is
@@ -104,7 +112,7 @@ def transfer(
     if outside:
         parts.append(f"{counted(outside, 'trial')} {'is' if outside == 1 else 'are'} outside this search space")
     words = f"warm start from {earlier.out}, of {len(finished)} finished trials: {'; '.join(parts)}"
-    return Transfer(tuple(priors), tuple(points), words)
+    return WarmStart(tuple(priors), tuple(points), words)
 
 
 def _front(
@@ -144,7 +152,7 @@ def _difference(earlier: PreviousSweep, settings: SweepSettings) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class CachedTrial:
     """A trial of an earlier sweep, by its content hash, with all its rows."""
 
     out: Path
@@ -200,20 +208,20 @@ class Known:
 RAN_TO_ITS_END = (Status.FINISHED, Status.DIVERGED)
 
 
-def known_trials(folders: Sequence[Path]) -> dict[str, Known]:
+def cached_trials(folders: Sequence[Path]) -> dict[str, CachedTrial]:
     """The finished and the diverged trials of these sweeps by content hash; of equal ones the last folder's, and in
     it the one that was trained.
 
     A failed or stopped trial says nothing of what it would have become, so it is run again.
     """
-    found: dict[str, Known] = {}
+    found: dict[str, CachedTrial] = {}
     for folder in folders:
         tables = ResultTables(folder)
         logs = [by_trial(log.read()) for log in (tables.history, tables.auto_lr, tables.candidates)]
         for row in tables.trials.read():
             if row["status"] in RAN_TO_ITS_END and not (row.get("reused_from") and row["spec_hash"] in found):
                 history, auto_lr, candidates = (tuple(log.get(row["trial_id"], ())) for log in logs)
-                found[row["spec_hash"]] = Known(folder, row, history, auto_lr, candidates)
+                found[row["spec_hash"]] = CachedTrial(folder, row, history, auto_lr, candidates)
     return found
 
 

@@ -16,9 +16,9 @@ from types import MappingProxyType
 from analysis.tables.sweep_file import FORMAT
 from search_spaces.durable import write_json
 from search_spaces.messages import no_sweep
-from sweeper.execution.plugins import described, keep
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.columns import column_dictionary
+from sweeper.store.plugins import plugin_records, save_plugins
 from sweeper.store.tables import ResultTables
 from sweeper.store.version import __version__, commit
 from trainables.modality import dataset_modality
@@ -60,7 +60,7 @@ def begin(settings: SweepSettings, out: Path) -> None:
     origin = Origin(uuid.uuid4().hex, created)
     if is_address(settings.storage):
         settings = replace(settings, stored_as=f"{out.resolve().name}-{origin.sweep_id[:8]}")
-    keep(out)
+    save_plugins(out)
     describe(out, settings, origin)
 
 
@@ -145,7 +145,7 @@ def describe(
         "commit": commit(),
         "versions": {"unlearning-sweeper": __version__}
         | {name: importlib.metadata.version(name) for name in _VERSIONS},
-        "plugins": described(),
+        "plugins": plugin_records(),
         "settings": settings.to_dict(),
         "objectives": [item.to_dict(guess, unit=unit) for item in settings.parsed_objectives]
         if guess is not None

@@ -77,7 +77,7 @@ class Lease:
 
 
 @contextlib.contextmanager
-def at_the_sweep(storage: Storage | None, out: Path, *, told: Callable[[str], object]) -> Iterator[None]:
+def hold_lease(storage: Storage | None, out: Path, *, say: Callable[[str], object]) -> Iterator[None]:
     """Inside, this driver says that it is at the sweep in the storage; nothing where there is none.
 
     Raises:
@@ -87,7 +87,7 @@ def at_the_sweep(storage: Storage | None, out: Path, *, told: Callable[[str], ob
     if storage is None:
         yield
         return
-    if reason := other_driver(storage, out, told=told):
+    if reason := other_driver(storage, out, say=say):
         raise OtherDriver(reason)
     lease = Lease(storage, out)
     try:
@@ -98,12 +98,12 @@ def at_the_sweep(storage: Storage | None, out: Path, *, told: Callable[[str], ob
 
 
 def other_driver(
-    storage: Storage, out: Path, *, told: Callable[[str], object], patience: float | None = None
+    storage: Storage, out: Path, *, say: Callable[[str], object], patience: float | None = None
 ) -> str | None:
     """Why the sweep in a storage cannot go on in the folder ``out``: another driver is at it. None where none is.
 
     Where one never said that it has ended, waits ``patience`` seconds (``PATIENCE``) for its next word, and says so by
-    ``told``; of one that is silent nothing stays. The driver of this very folder needs no waiting for: it has a lock.
+    ``say``; of one that is silent nothing stays. The driver of this very folder needs no waiting for: it has a lock.
 
     Raises:
         StorageError: the storage does not answer.
@@ -111,7 +111,7 @@ def other_driver(
     before, patience = _read(storage), PATIENCE if patience is None else patience
     if before is None or (out.is_dir() and _place(out).items() <= before.items()):
         return None
-    told(f"{_in_words(storage, before)}: waiting {patience:.0f} s to see whether it still does")
+    say(f"{_in_words(storage, before)}: waiting {patience:.0f} s to see whether it still does")
     time.sleep(patience)
     after = _read(storage)
     if after is None or after == before:

@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 def open_journal(out: Path) -> optuna.storages.BaseStorage:
     """The storage in ``OUT/optuna.log``: its lines up to the first that is damaged, which every later one builds on.
 
-    What is lost so is in trials.csv (see :meth:`sweeper.search.study.SweepStudy.take_up`); the damaged file is kept as
+    What is lost so is in trials.csv (see :meth:`sweeper.search.study.SweepStudy.restore`); the damaged file is kept as
     ``optuna.log.damaged``.
     """
     log = out / "optuna.log"

@@ -41,8 +41,9 @@ JOIN = """
 import sys
 from pathlib import Path
 import ray
-from sweeper.execution.placement import PlacementError, ray_cluster
 from sweeper.settings.resources import Resources
+from sweeper.execution.cluster import ray_cluster
+from sweeper.execution.placement import PlacementError
 class Worker:
     def answer(self):
         return "a worker answers"

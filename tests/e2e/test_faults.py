@@ -208,7 +208,7 @@ def test_on_one_machine_workers_are_forks_and_nothing_listens_outside_it(cli: Cl
     process.send_signal(signal.SIGINT)
     cli.finish(process, code=130)
     assert len(stats) == 2
-    assert ["forkserver" in running[parent] for parent in parents] == [True]
+    assert ["fork_server" in running[parent] for parent in parents] == [True]
     assert found
     assert found <= {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
 

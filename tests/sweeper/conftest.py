@@ -161,7 +161,7 @@ def drive(
 ) -> list[Proposal]:
     """Run the study to its end as the sweep does; returns what was proposed, added to ``proposed``."""
     proposed = [] if proposed is None else proposed
-    study.take_up(rows)
+    study.restore(rows)
     while (proposal := study.ask()) is not None:
         assert proposal.trial_id not in rows, f"trial {proposal.trial_id} has a row and is run again"
         proposed.append(proposal)

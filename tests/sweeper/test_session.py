@@ -164,7 +164,7 @@ def test_a_resumed_sweep_forgets_the_epochs_that_an_unfinished_trial_repeats(
     assert read_front(out) == [(-1.0, 0.5)]
     told = []
     resumed.study.tell = lambda *row, candidates: told.append(candidates)  # type: ignore[method-assign]
-    resumed.study.take_up({})
+    resumed.study.restore({})
     resumed.next_trial()
     resumed.reported("00000", report(2, 2.0, 0.9))
     resumed.ended("00000", OUTCOME)
@@ -180,7 +180,7 @@ def test_a_stopped_trial_has_the_values_of_its_last_report(session: SweepSession
     session.reported("00000", report(2, 2.0, 0.9))
     if resumed:
         session = replace(session, tables=ResultTables(out))
-        session.study.take_up({})
+        session.study.restore({})
         session.next_trial()
     session.stopped("00000")
     (row,) = session.tables.trials.read()

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from sweeper.execution.cluster import cluster_of
+from sweeper.execution.cluster import Cluster
 from sweeper.execution.placement import PlacementError
 from sweeper.execution.shutdown import Interrupted
 from sweeper.open_session import open_session
@@ -56,7 +56,7 @@ def _no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sweeper.execution.cluster.ray_cluster", lambda address, **given: nullcontext(2))
     monkeypatch.setattr("sweeper.execution.cluster.is_possible", lambda: False)
     monkeypatch.setattr("sweeper.execution.cluster.require_shared", lambda shared: None)
-    monkeypatch.setattr("sweeper.sweep.imported_beside", nullcontext)
+    monkeypatch.setattr("sweeper.sweep.import_in_parallel", nullcontext)
 
 
 Prepare = Callable[..., Target]
@@ -252,7 +252,7 @@ def test_a_signal_while_ray_starts_takes_effect_when_it_has(monkeypatch: pytest.
     ours = before | {signal.SIGTERM: lambda number, frame: None}
     signal.signal(signal.SIGTERM, ours[signal.SIGTERM])
     try:
-        with pytest.raises(KeyboardInterrupt), cluster_of(SETTINGS) as cluster:
+        with pytest.raises(KeyboardInterrupt), closing(Cluster(SETTINGS)) as cluster:
             cluster.slots(sharing=())
         assert STARTED == ["whole", "left"]
         assert {each: signal.getsignal(each) for each in ours} == ours
@@ -266,7 +266,7 @@ def test_a_second_signal_ends_even_the_start_of_ray(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("sweeper.execution.cluster.ray_cluster", slow_cluster)
     monkeypatch.setattr("sweeper.execution.shutdown._interrupted", interrupted)
     STARTED.clear()
-    with pytest.raises(KeyboardInterrupt), cluster_of(SETTINGS) as cluster:
+    with pytest.raises(KeyboardInterrupt), closing(Cluster(SETTINGS)) as cluster:
         cluster.slots(sharing=())
     assert STARTED == []
 

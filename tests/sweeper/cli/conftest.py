@@ -37,7 +37,7 @@ def _workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     for work in (
         "sweeper.sweep.run",
         "sweeper.single_run.run_once",
-        "sweeper.execution.target_progress.prepare_with_progress",
+        "sweeper.execution.target_task.prepare_with_progress",
     ):
         monkeypatch.setattr(work, refuse_to_work)
     monkeypatch.setattr("trainables.precision.bf16_gain", lambda: 2.0)

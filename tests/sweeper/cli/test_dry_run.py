@@ -10,7 +10,7 @@ import pytest
 from click.testing import Result
 
 from sweeper.checks.trial_time import TrialPace
-from sweeper.execution.target_progress import prepare_with_progress as real_prepare
+from sweeper.execution.target_task import prepare_with_progress as real_prepare
 from sweeper.store.tables import ResultTables
 from tests.sweeper.cli.conftest import Command, invoke, names, problems_of, refuse_to_work, refused
 from tests.sweeper.conftest import write_questions
@@ -190,7 +190,7 @@ def test_a_model_from_the_hub_is_named_with_its_size(
 
 def test_measure_prepares_the_target_and_times_an_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_questions(tmp_path / "own")
-    monkeypatch.setattr("sweeper.execution.target_progress.prepare_with_progress", real_prepare)
+    monkeypatch.setattr("sweeper.execution.target_task.prepare_with_progress", real_prepare)
     given = ("--dataset", "jsonl", "--data-dir", folder, "--target-epochs", "1", "--batch-size", "2", "--epochs", "50")
     result = invoke("pareto", *given, "--out", tmp_path / "new", "--dry-run", "--measure", "--json")
     content = plan(result)

@@ -211,7 +211,7 @@ def edged(monkeypatch: pytest.MonkeyPatch, out: Path, *, peak: float) -> list[li
         )
         trials = out / "trials.csv"
         rows = list(csv.DictReader(trials.open())) if trials.is_file() else []
-        study.take_up({row["trial_id"]: row for row in rows})
+        study.restore({row["trial_id"]: row for row in rows})
         asked.append([])
         while (proposal := study.ask()) is not None:
             spec = settings.make_spec(proposal.config, target_key="k")

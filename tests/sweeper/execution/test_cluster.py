@@ -6,13 +6,13 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from sweeper.execution.cluster import cluster_of
+from sweeper.execution.cluster import Cluster
 from sweeper.execution.shutdown import Interrupted, interruptible
 from sweeper.sweep import trials_at_once
 from tests.sweeper.conftest import SETTINGS
@@ -36,19 +36,19 @@ def course(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_it_starts_once_when_asked_and_is_left_once(course: list[str]) -> None:
-    with cluster_of(SETTINGS) as cluster:
+    with closing(Cluster(SETTINGS)) as cluster:
         assert course == []
         assert [cluster.slots(sharing=()), cluster.slots(sharing=())] == [3, 3]
         assert course == ["started"]
     assert course == ["started", "main"]
     course.clear()
-    with cluster_of(SETTINGS) as cluster:
+    with closing(Cluster(SETTINGS)) as cluster:
         cluster.slots(sharing=())
         cluster.leave()
         cluster.leave()
     assert course == ["started", "beside"], "left by a thread that is waited for"
     course.clear()
-    with cluster_of(SETTINGS) as cluster:
+    with closing(Cluster(SETTINGS)) as cluster:
         cluster.leave()
     assert course == [], "one that was never asked for"
 
@@ -70,7 +70,7 @@ def test_a_sigterm_while_ray_starts_is_handled_here_and_not_by_ray(
 
     monkeypatch.setattr("sweeper.execution.cluster.ray_cluster", starting)
     lines: list[str] = []
-    with pytest.raises(Interrupted), interruptible(say=lines.append), cluster_of(SETTINGS) as cluster:
+    with pytest.raises(Interrupted), interruptible(say=lines.append), closing(Cluster(SETTINGS)) as cluster:
         cluster.slots(sharing=())
     assert course == ["started"]
     assert len(lines) == 1
@@ -98,7 +98,7 @@ def test_workers_without_gpus_of_this_machine_are_forked(
 
     monkeypatch.setattr("sweeper.execution.cluster.fork_server", stand_in)
     monkeypatch.setattr("sweeper.execution.cluster.is_possible", lambda: True)
-    with cluster_of(replace(SETTINGS, **changes)) as cluster:
+    with closing(Cluster(replace(SETTINGS, **changes))) as cluster:
         cluster.slots(sharing=())
     # Ray is left first: its workers are forks.
     assert course == (["started", "main"] if forks is None else [f"started with {forks}", "main", "no more forks"])

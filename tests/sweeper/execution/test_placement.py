@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import ray
 
+from sweeper.execution.cluster import RAY_ENVIRONMENT, ray_cluster
 from sweeper.execution.nodes import versions
-from sweeper.execution.placement import RAY_ENVIRONMENT, PlacementError, ray_cluster, require_shared
+from sweeper.execution.placement import PlacementError, require_shared
 from sweeper.settings.resources import Resources
 
 Node = dict[str, object]
@@ -53,8 +54,6 @@ def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
         monkeypatch.setattr(ray, "init", init)
         monkeypatch.setattr(ray, "nodes", lambda: list(nodes))
         monkeypatch.setattr(ray, "shutdown", shutdown)
-        if len(nodes) > 1:  # several nodes are asked what they see, which takes a real cluster: tests/e2e
-            monkeypatch.setattr("sweeper.execution.placement.require_shared", lambda shared: None)
         return calls
 
     yield install
@@ -63,7 +62,7 @@ def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
 
 
 def slots(resources: Resources, *, address: str | None = None) -> int:
-    with ray_cluster(address, resources=resources, shared=()) as found:
+    with ray_cluster(address, resources=resources) as found:
         return found
 
 
@@ -115,7 +114,7 @@ def test_ray_is_started_here_without_an_address_and_joined_at_one(stub: Install)
     slots(Resources(1, 0))
     slots(Resources(1, 0), address="10.0.0.1:6379")
     assert [given["address"] for given in calls.joined] == ["local", "10.0.0.1:6379"]
-    with pytest.raises(KeyboardInterrupt), ray_cluster(None, resources=Resources(1, 0), shared=()):
+    with pytest.raises(KeyboardInterrupt), ray_cluster(None, resources=Resources(1, 0)):
         raise KeyboardInterrupt
     assert calls.left == 3, "also if the sweep fails"
 
@@ -145,17 +144,14 @@ def test_what_the_user_has_set_in_rays_environment_stays(stub: Install, monkeypa
 
 def test_one_machine_is_not_asked_whether_it_sees_its_own_folders(stub: Install) -> None:
     stub(node())
-    with ray_cluster(None, resources=Resources(1, 0), shared=(Path("/nowhere"),)) as found:
-        assert found == 8
+    require_shared((Path("/nowhere"),))
 
 
 @pytest.fixture
 def several(stub: Install, monkeypatch: pytest.MonkeyPatch) -> Iterator[Answers]:
     """What two nodes answer, time after time."""
-    real = require_shared
     answers: Answers = []
     stub(node(), node())
-    monkeypatch.setattr("sweeper.execution.placement.require_shared", real)
     alike = {"a": versions(), "b": versions()}
     monkeypatch.setattr(
         "sweeper.execution.placement.ask_nodes",
@@ -178,7 +174,7 @@ def test_a_node_that_is_silent_or_different_is_named(several: Answers, monkeypat
     with pytest.raises(PlacementError, match=r"node b .* /shared"):
         require_shared((Path("/shared"),))
     with monkeypatch.context() as patch:
-        patch.setattr("sweeper.execution.placement._NOTICED", -1.0)
+        patch.setattr("sweeper.execution.placement._DEAD_NODE_SECONDS", -1.0)
         several += [{"a": [], "b": None}]
         with pytest.raises(PlacementError, match="node b"):
             require_shared((Path("/shared"),))

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from sweeper.execution.cluster import NOT_SHIPPED, project_folders, runtime_env
 from sweeper.execution.nodes import PROJECT, versions
 from sweeper.execution.placement import PlacementError, address_problem, require_shared
-from sweeper.execution.shipping import NOT_SHIPPED, project_folders, runtime_env
 from sweeper.store.version import PACKAGES
 from tests.sweeper.cli.conftest import invoke, names
 

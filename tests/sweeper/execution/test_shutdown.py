@@ -13,7 +13,7 @@ from types import FrameType
 
 import pytest
 
-from sweeper.execution.shutdown import keeping_sigterm
+from sweeper.execution.shutdown import preserve_sigterm_handler
 from tests.sweeper.conftest import hear_signals
 
 PROGRAM = """
@@ -33,7 +33,7 @@ print("left", file=sys.stderr)
 IN_C = "lock(mutex)"
 IN_PYTHON = "[time.sleep(0.05) for _ in range(40)]"
 AS_TUNE = f"""signal.signal(signal.SIGUSR1, lambda *_: print("heard", flush=True)); {IN_PYTHON}"""
-HELD = ", interruption.held_back()"
+HELD = ", interruption.defer_signals()"
 
 
 def signalled(
@@ -119,7 +119,7 @@ def test_sigterm_is_heard_again_after_a_library_has_taken_it_away_in_another_thr
         heard.append(number)
 
     def take_away() -> None:
-        with keeping_sigterm():
+        with preserve_sigterm_handler():
             ctypes.CDLL(None).signal(int(signal.SIGTERM), None)
 
     before = signal.signal(signal.SIGTERM, note)

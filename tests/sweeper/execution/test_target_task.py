@@ -15,7 +15,7 @@ from rich.console import Console
 
 import sweeper.execution.target_task
 from search_spaces.builtin import default_space
-from sweeper.execution.target_task import Made, NotMade, TargetMaker, Unseen, is_made_elsewhere, prepared
+from sweeper.execution.target_task import Failed, Prepared, TargetTask, Unseen, is_prepared_remotely, prepare_for_sweep
 from sweeper.settings.sweep_settings import SweepSettings
 from tests.sweeper.conftest import write_questions
 from trainables.methods import options_by_method
@@ -51,7 +51,7 @@ class NodeCluster:
         self.monkeypatch = monkeypatch
         self.asked_for_slots: list[tuple[Path, ...]] = []
         self.workers = 0
-        monkeypatch.setattr(sweeper.execution.target_task, "_told_by_worker", self.told)
+        monkeypatch.setattr(sweeper.execution.target_task, "_task_news", self.told)
         monkeypatch.setattr(sweeper.execution.target_task, "gpus_here", lambda: 0)
 
     def slots(self, *, sharing: tuple[Path, ...]) -> int:
@@ -64,8 +64,8 @@ class NodeCluster:
             raise NodeDiedError("its node died")
         with self.monkeypatch.context() as there:
             there.setenv("XDG_CACHE_HOME", str(self.node))
-            worker, news = TargetMaker(problem, cache, settings.bucket), list[Any]()
-            while not news or not isinstance(news[-1], Made | NotMade | Unseen):
+            worker, news = TargetTask(problem, cache, settings.bucket), list[Any]()
+            while not news or not isinstance(news[-1], Prepared | Failed | Unseen):
                 news += worker.news()
         yield from news
 
@@ -88,7 +88,9 @@ def sweep_target(spec: TrialSpec, cluster: Any, tmp_path: Path, **given: Any) ->
     """The target of a sweep, and what its driver printed."""
     file = io.StringIO()
     console = Console(file=file, width=200)
-    target = prepared(spec, settings=settings_of(spec, **given), cluster=cluster, out=tmp_path / "out", console=console)
+    target = prepare_for_sweep(
+        spec, settings=settings_of(spec, **given), cluster=cluster, out=tmp_path / "out", console=console
+    )
     return target, file.getvalue()
 
 
@@ -104,9 +106,9 @@ def test_it_is_made_elsewhere_where_only_the_nodes_have_gpus(
     spec: TrialSpec, given: dict[str, Any], expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sweeper.execution.target_task, "gpus_here", lambda: 0)
-    assert is_made_elsewhere(settings_of(spec, **given)) is expected
+    assert is_prepared_remotely(settings_of(spec, **given)) is expected
     monkeypatch.setattr(sweeper.execution.target_task, "gpus_here", lambda: 1)
-    assert not is_made_elsewhere(settings_of(spec, **given))
+    assert not is_prepared_remotely(settings_of(spec, **given))
 
 
 def test_in_a_shared_cache_a_worker_makes_what_the_driver_would_have_made(
@@ -150,12 +152,12 @@ def test_a_worker_that_dies_is_restarted_twice_and_what_it_cannot_see_is_left_to
     assert cluster.workers == 3
     cluster = make_cluster(deaths=2)
     # The third worker's node does not see the base model: the driver makes the target.
-    real = TargetMaker._make
+    real = TargetTask._prepare
 
-    def on_the_node(self: TargetMaker, problem: Any, *places: Any) -> None:
+    def on_the_node(self: TargetTask, problem: Any, *places: Any) -> None:
         real(self, replace(problem, base_folder=Path("/nowhere/base")), *places)
 
-    monkeypatch.setattr(TargetMaker, "_make", on_the_node)
+    monkeypatch.setattr(TargetTask, "_prepare", on_the_node)
     target, said = sweep_target(spec, cluster, tmp_path)
     assert cluster.workers == 3
     assert "/nowhere/base" in said

@@ -131,7 +131,7 @@ def scheduled(out: Path, mode: Mode) -> SweepSession:
     session = bare_session(out, SETTINGS, scheduler=halving(mode))
     assert session.scheduler is not None
     rebuilt(session.scheduler, COLUMNS, session.tables.history.read())
-    session.study.take_up({row["trial_id"]: row for row in session.tables.trials.read()})
+    session.study.restore({row["trial_id"]: row for row in session.tables.trials.read()})
     return session
 
 

@@ -11,12 +11,10 @@ import pytest
 import ray
 from rich.console import Console
 
-from sweeper.execution import ray_logs
-from sweeper.execution import starvation as idle
-from sweeper.execution.starvation import StarvationCheck
-from sweeper.execution.target_progress import heartbeat
+from sweeper.execution import ray_health
 from sweeper.followers.display import Display
 from sweeper.followers.progress import Course
+from sweeper.followers.progress_bar import heartbeat
 from sweeper.settings.resources import Resources
 from tests.sweeper.conftest import wait_until
 
@@ -63,7 +61,7 @@ def test_a_small_terminal_has_the_newest_rows() -> None:
 
 @pytest.fixture
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sweeper.execution.target_progress.HEARTBEAT", 0.02)
+    monkeypatch.setattr("sweeper.followers.progress_bar.HEARTBEAT", 0.02)
 
 
 @pytest.mark.usefixtures("_quick")
@@ -102,8 +100,8 @@ def test_a_terminal_has_its_bar_instead() -> None:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [100.0]
-    monkeypatch.setattr(idle.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(idle, "ray_logs", lambda: Path("/logs"))
+    monkeypatch.setattr(ray_health.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(ray_health, "ray_logs", lambda: Path("/logs"))
     monkeypatch.setattr(ray, "available_resources", lambda: {"CPU": 3.0, "memory": 1e9})
     monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 16.0, "GPU": 4.0})
     return now
@@ -116,11 +114,11 @@ def test_a_minute_without_a_running_trial_is_reported_until_one_runs(
     clock: list[float], is_cluster: bool, named: list[str]
 ) -> None:
     display = Display(Console(file=io.StringIO()), trials=4, done=0)
-    watch = StarvationCheck(Resources(2.0, 0.5), is_cluster=is_cluster)
+    watch = ray_health.StarvationCheck(Resources(2.0, 0.5), is_cluster=is_cluster)
 
     def reported_after(seconds: float) -> str:
         clock[0] += seconds
-        watch.look(display)
+        display.idle = watch.message(is_running=bool(display.running))
         return display.idle
 
     assert reported_after(59.0) == ""
@@ -136,4 +134,4 @@ def test_a_minute_without_a_running_trial_is_reported_until_one_runs(
 
 
 def test_rays_logs_are_named_only_while_ray_runs() -> None:
-    assert ray_logs.ray_logs() is None
+    assert ray_health.ray_logs() is None

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from sweeper.search.halving import Decision, Mode, SuccessiveHalving, rungs
-from sweeper.search.ranking import Points, places
+from sweeper.search.halving import Decision, Mode, Points, SuccessiveHalving, places, rungs
 
 UNIT = ((1.0, 0.0), (0.0, 1.0))
 """A forget loss to be raised and a retain loss to be lowered, both in [0, 1]."""

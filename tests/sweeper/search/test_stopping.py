@@ -50,7 +50,7 @@ def test_a_plateau_is_reached_when_the_last_trials_added_little(trace: list[floa
 
 def test_an_epoch_budget_counts_every_trial_once_whatever_became_of_it() -> None:
     stopping = Stopping(epoch_budget=10)
-    stopping.take_up([{"trial_id": name, "epoch": str(epoch)} for name in ("a", "b") for epoch in (1, 2, 3)])
+    stopping.restore([{"trial_id": name, "epoch": str(epoch)} for name in ("a", "b") for epoch in (1, 2, 3)])
     assert (stopping.epochs, stopping.end([])) == (6.0, None)
     stopping.reported("b", 2)  # a restarted worker repeats
     stopping.reported("c", 4)

@@ -22,7 +22,8 @@ from search_spaces.parameters import Number
 from search_spaces.space import Space
 from sweeper.search.archive import Result
 from sweeper.search.samplers import LEARNING, SAMPLERS
-from sweeper.search.study import Prior, SweepStudy, format_id
+from sweeper.search.study import SweepStudy, format_id
+from sweeper.search.warm_start import Prior
 from sweeper.settings.objectives import DEFAULT_OBJECTIVES, axes, parse_objectives
 from tests.sweeper.conftest import (
     FINE,
@@ -227,7 +228,7 @@ def test_priors_are_learned_from_and_are_no_trials_of_the_sweep(tmp_path: Path, 
     trials = plain_trials(tmp_path)
     assert [trial.user_attrs.get("prior") for trial in trials[:3]] == [item.origin for item in known[:3]]
     assert len(trials) == len(known) + count
-    assert len(study.attained.trace) == count
+    assert len(study.archive.trace) == count
     near = [abs(exponent(proposal.config) + 4) for proposal in proposed]
     assert sum(near) / len(near) < 0.4  # at random it would be 0.5 on average
 

@@ -14,7 +14,8 @@ from optuna.trial import TrialState
 
 from search_spaces.builtin import default_space
 from sweeper.search.archive import Result
-from sweeper.search.study import Prior, Proposal, format_id
+from sweeper.search.study import Proposal, format_id
+from sweeper.search.warm_start import Prior
 from tests.sweeper.conftest import (
     FINE,
     GRID,
@@ -114,7 +115,7 @@ def test_unfinished_trials_are_proposed_again_under_their_ids_with_identical_val
     study.tell(first[1].trial_id, row)
     for _ in range(2):  # interrupted twice
         resumed = open_study(tmp_path, trials=5)
-        assert resumed.take_up({first[1].trial_id: row}) == [first[0], first[2]]
+        assert resumed.restore({first[1].trial_id: row}) == [first[0], first[2]]
         assert [resumed.ask(), resumed.ask()] == [first[0], first[2]]
     last = [resumed.ask(), resumed.ask(), resumed.ask()]
     assert [proposal.trial_id if proposal else None for proposal in last] == ["00003", "00004", None]
@@ -126,7 +127,7 @@ def test_a_trial_with_a_row_that_was_never_told_is_told_on_resuming(tmp_path: Pa
     ends: list[Row] = [FINE, {"status": "diverged"}, {"status": "stopped"}]
     rows = dict(zip((proposal.trial_id for proposal in told if proposal is not None), ends, strict=True))
     resumed = open_study(tmp_path, trials=3)
-    assert resumed.take_up(rows) == []
+    assert resumed.restore(rows) == []
     assert resumed.ask() is None
     assert [trial.state.name for trial in plain_trials(tmp_path)] == ["COMPLETE", "FAIL", "PRUNED"]
 
@@ -152,7 +153,7 @@ def test_a_resumed_sampler_does_not_draw_its_first_proposals_again(tmp_path: Pat
     rates = set()
     for _ in range(3):
         study = open_study(tmp_path, sampler=sampler, trials=9)
-        study.take_up(rows)
+        study.restore(rows)
         for proposal in [study.ask() for _ in range(3)]:
             assert proposal is not None
             rates.add(proposal.config["lr"])

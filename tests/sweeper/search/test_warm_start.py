@@ -13,7 +13,7 @@ import pytest
 from search_spaces.builtin import default_space
 from sweeper.followers.checkpoints import CheckpointManager
 from sweeper.search.stopping import Stopping
-from sweeper.search.warm_start import PreviousSweep, Transfer, known_trials, transfer
+from sweeper.search.warm_start import PreviousSweep, WarmStart, cached_trials, warm_start
 from sweeper.session import SweepSession
 from sweeper.settings.objectives import axes
 from sweeper.settings.sweep_settings import SweepSettings
@@ -73,9 +73,9 @@ def write_sweep(out: Path, settings: SweepSettings = SETTINGS, statuses: Mapping
     return out
 
 
-def taken(out: Path, settings: SweepSettings = SETTINGS, **given: Any) -> Transfer:
+def taken(out: Path, settings: SweepSettings = SETTINGS, **given: Any) -> WarmStart:
     values = {"target_key": KEY, "baseline": {}, "most": 5, **given}
-    return transfer(PreviousSweep.read(out), settings, AXES, **values)
+    return warm_start(PreviousSweep.read(out), settings, AXES, **values)
 
 
 # Warm starts --------------------------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ def session_of(out: Path, folders: list[Path], *, every_epoch: bool = True) -> S
         make_spec=lambda config: SETTINGS.make_spec(config, target_key=KEY),
         front=CheckpointManager(out, SETTINGS.goals) if every_epoch else None,
         stopping=Stopping(epoch_budget=1),
-        known=known_trials(folders),
+        known=cached_trials(folders),
     )
 
 
@@ -182,7 +182,7 @@ def test_reused_trials_are_learned_from_and_cost_no_epochs(tmp_path: Path) -> No
     assert len(session.tables.trials.read()) == 4
     assert session.stopping.epochs == 0.0
     # 9 * 7 hundredths, and what (5, 1) and (1, 0.5) add beyond retain losses of 3 and 1.
-    assert session.study.attained.trace[-1] == pytest.approx((9 * 7 + 5 * 2 + 1 * 0.5) / 100)
+    assert session.study.archive.trace[-1] == pytest.approx((9 * 7 + 5 * 2 + 1 * 0.5) / 100)
 
 
 def test_a_point_that_is_proposed_again_is_not_run_again(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_epochs_without_losses_were_not_evaluated(tmp_path: Path) -> None:
     log = ResultTables(old).history
     rows = log.read()
     log.rewrite([row | {"forget_loss": "" if row["epoch"] == "1.0" else "2.0"} for row in rows])
-    (known, *_) = known_trials([old]).values()
+    (known, *_) = cached_trials([old]).values()
     assert [report["evaluated"] for report in known.reports()] == [False, True]
 
 
@@ -236,13 +236,13 @@ def test_a_reuse_that_was_killed_halfway_is_repeated_whole(tmp_path: Path) -> No
     proposal = session.study.ask()
     assert proposal is not None
     session.known[session.make_spec(proposal.config).spec_hash].bring(tmp_path / "new", proposal.trial_id)
-    for report in known_trials([old])[session.make_spec(proposal.config).spec_hash].reports():
+    for report in cached_trials([old])[session.make_spec(proposal.config).spec_hash].reports():
         session.tables.add_report(proposal.trial_id, report)
     session.tables.write()
 
     session.tables.mend({})
     again = session_of(tmp_path / "new", [old])
-    again.study.take_up({})
+    again.study.restore({})
     assert again.has_next()
     assert [row["trial_id"] for row in again.tables.trials.read()] == ["00000", "00001", "00002", "00003"]
     assert len(again.tables.history.read()) == 8

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sweeper.store.folder import begin, read_settings
-from sweeper.store.lease import FILE, Lease, at_the_sweep, other_driver
+from sweeper.store.lease import FILE, Lease, hold_lease, other_driver
 from tests.sweeper.cli.conftest import invoke, names
 from tests.sweeper.conftest import SETTINGS, wait_until
 from trainables.storage import Storage, StorageError
@@ -27,7 +27,7 @@ def storage(tmp_path: Path) -> Storage:
 def other(storage: Storage, out: Path, *, patience: float) -> tuple[bool, int]:
     """Whether another driver is found, and how often its waiting was announced."""
     told: list[str] = []
-    found = other_driver(storage, out, told=told.append, patience=patience)
+    found = other_driver(storage, out, say=told.append, patience=patience)
     return found is not None, len(told)
 
 
@@ -63,10 +63,10 @@ def test_inside_the_sweep_the_lease_exists_and_afterwards_not(storage: Storage, 
         assert storage.read(FILE) is not None
         raise KeyError
 
-    with pytest.raises(KeyError), at_the_sweep(storage, tmp_path, told=pytest.fail):
+    with pytest.raises(KeyError), hold_lease(storage, tmp_path, say=pytest.fail):
         fail()
     assert storage.read(FILE) is None
-    with at_the_sweep(None, tmp_path, told=pytest.fail):
+    with hold_lease(None, tmp_path, say=pytest.fail):
         pass
     first, second = Lease(storage, tmp_path / "one"), Lease(storage, tmp_path / "two")
     first.end()

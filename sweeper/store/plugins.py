@@ -17,7 +17,7 @@ from trainables.plugins import Plugin, PluginError
 FOLDER = "plugins"
 
 
-def keep(out: Path) -> None:
+def save_plugins(out: Path) -> None:
     """Write the active plug-ins into the folder of a new sweep; those of installed packages stay where they are."""
     for plugin in plugins.active():
         if not plugin.installed:
@@ -25,7 +25,7 @@ def keep(out: Path) -> None:
             write_whole(_kept(out, plugin), plugin.source)
 
 
-def described() -> list[dict[str, object]]:
+def plugin_records() -> list[dict[str, object]]:
     """What sweep.json says of them."""
     return [
         {
@@ -39,14 +39,14 @@ def described() -> list[dict[str, object]]:
     ]
 
 
-def tell_workers(out: Path) -> None:
+def set_worker_plugins(out: Path) -> None:
     """Put into the environment, which Ray hands on, which plug-ins its workers are to read."""
     files = {plugin.name: _kept(out.resolve(), plugin) for plugin in plugins.active()}
     os.environ.pop(plugins.VARIABLE, None)
     os.environ.update(plugins.to_environment(files))
 
 
-def take_up(out: Path) -> list[str]:
+def restore_plugins(out: Path) -> list[str]:
     """Use the plug-ins that the sweep in ``out`` began with; returns what is to be told.
 
     Raises:

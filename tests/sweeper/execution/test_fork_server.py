@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from sweeper.execution.forkserver import launcher
-from sweeper.execution.forkserver.server import fork_server, is_possible
+from sweeper.execution import fork_server as launcher
+from sweeper.execution.fork_server import fork_server, is_possible
 from tests.sweeper.conftest import wait_until
 
 pytestmark = pytest.mark.skipif(not is_possible(), reason="workers are forked on Linux alone")
@@ -56,7 +56,7 @@ Start = Callable[..., subprocess.Popen[str]]
 
 @pytest.fixture
 def serving(place: Path) -> Iterator[subprocess.Popen[bytes]]:
-    code = f"from sweeper.execution.forkserver.server import serve; serve({str(place / 'socket')!r}, ['costly'])"
+    code = f"from sweeper.execution.fork_server import serve; serve({str(place / 'socket')!r}, ['costly'])"
     environment = {**os.environ, "PYTHONPATH": modules(place), "OF_THE_SERVER": "1"}
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, env=environment) as process:
         wait_until((place / "socket").exists)
@@ -94,7 +94,7 @@ def start(place: Path) -> Iterator[Start]:
 
 
 def modules(place: Path) -> str:
-    return f"{place}:{Path(__file__).parents[4]}"
+    return f"{place}:{Path(__file__).parents[3]}"
 
 
 def lower() -> None:
@@ -167,7 +167,7 @@ def test_a_server_that_does_not_answer_costs_a_new_python(
 ) -> None:
     if answer == "none":  # it imports for longer than a launcher waits
         impatient = tmp_path / "impatient.py"
-        impatient.write_text(Path(launcher.__file__).read_text().replace("_PATIENCE = 20.0", "_PATIENCE = 0.2"))
+        impatient.write_text(Path(launcher.__file__).read_text().replace("_TIMEOUT = 20.0", "_TIMEOUT = 0.2"))
         monkeypatch.setattr(launcher, "__file__", str(impatient))
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(place / "socket"))
@@ -183,13 +183,12 @@ def test_a_server_that_does_not_answer_costs_a_new_python(
 
 
 def test_the_server_ends_when_its_driver_is_killed(place: Path) -> None:
-    quick = "from sweeper.execution.forkserver import server\ndef serve(place): server.serve(place, ['json'])\n"
+    quick = "from sweeper.execution import fork_server\ndef serve(place): fork_server.serve(place, ['json'])\n"
     (place / "quick.py").write_text(quick)
     code = """
 import time
-from sweeper.execution.forkserver import server
-server.__name__ = "quick"  # it imports little
-with server.fork_server(threads=1) as python:
+from sweeper.execution.fork_server import fork_server
+with fork_server(threads=1, module="quick") as python:
     print(python, flush=True)
     time.sleep(600)
 """
@@ -224,7 +223,7 @@ def test_the_server_ends_with_the_block_and_is_closed_to_other_users(monkeypatch
 
 def test_who_has_imported_ray_forks_nothing(place: Path, start: Start) -> None:
     (place / "ray.py").write_text("")
-    code = f"from sweeper.execution.forkserver.server import serve; serve({str(place / 'socket')!r}, ['costly', 'ray'])"
+    code = f"from sweeper.execution.fork_server import serve; serve({str(place / 'socket')!r}, ['costly', 'ray'])"
     environment = {**os.environ, "PYTHONPATH": modules(place)}
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, env=environment) as process:
         assert process.wait(timeout=240) == 0
@@ -238,7 +237,7 @@ def test_what_the_server_imports_exists_and_does_not_import_ray(monkeypatch: pyt
     assert not is_possible(), "it can be switched off"
     code = """
 import importlib, sys
-from sweeper.execution.forkserver.server import _IMPORTED
+from sweeper.execution.fork_server import _IMPORTED
 for name in _IMPORTED:
     importlib.import_module(name)
 print("ray" in sys.modules, "torch" in sys.modules)

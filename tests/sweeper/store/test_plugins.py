@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.execution.plugins import described, keep, take_up
+from sweeper.store.plugins import plugin_records, restore_plugins, save_plugins
 from tests.sweeper.cli.conftest import names, refused
 from tests.toy_plugin import TOY
 from trainables import plugins
@@ -125,8 +125,8 @@ def begun(toy: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(plugins, "_active", [plugins.read(toy)])
     out = toy.parent / "out"
     out.mkdir()
-    keep(out)
-    (out / "sweep.json").write_text(json.dumps({"plugins": described()}))
+    save_plugins(out)
+    (out / "sweep.json").write_text(json.dumps({"plugins": plugin_records()}))
     return out
 
 
@@ -134,12 +134,12 @@ def test_a_sweep_keeps_its_own_copy_which_counts_when_the_original_changes(begun
     (entry,) = json.loads((begun / "sweep.json").read_text())["plugins"]
     assert (begun / entry["file"]).read_text() == TOY
     assert (entry["name"], entry["parts"], len(entry["digest"])) == ("toy.py", ["weighting toy"], 16)
-    assert take_up(begun) == []
+    assert restore_plugins(begun) == []
     toy.write_text(TOY + "# changed\n")
-    (line,) = take_up(begun)
+    (line,) = restore_plugins(begun)
     assert names(line, [str(toy), str(begun / "plugins" / "toy.py")])
     toy.unlink()
-    assert take_up(begun) == []
+    assert restore_plugins(begun) == []
 
 
 @pytest.mark.parametrize("damage", ["changed", "gone"])
@@ -149,14 +149,14 @@ def test_a_damaged_copy_is_refused(begun: Path, damage: str) -> None:
     if damage == "gone":
         copy.unlink()
     with pytest.raises(plugins.PluginError) as caught:
-        take_up(begun)
+        restore_plugins(begun)
     assert str(caught.value).startswith(f"{copy}: ")
 
 
 def test_a_folder_from_before_plugins_has_none(tmp_path: Path) -> None:
-    assert take_up(tmp_path) == []
+    assert restore_plugins(tmp_path) == []
     (tmp_path / "sweep.json").write_text("{}")
-    assert take_up(tmp_path) == []
+    assert restore_plugins(tmp_path) == []
 
 
 @pytest.mark.parametrize("place", ["../toy.py", "plugins/../../toy.py", "/etc/toy.py"])
@@ -166,4 +166,4 @@ def test_a_foreign_folder_cannot_name_a_plugin_outside_it(tmp_path: Path, toy: P
     (tmp_path / "sweep" / "plugins").mkdir(parents=True)
     (tmp_path / "sweep" / "sweep.json").write_text(json.dumps({"plugins": [named]}))
     with pytest.raises(plugins.PluginError, match="plugins/"):
-        take_up(tmp_path / "sweep")
+        restore_plugins(tmp_path / "sweep")

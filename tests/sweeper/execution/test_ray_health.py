@@ -12,8 +12,8 @@ from types import SimpleNamespace
 import pytest
 import ray
 
-from sweeper.execution import head_watch
-from sweeper.execution.head_watch import head_watched
+from sweeper.execution import ray_health
+from sweeper.execution.ray_health import head_watched
 from tests.sweeper.conftest import wait_until
 
 
@@ -29,9 +29,14 @@ def starter(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
 @pytest.fixture
 def head(monkeypatch: pytest.MonkeyPatch, starter: socket.socket) -> Iterator[socket.socket]:
     """A socket in place of Ray's head, which takes connections until it is closed."""
-    for name, seconds in (("_EVERY", 0.02), ("_SILENCE", 0.2), ("_RESTART", 30.0), ("_PATIENCE", 0.1)):
-        monkeypatch.setattr(head_watch, name, seconds)
-    monkeypatch.setattr(head_watch, "is_interrupted", lambda: False)
+    for name, seconds in (
+        ("_INTERVAL", 0.02),
+        ("_LOST_AFTER", 0.2),
+        ("_LOST_AFTER_ON_CLUSTER", 30.0),
+        ("_MAIN_THREAD_GRACE", 0.1),
+    ):
+        monkeypatch.setattr(ray_health, name, seconds)
+    monkeypatch.setattr(ray_health, "is_interrupted", lambda: False)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
         monkeypatch.setattr(ray, "get_runtime_context", lambda: SimpleNamespace(gcs_address=address))
@@ -47,7 +52,7 @@ class Told:
         self.order.append(f"lost {address}")
         self.lost.set()
 
-    def last_words(self) -> None:
+    def end_process(self) -> None:
         self.order.append("last words")
 
 
@@ -57,7 +62,7 @@ def test_a_loss_is_reported_and_then_the_last_words_come_before_the_block_is_lef
 ) -> None:
     process = {"head": head, "starter": starter}[gone]
     told, address = Told(), f"127.0.0.1:{process.getsockname()[1]}"
-    with head_watched(told.on_loss, last_words=told.last_words, is_cluster=False):
+    with head_watched(told.on_loss, end_process=told.end_process, is_cluster=False):
         process.close()
         assert told.lost.wait(120)
         wait_until(lambda: "last words" in told.order)  # also where the block is held up
@@ -66,7 +71,7 @@ def test_a_loss_is_reported_and_then_the_last_words_come_before_the_block_is_lef
 
 def failing(told: Told, head: socket.socket, *, is_cluster: bool) -> None:
     """A call of Ray's that notices the loss before the watch does."""
-    with head_watched(told.on_loss, last_words=told.last_words, is_cluster=is_cluster):
+    with head_watched(told.on_loss, end_process=told.end_process, is_cluster=is_cluster):
         head.close()
         raise OSError("Broken pipe")
 
@@ -99,7 +104,7 @@ def test_an_error_while_the_head_of_a_cluster_restarts_is_raised_when_it_is_back
 
 def test_what_needs_the_head_waits_for_its_answer_or_its_loss(head: socket.socket) -> None:
     told, begun = Told(), time.monotonic()
-    with head_watched(told.on_loss, last_words=told.last_words, is_cluster=True) as head_answers:
+    with head_watched(told.on_loss, end_process=told.end_process, is_cluster=True) as head_answers:
         head_answers()
         with back_in(0.3, head.getsockname()):
             head.close()
@@ -110,7 +115,7 @@ def test_what_needs_the_head_waits_for_its_answer_or_its_loss(head: socket.socke
 
 def test_what_needs_a_lost_head_does_not_continue_before_the_loss_is_reported(head: socket.socket) -> None:
     told = Told()
-    with head_watched(told.on_loss, last_words=told.last_words, is_cluster=False) as head_answers:
+    with head_watched(told.on_loss, end_process=told.end_process, is_cluster=False) as head_answers:
         head.close()
         head_answers()
         assert told.order[-1] == "last words"
@@ -121,7 +126,7 @@ def test_a_head_that_answers_is_left_alone(
     head: socket.socket, starter: socket.socket, is_cluster: bool, lost: str | None
 ) -> None:
     told = Told()
-    with head_watched(told.on_loss, last_words=told.last_words, is_cluster=is_cluster):
+    with head_watched(told.on_loss, end_process=told.end_process, is_cluster=is_cluster):
         if lost:
             starter.close()
         time.sleep(0.6)
@@ -132,8 +137,8 @@ def test_the_head_of_a_cluster_has_time_to_come_back_unless_the_sweep_is_to_end(
     head: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = Told()
-    with head_watched(told.on_loss, last_words=told.last_words, is_cluster=True):
+    with head_watched(told.on_loss, end_process=told.end_process, is_cluster=True):
         head.close()
         assert not told.lost.wait(0.8)
-        monkeypatch.setattr(head_watch, "is_interrupted", lambda: True)
+        monkeypatch.setattr(ray_health, "is_interrupted", lambda: True)
         assert told.lost.wait(120)

@@ -1,0 +1,142 @@
+"""Watch Ray while a sweep runs: whether its head answers, whether any trial has a worker, where its logs are.
+
+If its head is lost, Ray reports nothing for a minute or more and may then end the whole process. Meanwhile it holds the
+main thread in calls that cannot be interrupted. So the watching thread finishes the sweep.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from analysis.words import duration
+from sweeper.execution.shutdown import is_interrupted
+from sweeper.settings.resources import Resources
+
+_INTERVAL = 1.0
+"""Seconds between two checks of the head."""
+_LOST_AFTER = 4.0
+"""Seconds without an answer after which the head counts as lost: a busy machine may miss one check."""
+_LOST_AFTER_ON_CLUSTER = 120.0
+"""The same for a cluster, which may restart its head."""
+_MAIN_THREAD_GRACE = 5.0
+"""Seconds for the main thread to leave its current call."""
+_STARVED_AFTER = 60.0
+"""Seconds without a running trial: importing torch from a slow disk takes less."""
+_STARVATION_INTERVAL = 10.0
+
+
+@contextlib.contextmanager
+def head_watched(
+    on_loss: Callable[[str], None], *, end_process: Callable[[], None], is_cluster: bool
+) -> Iterator[Callable[[], None]]:
+    """Watch Ray's head while the block runs.
+
+    If the head is lost, ``on_loss`` is called with its address and should end the block. Then ``end_process`` is called
+    whether the block has ended or not, because Ray cannot even be shut down without its head. The head of a cluster
+    gets time to restart, unless the sweep is interrupted. On a single machine two processes count as the head: the GCS
+    and the raylet.
+
+    Yields a function that returns when the head answers; call it before a Ray call that needs the head. An exception of
+    the block is raised when the head answers or is known to be lost: Ray's calls may fail first, with an error that
+    does not name the cause.
+    """
+    import ray
+
+    over, lost = threading.Event(), threading.Event()
+    addresses = [ray.get_runtime_context().gcs_address]
+    if not is_cluster:
+        addresses += [f"{node['NodeManagerAddress']}:{node['NodeManagerPort']}" for node in ray.nodes()]
+
+    def wait_for_head() -> None:
+        while not (lost.is_set() or all(map(_answers, addresses))):
+            time.sleep(_INTERVAL)
+        if lost.is_set():
+            watcher.join()
+
+    def watch() -> None:
+        answered = dict.fromkeys(addresses, time.monotonic())
+        while time.monotonic() - min(answered.values()) < (
+            _LOST_AFTER_ON_CLUSTER if is_cluster and not is_interrupted() else _LOST_AFTER
+        ):
+            if over.wait(_INTERVAL):
+                return
+            answered |= {address: time.monotonic() for address in addresses if _answers(address)}
+        lost.set()
+        on_loss(min(answered, key=lambda address: answered[address]))
+        over.wait(_MAIN_THREAD_GRACE)
+        end_process()
+
+    watcher = threading.Thread(target=watch, name="head watch", daemon=True)
+    watcher.start()
+    try:
+        yield wait_for_head
+    except Exception:
+        wait_for_head()
+        raise
+    finally:
+        over.set()
+        if lost.is_set():
+            watcher.join()
+
+
+def _answers(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=5.0).close()
+    except OSError:
+        return False
+    return True
+
+
+class StarvationCheck:
+    """Report that no trial has had a worker for a while. On a cluster, others may use the resources."""
+
+    def __init__(self, resources: Resources, *, is_cluster: bool) -> None:
+        self._resources = resources
+        self._is_cluster = is_cluster
+        self._last_running = self._last_check = time.monotonic()
+        self._message = ""
+
+    def message(self, *, is_running: bool) -> str:
+        """Return how long no trial has run and the possible reason, or "" if a trial has run recently."""
+        now = time.monotonic()
+        if is_running:
+            self._last_running, self._message = now, ""
+        elif now - self._last_running >= _STARVED_AFTER and now - self._last_check >= _STARVATION_INTERVAL:
+            self._last_check = now
+            self._message = f"no trial has had a worker for {duration(now - self._last_running)}: {self._reason()}"
+        return self._message
+
+    def _reason(self) -> str:
+        import ray
+
+        logs = f"Ray's logs are in {folder}" if (folder := ray_logs()) else "see Ray's logs"
+        if not self._is_cluster:
+            return f"no worker starts; {logs}"
+        free, total = ray.available_resources(), ray.cluster_resources()
+        required = {"CPU": self._resources.cpus, "GPU": self._resources.gpus}
+        amounts = (
+            f"{free.get(name, 0.0):g} of {total.get(name, 0.0):g} {name}s" for name in required if required[name]
+        )
+        return f"the cluster has {', '.join(amounts)} free; if that is enough, no worker starts, and {logs}"
+
+
+def ray_logs() -> Path | None:
+    """Return the folder of Ray's logs on this machine, or None if Ray does not run."""
+    import ray
+
+    node = ray._private.worker._global_node if ray.is_initialized() else None
+    return Path(node.get_session_dir_path()) / "logs" if node is not None else None
+
+
+def worker_logs(text: str) -> list[Path]:
+    """Return the log files of a dead worker of this machine; ``text`` is Ray's error, which has its process id."""
+    process = re.search(r"^\s*pid[:=] ?(\d+)", text, re.MULTILINE) or re.search(r"\bpid=(\d+)", text)
+    logs = ray_logs()
+    return sorted(logs.glob(f"worker-*-{process[1]}.*")) if process is not None and logs is not None else []

@@ -1,0 +1,44 @@
+"""Show on a console that a long step continues: a progress bar on a terminal, a line every half minute in a log."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from analysis.words import duration
+
+HEARTBEAT = 30.0
+"""Seconds between two lines in a log."""
+
+
+def progress_bar(console: Console) -> Progress:
+    """Return a bar with a description, which disappears at its end. Without a terminal it shows nothing."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+@contextmanager
+def heartbeat(console: Console, describe: Callable[[], str]) -> Iterator[None]:
+    """Print what ``describe`` returns every half minute while the block runs, unless the console is a terminal."""
+    if console.is_terminal:
+        yield
+        return
+    over, start = threading.Event(), time.monotonic()
+
+    def beat() -> None:
+        while not over.wait(HEARTBEAT):
+            line = f"... {describe()}, {duration(time.monotonic() - start)}"
+            console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
