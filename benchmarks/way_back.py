@@ -41,8 +41,8 @@ def rows_of(spec: TrialSpec, name: str) -> list[dict[str, object]]:
     workspace = worker_workspace(target, "cpu")
     run = UnlearningRun(replace(spec, target_key=target.key), workspace)
     list(run)
-    assert run._start is not None
-    go = run._start.line()
+    assert run._initial is not None
+    go = run._initial.line()
     evaluator = workspace.evaluator(max_length=spec.max_length, batch_size=spec.eval_batch_size)
     assert isinstance(evaluator, Evaluator)
     found: list[dict[str, object]] = []

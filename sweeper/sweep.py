@@ -270,7 +270,7 @@ def _tuner(
     from ray.tune import TuneConfig
 
     from sweeper.execution.ray_bridge import what_runs_when
-    from trainables.ray_trainable import trainable_with
+    from sweeper.execution.ray_payload import trainable_with
 
     trainable = trainable_with(
         target=next(iter(targets.values())),

@@ -1,7 +1,7 @@
-"""A candidate is the model a trial has after an epoch. What a worker and the sweep's driver both know of candidates.
+"""Decide which epochs' models a worker saves: those that may be on the front of the sweep.
 
-The driver publishes the values of the sweep's front in a small file; a worker saves an epoch's model unless one of
-them, or an earlier epoch of its own trial, dominates it. Only the driver deletes.
+The driver writes the costs of the sweep's front to a small file. A worker saves an epoch's model unless a model on the
+front, or an earlier epoch of the same trial, dominates it. Only the driver deletes models.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from pathlib import Path
 from search_spaces.durable import write_whole
 
 FRONT_FILE = "ray/front.json"
-"""In a sweep's folder: the costs of the epochs on its front."""
+"""The costs of the epochs on the front, relative to the sweep's folder."""
 
 Goals = tuple[tuple[str, str], ...]
 """The objectives as (column, "min" or "max")."""
 Costs = tuple[float, ...]
-"""A candidate's objectives with the sign that makes smaller better, as measured: neither scaled nor clipped."""
+"""The objectives of a candidate as measured, with the sign that makes smaller values better."""
 
 
 def candidate_folder(trial_id: str, epoch: float) -> str:
-    """Where an epoch's model is kept, relative to the sweep's folder: ``checkpoints/00007-epoch-3``."""
+    """Return the folder of an epoch's model, relative to the sweep's folder: ``checkpoints/00007-epoch-3``."""
     return f"checkpoints/{trial_id}-epoch-{epoch:g}"
 
 
 def costs_of(values: Mapping[str, object], goals: Goals) -> Costs | None:
-    """The costs of a report or of a table's row; None where an objective is missing or not finite."""
+    """Return the costs of a report or of a table's row; None if an objective is missing or not finite."""
     found = []
     for column, direction in goals:
         try:
@@ -42,17 +42,17 @@ def costs_of(values: Mapping[str, object], goals: Goals) -> Costs | None:
 
 
 def dominates(one: Costs, other: Costs) -> bool:
-    """Whether ``one`` is nowhere worse and somewhere better: of equals neither dominates."""
+    """Return whether ``one`` is nowhere worse and somewhere better; equal costs do not dominate each other."""
     return one != other and all(mine <= theirs for mine, theirs in zip(one, other, strict=True))
 
 
 def write_front(out: Path, front: Iterable[Costs]) -> None:
-    """Publish the front to the workers; raises OSError where the disk refuses."""
+    """Write the front for the workers; raise OSError if the disk refuses."""
     write_whole(out / FRONT_FILE, json.dumps(sorted(set(front))))
 
 
 def read_front(out: Path) -> list[Costs]:
-    """What :func:`write_front` last wrote; nothing where there is no such file, or none that can be read."""
+    """Return the front that :func:`write_front` last wrote; empty if the file is missing or unreadable."""
     try:
         return [tuple(map(float, costs)) for costs in json.loads((out / FRONT_FILE).read_text(encoding="utf-8"))]
     except (OSError, ValueError, TypeError):

@@ -239,8 +239,8 @@ class TrialSpec:
         return self.parsed_method.resolve(dict(self.options))
 
     @property
-    def begins_anew(self) -> bool:
-        """Whether AutoLR's rule goes back to the target from a number that is not finite."""
+    def can_restart(self) -> bool:
+        """Whether AutoLR's rule restarts from the target when a loss or gradient is not finite."""
         from trainables.auto_lr.rules import RULES
 
         return self.auto_lr == "on" and RULES[self.auto_lr_smoothing].guard is not None
@@ -248,7 +248,7 @@ class TrialSpec:
     @property
     def is_interpolated(self) -> bool:
         """Whether the last weights are interpolated towards the target's."""
-        return self.begins_anew if self.interpolate == "auto" else self.interpolate == "on"
+        return self.can_restart if self.interpolate == "auto" else self.interpolate == "on"
 
     @property
     def needs_frozen_target(self) -> bool:
@@ -270,7 +270,7 @@ class TrialSpec:
         }
         # What it amounts to, and nothing where it changes nothing.
         del content["interpolate"]
-        if self.is_interpolated or self.begins_anew:
+        if self.is_interpolated or self.can_restart:
             content["interpolate"] = self.is_interpolated
         content["method"] = self.parsed_method.name
         content["options"] = sorted((name, float(value)) for name, value in self.option_values.items())

@@ -1,8 +1,7 @@
-"""What a worker process keeps from one trial to the next, and how it measures a checkpoint.
+"""Keep a worker process's :class:`Workspace` between trials, and measure checkpoints with it.
 
-It keeps its :class:`Workspace` (weights, tokenizer, tokenised data) also between actors of the same process, so a
-reused worker starts the next trial in milliseconds. The driver imports this module, so torch is imported where it is
-used.
+The workspace (weights, tokenizer, tokenised data) also survives from one actor of the process to the next, so that a
+reused worker starts a trial in milliseconds. The driver imports this module, so torch is imported inside functions.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from trainables.target.target import Target
 if TYPE_CHECKING:
     from trainables.run.workspace import Workspace
 
-plugins.active()  # what a plug-in defines may be in the objects that this process receives
+plugins.active()  # the objects that this process receives may use classes of plug-ins
 _workspaces: dict[tuple[str, str], Workspace] = {}
 
 
 def worker_workspace(target: Target, device: str) -> Workspace:
-    """This process's workspace for a target; a process holds one at a time."""
+    """Return this process's workspace for a target. A process holds one workspace at a time."""
     from trainables.run.workspace import Workspace
 
     key = (target.key, device)
@@ -38,13 +37,13 @@ def worker_workspace(target: Target, device: str) -> Workspace:
 def measure_checkpoint(
     target: Target, spec: TrialSpec, folder: Path, *, cpus: float, gpus: float, storage: Storage | None = None
 ) -> dict[str, float]:
-    """The metrics of a checkpoint of a run on ``target``: the bits that the run itself would have measured.
+    """Return the metrics of a checkpoint of a run on ``target``, bit-identical to those of the run itself.
 
-    With ``storage`` the ``folder`` is one of it.
+    With ``storage``, ``folder`` is a key in it.
 
     Raises:
         LoadError: the checkpoint cannot be loaded.
-        StorageError: it cannot be fetched.
+        StorageError: the checkpoint cannot be fetched.
     """
     if storage is not None:
         with tempfile.TemporaryDirectory(prefix="sweeper-") as scratch:
@@ -60,7 +59,7 @@ def measure_checkpoint(
 
 
 def device_of(gpus: float) -> str:
-    """Where one works that was given so much of a GPU."""
+    """Return the device of a worker with so many GPUs."""
     import torch
 
     return "cuda" if gpus > 0 and torch.cuda.is_available() else "cpu"

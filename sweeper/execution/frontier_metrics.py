@@ -66,7 +66,7 @@ def measure_front(
     import ray
     from ray.exceptions import RayError
 
-    from trainables.ray_trainable import task_with
+    from sweeper.execution.ray_payload import task_with
     from trainables.worker import measure_checkpoint
 
     out = session.tables.out

@@ -68,7 +68,7 @@ def restorable(storage: Path, again: Sequence[Proposal]) -> dict[str, tuple[str,
     """For trials that were running: the newest whole state of each, and its step."""
     if not again or not storage.is_dir():
         return {}
-    from trainables.ray_trainable import read_state
+    from trainables.saved_state import read_state
 
     found = {}
     for proposal in again:
@@ -84,7 +84,7 @@ def restorable_from(storage: Storage, again: Sequence[Proposal], tables: ResultT
 
     Tables that were mirrored before a state was saved lack what was reported in between: that state is of no use.
     """
-    from trainables.ray_trainable import STATE_FILE, read_state
+    from trainables.saved_state import STATE_FILE, read_state
 
     found, known = {}, {row["trial_id"]: int(row["step"]) for row in tables.history.read()}
     for proposal in again:

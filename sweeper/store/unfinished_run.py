@@ -13,8 +13,8 @@ from sweeper.store.columns import unused_columns
 from sweeper.store.tables import ResultTables
 from trainables.methods import MethodError
 from trainables.run.run import UnlearningRun
+from trainables.saved_state import load_state_file, save_state_file
 from trainables.spec import TrialSpec
-from trainables.target.training_state import load_state_file, save_state_file
 
 RUN_FILE, STATE_FILE = "unfinished.json", "unfinished.pt"
 SAVE_SHARE = 0.05

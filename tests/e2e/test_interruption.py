@@ -74,9 +74,9 @@ def save_state(cli: Cli, sweep: SweepFolder, row: dict[str, str], *, epochs: int
     """A trial's state after some epochs, as its worker saves it every 15 s; ``seconds`` makes it known again."""
     import torch
 
-    from trainables.ray_trainable import STATE_FILE
     from trainables.run.run import UnlearningRun
     from trainables.run.workspace import Workspace
+    from trainables.saved_state import STATE_FILE
     from trainables.spec import TrialSpec
     from trainables.target.prepare import prepare_target
 

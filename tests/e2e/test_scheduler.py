@@ -92,7 +92,7 @@ def test_paused_trials_outlive_a_kill_9_and_go_on_from_their_states(cli: Cli, al
 
     def saved() -> dict[str, int]:
         """The step of the whole state of each trial that has no row."""
-        from trainables.ray_trainable import read_state
+        from trainables.saved_state import read_state
 
         states = {path.parent.name: read_state(path) for path in sweep.out.glob("ray/*/*/checkpoint_*")}
         return {name: state["step"] for name, state in states.items() if state is not None and name in sweep.running()}

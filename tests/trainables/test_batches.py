@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainables.batches import EndlessBatches, epoch_batches, padded_positions, sorted_batches
+from trainables.batches import EndlessBatches, epoch_batches, sorted_batches
+from trainables.run.timers import Timers
 from trainables.text.tokens import Tokens, collate
 
 
@@ -73,9 +74,11 @@ def _padding_share(lengths: Sequence[int], batches: Sequence[Sequence[int]]) -> 
     return 1.0 - sum(lengths) / widths
 
 
-def test_padded_positions_are_those_the_attention_mask_leaves_out() -> None:
+def test_padding_is_what_the_attention_mask_leaves_out() -> None:
     batch = collate([Tokens(tuple(range(n)), 1) for n in (3, 5, 4)], [0, 1, 2], pad_id=0, device="cpu")
-    assert padded_positions([3, 5, 4]) == (int((batch.attention_mask == 0).sum()), batch.input_ids.numel()) == (3, 15)
+    (timers := Timers()).count_batch([3, 5, 4])
+    assert (timers.padded, timers.positions) == (int((batch.attention_mask == 0).sum()), batch.input_ids.numel())
+    assert timers.padding == 3 / 15
 
 
 def test_padding_is_below_a_tenth_and_in_unsorted_batches_above_a_third() -> None:

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import os
-import pickle
 import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import ray
 import torch
-from ray import cloudpickle, tune
 from ray.tune.result import DONE, SHOULD_CHECKPOINT
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tests.facts import assert_names
 from tests.trainables.ray_worker import GOALS, expected_of, numbers_of, steps_of, worker_config
-from trainables import ray_trainable
+from trainables import trial_files
 from trainables.candidates import write_front
-from trainables.ray_trainable import UnlearningTrainable, task_with, trainable_with
+from trainables.ray_trainable import UnlearningTrainable
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.target.target import Target
@@ -49,51 +45,6 @@ def test_a_trial_reports_what_its_run_reports_and_ends_with_an_outcome(
     run = UnlearningRun(spec, workspace)
     list(run)
     assert all(torch.equal(one, other) for one, other in zip(loaded.parameters(), run.parameters, strict=True))
-
-
-def test_settings_travel_with_the_class_of_the_worker(target: Target, make_spec: Any, tmp_path: Path) -> None:
-    """Not through Ray's object store: no Ray runs here, so putting something there would start one."""
-    sent = trainable_with(target=target, out=str(tmp_path), cpus=1.0, gpus=0.0, goals=GOALS)
-    got = pickle.loads(cloudpickle.dumps(sent))
-    assert issubclass(got, UnlearningTrainable)
-    assert got.__name__ == "UnlearningTrainable"
-    worker = got.__new__(got)
-    worker.setup(worker_config(make_spec(method="ngdiff", max_steps=1)))
-    outcome = steps_of(worker)[-1]["outcome"]
-    assert outcome["status"] == "finished"
-    assert (tmp_path / outcome["checkpoint"]).is_dir()
-    assert not ray.is_initialized()
-
-
-def test_settings_too_large_for_a_class_go_through_the_object_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    stored = []
-    monkeypatch.setattr(tune, "with_parameters", lambda trainable, **settings: stored.append((trainable, settings)))
-    pixels = bytes(ray_trainable._LARGEST_CLASS)
-    trainable_with(target=pixels, cpus=1.0)
-    assert stored == [(UnlearningTrainable, {"target": pixels, "cpus": 1.0})]
-
-
-def together(*, first: object, second: object) -> tuple[object, object]:
-    return first, second
-
-
-def test_settings_of_a_task_travel_with_its_function_unless_they_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ray ends a process that puts something into the object store if the store's node is gone."""
-    put: list[object] = []
-    monkeypatch.setattr(ray, "put", lambda value: put.append(value) or value)
-    sent: list[tuple[object, object]] = []
-
-    def remote(**options: object) -> Callable[..., Any]:
-        return lambda function: SimpleNamespace(
-            remote=lambda **given: sent.append((options, pickle.loads(cloudpickle.dumps(function))(**given)))
-        )
-
-    monkeypatch.setattr(ray, "remote", remote)
-    task_with(together, {"first": 1}, num_cpus=2.0)(second=2)
-    assert (sent.pop(), put) == (({"num_cpus": 2.0}, (1, 2)), [])
-    pixels = bytes(ray_trainable._LARGEST_CLASS)
-    task_with(together, {"first": pixels})(second=2)
-    assert (sent.pop(), put) == (({}, (pixels, 2)), [pixels])
 
 
 def test_a_target_that_is_written_to_between_two_trials_fails_the_second(
@@ -142,14 +93,14 @@ def test_a_run_that_raises_is_a_failed_trial_and_the_worker_lives(
 
 def full_disk(monkeypatch: pytest.MonkeyPatch, *, for_names_with: str) -> None:
     """Models are not saved in folders whose name has this part."""
-    save = ray_trainable.save_model
+    save = trial_files.save_model
 
     def refuse(model: Any, tokenizer: Any, folder: Path) -> None:
         if for_names_with in folder.name:
             raise OSError(28, "No space left on device")
         save(model, tokenizer, folder)
 
-    monkeypatch.setattr(ray_trainable, "save_model", refuse)
+    monkeypatch.setattr(trial_files, "save_model", refuse)
 
 
 def test_a_checkpoint_that_cannot_be_written_is_a_failed_trial_that_keeps_its_last_report(

@@ -14,9 +14,10 @@ from ray.tune.result import SHOULD_CHECKPOINT
 
 from search_spaces import durable
 from tests.trainables.ray_worker import GOALS, expected_of, numbers_of, steps_of, worker_config
-from trainables.ray_trainable import STATE_FILE, UnlearningTrainable, read_state
+from trainables.ray_trainable import UnlearningTrainable
 from trainables.run.failures import NO_STORAGE, is_no_result
 from trainables.run.workspace import Workspace
+from trainables.saved_state import STATE_FILE, read_state
 from trainables.storage import Storage, StorageError
 from trainables.target.shared import share_target
 from trainables.target.target import Target
@@ -133,7 +134,7 @@ def test_a_worker_writes_to_the_storage_and_nowhere_else(
     assert any(stored)
     assert storage.has_folder("checkpoints/t1-epoch-1") == stored[0]
     assert not (tmp_path / "out").exists()
-    scratch = worker._out
+    scratch = worker._files.out
     assert not [path for path in scratch.rglob("*") if path.is_file()]
     worker.cleanup()
     assert not scratch.exists()

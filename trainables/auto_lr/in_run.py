@@ -1,4 +1,4 @@
-"""AutoLR within a run: when it is due, which retain batches it probes, and the loss landscape along its steps."""
+"""Run AutoLR within a run: when an update is due, which retain batches it probes, and the losses along its steps."""
 
 from __future__ import annotations
 
@@ -17,24 +17,23 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 LossOn = Callable[[Sequence[Sequence[int]]], Callable[[], float]]
-"""Makes batches of the examples of these numbers; what it returns is their mean cross-entropy at the present weights
-(nats per token over all of them, in float32, to be called without gradients)."""
+"""Takes batches of example indices. The function it returns evaluates their mean cross-entropy at the present weights
+(nats per token over all batches, float32, without gradients)."""
 
 OUTCOMES = ("updates", "not_finite", "no_descent", "no_curvature", "clipped", "rolled_back")
-"""What is counted: new rates, refusals by their reason, new rates that were held back, and the steps that a rule with a
-guard has undone."""
+"""The counters: new rates, refused updates by their reason, clipped rates, and steps undone by a restart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """When AutoLR updates the rate (steps are counted from 1), by which rule, and on what.
+    """When AutoLR updates the rate (steps count from 1), by which rule, and on which batches.
 
     Attributes:
-        every, start: at step ``start`` and every ``every`` steps from there; ``every`` None is never.
-        fresh_batches: so many retain batches of its own, never the same twice; 0 is the one the gradient came from.
-        log_forget: evaluate ``L_F`` at the first two probes, to be logged.
-        landscape_points: evaluate so many points along the step; they decide nothing.
-        steps: those of the whole run, for a rule with a guard.
+        every, start: update at step ``start`` and every ``every`` steps after it; never if ``every`` is None.
+        fresh_batches: retain batches per update that the training does not use; 0 probes the step's own retain batch.
+        log_forget: evaluate ``L_F`` at the first two probes and log it.
+        landscape_points: points along the step to evaluate for landscape.csv; they do not affect the rate.
+        steps: steps of the whole run, for a rule with a guard.
     """
 
     rule: Rule
@@ -46,21 +45,21 @@ class Schedule:
     steps: int = 0
 
     def is_update(self, step: int) -> bool:
-        """Whether the rate is to be updated at this step."""
+        """Return whether the rate is updated at this step."""
         return self.every is not None and step >= self.start and (step - self.start) % self.every == 0
 
     def is_due(self, step: int) -> bool:
-        """Whether this step is AutoLR's to take: an update, or any from the first on where the rule has a guard."""
+        """Return whether AutoLR takes this step: an update, or every step from ``start`` if the rule has a guard."""
         return self.is_update(step) or (self.every is not None and self.rule.guard is not None and step >= self.start)
 
 
 class AutoLR:
-    """Takes the optimizer's step wherever an update of the learning rate is due.
+    """Takes the optimizer's step when an update of the learning rate is due.
 
     Attributes:
-        counts: how often what of ``OUTCOMES`` happened.
-        updates: ``(step, update)`` since they were last taken away.
-        landscape: rows of landscape.csv, ``landscape_points`` an update.
+        counts: how often each of ``OUTCOMES`` happened.
+        updates: ``(step, update)`` since the last report.
+        landscape: rows of landscape.csv, ``landscape_points`` per update.
     """
 
     def __init__(
@@ -73,11 +72,15 @@ class AutoLR:
         forget_loss: LossOn,
         fresh: EndlessBatches,
         training_loss_is_probe: bool,
-        restart: Callable[[], None] | None,
+        restore_initial: Callable[[], None] | None,
     ) -> None:
-        """``training_loss_is_probe``: the training's loss on a retain batch is ``retain_loss``'s, to the bit.
+        """Prepare AutoLR for a run.
 
-        ``restart``: puts weights, buffers and optimizer back to the run's start; a rule with a guard alone asks for it.
+        Args:
+            retain_loss, forget_loss: evaluate ``L_R`` and ``L_F`` on batches.
+            fresh: retain batches that the training does not use.
+            training_loss_is_probe: the training loss on a retain batch equals ``retain_loss`` bit for bit.
+            restore_initial: restores weights, buffers and optimizer of the run's start; a rule with a guard needs it.
         """
         self.schedule = schedule
         self.counts = dict.fromkeys(OUTCOMES, 0)
@@ -90,16 +93,16 @@ class AutoLR:
         self._zero_is_known = training_loss_is_probe and not schedule.fresh_batches
         self._memory: Memory = schedule.rule.init()
         self._last: Update | None = None
-        self._restart, self._begun_at = restart, 0
+        self._restore_initial, self._restarted_at = restore_initial, 0
         self._steps = schedule.steps
-        self._rate = float(optimizer.param_groups[0]["lr"])  # the one last chosen, from which it is annealed
+        self._rate = float(optimizer.param_groups[0]["lr"])  # the last rate chosen, before annealing
 
     def take_step(
         self, step: int, forget_indices: Sequence[int], retain_indices: Sequence[int], retain_loss: float | None
     ) -> None:
-        """Let the optimizer step once along ``p.grad``, at a fitted rate.
+        """Step the optimizer once along ``p.grad``, at a fitted rate.
 
-        ``retain_loss`` is the training's loss on ``retain_indices`` before the step, if it was computed.
+        ``retain_loss`` is the training loss on ``retain_indices`` before the step, if it was computed.
         """
         guard = self.schedule.rule.guard
         if guard is not None:
@@ -114,10 +117,10 @@ class AutoLR:
         self, step: int, forget_indices: Sequence[int], retain_now: Callable[[], float], loss_zero: float | None
     ) -> None:
         schedule, model = self.schedule, self._model
-        looked_at = schedule.log_forget or schedule.landscape_points
-        forget_now = self._forget_loss([forget_indices]) if looked_at else None
+        probes_forget = schedule.log_forget or schedule.landscape_points
+        forget_now = self._forget_loss([forget_indices]) if probes_forget else None
 
-        def look_around(go: Callable[[float], None], fit: Fit) -> None:
+        def record_landscape(go: Callable[[float], None], fit: Fit) -> None:
             assert forget_now is not None
             for x in _landscape_grid(max(fit.eta, fit.eta_star or 0.0), points=schedule.landscape_points):
                 go(x)
@@ -135,13 +138,13 @@ class AutoLR:
             memory=self._memory,
             loss_zero=loss_zero,
             forget_loss=forget_now if schedule.log_forget else None,
-            observe=look_around if schedule.landscape_points else None,
+            observe=record_landscape if schedule.landscape_points else None,
         )
         model.train()
         self.counts[(update.fallback or "updates").replace(" ", "_")] += 1
         self.counts["clipped"] += update.clipped
         self._last = update
-        if update.eta_new != update.eta:  # else it is kept, as chosen and not as annealed
+        if update.eta_new != update.eta:  # otherwise keep the rate from before annealing
             self._rate = update.eta_new
         self.updates.append((step, update))
 
@@ -151,24 +154,24 @@ class AutoLR:
         for group in self._optimizer.param_groups:
             group["lr"] *= share
 
-    def begin_anew(self, step: int, *, steps: int) -> bool:
-        """A loss or gradient is not finite: from the start again, at a lower rate; False where no rule says so.
+    def restart(self, step: int, *, steps: int) -> bool:
+        """Restart from the target at a lower rate after a value that is not finite; False if the rule has no guard.
 
-        ``steps`` will be the whole run's, without those that are left out.
+        ``steps`` is the new number of steps of the whole run.
         """
         guard = self.schedule.rule.guard
         if self.schedule.every is None or guard is None:
             return False
-        assert self._restart is not None, "a rule with a guard is told how to begin anew"
-        self._restart()
-        self.counts["rolled_back"] += step - self._begun_at
-        self._begun_at, self._steps = step, steps
+        assert self._restore_initial is not None, "a rule with a guard needs restore_initial"
+        self._restore_initial()
+        self.counts["rolled_back"] += step - self._restarted_at
+        self._restarted_at, self._steps = step, steps
         self._rate /= guard.cut
         self._set_rate(self._rate)
         return True
 
     def columns(self) -> dict[str, float]:
-        """The columns of history.csv: the counts, and the last fit; none without AutoLR."""
+        """Return the columns of history.csv: the counts and the last fit; empty without AutoLR."""
         if self.schedule.every is None:
             return {}
         columns = {f"auto_lr_{name}": float(value) for name, value in self.counts.items()}
@@ -179,30 +182,30 @@ class AutoLR:
         return columns
 
     def state_dict(self) -> dict[str, Any]:
-        """What a resumed run needs; ``updates`` are part of reports and not of the state."""
+        """Return what a resumed run needs; ``updates`` belong to reports, not to the state."""
         return {
             "counts": dict(self.counts),
             "last": None if self._last is None else asdict(self._last),
             "memory": dict(self._memory),
             "rate": self._rate,
-            "begun_at": self._begun_at,
+            "begun_at": self._restarted_at,
             "steps": self._steps,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved state, also of a version that counted other things."""
+        """Continue from a saved state, even one of an earlier version with other counters."""
         self.counts = {name: state["counts"].get(name, 0) for name in OUTCOMES}
         self._last = None if state["last"] is None else Update(**state["last"])
         self._memory, self._rate = state["memory"], state["rate"]
-        self._begun_at = state.get("begun_at", 0)
+        self._restarted_at = state.get("begun_at", 0)
         self._steps = state.get("steps", self.schedule.steps)
 
     def _probed(self, step: int, retain_indices: Sequence[int]) -> list[Sequence[int]]:
-        """The retain batches probed at a step."""
+        """Return the retain batches to probe at a step."""
         count = self.schedule.fresh_batches
         return [self._fresh[number] for number in range(step * count, (step + 1) * count)] or [retain_indices]
 
 
 def _landscape_grid(rate: float, *, points: int) -> list[float]:
-    """``points`` distances from ``-1.5 rate`` to ``2.5 rate``, evenly spaced."""
+    """Return ``points`` distances from ``-1.5 rate`` to ``2.5 rate``, evenly spaced."""
     return [rate * (-1.5 + 4.0 * index / max(1, points - 1)) for index in range(points)]

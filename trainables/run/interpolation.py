@@ -1,10 +1,10 @@
-"""How far back towards the target the weights of a run may go at its end.
+"""Interpolate the last weights of a run towards the target's.
 
-On the line from the target's weights to the last ones, what was to be forgotten is mostly forgotten long before the
-end, and the rest of the way costs what was to be kept: as for robust fine-tuning (Wortsman et al. 2022, WiSE-FT,
-arXiv:2109.01903), the weights between two models are often better than either.
+On the line from the target's weights to the last ones, most forgetting happens long before the end, and the rest of
+the line mostly lowers the retained quality. As in robust fine-tuning (Wortsman et al. 2022, WiSE-FT,
+arXiv:2109.01903), weights between two models are often better than either.
 
-Of a LoRA adapter it is the line between its matrices, so that the model goes along a curve.
+For a LoRA adapter the line joins its two matrices' values, so the model itself moves along a curve.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 FORGOTTEN = 0.9
-"""The share of what the last weights have forgotten that counts as forgotten as well."""
+"""A model counts as having forgotten if its forget loss has risen by this share of the last weights' rise."""
 
 KEPT = 0.8
-"""The share of the retained answers the target gives that counts as kept."""
+"""A model counts as kept if it gives at least this share of the retained answers that the target gives."""
 
 KNOWN = 0.1
-"""A target that gives less than this of the answers is judged by its retain loss."""
+"""If the target gives less than this share of the retained answers, models are judged by their retain loss."""
 
 HALVINGS = 5
 
 
-class Seen(NamedTuple):
-    """A model, looked at.
+class Quality(NamedTuple):
+    """The quality of a model between the target and the last weights.
 
     Attributes:
-        forgotten: its capped forget loss (nats per token).
-        answers: the share of the retained answers that it gives; NaN where it is not known.
+        forgotten: capped forget loss (nats per token).
+        answers: share of the retained answers that the model gives; NaN if unknown.
         retain_loss: nats per token.
     """
 
@@ -45,57 +45,56 @@ class Seen(NamedTuple):
     retain_loss: float
 
 
-def nearest(look: Callable[[float], Seen], last: Seen) -> float:
-    """The share of the way from the target (0) to the ``last`` weights (1) to hand out.
+def choose_share(evaluate: Callable[[float], Quality], last: Quality) -> float:
+    """Return the share of the line from the target (0) to the ``last`` weights (1) at which to stop, by bisection.
 
-    No nearer to the target than where all of the retained answers are given that it gives, and no nearer than where
-    the capped forget loss has risen by ``FORGOTTEN`` of what it has in the end; but in doubt the model is kept, and so
-    in any case as near as it takes for ``KEPT`` of the answers. Where only the last weights do both, those. Found by
-    bisection, in 32nds: ``look`` is asked at 0, and ``HALVINGS`` times between unless the last weights keep all.
-
-    Where the target's answers are not known, or hardly any are given, it is asked for exp(-L_R) in their place, the
-    likelihood of a token.
+    The share returned is the smallest, in 32nds, at which the capped forget loss has risen by ``FORGOTTEN`` of its
+    whole rise, but at least the largest share at which all retained answers that the target gives are still given.
+    Keeping the model has priority: the share shrinks until at least ``KEPT`` of the answers are given. If the last
+    weights alone satisfy both, they are returned. ``evaluate`` is called at 0, and ``HALVINGS`` times between unless
+    the last weights keep all answers. If the target's answers are unknown, or it gives hardly any, ``exp(-L_R)``, the
+    likelihood of a token, replaces the share of answers.
     """
-    target = look(0.0)
+    target = evaluate(0.0)
     by_answers = target.answers >= KNOWN
 
-    def kept(seen: Seen) -> float:
-        return seen.answers if by_answers else math.exp(-seen.retain_loss)
+    def kept(model: Quality) -> float:
+        return model.answers if by_answers else math.exp(-model.retain_loss)
 
-    def is_good(seen: Seen) -> bool:
-        risen, all_risen = seen.forgotten - target.forgotten, last.forgotten - target.forgotten
-        return risen >= FORGOTTEN * all_risen and kept(seen) >= KEPT * kept(target)
+    def is_good(model: Quality) -> bool:
+        rise, whole_rise = model.forgotten - target.forgotten, last.forgotten - target.forgotten
+        return rise >= FORGOTTEN * whole_rise and kept(model) >= KEPT * kept(target)
 
-    near, far, found = 0.0, 1.0, 1.0 if is_good(last) else None
     if kept(last) >= kept(target):
         return 1.0
+    near, far, best = 0.0, 1.0, 1.0 if is_good(last) else None
     for _ in range(HALVINGS):
         middle = (near + far) / 2.0
-        seen = look(middle)
-        if is_good(seen):
-            found = middle
-        if kept(seen) >= kept(target) or not (is_good(seen) or kept(seen) < KEPT * kept(target)):
+        model = evaluate(middle)
+        if is_good(model):
+            best = middle
+        if kept(model) >= kept(target) or not (is_good(model) or kept(model) < KEPT * kept(target)):
             near = middle
         else:
             far = middle
-    return near if found is None else found
+    return near if best is None else best
 
 
-class Start:
-    """A copy in host memory of the weights that a run begins with, to begin with anew or to interpolate towards."""
+class InitialState:
+    """A copy in host memory of the weights and the optimizer that a run starts with."""
 
     def __init__(self, model: PreTrainedModel, optimizer: Optimizer) -> None:
-        """``optimizer`` has taken no step yet."""
+        """``optimizer`` must not have taken a step."""
         self._model, self._optimizer = model, optimizer
-        self._weights, self._at_rest = weights_state(model), optimizer.state_dict()
+        self._weights, self._optimizer_state = weights_state(model), optimizer.state_dict()
 
     def restore(self) -> None:
-        """Weights, buffers and optimizer as they were then, bit for bit."""
+        """Restore weights, buffers and optimizer, bit for bit."""
         load_weights(self._weights, self._model)
-        load_optimizer(self._at_rest, self._optimizer)
+        load_optimizer(self._optimizer_state, self._optimizer)
 
     def line(self) -> Callable[[float], None]:
-        """From here to the present weights: what it returns goes to a share of that way; the optimizer stays."""
+        """Return a function that moves the model to a share of the line from here to its present weights."""
         end = weights_state(self._model)
 
         def go(share: float) -> None:

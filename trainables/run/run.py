@@ -1,39 +1,38 @@
-"""One unlearning run, from a target to an unlearned model: the training loop is ``UnlearningRun.__next__``.
+"""One unlearning run, from a target to an unlearned model.
 
     run = UnlearningRun(spec, workspace)
     for report in run:            # one report per epoch; the last one has a status
         print(report.step, report.losses)
     run.model                     # the unlearned model
 
-A run is deterministic: the same spec on the same machine's CPU gives the same bits, also when its state is saved after
-any report and loaded into a new run.
+The training step is :meth:`UnlearningRun._train_step`. A run is deterministic: on the same machine's CPU, the same spec
+gives the same bits, even if the state is saved after any report and loaded into a new run.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import torch
 
 from trainables.auto_lr.in_run import AutoLR, Schedule
 from trainables.auto_lr.rules import RULES
-from trainables.batches import EndlessBatches, epoch_batches
+from trainables.batches import TrainingBatches
 from trainables.device import smallest_as_zero
 from trainables.gradients import clip_
-from trainables.methods import retain_objective_problem
 from trainables.objectives import Reference
 from trainables.optimizers import make_optimizer
-from trainables.run.combined_gradient import combined_gradient
+from trainables.run.combined_gradient import Columns, combined_gradient
 from trainables.run.divergence import Diverged, check_distance, distance_columns, finite
-from trainables.run.interpolation import Seen, Start, nearest
+from trainables.run.interpolation import InitialState, Quality, choose_share
+from trainables.run.memory_fallback import MemoryFallback
 from trainables.run.reports import Report, Status
 from trainables.run.run_state import load_torch_state, torch_state
 from trainables.run.step_losses import StepLosses
-from trainables.run.tally import Tally
-from trainables.run.thrift import Thrift
+from trainables.run.timers import Timers
 from trainables.run.workspace import Workspace
 from trainables.scoring.measured import ItemLog
 from trainables.spec import TrialSpec
@@ -41,49 +40,44 @@ from trainables.weightings import Needs
 
 
 class UnlearningRun:
-    """One trial as an iterator of reports. It owns the workspace's model until the next run takes it.
+    """One trial as an iterator of reports. It owns the workspace's model until the next run takes the model over.
+
+    Args:
+        spec: the trial.
+        workspace: the loaded target and its data.
+        landscape_points: points along the step to evaluate at each AutoLR update, for ``auto_lr.landscape``.
+        memory: memory settings that replace those of the spec; a saved state loads under any.
 
     Attributes:
-        model: what is being unlearned; ``parameters`` are the trainable ones.
+        model: the model being unlearned; ``parameters`` are its trainable parameters.
         step, epoch: optimizer steps and passes over the forget set so far.
-        items: the per-item values behind the last metrics measured.
+        items: the per-item values behind the last measured metrics.
+
+    Raises:
+        ValueError: the method does not go with the retain objective or with this model.
     """
 
     def __init__(
-        self, spec: TrialSpec, workspace: Workspace, *, landscape_points: int = 0, thrift: Thrift | None = None
+        self, spec: TrialSpec, workspace: Workspace, *, landscape_points: int = 0, memory: MemoryFallback | None = None
     ) -> None:
-        """``landscape_points``: at each AutoLR update, evaluate so many points along the step; ``auto_lr`` has them.
-
-        ``thrift``: how to save memory, in place of what the spec asks for; states of the spec go with any.
-
-        Raises:
-            ValueError: the method and the retain objective do not go together, or the method not with this model.
-        """
-        method, thrift = spec.parsed_method, thrift or Thrift.of(spec)
-        if problem := retain_objective_problem(method, spec.retain_objective):
-            raise ValueError(problem)
+        method, memory = spec.parsed_method, memory or MemoryFallback.of(spec)
         torch.manual_seed(spec.seed)
-        self.spec = spec
-        self.step, self.epoch = 0, 0.0
+        self.spec, self.workspace = spec, workspace
+        self.step, self.epoch, self._done = 0, 0.0, False
         self.items: ItemLog = {}
-        self._weighting, self._options = method.weighting, method.resolve(dict(spec.options))
-        self._weighting_state = method.weighting.init(spec.seed)
-        self._losses: Mapping[str, float] = {}  # the last finite ones of the evaluation
-        self._tally = Tally()
-        self._interpolation: float | None = None
-        self._done = False
-
-        sizes = {"max_length": spec.max_length, "batch_size": thrift.eval_batch_size}
+        self._timers, self._interpolation = Timers(), math.nan
+        self._last_losses: Mapping[str, float] = {}  # the last finite ones of the evaluation
+        self._options = method.resolve(dict(spec.options))
+        self._weighting, self._weighting_state = method.weighting, method.weighting.init(spec.seed)
+        forget, retain = map(workspace.modality.lengths, workspace.train_sets(max_length=spec.max_length))
+        self._batches = TrainingBatches(forget, retain, batch_size=spec.batch_size, seed=spec.seed)
+        sizes = {"max_length": spec.max_length, "batch_size": memory.eval_batch_size}
         self._evaluator = workspace.evaluator(**sizes)
-        self._retain_values = workspace.target.retain
-        forget, retain = workspace.train_sets(max_length=spec.max_length)
-        self._forget_lengths, self._retain_lengths = map(workspace.modality.lengths, (forget, retain))
-        self._retain_batches = EndlessBatches(self._retain_lengths, spec.batch_size, f"retain:{spec.seed}")
         refusals = workspace.refusals(**sizes) if method.objective.reference is Reference.PAIR_NLL else None
         self.model = workspace.model_for(
             lora_rank=spec.lora_rank,
             seed=spec.seed,
-            gradient_checkpointing=thrift.gradient_checkpointing,
+            gradient_checkpointing=memory.gradient_checkpointing,
             with_frozen_target=spec.needs_frozen_target,
         )
         self.parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
@@ -95,183 +89,155 @@ class UnlearningRun:
             momentum=spec.momentum,
             growth=spec.d_growth,
         )
-        self.losses = StepLosses(
-            workspace,
-            self.model,
-            forget=forget,
-            retain=retain,
-            objective=method.objective,
-            options=self._options,
-            retain_objective=spec.retain_objective,
-            refusals=refusals,
-            seed=spec.seed,
-            bf16=spec.dtype == "bf16",
-            micro_batch=thrift.micro_batch,
-        )
-        self._start = Start(self.model, self.optimizer) if spec.is_interpolated or spec.begins_anew else None
-        self.auto_lr = AutoLR(
-            Schedule(
-                rule=RULES[spec.auto_lr_smoothing],
-                every=spec.auto_lr_every if spec.auto_lr == "on" else None,
-                start=spec.auto_lr_start,
-                fresh_batches=spec.auto_lr_probe_batches if spec.auto_lr_probe == "fresh" else 0,
-                log_forget=spec.auto_lr_log_forget,
-                landscape_points=landscape_points,
-                steps=self._steps(),
-            ),
-            self.model,
-            self.optimizer,
-            retain_loss=self.losses.retain_probe,
-            forget_loss=self.losses.forget_probe,
-            fresh=EndlessBatches(self._retain_lengths, spec.batch_size, f"probe:{spec.seed}"),
-            training_loss_is_probe=self.losses.retain_loss_is_probe and workspace.train_mode_is_eval_mode,
-            restart=self._start.restore if self._start else None,
-        )
+        self.losses = StepLosses(spec, workspace, self.model, refusals=refusals, micro_batch=memory.micro_batch)
+        self._initial = InitialState(self.model, self.optimizer) if spec.is_interpolated or spec.can_restart else None
+        self.auto_lr = _auto_lr(self, landscape_points=landscape_points, steps=self._total_steps())
 
-    def _steps(self, *, done: int = 0, epoch: float = 0.0) -> int:
-        """The optimizer steps of the whole run, of which so many are ``done`` until ``epoch``."""
-        steps = done + math.ceil(self.spec.epochs - epoch) * -(-len(self._forget_lengths) // self.spec.batch_size)
-        return steps if self.spec.max_steps is None else min(steps, self.spec.max_steps)
+    def _train_step(self, forget: Sequence[int], retain: Sequence[int]) -> Columns:
+        """Take one optimizer step on batches of the forget and the retain set; return columns of history.csv.
+
+        Args:
+            forget, retain: the indices of the examples in each batch.
+
+        Raises:
+            Diverged: a loss, a gradient or the optimizer's distance estimate is not finite.
+        """
+        when = f"at step {self.step + 1}"
+
+        # The two losses to minimise, each as summands over micro-batches: L_R (or a KL to the target) on the retain
+        # batch; -L_F, NPO, ... on the forget batch.
+        retain_loss = self.losses.retain_parts(retain)
+        forget_loss = self.losses.forget_parts(forget)
+
+        # Their gradients g_r and g_f, the method's weights w_r and w_f, and the direction d = w_r g_r + w_f g_f, which
+        # is left in every p.grad.
+        columns, self._weighting_state = combined_gradient(
+            self.parameters,
+            retain_loss,
+            forget_loss,
+            self._weighting,
+            self._weighting_state,
+            options=self._options,
+            unit=self.spec.weight_scale == "unit",
+            when=when,
+        )
+        clip_([p.grad for p in self.parameters], self.spec.max_grad_norm, columns["grad_norm"])
+        self.step += 1
+
+        # The step theta <- theta - lr d, preconditioned by the optimizer. When an AutoLR update is due, AutoLR takes
+        # the same step at the rate that it fits to L_R along the step.
+        if self.auto_lr.schedule.is_due(self.step):
+            self.auto_lr.take_step(self.step, forget, retain, columns.get("train_retain_loss"))
+        else:
+            self.optimizer.step()
+        check_distance(self.optimizer, when)
+        self._clear_gradients()
+        self._count_padding(forget, retain)
+        return columns
 
     def __iter__(self) -> Iterator[Report]:
         return self
 
     @smallest_as_zero()
     def __next__(self) -> Report:
-        """Train for one epoch, a pass over the forget set (or what ``max_steps`` leaves of it), and report.
+        """Train for one epoch, a pass over the forget set (or the steps that ``max_steps`` leaves), and report.
 
-        A run whose loss or gradient is not finite ends here: its last report has status ``diverged`` and the last
-        finite evaluation losses, or none if there never were any. AutoLR's rule may begin anew.
+        If a loss or gradient is not finite, AutoLR's rule may restart from the target. Otherwise the run ends: its last
+        report has status ``diverged`` and the last finite evaluation losses, if any.
         """
         if self._done:
             raise StopIteration
-        spec, training, begun_anew = self.spec, {}, False
-        batches = self._batches()
-        epoch = _whole(self.epoch + sum(len(forget) for forget, _ in batches) / len(self._forget_lengths))
-        measured: list[dict[str, float]] = []
+        spec = self.spec
+        batches = self._batches.epoch(self.epoch, step=self.step, max_steps=spec.max_steps)
+        epoch = _rounded(self.epoch + self._batches.passes(batches))
+        steps: list[Columns] = []
+        restarted = False
         try:
-            with self._tally.timed("train_seconds"):
-                for forget, retain in batches:  # numbers of B forget and of B retain examples
-                    l_r = self.losses.retain_parts(retain)  # summands of what is minimised: L_R, KL to the target, ...
-                    l_f = self.losses.forget_parts(forget)  # the same: -L_F under ascent, NPO, ...
-                    # Their gradients g_r and g_f, the method's weights w_r and w_f of the two, and in every p.grad,
-                    # shaped as p, the direction d = w_r g_r + w_f g_f.
-                    columns, self._weighting_state = combined_gradient(
-                        self.parameters,
-                        l_r,
-                        l_f,
-                        self._weighting,
-                        self._weighting_state,
-                        options=self._options,
-                        unit=spec.weight_scale == "unit",
-                        when=f"at step {self.step + 1}",
-                    )
-                    clip_([p.grad for p in self.parameters], spec.max_grad_norm, columns["grad_norm"])
-                    self.step += 1
-                    if self.auto_lr.schedule.is_due(self.step):
-                        # The same step, at the rate that AutoLR's rule finds in L_R, probed along the step.
-                        self.auto_lr.take_step(self.step, forget, retain, columns.get("train_retain_loss"))
-                    else:
-                        self.optimizer.step()  # theta <- theta - lr d, preconditioned as the optimizer does
-                    check_distance(self.optimizer, f"at step {self.step}")
-                    for p in self.parameters:
-                        p.grad = None
-                    self._count_padding(forget, retain)
-                    measured.append(columns)
-            training = _means(measured)
+            with self._timers.timed("train_seconds"):
+                for forget, retain in batches:
+                    steps.append(self._train_step(forget, retain))
             if evaluated := self._is_evaluated(epoch):
-                self._losses = self._evaluate()
+                self._last_losses = self._evaluate()
         except Diverged as error:
-            if not self.auto_lr.begin_anew(self.step, steps=self._steps(done=self.step, epoch=epoch)):
+            if not self.auto_lr.restart(self.step, steps=self._total_steps(done=self.step, epoch=epoch)):
                 self._done = True
-                return self._report(training, status=Status.DIVERGED, error=str(error))
-            for p in self.parameters:
-                p.grad = None
+                return self._report({}, status=Status.DIVERGED, error=str(error))
+            self._clear_gradients()
             self._weighting_state = self._weighting.init(spec.seed)
-            training, self._losses, evaluated, begun_anew = _means(measured), self._evaluate(), True, True
+            self._last_losses, evaluated, restarted = self._evaluate(), True, True
         self.epoch, self._done = epoch, self._is_last(epoch)
-        if self._done and spec.is_interpolated and not begun_anew:
+        if self._done and spec.is_interpolated and not restarted:
             self._interpolate()
         final = self._measure() if self._is_measured(epoch) else {}
-        if not evaluated:
-            report = self._report(training)
-            measured_here = {name: value for name, value in report.training.items() if name != "retain_loss_se"}
-            return replace(report, training=measured_here, losses={})
-        return self._report(training, final=final, status=Status.FINISHED if self._done else None)
+        status = Status.FINISHED if self._done else None
+        return self._report(_means(steps), final=final, status=status, evaluated=evaluated)
+
+    def _total_steps(self, *, done: int = 0, epoch: float = 0.0) -> int:
+        """Return the optimizer steps of the whole run if ``done`` steps were taken until ``epoch``."""
+        steps = done + math.ceil(self.spec.epochs - epoch) * self._batches.steps_per_epoch
+        return steps if self.spec.max_steps is None else min(steps, self.spec.max_steps)
 
     def _is_last(self, epoch: float) -> bool:
         spec = self.spec
         return epoch >= spec.epochs or (spec.max_steps is not None and self.step >= spec.max_steps)
 
     def _is_measured(self, epoch: float) -> bool:
-        """Whether the metrics are due after an epoch."""
+        """Return whether the metrics are due after an epoch."""
         every = self.spec.metrics_every
         return self._is_last(epoch) or (every is not None and epoch % every == 0)
 
     def _is_evaluated(self, epoch: float) -> bool:
-        """Whether the losses are; metrics are of a model whose losses are known."""
+        """Return whether the losses are due after an epoch; metrics need the losses of the same model."""
         return epoch % self.spec.eval_every == 0 or self._is_measured(epoch)
 
     def _evaluate(self) -> Mapping[str, float]:
-        """``L_F`` and ``L_R`` on the fixed evaluation sets; raises :class:`Diverged` where one is not finite."""
-        with self._tally.timed("eval_seconds"):
+        """Return ``L_F`` and ``L_R`` on the fixed evaluation sets; raise :class:`Diverged` if one is not finite."""
+        with self._timers.timed("eval_seconds"):
             losses = self._evaluator.losses(self.model)
         return {name: finite(value, name, f"after step {self.step}") for name, value in losses.items()}
 
+    def _measure(self) -> Mapping[str, float]:
+        """Return the chosen metrics, and store the per-item values behind them in ``items``."""
+        retain = self.workspace.target.retain
+        with self._timers.timed("eval_seconds"):
+            measured = self._evaluator.measure(self.model, self.spec.metrics, retain=retain, unchanged=True)
+        self.items = measured.items
+        self._timers.generation_seconds += measured.generation_seconds
+        return measured.metrics
+
     def _interpolate(self) -> None:
-        """Go back towards the target on the line between, as far as what is forgotten stays so."""
-        assert self._start is not None
-        go, last = self._start.line(), self._seen()
-        at = 1.0
+        """Interpolate the last weights towards the target's while what was forgotten stays forgotten."""
+        assert self._initial is not None
+        go, last = self._initial.line(), self._quality()
+        position = 1.0
 
-        def look(share: float) -> Seen:
-            nonlocal at
-            go(at := share)
+        def evaluate(share: float) -> Quality:
+            nonlocal position
+            go(position := share)
             try:
-                self._losses = self._evaluate()
+                self._last_losses = self._evaluate()
             except Diverged:
-                return Seen(0.0, -math.inf, math.inf)
-            return self._seen()
+                return Quality(0.0, -math.inf, math.inf)
+            return self._quality()
 
-        self._interpolation = nearest(look, last)
-        if self._interpolation != at:
-            look(self._interpolation)
+        self._interpolation = choose_share(evaluate, last)
+        if self._interpolation != position:
+            evaluate(self._interpolation)
 
-    def _seen(self) -> Seen:
-        losses = self._losses
-        return Seen(losses["forget_loss_capped"], self._evaluator.retain_agreement, losses["retain_loss"])
+    def _quality(self) -> Quality:
+        losses = self._last_losses
+        return Quality(losses["forget_loss_capped"], self._evaluator.retain_agreement, losses["retain_loss"])
 
-    def _batches(self) -> list[tuple[Sequence[int], Sequence[int]]]:
-        """The batches of the next epoch: one pass over the forget set, beside endless ones over the retain set."""
-        spec = self.spec
-        forget = epoch_batches(self._forget_lengths, spec.batch_size, f"forget:{spec.seed}:{self.epoch}")
-        if spec.max_steps is not None:
-            forget = forget[: spec.max_steps - self.step]
-        return [(indices, self._retain_batches[step]) for step, indices in enumerate(forget, start=self.step)]
+    def _clear_gradients(self) -> None:
+        for parameter in self.parameters:
+            parameter.grad = None
 
     def _count_padding(self, forget: Sequence[int], retain: Sequence[int]) -> None:
-        """Add a step's positions; a batch that the weighting has no use for was never made."""
-        needs = self._weighting.needs
-        if needs is not Needs.RETAIN_ONLY:
-            self._tally.count_batch([self._forget_lengths[index] for index in forget])
-        if needs is not Needs.FORGET_ONLY:
-            self._tally.count_batch([self._retain_lengths[index] for index in retain])
-
-    def _measure(self) -> Mapping[str, float]:
-        """The chosen metrics; the per-item values behind them are then in ``items``."""
-        with self._tally.timed("eval_seconds"):
-            found = self._evaluator.measure(self.model, self.spec.metrics, retain=self._retain_values, unchanged=True)
-        self.items = found.items
-        self._tally.generation_seconds += found.generation_seconds
-        return found.metrics
-
-    def _learning_rate_columns(self) -> dict[str, float]:
-        columns = {"lr": float(self.optimizer.param_groups[0]["lr"]), "retain_loss_se": self._evaluator.retain_loss_se}
-        if "violations" in self._weighting_state:
-            columns["violations"] = float(self._weighting_state["violations"])
-        if self._interpolation is not None:
-            columns["interpolation"] = self._interpolation
-        return columns | distance_columns(self.optimizer) | self.auto_lr.columns()
+        """Count a step's positions, without the batch that the weighting does not need."""
+        if self._weighting.needs is not Needs.RETAIN_ONLY:
+            self._timers.count_batch([self._batches.forget_lengths[index] for index in forget])
+        if self._weighting.needs is not Needs.FORGET_ONLY:
+            self._timers.count_batch([self._batches.retain_lengths[index] for index in retain])
 
     def _report(
         self,
@@ -280,17 +246,27 @@ class UnlearningRun:
         final: Mapping[str, float] | None = None,
         status: Status | None = None,
         error: str | None = None,
+        evaluated: bool = True,
     ) -> Report:
+        if status is not Status.DIVERGED:
+            training = {**training, "lr": float(self.optimizer.param_groups[0]["lr"])}
+            if evaluated:
+                training["retain_loss_se"] = self._evaluator.retain_loss_se
+            if "violations" in self._weighting_state:
+                training["violations"] = float(self._weighting_state["violations"])
+            if not math.isnan(self._interpolation):
+                training["interpolation"] = self._interpolation
+            training |= distance_columns(self.optimizer) | self.auto_lr.columns()
         updates, self.auto_lr.updates = self.auto_lr.updates, []
         return Report(
             step=self.step,
             epoch=self.epoch,
-            training={} if status is Status.DIVERGED else {**training, **self._learning_rate_columns()},
-            losses=self._losses,
-            train_seconds=self._tally.train_seconds,
-            eval_seconds=self._tally.eval_seconds,
-            generation_seconds=self._tally.generation_seconds,
-            padding=self._tally.padding,
+            training=training,
+            losses=self._last_losses if evaluated else {},
+            train_seconds=self._timers.train_seconds,
+            eval_seconds=self._timers.eval_seconds,
+            generation_seconds=self._timers.generation_seconds,
+            padding=self._timers.padding,
             final=final or {},
             status=status,
             error=error,
@@ -298,9 +274,9 @@ class UnlearningRun:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything a new run of the same spec needs to go on as this one would have, bit for bit.
+        """Return everything that a new run of the same spec needs to continue with the same bits.
 
-        A snapshot in host memory: neither this run's further steps nor a new run on its workspace change it.
+        The state is a copy in host memory: neither this run nor a new one on its workspace changes it.
         """
         return {
             "spec_hash": self.spec.spec_hash,
@@ -310,13 +286,13 @@ class UnlearningRun:
             "weighting": dict(self._weighting_state),
             "references": dict(self.losses.references),
             "auto_lr": self.auto_lr.state_dict(),
-            "losses": dict(self._losses),
-            "tally": asdict(self._tally),
+            "losses": dict(self._last_losses),
+            "tally": asdict(self._timers),
             **torch_state(self.model, self.optimizer),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved state.
+        """Continue from a saved state.
 
         Raises:
             ValueError: the state belongs to another spec.
@@ -327,18 +303,42 @@ class UnlearningRun:
         self._weighting_state = state["weighting"]
         self.losses.references = state["references"]
         self.auto_lr.load_state_dict(state["auto_lr"])
-        self._losses = state["losses"]
-        self._tally = Tally(**state["tally"])
+        self._last_losses = state["losses"]
+        self._timers = Timers(**state["tally"])
         load_torch_state(state, self.model, self.optimizer)
 
 
-def _whole(epoch: float) -> float:
-    """``epoch`` without the rounding of its parts' sum, where they add up to a whole number."""
+def _auto_lr(run: UnlearningRun, *, landscape_points: int, steps: int) -> AutoLR:
+    """Return AutoLR as the run's spec asks for it."""
+    spec = run.spec
+    schedule = Schedule(
+        rule=RULES[spec.auto_lr_smoothing],
+        every=spec.auto_lr_every if spec.auto_lr == "on" else None,
+        start=spec.auto_lr_start,
+        fresh_batches=spec.auto_lr_probe_batches if spec.auto_lr_probe == "fresh" else 0,
+        log_forget=spec.auto_lr_log_forget,
+        landscape_points=landscape_points,
+        steps=steps,
+    )
+    return AutoLR(
+        schedule,
+        run.model,
+        run.optimizer,
+        retain_loss=run.losses.retain_probe,
+        forget_loss=run.losses.forget_probe,
+        fresh=run._batches.probe,
+        training_loss_is_probe=run.losses.retain_loss_is_probe and run.workspace.train_mode_is_eval_mode,
+        restore_initial=run._initial.restore if run._initial else None,
+    )
+
+
+def _rounded(epoch: float) -> float:
+    """Return ``epoch`` without the rounding error of its summands if it is a whole number."""
     return float(round(epoch)) if math.isclose(epoch, round(epoch), abs_tol=1e-9) else epoch
 
 
 def _means(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Per column the mean over the rows that have it."""
+    """Return the mean of each column over the rows that have the column."""
     columns: dict[str, list[float]] = {}
     for row in rows:
         for name, value in row.items():

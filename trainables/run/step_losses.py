@@ -1,8 +1,8 @@
-"""The two losses of a training step, with their graphs, and the cross-entropies that AutoLR probes, without."""
+"""Compute the two losses of a training step, with their graphs, and the losses that AutoLR probes, without graphs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -11,12 +11,14 @@ import torch
 from torch import Tensor
 
 from trainables.device import on_device
-from trainables.objectives import ForgetBatch, ForgetObjective, HiddenBatch, MeanOver, Reference
+from trainables.methods import retain_objective_problem
+from trainables.objectives import ForgetBatch, HiddenBatch, MeanOver, Reference
 from trainables.objectives.retain import hidden_distance, kl_to_target
 from trainables.objectives.rmu import layer_index
 from trainables.predictions import Predictions, mean_loss
 from trainables.run.combined_gradient import Loss
 from trainables.run.workspace import Workspace
+from trainables.spec import TrialSpec
 from trainables.text.hidden import block_output, decoder_blocks, unit_direction
 
 if TYPE_CHECKING:
@@ -24,64 +26,63 @@ if TYPE_CHECKING:
 
 
 class StepLosses:
-    """``retain(indices)`` and ``forget(indices)``: scalars to minimise, on batches of the two training sets.
+    """The losses of a training step: ``retain(indices)`` and ``forget(indices)`` are scalars to minimise.
 
     Attributes:
-        references: the precomputed values of the target that the forget objective compares with. They are part of a
-            run's state, so that a resumed run compares with the very same ones; a frozen target's are computed anew
-            from the same weights.
+        references: the target's precomputed values that the forget objective compares with. They are part of a run's
+            state, so that a resumed run uses the same values; a frozen target's are recomputed from the same weights.
     """
 
     def __init__(
         self,
+        spec: TrialSpec,
         workspace: Workspace,
         model: PreTrainedModel,
         *,
-        forget: Any,
-        retain: Any,
-        objective: ForgetObjective,
-        options: Mapping[str, float],
-        retain_objective: str,
-        refusals: tuple[Any, Sequence[float]] | None,
-        seed: int,
-        bf16: bool,
-        micro_batch: int | None,
+        refusals: tuple[Any, Sequence[float]] | None = None,
+        micro_batch: int | None = None,
     ) -> None:
-        """``model`` is what the workspace handed out; ``refusals``: items and the target's NLL, for ``PAIR_NLL``.
+        """Prepare the losses of ``model``, which the workspace returned.
 
-        ``micro_batch``: so many examples, at most, a forward pass.
+        Args:
+            refusals: items and the target's NLL of each, for objectives with ``PAIR_NLL``.
+            micro_batch: the most examples per forward pass; None is the whole batch.
 
         Raises:
-            ValueError: the model has no such layer as the objective's option names.
+            ValueError: the method does not go with the retain objective, or the model has no layer of the number in the
+                objective's option.
         """
+        method = spec.parsed_method
+        if problem := retain_objective_problem(method, spec.retain_objective):
+            raise ValueError(problem)
         self._workspace, self._model = workspace, model
-        self._forget, self._retain = forget, retain
-        self._objective, self._options = objective, options
-        self._retain_objective = retain_objective
-        self._bf16, self._micro_batch = bf16, micro_batch
+        self._forget, self._retain = workspace.train_sets(max_length=spec.max_length)
+        self._objective, self._options = method.objective, method.resolve(dict(spec.options))
+        self._retain_objective = spec.retain_objective
+        self._bf16, self._micro_batch = spec.dtype == "bf16", micro_batch
         self.references: dict[str, list[float]] = {}
-        if objective.reference in (Reference.SEQUENCE_NLL, Reference.PAIR_NLL):
+        if self._objective.reference in (Reference.SEQUENCE_NLL, Reference.PAIR_NLL):
             self.references["forget"] = list(workspace.target.reference_nll)
         if refusals is not None:
             self._refusals, self.references["refusals"] = refusals[0], list(refusals[1])
-        if objective.reference is Reference.HIDDEN:
-            self._layer = layer_index(options["layer"], depth=len(decoder_blocks(model)))
-            direction = unit_direction(model.config.get_text_config().hidden_size, seed=seed)
+        if self._objective.reference is Reference.HIDDEN:
+            self._layer = layer_index(self._options["layer"], depth=len(decoder_blocks(model)))
+            direction = unit_direction(model.config.get_text_config().hidden_size, seed=spec.seed)
             self._direction = on_device(direction, workspace.device)
 
     @property
     def retain_loss_is_probe(self) -> bool:
-        """Whether the retain loss is to the bit what AutoLR probes, in a model whose two modes compute the same."""
+        """Whether the retain loss equals AutoLR's probe bit for bit if train and eval mode compute the same."""
         own = self._objective.reference is Reference.HIDDEN
         return self._retain_objective == "ce" and not own and not self._bf16 and self._micro_batch is None
 
     def retain_parts(self, indices: Sequence[int]) -> list[Loss]:
-        """Forward passes over the micro-batches of a batch of the retain set, which sum to :meth:`retain` of it."""
+        """Return forward passes over micro-batches of a retain batch; their values sum to :meth:`retain`."""
         hidden = self._objective.reference is Reference.HIDDEN
         return self._parts(self.retain, self._retain, indices, MeanOver.POSITIONS if hidden else MeanOver.TOKENS)
 
     def forget_parts(self, indices: Sequence[int]) -> list[Loss]:
-        """The same for :meth:`forget`."""
+        """Return forward passes over micro-batches of a forget batch; their values sum to :meth:`forget`."""
         return self._parts(self.forget, self._forget, indices, self._objective.mean_over)
 
     def _parts(
@@ -97,7 +98,7 @@ class StepLosses:
             MeanOver.SEQUENCES: [1] * len(chosen),
             MeanOver.POSITIONS: lengths,
         }[over]
-        # Of like lengths, for less padding, and of like sizes.
+        # Micro-batches of similar lengths need less padding.
         order = sorted(range(len(chosen)), key=lambda place: lengths[place])
         count = -(-len(order) // size)
         cuts = [len(order) * number // count for number in range(count + 1)]
@@ -109,7 +110,7 @@ class StepLosses:
         ]
 
     def retain(self, indices: Sequence[int]) -> Tensor:
-        """The retain objective on a batch of the retain set."""
+        """Return the retain objective on a batch of the retain set."""
         batch = self._workspace.batch(self._retain, indices)
         if self._objective.reference is Reference.HIDDEN:
             with self._workspace.frozen_target() as target:
@@ -122,7 +123,7 @@ class StepLosses:
         return mean_loss(predicted.nll, predicted.supervised)
 
     def forget(self, indices: Sequence[int]) -> Tensor:
-        """The forget objective on a batch of the forget set."""
+        """Return the forget objective on a batch of the forget set."""
         objective, batch = self._objective, self._workspace.batch(self._forget, indices)
         if objective.hidden_loss is not None:
             hidden = self._hidden(self._model, batch)
@@ -149,18 +150,18 @@ class StepLosses:
         return objective.loss(known, self._options)
 
     def retain_probe(self, batches: Sequence[Sequence[int]]) -> Callable[[], float]:
-        """``L_R`` over several batches of the retain set, whatever the retain objective is; see :meth:`_probe`."""
+        """Return a function that evaluates ``L_R`` on retain batches, under any retain objective."""
         return self._probe(self._retain, batches)
 
     def forget_probe(self, batches: Sequence[Sequence[int]]) -> Callable[[], float]:
-        """``L_F`` over several batches of the forget set; see :meth:`_probe`."""
+        """Return a function that evaluates ``L_F`` on forget batches."""
         return self._probe(self._forget, batches)
 
     def _probe(self, items: Any, numbers: Sequence[Sequence[int]]) -> Callable[[], float]:
-        """The mean cross-entropy over all tokens of some batches, to be called without gradients.
+        """Return a function that evaluates the mean cross-entropy over all tokens; call it without gradients.
 
-        In float32 also under bf16: a step of 1e-5 is below bf16's resolution, so a parabola would fit its rounding;
-        and within one autocast context the cached bf16 weights would hide the step altogether.
+        It is float32 even under bf16: a step of 1e-5 is below bf16's resolution, so a parabola would fit rounding
+        errors. Within one autocast context the cached bf16 weights would also hide the step.
         """
         batches = [self._workspace.batch(items, indices) for indices in numbers]
 
@@ -185,7 +186,7 @@ class StepLosses:
             return block_output(model, batch, self._layer)
 
     def _target_logits(self, batch: Any) -> Tensor:
-        # In an autocast context of its own: weights cached in it without gradients must not serve the model's pass.
+        # A separate autocast context: weights cached without gradients must not be used in the model's own pass.
         with self._workspace.frozen_target() as target:
             return self._predictions(target, batch).logits
 

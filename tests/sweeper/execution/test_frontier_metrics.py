@@ -11,11 +11,11 @@ import pytest
 import ray
 from ray.exceptions import RayError
 
+from sweeper.execution import ray_payload
 from sweeper.execution.frontier_metrics import Unmeasured, measure_front, unmeasured
 from sweeper.settings.resources import Resources
 from sweeper.store.columns import column_dictionary
 from sweeper.store.tables import ResultTables
-from trainables import ray_trainable
 from trainables.worker import measure_checkpoint
 
 GUESS = 8.0
@@ -82,7 +82,7 @@ class OneAfterTheOther:
         self.scored: list[str] = []
         self.fails = fails
         self.submitted = False
-        monkeypatch.setattr(ray_trainable, "task_with", self.task_with)
+        monkeypatch.setattr(ray_payload, "task_with", self.task_with)
         monkeypatch.setattr(ray, "wait", lambda references, timeout: (references[:1], references[1:]))
         monkeypatch.setattr(ray, "get", self.score)
 

@@ -110,7 +110,7 @@ def test_an_unchanged_rate_is_annealed_once(every: int) -> None:
         forget_loss=lambda batches: lambda: 1.0,
         fresh=EndlessBatches([1], 1, "probe"),
         training_loss_is_probe=False,
-        restart=None,
+        restore_initial=None,
     )
     assert SAFE.guard is not None
     for step in range(1, steps + 1):

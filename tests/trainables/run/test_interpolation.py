@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.trainables.conftest import MakeSpec, Start
 from tests.trainables.runs import weights_of
-from trainables.run.interpolation import FORGOTTEN, HALVINGS, KEPT, Seen, nearest
+from trainables.run.interpolation import FORGOTTEN, HALVINGS, KEPT, Quality, choose_share
 from trainables.run.run_state import weights_between
 
 STEP = 0.5**HALVINGS
@@ -25,14 +25,14 @@ class Line:
         self.forgotten, self.kept, self.all_kept = forgotten, kept, all_kept
         self.asked: list[float] = []
 
-    def __call__(self, share: float) -> Seen:
+    def __call__(self, share: float) -> Quality:
         self.asked.append(share)
         kept = 0.9 if share <= self.all_kept else 0.81 if share <= self.kept else 0.1
-        return Seen(8.0 if share >= self.forgotten else 1.0 if share else 0.0, kept, retain_loss=share)
+        return Quality(8.0 if share >= self.forgotten else 1.0 if share else 0.0, kept, retain_loss=share)
 
     @property
     def found(self) -> float:
-        return nearest(self, self(1.0))
+        return choose_share(self, self(1.0))
 
 
 @given(st.floats(0.0, 1.0))
@@ -61,43 +61,43 @@ def test_it_goes_no_nearer_than_the_model_that_keeps_all(forgotten: float, all_k
 
 def test_last_weights_that_keep_all_are_returned_after_one_look() -> None:
     line = Line(forgotten=0.1, all_kept=1.0, kept=1.0)
-    assert nearest(line, Seen(8.0, 0.9, 0.0)) == 1.0
+    assert choose_share(line, Quality(8.0, 0.9, 0.0)) == 1.0
     assert line.asked == [0.0]
 
 
 def test_last_weights_that_alone_forget_and_keep_are_returned() -> None:
     """In between the model may be worse than at both ends."""
 
-    def look(share: float) -> Seen:
-        return Seen(8.0 * share, {0.0: 0.9, 1.0: 0.8}.get(share, 0.2), 0.0)
+    def look(share: float) -> Quality:
+        return Quality(8.0 * share, {0.0: 0.9, 1.0: 0.8}.get(share, 0.2), 0.0)
 
-    assert nearest(look, look(1.0)) == 1.0
+    assert choose_share(look, look(1.0)) == 1.0
 
 
 @pytest.mark.parametrize("answers", [math.nan, 0.0, 0.05])
 def test_a_target_that_hardly_gives_an_answer_is_judged_by_its_retain_loss(answers: float) -> None:
     """exp(-0.2) is above 0.8 and exp(-0.25) is not."""
 
-    def look(share: float) -> Seen:
-        return Seen(8.0 if share > 0.9 else 1.0, answers * (1.0 - share), 1.0 + share)
+    def look(share: float) -> Quality:
+        return Quality(8.0 if share > 0.9 else 1.0, answers * (1.0 - share), 1.0 + share)
 
-    found = nearest(look, look(1.0))
+    found = choose_share(look, look(1.0))
     assert found == pytest.approx(-math.log(KEPT), abs=STEP)
-    assert nearest(lambda share: Seen(8.0 * share, answers, 1.0), Seen(8.0, answers, 1.0)) == 1.0
+    assert choose_share(lambda share: Quality(8.0 * share, answers, 1.0), Quality(8.0, answers, 1.0)) == 1.0
 
 
 def test_what_the_target_did_not_know_does_not_count_as_forgotten() -> None:
     """From 2.0 to 2.2 nats: nine tenths of 2.2 were there before the first step."""
 
-    def look(share: float) -> Seen:
-        return Seen(2.0 + 0.2 * share, 0.9 if share == 0.0 else 0.85, 0.0)
+    def look(share: float) -> Quality:
+        return Quality(2.0 + 0.2 * share, 0.9 if share == 0.0 else 0.85, 0.0)
 
-    assert nearest(look, look(1.0)) == pytest.approx(FORGOTTEN, abs=STEP)
+    assert choose_share(look, look(1.0)) == pytest.approx(FORGOTTEN, abs=STEP)
 
 
 def test_it_looks_at_the_target_and_five_times_between() -> None:
     line = Line(forgotten=0.3, kept=1.0)
-    nearest(line, Seen(8.0, 0.81, 0.0))
+    choose_share(line, Quality(8.0, 0.81, 0.0))
     assert len(line.asked) == 1 + HALVINGS
     assert len(set(line.asked)) == len(line.asked)
 
@@ -146,10 +146,10 @@ def test_the_share_kept_is_relative_to_the_targets_own_answers() -> None:
     """An absolute threshold would call a poor target collapsed before training."""
     poor = Line(forgotten=0.4, kept=0.7)
 
-    def look(share: float) -> Seen:
+    def look(share: float) -> Quality:
         return poor(share)._replace(answers=poor(share).answers / 3.0)
 
-    assert nearest(look, look(1.0)) == pytest.approx(0.4, abs=STEP)
+    assert choose_share(look, look(1.0)) == pytest.approx(0.4, abs=STEP)
 
 
 def test_a_buffer_that_is_infinite_at_both_ends_stays_so() -> None:

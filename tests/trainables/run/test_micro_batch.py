@@ -22,7 +22,7 @@ def first_gradients(spec: TrialSpec, workspace: Workspace) -> tuple[dict[str, fl
     """The direction of the first step, in float64, and what was measured of it."""
     run = UnlearningRun(spec, workspace)
     run.model.double()  # which the fixture takes back: all tests share the model
-    [(forget, retain), *_] = run._batches()
+    [(forget, retain), *_] = run._batches.epoch(0.0, step=0, max_steps=None)
     columns, _ = combined_gradient(
         run.parameters,
         run.losses.retain_parts(retain),
@@ -57,7 +57,7 @@ def test_every_method_takes_the_same_step(shared: Workspace, make_spec: MakeSpec
 
 def test_no_forward_pass_of_a_step_takes_more(start: Start) -> None:
     run = start(method="ngdiff", batch_size=5, micro_batch=2, max_steps=1)
-    [(forget, retain)] = run._batches()
+    [(forget, retain)] = run._batches.epoch(0.0, step=0, max_steps=run.spec.max_steps)
     taken: list[int] = []
     hook = run.model.register_forward_pre_hook(
         lambda model, args, given: taken.append(len(given["input_ids"])) if model.training else None, with_kwargs=True

@@ -12,7 +12,7 @@ import torch
 from tests.trainables.conftest import MakeSpec, Start
 from tests.trainables.runs import same_bits
 from trainables.auto_lr.safe import CUT, SAFE
-from trainables.run.interpolation import KEPT, Seen
+from trainables.run.interpolation import KEPT, Quality
 from trainables.run.reports import Status
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
@@ -25,10 +25,10 @@ def bits(run: UnlearningRun) -> list[Any]:
     return [*run.model.parameters(), *run.model.buffers(), *(v for part in moments.values() for v in part.values())]
 
 
-def look(run: UnlearningRun, *_: object) -> Seen:
+def look(run: UnlearningRun, *_: object) -> Quality:
     """Return what interpolation sees of the model a run has now."""
     losses = run._evaluate()
-    return Seen(losses["forget_loss_capped"], run._evaluator.retain_agreement, losses["retain_loss"])
+    return Quality(losses["forget_loss_capped"], run._evaluator.retain_agreement, losses["retain_loss"])
 
 
 def test_a_run_that_would_collapse_keeps_its_model(start: Start) -> None:

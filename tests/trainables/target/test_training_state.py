@@ -11,7 +11,8 @@ from torch import Tensor
 
 from search_spaces.durable import Throttle
 from tests.facts import assert_names
-from trainables.target.training_state import TrainingState, load_state_file
+from trainables.saved_state import load_state_file
+from trainables.target.training_state import TrainingState
 
 
 def _train(path: Path, *, until: int, killed_after: int | None = None, **throttle: float) -> tuple[Tensor, list[int]]:

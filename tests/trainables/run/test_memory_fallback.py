@@ -5,21 +5,21 @@ from __future__ import annotations
 import pytest
 import torch
 
-from trainables.run.gpu_memory import empty_gpu_cache, keep_to_share, peak_gpu_memory
-from trainables.run.thrift import Thrift
+from trainables.run.gpu_memory import empty_gpu_cache, limit_to_share, peak_gpu_memory
+from trainables.run.memory_fallback import MemoryFallback
 from trainables.spec import TrialSpec
 
 
-def steps(thrift: Thrift, batch_size: int, **unused: object) -> list[str]:
+def steps(memory: MemoryFallback, batch_size: int, **unused: object) -> list[str]:
     found = []
-    while (next_one := thrift.more(batch_size, **unused)) is not None:  # type: ignore[arg-type]
-        thrift = next_one
-        found.append(str(thrift))
+    while (next_one := memory.next(batch_size, **unused)) is not None:  # type: ignore[arg-type]
+        memory = next_one
+        found.append(str(memory))
     return found
 
 
 def test_passes_halve_down_to_one_example_and_then_activations_are_recomputed() -> None:
-    assert steps(Thrift.of(TrialSpec(batch_size=6, eval_batch_size=32)), 6) == [
+    assert steps(MemoryFallback.of(TrialSpec(batch_size=6, eval_batch_size=32)), 6) == [
         "micro_batch 3, eval_batch_size 16",
         "micro_batch 2, eval_batch_size 8",
         "micro_batch 1, eval_batch_size 4",
@@ -28,14 +28,14 @@ def test_passes_halve_down_to_one_example_and_then_activations_are_recomputed() 
 
 
 def test_the_first_retry_halves_the_settings_of_the_trial() -> None:
-    asked = Thrift.of(TrialSpec(micro_batch=2, gradient_checkpointing=True, eval_batch_size=1))
+    asked = MemoryFallback.of(TrialSpec(micro_batch=2, gradient_checkpointing=True, eval_batch_size=1))
     assert steps(asked, 8) == ["micro_batch 1, gradient_checkpointing, eval_batch_size 1"]
-    larger_than_the_batch = Thrift.of(TrialSpec(micro_batch=64, eval_batch_size=2))
+    larger_than_the_batch = MemoryFallback.of(TrialSpec(micro_batch=64, eval_batch_size=2))
     assert steps(larger_than_the_batch, 2)[0] == "micro_batch 1, eval_batch_size 1"
 
 
 def test_settings_that_the_models_lack_are_not_tried() -> None:
-    asked = Thrift.of(TrialSpec(batch_size=8))
+    asked = MemoryFallback.of(TrialSpec(batch_size=8))
     assert steps(asked, 8, unused={"micro_batch", "gradient_checkpointing"}) == []
     assert steps(asked, 8, unused={"micro_batch"}) == ["gradient_checkpointing, eval_batch_size 16"]
 
@@ -44,7 +44,7 @@ def test_a_share_of_a_gpu_is_enforced_and_a_whole_one_is_not(monkeypatch: pytest
     shares: list[float] = []
     monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", shares.append)
     for device, gpus in (("cuda", 0.25), ("cuda", 1.0), ("cuda", 2.0), ("cpu", 0.25), ("cpu", 0.0)):
-        keep_to_share(device, gpus)
+        limit_to_share(device, gpus)
     assert shares == [0.25]
 
 

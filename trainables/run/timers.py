@@ -1,4 +1,4 @@
-"""What a run has used up so far: seconds, and positions of batches that were padding."""
+"""Count what a run has used so far: seconds by activity, and the share of padding in its batches."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-from trainables.batches import padded_positions
-
 
 @dataclass(slots=True)
-class Tally:
-    """Seconds of training, of evaluation, and of the part of it in which answers were generated; positions."""
+class Timers:
+    """Seconds of training and of evaluation, the part of evaluation that generated answers, and batch positions."""
 
     train_seconds: float = 0.0
     eval_seconds: float = 0.0
@@ -22,18 +20,18 @@ class Tally:
     positions: int = 0
 
     @contextmanager
-    def timed(self, what: Literal["train_seconds", "eval_seconds"]) -> Iterator[None]:
-        """Add the time spent inside, also where an exception ends it."""
+    def timed(self, activity: Literal["train_seconds", "eval_seconds"]) -> Iterator[None]:
+        """Add the time that the block takes, even if it raises."""
         started = time.perf_counter()
         try:
             yield
         finally:
-            setattr(self, what, getattr(self, what) + time.perf_counter() - started)
+            setattr(self, activity, getattr(self, activity) + time.perf_counter() - started)
 
     def count_batch(self, lengths: Sequence[int]) -> None:
-        """Add the positions of a batch of sequences of these lengths."""
-        padded, positions = padded_positions(lengths)
-        self.padded += padded
+        """Add the positions of a batch of sequences with these lengths."""
+        positions = len(lengths) * max(lengths)
+        self.padded += positions - sum(lengths)
         self.positions += positions
 
     @property

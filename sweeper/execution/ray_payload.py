@@ -1,0 +1,48 @@
+"""Send the settings that all workers share together with the class or the function that uses them.
+
+``tune.with_parameters`` and ``ray.put`` would store the settings in Ray's object store. If the node of that store is
+lost, Ray ends the driver that owns an object in it, with exit code 1 and no message. So only settings too large for a
+class, such as the pixels of CIFAR, go through the store, where workers also share them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial, partialmethod
+from typing import Any
+
+import ray
+from ray import cloudpickle, tune
+
+from trainables.ray_trainable import UnlearningTrainable
+
+LARGEST_CLASS = 8_000_000
+"""Bytes: Ray warns of classes above 10 MB and refuses those above 95 MB."""
+
+
+def trainable_with(**settings: Any) -> type[tune.Trainable]:
+    """Return the class whose workers get ``settings`` in :meth:`~UnlearningTrainable.setup`."""
+    if _is_large(settings):
+        stored: type[tune.Trainable] = tune.with_parameters(UnlearningTrainable, **settings)
+        return stored
+    base = UnlearningTrainable
+    setup = partialmethod(base.setup, **settings)
+    return type(base.__name__, (base,), {"setup": setup, "__module__": base.__module__})
+
+
+def task_with(
+    function: Callable[..., Any], settings: Mapping[str, Any], **options: Any
+) -> Callable[..., ray.ObjectRef[Any]]:
+    """Return what submits ``function`` with ``settings`` to Ray; ``options`` are those of ``ray.remote``."""
+    if _is_large(settings):
+        return partial(ray.remote(**options)(function).remote, **{name: ray.put(it) for name, it in settings.items()})
+
+    def with_settings(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs, **settings)
+
+    submit: Callable[..., ray.ObjectRef[Any]] = ray.remote(**options)(with_settings).remote
+    return submit
+
+
+def _is_large(settings: Mapping[str, Any]) -> bool:
+    return len(cloudpickle.dumps(settings)) > LARGEST_CLASS

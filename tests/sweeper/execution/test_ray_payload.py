@@ -1,0 +1,60 @@
+"""Shared settings travel with a class or a function, and not through Ray's object store unless they are large."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import ray
+from ray import cloudpickle, tune
+
+from sweeper.execution import ray_payload
+from sweeper.execution.ray_payload import task_with, trainable_with
+from trainables.ray_trainable import UnlearningTrainable
+
+
+def test_settings_travel_with_the_class_of_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not through Ray's object store: no Ray runs here, so putting something there would start one."""
+    got = pickle.loads(cloudpickle.dumps(trainable_with(target=1, cpus=2.0)))
+    assert issubclass(got, UnlearningTrainable)
+    assert got.__name__ == "UnlearningTrainable"
+    given: dict[str, Any] = {}
+    monkeypatch.setattr(UnlearningTrainable, "setup", lambda self, config, **settings: given.update(settings))
+    assert pickle.loads(cloudpickle.dumps(trainable_with(target=1, cpus=2.0))).setup
+    trainable_with(target=1, cpus=2.0).setup(SimpleNamespace(), {})  # type: ignore[attr-defined]
+    assert given == {"target": 1, "cpus": 2.0}
+    assert not ray.is_initialized()
+
+
+def test_settings_too_large_for_a_class_go_through_the_object_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = []
+    monkeypatch.setattr(tune, "with_parameters", lambda trainable, **settings: stored.append((trainable, settings)))
+    pixels = bytes(ray_payload.LARGEST_CLASS)
+    trainable_with(target=pixels, cpus=1.0)
+    assert stored == [(UnlearningTrainable, {"target": pixels, "cpus": 1.0})]
+
+
+def together(*, first: object, second: object) -> tuple[object, object]:
+    return first, second
+
+
+def test_settings_of_a_task_travel_with_its_function_unless_they_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray ends a process that puts something into the object store if the store's node is gone."""
+    put: list[object] = []
+    monkeypatch.setattr(ray, "put", lambda value: put.append(value) or value)
+    sent: list[tuple[object, object]] = []
+
+    def remote(**options: object) -> Callable[..., Any]:
+        return lambda function: SimpleNamespace(
+            remote=lambda **given: sent.append((options, pickle.loads(cloudpickle.dumps(function))(**given)))
+        )
+
+    monkeypatch.setattr(ray, "remote", remote)
+    task_with(together, {"first": 1}, num_cpus=2.0)(second=2)
+    assert (sent.pop(), put) == (({"num_cpus": 2.0}, (1, 2)), [])
+    pixels = bytes(ray_payload.LARGEST_CLASS)
+    task_with(together, {"first": pixels})(second=2)
+    assert (sent.pop(), put) == (({}, (pixels, 2)), [pixels])

@@ -1,0 +1,103 @@
+"""Run a trial again in smaller forward passes, then with gradient checkpointing, if GPU memory runs out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Container
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from trainables.spec import TrialSpec
+
+if TYPE_CHECKING:
+    from trainables.run.reports import Report
+    from trainables.run.run import UnlearningRun
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFallback:
+    """The memory settings of a run.
+
+    Attributes:
+        micro_batch: the most examples per forward pass of training; None is the whole batch.
+        gradient_checkpointing: whether activations are recomputed in the backward pass.
+        eval_batch_size: the most examples per forward pass of evaluation.
+    """
+
+    micro_batch: int | None
+    gradient_checkpointing: bool
+    eval_batch_size: int
+
+    @classmethod
+    def of(cls, spec: TrialSpec) -> MemoryFallback:
+        """Return the settings that a trial asks for."""
+        return cls(spec.micro_batch, spec.gradient_checkpointing, spec.eval_batch_size)
+
+    def next(self, batch_size: int, *, unused: Container[str] = ()) -> MemoryFallback | None:
+        """Halve the passes, down to one example, then switch checkpointing on; None if nothing is left to try.
+
+        ``unused`` names the settings that the kind of model does not support.
+        """
+        size = min(self.micro_batch or batch_size, batch_size)
+        smaller = replace(self, eval_batch_size=-(-self.eval_batch_size // 2))
+        if size > 1 and "micro_batch" not in unused:
+            return replace(smaller, micro_batch=-(-size // 2))
+        if not self.gradient_checkpointing and "gradient_checkpointing" not in unused:
+            return replace(smaller, gradient_checkpointing=True)
+        return None
+
+    def __str__(self) -> str:
+        parts = [] if self.micro_batch is None else [f"micro_batch {self.micro_batch}"]
+        parts += ["gradient_checkpointing"] if self.gradient_checkpointing else []
+        return ", ".join([*parts, f"eval_batch_size {self.eval_batch_size}"])
+
+
+class FallbackRun:
+    """The run of a trial, started again with less memory when a GPU's memory runs out.
+
+    Attributes:
+        run: the present run; None before the first report.
+        retried_with: the settings in use if they are not those of the spec, otherwise None.
+    """
+
+    def __init__(
+        self, spec: TrialSpec, start: Callable[[MemoryFallback], UnlearningRun], unused: Callable[[], Container[str]]
+    ) -> None:
+        """``start`` makes the run; ``unused`` returns the settings that the kind of model does not support."""
+        self._spec, self._start, self._unused = spec, start, unused
+        self._memory, self._reported = MemoryFallback.of(spec), 0.0
+        self.run: UnlearningRun | None = None
+
+    @property
+    def retried_with(self) -> MemoryFallback | None:
+        return None if self._memory == MemoryFallback.of(self._spec) else self._memory
+
+    def reset(self) -> None:
+        """Start the run again at the next report."""
+        self.run, self._reported = None, 0.0
+
+    def next_report(self) -> Report:
+        """Return the next report. After a retry, epochs that were reported before run again without a report.
+
+        Raises:
+            OutOfMemoryError: memory runs out with the smallest settings.
+        """
+        import torch
+
+        while True:
+            try:
+                if self.run is None:
+                    self.run = self._start(self._memory)
+                report = next(self.run)
+            except torch.cuda.OutOfMemoryError:
+                smaller = self._memory.next(self._spec.batch_size, unused=self._unused())
+                if smaller is None:
+                    raise
+                logger.warning("a trial ran out of GPU memory: retrying with %s", smaller)
+                self._memory, self.run = smaller, None
+                continue
+            if report.epoch > self._reported or report.status is not None:
+                self._reported = report.epoch
+                return report

@@ -1,0 +1,100 @@
+"""Write a trial's files to the sweep's folder, or to its storage if the worker does not share that folder."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from search_spaces.durable import remove_whole
+from trainables.candidates import FRONT_FILE, Costs, read_front
+from trainables.models.checkpoints import save_model
+from trainables.run.failures import one_line, write_log
+from trainables.saved_state import STATE_FILE
+from trainables.scoring.item_log import write_item_log
+from trainables.storage import Storage, StorageError
+
+if TYPE_CHECKING:
+    from trainables.run.run import UnlearningRun
+
+_RESTORED = "restored"
+
+
+class TrialFiles:
+    """The files of a worker's trials.
+
+    Every method raises OSError if the disk refuses and StorageError if the storage does.
+
+    Attributes:
+        out: the folder that files are written to: the sweep's, or a temporary one in front of the storage.
+        storage: the storage that files are moved to; None if ``out`` is the sweep's folder.
+    """
+
+    def __init__(self, out: str, storage: Storage | None) -> None:
+        self.storage = storage
+        self._scratch = None if storage is None else tempfile.TemporaryDirectory(prefix="sweeper-")
+        self.out = Path(out if self._scratch is None else self._scratch.name)
+
+    def close(self) -> None:
+        """Delete the temporary folder."""
+        if self._scratch is not None:
+            self._scratch.cleanup()
+
+    def write_model(self, run: UnlearningRun, name: str) -> None:
+        """Write the model of a run to the folder ``name``."""
+        save_model(run.model, run.workspace.tokenizer, self.out / name)
+        self._send(name)
+
+    def write_items(self, run: UnlearningRun, trial_id: str) -> None:
+        """Write the per-item values of a run's metrics, if any were measured."""
+        if run.items:
+            write_item_log(self.out / (name := f"items/{trial_id}.json"), run.items)
+            self._send(name)
+
+    def write_error(self, error: Exception, trial_id: str) -> str:
+        """Write the traceback and the worker's output to a log; return one line for the table that names the log."""
+        reason = one_line(f"{type(error).__name__}: {error}".strip().splitlines()[0])
+        printed = (Path(f"/proc/self/fd/{number}").resolve() for number in (1, 2))  # Ray redirects them to files
+        try:
+            name = write_log(self.out, trial_id, traceback.format_exc(), *printed)
+            self._send(name)
+        except (OSError, StorageError):
+            return reason
+        return f"{reason} (see {name})"
+
+    def front(self) -> list[Costs]:
+        """Return the sweep's front as last published."""
+        if self.storage is not None:
+            with contextlib.suppress(StorageError, OSError):
+                self.storage.get(FRONT_FILE, self.out / FRONT_FILE)
+        return read_front(self.out)
+
+    def keep_state(self, checkpoint: str) -> str:
+        """Return a folder with the state in ``checkpoint`` that outlives Ray's temporary copy of it."""
+        if self.storage is None:
+            return checkpoint
+        shutil.copytree(checkpoint, self.out / _RESTORED, dirs_exist_ok=True)
+        return str(self.out / _RESTORED)
+
+    def fetch_state(self, folder: str) -> Path:
+        """Return the local folder of a saved state, which is named by its folder or by its key in the storage."""
+        if self.storage is None or Path(folder).is_absolute():
+            return Path(folder)
+        self.storage.get(f"{folder}/{STATE_FILE}", self.out / _RESTORED / STATE_FILE)
+        return self.out / _RESTORED
+
+    def discard_state(self) -> None:
+        """Delete the state of a previous trial."""
+        if self.storage is not None:
+            remove_whole(self.out / _RESTORED)
+
+    def _send(self, name: str) -> None:
+        """Move a file or a folder to the storage, if there is one."""
+        if self.storage is not None:
+            try:
+                self.storage.put(self.out / name, name)
+            finally:
+                remove_whole(self.out / name)
