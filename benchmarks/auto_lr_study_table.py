@@ -1,6 +1,6 @@
 """What the rows of ``benchmarks/auto_lr_study.py`` say, as Markdown tables and a picture.
 
-    python benchmarks/auto_lr_study_table.py runs/auto_lr_study.csv --picture docs/images/auto_lr_study.png
+    python benchmarks/auto_lr_study_table.py runs/auto_lr_study.csv --picture FILE.png
 
 A run's value is the hypervolume of its one point: (L_F capped at the random guess / ln|V|) (1 - L_R / ln|V|), 0 for a
 diverged run. A rule is judged by its mean and its worst value over all starting rates, beside the best of n fixed
