@@ -41,9 +41,9 @@ from sweeper.store.lease import hold_lease
 from sweeper.store.plugins import set_worker_plugins
 from sweeper.store.saved_states import place_of_run_states
 from trainables.spec import TrialSpec
-from trainables.target.problem import problem_of
 from trainables.target.shared import fetch_target, share_target
 from trainables.target.target import Target
+from trainables.target.target_spec import target_spec_of
 
 WORKER_RESTARTS = 3
 _UNHEARD = """error: interrupted, and what went on (Ray, mostly) did not end; everything finished is kept. Go on with:
@@ -139,7 +139,7 @@ def _ended(end_process: EndProcess, desk: ControlServer, conclusion: Callable[[]
 
 def _trains_another(base: TrialSpec, begun_with: Path) -> bool:
     """Whether another target than that of the sweep's beginning would be fine-tuned, which may take hours, in vain."""
-    return base.target_path is None and problem_of(base).trained_key != begun_with.name
+    return base.target_path is None and target_spec_of(base).trained_key != begun_with.name
 
 
 def _run(

@@ -1,4 +1,4 @@
-"""Where models are trained and scored unless told otherwise, and how their batches get there."""
+"""Choose the device, move batches to it, and set its treatment of denormal numbers."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 def default_device() -> str:
-    """``cuda`` where there is one, else ``cpu``."""
+    """Return ``cuda`` if available, otherwise ``cpu``."""
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def on_device(tensor: Tensor, device: torch.device | str) -> Tensor:
-    """``tensor``, from the host, on ``device``; to a GPU through pinned memory, so that the host need not wait."""
+    """Move a host tensor to ``device``; to a GPU through pinned memory, so that the host does not wait."""
     import torch
 
     if torch.device(device).type == "cuda":
@@ -29,9 +29,9 @@ def on_device(tensor: Tensor, device: torch.device | str) -> Tensor:
 
 @contextmanager
 def smallest_as_zero() -> Iterator[None]:
-    """Inside, this thread takes numbers below 1e-38 for 0.
+    """Flush numbers below 1e-38 to 0 in this thread.
 
-    Under ascent the probabilities of the forgotten tokens fall below, and there a CPU is slower.
+    Under ascent the probabilities of forgotten tokens fall below that, where a CPU is slower.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""Inner products and weighted sums of gradients that are lists of tensors."""
+"""Compute inner products and weighted sums of gradients that are lists of tensors."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from trainables.weightings import Gradient, Gramian, Weights
 
 _CHUNK = 1 << 24
 _CPU_CHUNK = 1 << 18
-"""Elements converted at a time: few launches on a GPU; what stays in the cache of a CPU, twenty times as fast."""
+"""Elements converted to float64 at a time: few kernel launches on a GPU; chunks that fit a CPU's cache, 20 times as
+fast."""
 
 
 def take_gradient(parameters: Sequence[Tensor]) -> Gradient:
-    """The gradients as they are, detached from their parameters (``p.grad`` becomes None, nothing is copied)."""
+    """Return the gradients and set ``p.grad`` to None; nothing is copied."""
     gradient = [parameter.grad for parameter in parameters]
     for parameter in parameters:
         parameter.grad = None
@@ -23,9 +24,9 @@ def take_gradient(parameters: Sequence[Tensor]) -> Gradient:
 
 
 def gramian(retain: Gradient, forget: Gradient) -> Gramian:
-    """``g_r.g_r``, ``g_r.g_f`` and ``g_f.g_f``, accumulated in float64, with one transfer to the host.
+    """Return ``g_r.g_r``, ``g_r.g_f`` and ``g_f.g_f``, accumulated in float64, with one transfer to the host.
 
-    float32 sums over 16M elements are off by 1e-3, which a normalised direction would inherit.
+    float32 sums over 16M elements have errors of 1e-3, which a normalised direction would inherit.
     """
     pairs = list(zip(retain, forget, strict=True))
     both = [(g_r, g_f) for g_r, g_f in pairs if g_r is not None and g_f is not None]
@@ -43,24 +44,24 @@ def gramian(retain: Gradient, forget: Gradient) -> Gramian:
 
 
 def norm(gradient: Gradient) -> float:
-    """The Euclidean norm, accumulated in float64."""
+    """Return the Euclidean norm, accumulated in float64."""
     parts = [part for part in gradient if part is not None]
     return float(total_norm(parts)) if parts else 0.0
 
 
 def total_norm(parts: Sequence[Tensor]) -> Tensor:
-    """The Euclidean norm of all elements together, float64, as a scalar on their device; at least one part.
+    """Return the Euclidean norm of all elements of at least one tensor, as a float64 scalar on their device.
 
-    float64 inside, too: torch's float32 norm of 16M elements is off by 5e-4.
+    Accumulated in float64, because torch's float32 norm of 16M elements has an error of 5e-4.
     """
     found: Tensor = torch.stack(torch._foreach_norm(list(parts), 2, dtype=torch.float64)).norm()
     return found
 
 
 def combine_(parameters: Sequence[Tensor], retain: Gradient, forget: Gradient, weights: Weights) -> None:
-    """``p.grad = w_r g_r + w_f g_f``, in place in the forget gradient's memory where there is one.
+    """Set ``p.grad = w_r g_r + w_f g_f``, in the memory of the forget gradient if there is one.
 
-    A weight of exactly 0 drops its gradient altogether, so that ``0 * inf`` cannot leak a NaN into the step.
+    A weight of exactly 0 drops its gradient, so that ``0 * inf`` cannot become NaN.
     """
     kept_r = [g_r if weights.retain != 0 else None for g_r in retain]
     kept_f = [g_f if weights.forget != 0 else None for g_f in forget]
@@ -74,9 +75,9 @@ def combine_(parameters: Sequence[Tensor], retain: Gradient, forget: Gradient, w
 
 
 def clip_(gradient: Gradient, limit: float | None, length: float) -> None:
-    """Shorten the gradient of norm ``length`` to ``limit``; it changes normalised directions, so no limit is usual.
+    """Scale a gradient of norm ``length`` down to norm ``limit``, as torch does: ``g *= min(1, limit / (|g| + 1e-6))``.
 
-    By torch's rule, ``g *= min(1, limit / (|g| + 1e-6))``, with the norm that is known already.
+    Clipping changes normalised directions, so the default is no limit.
     """
     if limit is not None and (factor := limit / (length + 1e-6)) < 1.0:
         _scale_([part for part in gradient if part is not None], factor)
@@ -88,10 +89,10 @@ def _scale_(parts: list[Tensor], factor: float) -> None:
 
 
 def _flat(parts: Sequence[Tensor]) -> Iterator[Tensor]:
-    """All elements in float64 and in order, a chunk at a time: the same chunks for other tensors of the same shapes.
+    """Yield all elements as float64 in order, in chunks; tensors of the same shapes give the same chunks.
 
-    Small tensors are put together, hundreds of an adapter's in one launch; a large one is cut, since all at once a
-    100M-element embedding takes 1.6 GB.
+    Small tensors share a chunk, which saves kernel launches for adapters. Large ones are split: converting a
+    100M-element embedding at once would take 1.6 GB.
     """
     size = _CHUNK if parts and parts[0].is_cuda else _CPU_CHUNK
     small: list[Tensor] = []

@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
 DEFAULT_GROWTH = 1.2
-"""Largest growth of a distance estimate in one step: a hundredfold in 26 steps, with no leaps."""
+"""Largest growth factor of a distance estimate per step: a hundredfold in 26 steps, without jumps."""
 
 LR_FREE_LR = 1.0
 LR_FREE_RANGE = (0.1, 10.0)
-"""The multiplier of a learning-rate-free step: 1 as published, and a decade to either side to search."""
+"""The multiplier of a learning-rate-free step: 1 as published; the default search covers a decade to either side."""
 
 
 @dataclass(frozen=True, slots=True)
 class OptimizerInfo:
-    """One optimizer as it is listed: its rule, the options it takes, tensors of the parameters' size that it keeps."""
+    """One optimizer in listings: its rule, its options, and how many buffers of the parameters' size it keeps."""
 
     name: str
     rule: str
@@ -64,7 +64,7 @@ OPTIMIZER_INFO: Mapping[str, OptimizerInfo] = MappingProxyType(
         )
     }
 )
-"""Every optimizer by name. sgd keeps its buffer only with momentum."""
+"""Every optimizer by name. sgd keeps its buffer only if it has momentum."""
 
 OPTIMIZERS = tuple(OPTIMIZER_INFO)
 LR_FREE = tuple(name for name, info in OPTIMIZER_INFO.items() if info.lr_free)
@@ -79,11 +79,12 @@ def make_optimizer(
     momentum: float = 0.0,
     growth: float | None = None,
 ) -> Optimizer:
-    """The optimizer called ``name`` over the trainable parameters; the update of adamw and sgd is linear in lr.
+    """Return the optimizer called ``name`` over the trainable parameters. The updates of adamw and sgd are linear in
+    lr.
 
-    ``adamw``: betas (0.9, 0.999), eps 1e-8, ``weight_decay`` decoupled (0 by default, so it is the paper's Adam).
-    ``sgd``: the paper's Algorithm 1 with ``momentum`` 0. The others: :mod:`trainables.distance_optimizers`, whose
-    distance grows by at most ``growth`` a step (default 1.2).
+    ``adamw``: betas (0.9, 0.999), eps 1e-8, decoupled ``weight_decay`` (0 by default, so it is the paper's Adam).
+    ``sgd``: the paper's Algorithm 1 with ``momentum`` 0. The others are in :mod:`trainables.distance_optimizers`; their
+    distance grows by at most the factor ``growth`` per step (default 1.2).
     """
     import torch
 

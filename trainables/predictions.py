@@ -1,4 +1,4 @@
-"""What a model predicts on a batch, of whatever kind: the one loss all objectives and evaluations start from."""
+"""The predictions of any kind of model on a batch, from which all objectives and evaluations start."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """What a model predicts on a batch, from the first position that predicts an answer token of any row.
+    """A model's predictions on a batch, from the first position that predicts an answer token of any row.
 
     Attributes:
         logits: ``(B, S, V)``.
-        labels: ``(B, S)`` int64, -100 where not supervised.
-        nll: ``(B, S)`` float32, ``-log p`` of each label in nats, 0 where not supervised.
+        labels: ``(B, S)`` int64, -100 if not supervised.
+        nll: ``(B, S)`` float32, ``-log p`` of each label in nats, 0 if not supervised.
         supervised: ``(B, S)`` bool.
     """
 
@@ -30,13 +30,13 @@ class Predictions:
 
 
 def mean_loss(nll: Tensor, supervised: Tensor) -> Tensor:
-    """Mean over all supervised tokens of the batch (nats per token); ``nll`` is 0 elsewhere."""
+    """Return the mean over all supervised tokens of the batch (nats per token); ``nll`` is 0 elsewhere."""
     return nll.sum() / supervised.sum()
 
 
 @contextmanager
 def scoring(model: PreTrainedModel) -> Iterator[None]:
-    """In eval mode and without gradients; afterwards the model is in the mode it was in."""
+    """Switch to eval mode without gradients; restore the model's mode afterwards."""
     import torch
 
     was_training = model.training

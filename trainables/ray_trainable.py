@@ -28,7 +28,7 @@ from trainables.run.reports import Report, Status
 from trainables.saved_state import STATE_FILE, read_state
 from trainables.spec import TrialSpec
 from trainables.storage import Storage, StorageError
-from trainables.target.shared import target_at_hand
+from trainables.target.shared import local_target
 from trainables.target.target import Target
 from trainables.trial_files import TrialFiles
 from trainables.worker import device_of, worker_workspace
@@ -149,7 +149,7 @@ class UnlearningTrainable(tune.Trainable):
         if self._device == "cuda":
             gpu_memory.empty_gpu_cache()
         self._gpu_gb = gpu_memory.gpu_size(self._device)  # before a failure: a failed GPU answers no question
-        self._target = target_at_hand(self._target, self._files.storage)
+        self._target = local_target(self._target, self._files.storage)
         folder = self._files.fetch_state(self._restore_from) if self._restore_from else None
         run = UnlearningRun(self._spec, self._workspace(), memory=memory)
         if folder is not None and (state := read_state(folder)) is not None:

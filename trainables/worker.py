@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from trainables import plugins
 from trainables.spec import TrialSpec
 from trainables.storage import Storage
-from trainables.target.shared import target_at_hand
+from trainables.target.shared import local_target
 from trainables.target.target import Target
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def measure_checkpoint(
     if storage is not None:
         with tempfile.TemporaryDirectory(prefix="sweeper-") as scratch:
             storage.get(str(folder), place := Path(scratch) / "checkpoint")
-            return measure_checkpoint(target_at_hand(target, storage), spec, place, cpus=cpus, gpus=gpus)
+            return measure_checkpoint(local_target(target, storage), spec, place, cpus=cpus, gpus=gpus)
     import torch
 
     torch.set_num_threads(max(1, int(cpus)))

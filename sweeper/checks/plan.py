@@ -26,7 +26,7 @@ from trainables.models.registry import find_model
 from trainables.optimizers import OPTIMIZER_INFO
 from trainables.spec import FIELDS, TrialSpec
 from trainables.target.cache import cache_folder, is_made
-from trainables.target.problem import problem_of
+from trainables.target.target_spec import target_spec_of
 
 NO_TARGET = "the target is not fine-tuned yet"
 NO_DOWNLOAD = "the model or the data are not downloaded yet"
@@ -192,7 +192,7 @@ def _needs(
     else:
         pace = earlier_pace(spec, earlier, scheduler=scheduler, gpus=gpus)
     missing = downloads(spec)
-    trained = None if missing or spec.target_path else cache_folder() / "targets" / problem_of(spec).trained_key
+    trained = None if missing or spec.target_path else cache_folder() / "targets" / target_spec_of(spec).trained_key
     cached = trained is not None and is_made(trained)
     folder = _model_folder(spec, trained if cached else None)
     memory, source = (pace.memory, "measured") if pace is not None and pace.memory else _memory(spec, folder)

@@ -24,7 +24,7 @@ from trainables.models.tiny import LAYERS, TWINS
 from trainables.objectives.rmu import layer_problem
 from trainables.spec import FIELDS, TrialSpec
 from trainables.spec_checks import method_problems, trial_problems
-from trainables.target.problem import CHAT_FILE, problem_of
+from trainables.target.target_spec import CHAT_FILE, target_spec_of
 from trainables.template import CHAT
 from trainables.template import ELSEWHERE as TEMPLATE_ELSEWHERE
 
@@ -183,7 +183,7 @@ def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
         and (spec.limit is None or spec.limit > 0)
     ):
         try:
-            problem_of(spec).measured()
+            target_spec_of(spec).measured()
         except DataError as error:
             found += error.problems
     hub_id = find_model(spec.model).hub_id

@@ -67,10 +67,10 @@ def scores(given: dict[str, Any]) -> dict[str, Any]:
     from sweeper.execution.target_task import print_left_out_metrics, progress_shown
     from trainables.scoring.item_log import write_item_log
     from trainables.target.checkpoint_scores import score_checkpoint
-    from trainables.target.problem import problem_of
+    from trainables.target.target_spec import target_spec_of
 
     console = own_console()
-    print_left_out_metrics(problem_of(spec).left_out, console)
+    print_left_out_metrics(target_spec_of(spec).left_out, console)
     with progress_shown(spec, console, first="scoring the model") as (show, _):
         scored = score_checkpoint(spec, on_progress=show)
     if given["out"]:

@@ -30,10 +30,10 @@ from trainables.storage import Storage
 from trainables.target.cache import Cache, NotCached
 from trainables.target.finetune import Progress, TargetError
 from trainables.target.prepare import make_retain_model, prepare_target, target_of
-from trainables.target.problem import Problem, problem_of
 from trainables.target.retain_model import RETAIN
 from trainables.target.shared import fetch_target, share_target
 from trainables.target.target import Target
+from trainables.target.target_spec import TargetSpec, target_spec_of
 from trainables.target.training import WAITING
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ _ATTEMPTS = 3
 """Attempts if the worker or its node dies; each continues from the last saved state of the fine-tuning."""
 _POLL_SECONDS = 1.0
 
-plugins.active()  # loads the plug-ins of a worker before it unpickles a problem that uses their parts
+plugins.active()  # loads the plug-ins of a worker before it unpickles a target spec that uses their parts
 
 
 # On this machine -----------------------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Unseen:
-    """A folder that the problem names and the node does not see."""
+    """A folder that the target spec names and the node does not see."""
 
     node: str
     folder: Path
@@ -172,30 +172,30 @@ def prepare_for_sweep(
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def prepare_remotely(spec: TrialSpec, show: Show) -> None:
-        problem, cache = problem_of(spec), Cache()
+        target_spec, cache = target_spec_of(spec), Cache()
         with contextlib.suppress(NotCached):
-            target_of(problem, cache=Cache(computing=False))
+            target_of(target_spec, cache=Cache(computing=False))
             return
         cache.folder.mkdir(parents=True, exist_ok=True)
         cluster.slots(sharing=settings.shared(out.resolve(), cache.folder))
         say("preparing the target on a node with a GPU, because this machine has none")
-        result = _run_task(problem, settings, None if settings.bucket else cache.folder, show)
+        result = _run_task(target_spec, settings, None if settings.bucket else cache.folder, show)
         if isinstance(result, Unseen):
             say(f"node {result.node} does not see {result.folder}: preparing the target here, without a GPU")
         elif settings.bucket:
-            fetch_target(result.key, cache.folder / "targets" / problem.trained_key, settings.bucket)
+            fetch_target(result.key, cache.folder / "targets" / target_spec.trained_key, settings.bucket)
             cache.take_over(result.notes)
 
     return prepare_with_progress(spec, console=console, prepare_remotely=prepare_remotely)
 
 
-def _run_task(problem: Problem, settings: SweepSettings, cache: Path | None, show: Show) -> Prepared | Unseen:
+def _run_task(target_spec: TargetSpec, settings: SweepSettings, cache: Path | None, show: Show) -> Prepared | Unseen:
     from ray.exceptions import RayError
 
     error: RayError | None = None
     for _ in range(_ATTEMPTS):
         try:
-            for news in _task_news(problem, settings, cache):
+            for news in _task_news(target_spec, settings, cache):
                 if isinstance(news, Prepared | Unseen):
                     return news
                 if isinstance(news, Failed):
@@ -206,12 +206,12 @@ def _run_task(problem: Problem, settings: SweepSettings, cache: Path | None, sho
     raise TargetError(f"the worker that prepares the target died {_ATTEMPTS} times: {one_line(str(error))}")
 
 
-def _task_news(problem: Problem, settings: SweepSettings, cache: Path | None) -> Iterator[News]:
+def _task_news(target_spec: TargetSpec, settings: SweepSettings, cache: Path | None) -> Iterator[News]:
     """Start the worker and yield its news. The worker ends, and releases its GPU, when the iterator is closed."""
     import ray
 
     resources = {"num_cpus": settings.cpus_per_trial, "num_gpus": math.ceil(settings.resources.gpus)}
-    worker = ray.remote(**resources)(TargetTask).remote(problem, cache, settings.bucket)
+    worker = ray.remote(**resources)(TargetTask).remote(target_spec, cache, settings.bucket)
     try:
         while True:
             yield from ray.get(worker.news.remote())
@@ -222,9 +222,9 @@ def _task_news(problem: Problem, settings: SweepSettings, cache: Path | None) ->
 class TargetTask:
     """Ray actor that prepares the target in a thread and answers :meth:`news` meanwhile."""
 
-    def __init__(self, problem: Problem, cache: Path | None, storage: Storage | None) -> None:
+    def __init__(self, target_spec: TargetSpec, cache: Path | None, storage: Storage | None) -> None:
         self._news: queue.SimpleQueue[News] = queue.SimpleQueue()
-        threading.Thread(target=self._prepare, args=(problem, cache, storage), daemon=True).start()
+        threading.Thread(target=self._prepare, args=(target_spec, cache, storage), daemon=True).start()
 
     def news(self) -> list[News]:
         """Return the news since the last call; wait for some for at most a second."""
@@ -235,14 +235,14 @@ class TargetTask:
                 found.append(self._news.get_nowait())
         return found
 
-    def _prepare(self, problem: Problem, cache: Path | None, storage: Storage | None) -> None:
-        for folder in filter(None, (problem.base_folder, problem.target_path, problem.retain_path)):
+    def _prepare(self, target_spec: TargetSpec, cache: Path | None, storage: Storage | None) -> None:
+        for folder in filter(None, (target_spec.base_folder, target_spec.target_path, target_spec.retain_path)):
             if not folder.is_dir():
                 self._news.put(Unseen(socket.gethostname(), folder))
                 return
         try:
             local = Cache(cache)
-            target = target_of(problem, cache=local, on_progress=self._news.put)
+            target = target_of(target_spec, cache=local, on_progress=self._news.put)
             if storage is not None:
                 share_target(target, storage)
             self._news.put(Prepared(target.key, local.notes))

@@ -65,7 +65,7 @@ Prepare = Callable[..., Target]
 def use_target(monkeypatch: pytest.MonkeyPatch, prepare: Prepare, *, trained_key: str = "nowhere") -> None:
     """The driver gets its target from ``prepare``."""
     monkeypatch.setattr("sweeper.execution.target_task.prepare_with_progress", prepare)
-    monkeypatch.setattr("sweeper.sweep.problem_of", lambda spec: SimpleNamespace(trained_key=trained_key))
+    monkeypatch.setattr("sweeper.sweep.target_spec_of", lambda spec: SimpleNamespace(trained_key=trained_key))
 
 
 def not_made(spec: TrialSpec, *, console: Console) -> Target:

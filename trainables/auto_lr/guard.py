@@ -1,4 +1,4 @@
-"""What a rule that keeps the model does besides choosing a rate: anneal it, and begin anew where a number is none."""
+"""The protection of the model by a rule: anneal the rate, and restart if a value is not finite."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 Memory = Mapping[str, float]
-"""What a rule remembers between updates: JSON-able, replaced and never mutated, saved with the run."""
+"""A rule's memory between updates: JSON-able, saved with the run, replaced rather than mutated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
-    """What holds from one choice of the rate to the next.
+    """Settings that apply from one choice of the rate to the next.
 
-    A run under a rule that has one is interpolated at its end, too (:mod:`trainables.run.interpolation`), unless its
-    spec says otherwise.
+    Runs under a rule with a guard are also interpolated at their end (:mod:`trainables.run.interpolation`), unless
+    their spec says otherwise.
 
     Attributes:
-        annealed: over this last part of the run the rate falls linearly to 0.
-        cut: beginning anew after a loss or gradient that is not finite divides the rate by this.
+        annealed: the rate falls linearly to 0 over this last share of the run.
+        cut: a restart after a loss or gradient that is not finite divides the rate by this.
     """
 
     annealed: float
     cut: float
 
     def share(self, step: int, steps: int) -> float:
-        """The share of the chosen rate that step ``step`` of ``steps``, counted from 1, is taken at."""
+        """Return the factor of the chosen rate for step ``step`` of ``steps``, counted from 1."""
         return min(1.0, (1.0 - (step - 1) / steps) / self.annealed)

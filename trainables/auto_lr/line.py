@@ -1,4 +1,4 @@
-"""The line in the space of all weights that one optimizer step spans, and walking along it."""
+"""Move all weights along the line of one optimizer step."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
 
 class Line:
-    """The tensors on the line ``theta - x d``; they start at ``x = 0``.
+    """Tensors on the line ``theta - x d``, starting at ``x = 0``.
 
-    ``w + d - d`` would not restore a float, so theta is copied, and every place is reached from the copy.
+    Every position is computed from a copy of theta, because ``w + d - d`` would not restore a float exactly.
     """
 
     def __init__(self, tensors: Sequence[Tensor]) -> None:
@@ -22,9 +22,9 @@ class Line:
         self._eta = 0.0
 
     def stepped(self, eta: float) -> None:
-        """The optimizer has stepped at rate ``eta``: the tensors are at ``x = eta``."""
+        """Record that the optimizer has stepped at rate ``eta``, so the tensors are at ``x = eta``."""
         self._eta = eta
-        # Counters and masks among the buffers have no direction to move along: they are put back, no more.
+        # Counters and masks among the buffers have no direction to move along: they are only restored.
         self._move = [
             tensor.detach() - before if tensor.is_floating_point() else None
             for tensor, before in zip(self._tensors, self._start, strict=True)

@@ -1,4 +1,5 @@
-"""What a rule of AutoLR is: a pure map from its memory and the parabolas it sees to the new learning rate."""
+"""The interface of an AutoLR rule: a pure function from its memory and the fitted parabolas to the new learning rate.
+The interface of an AutoLR rule: a pure function from its memory and the fitted parabolas to the new learning rate."""
 
 from __future__ import annotations
 
@@ -9,15 +10,15 @@ from trainables.auto_lr.guard import Guard, Memory
 from trainables.auto_lr.parabola import Fit
 
 Probe = Callable[[float], Fit]
-"""Fits a parabola at another distance from theta; two evaluations of ``L_R``."""
+"""Fits a parabola at another distance from theta, with two evaluations of ``L_R``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What a rule wants of one update: the new rate, or None to keep the present one.
+    """The result of a rule for one update: the new rate, or None to keep the present one.
 
-    ``reason`` says why no minimum was found: for a rate that is kept, or for one that is taken all the same.
-    ``is_minimum``: the rate is meant to be the one found, ``eta*``, and is another only where it is held back.
+    ``reason`` says why no minimum was found, whether or not the rate changes. ``is_minimum``: the rate is meant to be
+    ``eta*``, so a different rate counts as clipped.
     """
 
     eta: float | None
@@ -30,11 +31,11 @@ Propose = Callable[[Memory, Fit, Probe], tuple[Proposal, Memory]]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule, as an entry of the table.
+    """One rule in the table of rules.
 
-    ``propose(memory, fit, probe) -> (proposal, new_memory)`` is pure but for its probes. ``fit`` is the parabola at the
-    present rate, ``fit.eta``. ``init()`` makes the memory of a run that has not updated yet.
-    ``guard``: what becomes of the rate once it is chosen, and of a run with a number that is none.
+    ``propose(memory, fit, probe) -> (proposal, new_memory)`` is pure except for its probes. ``fit`` is the parabola at
+    the present rate, ``fit.eta``. ``init()`` returns the memory before the first update. ``guard`` describes annealing
+    and restarts, if the rule has them.
     """
 
     name: str
@@ -46,7 +47,7 @@ class Rule:
 
 
 def of_one_fit(choose: Callable[[float, float], float]) -> Propose:
-    """The ``propose`` of a rule that is ``choose(eta, eta*)`` wherever the fit has a minimum ahead, without memory."""
+    """Return the ``propose`` of a rule without memory: ``choose(eta, eta*)`` if the fit has a minimum ahead."""
 
     def propose(memory: Memory, fit: Fit, probe: Probe) -> tuple[Proposal, Memory]:
         return Proposal(None if fit.eta_star is None else choose(fit.eta, fit.eta_star), fit.fallback), memory
@@ -55,5 +56,5 @@ def of_one_fit(choose: Callable[[float, float], float]) -> Propose:
 
 
 def within_twice(eta: float, wanted: float) -> float:
-    """``wanted`` clipped to ``[eta/2, 2 eta]``."""
+    """Return ``wanted`` clipped to ``[eta/2, 2 eta]``."""
     return min(max(wanted, eta / 2.0), 2.0 * eta)

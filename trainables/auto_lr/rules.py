@@ -1,4 +1,4 @@
-"""AutoLR's rules by name, and the retain batches they may be asked to probe. Adding a rule is an entry here."""
+"""AutoLR's rules by name, and the retain batches they can probe. To add a rule, add an entry here."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ PROBES: Mapping[str, str] = MappingProxyType(
         "fresh": "retain batches that the step has not seen, as in the released code of GeN",
     }
 )
-"""What is probed, by name."""
+"""The retain batches to probe, by name."""
 
 PROBE_ROWS = 8
-"""On fewer the curvature is a matter of chance."""
+"""With fewer rows, the fitted curvature is mostly noise."""
 
 
 def enough_probe_batches(batch_size: float) -> int:
-    """How many fresh batches are probed where nobody says: two, and as many as have ``PROBE_ROWS`` rows."""
+    """Return the default number of fresh batches to probe: at least two, with at least ``PROBE_ROWS`` rows together."""
     return max(2, math.ceil(PROBE_ROWS / max(1.0, batch_size)))

@@ -1,12 +1,11 @@
-"""This project's rule that keeps the model: a rate from the retain loss's curvature, annealed, and a way back.
+"""This project's rule that protects the model: a rate from the retain loss's curvature, annealed, then interpolated.
 
-    rate    x0 / 5, where x0 is how far along the first update the curvature alone costs 0.2 nats, x0^2 H / 2 = 0.2
-    anneal  linearly to 0 over the last 30% of the run, so that a retain loss that dipped comes back
-    back    at the end the weights are interpolated towards the target's as far as what is forgotten stays so
-            (trainables/run/interpolation.py)
+    rate         x0 / 5; at the distance x0 along the first update the curvature alone costs 0.2 nats, x0^2 H / 2 = 0.2
+    annealing    linearly to 0 over the last 30% of the run, so that the retain loss recovers
+    at the end   the weights are interpolated towards the target's (trainables/run/interpolation.py)
 
-``H`` comes from both sides of theta, so it says the same wherever the step leads, also for a method that only forgets;
-and a distance at which the loss bends by 0.2 nats is far above float32 rounding, from wherever the search starts.
+``H`` comes from both sides of theta, so it does not depend on the direction of the step, even for a method that only
+forgets. A distance that costs 0.2 nats is far above float32 rounding, wherever the search starts.
 """
 
 from __future__ import annotations
@@ -18,29 +17,31 @@ from trainables.auto_lr.parabola import Fit
 from trainables.auto_lr.rule import Probe, Proposal, Rule
 
 BEND = 0.2
-"""Nats per token that the retain loss bends by at the distance looked for."""
+"""The rise of the retain loss by curvature alone at the distance looked for (nats per token)."""
 
 SHARE = 0.2
-"""The rate is this share of that distance: momentum repeats a step, by up to 1 / (1 - beta1) times."""
+"""The rate as a share of that distance: momentum repeats a step up to 1 / (1 - beta1) times."""
 
 ANNEALED = 0.3
-"""Over this last part of the run the rate falls to 0."""
+"""The last part of the run, over which the rate falls to 0."""
 
 CUT = 4.0
-"""Beginning anew after a number that is none divides the rate by this."""
+"""A restart after a value that is not finite divides the rate by this."""
 
 RESOLVED = BEND / 1000.0
-_STRIDE = 30.0  # below sqrt(BEND / RESOLVED): a stride from an unresolved bend never passes the distance
+_STRIDE = 30.0  # below sqrt(BEND / RESOLVED): a stride from an unresolved rise never passes the distance
 _TRUST = 1.25
 _MOST_FITS = 6
 
 
 def bending_distance(first: Fit, probe: Probe) -> float | None:
-    """Where ``x^2 H / 2`` is ``BEND``, by probes nearer or farther until it lies within ``_TRUST`` of the last one.
+    """Return the distance at which ``x^2 H / 2`` is ``BEND``, by probing until it is within ``_TRUST`` of the last
+    probe.
 
-    So it is the same from every start: far out the loss is no parabola, and bends less than one fitted at the minimum.
-    Distances that bent more and less enclose it, and no probe leaves them; where ``_MOST_FITS`` fits did not find it,
-    it is the largest that bent less. None where none bent more, as on a loss that is flat, however noisy, or none less.
+    The result is then the same from every start: far from theta the loss is not a parabola, and rises less than one
+    fitted at the minimum. Probes stay between the distances known to rise less and to rise more. After ``_MOST_FITS``
+    fits without success the result is the largest distance that rose less. None if no probe rose more, as on a flat
+    loss however noisy, or if none rose less.
     """
     fit, near, far = first, 0.0, math.inf
     for added in range(_MOST_FITS):
@@ -65,7 +66,7 @@ def _wanted(fit: Fit) -> float:
 
 
 def _propose(memory: Memory, fit: Fit, probe: Probe) -> tuple[Proposal, Memory]:
-    """The distance's share, once."""
+    """Propose the rate once, from the distance."""
     if memory["settled"]:
         return Proposal(None, fit.fallback), memory
     distance = bending_distance(fit, probe)

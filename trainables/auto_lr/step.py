@@ -1,6 +1,6 @@
-"""One AutoLR step: the optimizer steps once, at the learning rate that a rule fits along its own update.
+"""Take one AutoLR step: the optimizer steps once, at the learning rate that a rule fits along its own update.
 
-The parameters come back bit for bit before the final step is applied.
+The parameters are restored bit for bit before the final step is applied.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """One AutoLR update, a row of auto_lr.csv: the rate before and after, the last parabola, what was probed.
+    """One AutoLR update, a row of auto_lr.csv: the rate before and after, the last parabola, the probes.
 
     Attributes:
         probe_eta, slope, curvature, loss_zero, loss_plus, loss_minus, eta_star: of the last fit, whose ``eta`` is
             ``probe_eta``; losses in nats per token.
-        forget_plus, forget_minus: ``L_F`` at ``theta - eta d`` and ``theta + eta d``, None unless asked for.
+        forget_plus, forget_minus: ``L_F`` at ``theta - eta d`` and ``theta + eta d``; None unless requested.
         probes: evaluations of ``L_R`` away from theta.
         fallback: why no minimum was found, or None.
-        clipped: the rule held the rate back from ``eta_star``.
+        clipped: the rule chose another rate than ``eta_star``.
     """
 
     eta: float
@@ -64,17 +64,17 @@ def auto_lr_step(
     forget_loss: Callable[[], float] | None = None,
     observe: Callable[[Callable[[float], None], Fit], None] | None = None,
 ) -> tuple[Update, Memory]:
-    """Step ``optimizer`` once, at the rate that ``rule`` proposes; returns what was done and the rule's new memory.
+    """Step ``optimizer`` once, at the rate that ``rule`` proposes; return the update and the rule's new memory.
 
     Args:
-        optimizer: its update must be linear in lr (SGD, AdamW); all groups are scaled alike, and ``eta`` is the
-            first group's.
-        tensors: everything the step or the probes may change: the trainable parameters, and buffers if any.
+        optimizer: its update must be linear in lr (SGD, AdamW). All groups are scaled alike, and ``eta`` is the first
+            group's rate.
+        tensors: everything that the step or the probes may change: the trainable parameters, and buffers if any.
         retain_loss: evaluates ``L_R`` at the present parameters without gradients.
-        loss_zero: ``L_R`` before the step on the batch of ``retain_loss``, when it is already known.
-        forget_loss: evaluates ``L_F``, to be logged at the first two probes.
-        observe: called before the final step with a function that moves the parameters to ``theta - x d``, and the
-            last fit; what it leaves behind is undone.
+        loss_zero: ``L_R`` before the step on the batch of ``retain_loss``, if known.
+        forget_loss: evaluates ``L_F``, which is logged at the first two probes.
+        observe: called before the final step with a function that moves the parameters to ``theta - x d``, and the last
+            fit. Its changes to the parameters are undone.
     """
     import torch
 
@@ -111,7 +111,7 @@ def auto_lr_step(
 def _update(
     eta: float, new_eta: float, fits: Sequence[Fit], proposal: Proposal, *, forget: tuple[float | None, float | None]
 ) -> Update:
-    """The record of a step from ``eta`` to ``new_eta``."""
+    """Return the record of a step from ``eta`` to ``new_eta``."""
     last = fits[-1]
     reached = last.eta_star is not None and math.isclose(new_eta, last.eta_star, rel_tol=1e-9)
     return Update(

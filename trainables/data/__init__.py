@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from search_spaces.messages import expected_one_of
-from trainables.data.dataset import DataSet, ProblemData
+from trainables.data.dataset import DataSet, TaskData
 from trainables.data.errors import DataError
 from trainables.data.examples import Example, UnlearningData
 from trainables.registry import entries
@@ -15,7 +15,7 @@ _FIRST = ("authors", "tofu", "digits", "cifar-10", "cifar-100", "muse-news", "mu
 DATASETS: Mapping[str, DataSet] = entries(__name__, __path__, "DATASETS", first=_FIRST)
 
 
-def load_data(name: str, **choices: Any) -> ProblemData:
+def load_data(name: str, **choices: Any) -> TaskData:
     """:meth:`DataSet.load` of the data set called ``name``, with what is chosen of it.
 
     Raises:
@@ -26,4 +26,4 @@ def load_data(name: str, **choices: Any) -> ProblemData:
     return DATASETS[name].load(**choices)
 
 
-__all__ = ["DATASETS", "DataError", "DataSet", "Example", "ProblemData", "UnlearningData", "load_data"]
+__all__ = ["DATASETS", "DataError", "DataSet", "Example", "TaskData", "UnlearningData", "load_data"]

@@ -11,7 +11,7 @@ from search_spaces.messages import expected_one_of
 from trainables.data.errors import DataError
 
 
-class ProblemData(Protocol):
+class TaskData(Protocol):
     """An unlearning problem, whatever it is made of: what to forget, what to keep, what both are judged on.
 
     Each set has a length, is iterated over by items that can be hashed, and is opaque to all but its modality; see
@@ -43,7 +43,7 @@ class ProblemData(Protocol):
     def with_loss_examples(self, most: int) -> Self:
         """The same problem with the retain loss of at most so many items of ``retain_eval``."""
 
-    def retain_problem(self) -> Self:
+    def retain_task(self) -> Self:
         """The retain set in the place of what a target learns and is asked for: the retain model's problem."""
 
 
@@ -82,7 +82,7 @@ class DataSet:
     unit: int = 1
     generated: bool = False
     learns_more: bool = False
-    loader: Callable[..., ProblemData]
+    loader: Callable[..., TaskData]
 
     def load(
         self,
@@ -92,7 +92,7 @@ class DataSet:
         data_dir: Path | None = None,
         limit: int | None = None,
         seed: int = 0,
-    ) -> ProblemData:
+    ) -> TaskData:
         """The data: one of its forget sets, from ``data_dir`` or the hub, with at most ``limit`` retain examples.
 
         Raises:

@@ -108,7 +108,7 @@ class UnlearningData:
         """The same problem with the retain loss of at most so many items; the very same where it has no more."""
         return self if len(self.retain_eval) <= most else replace(self, loss_examples=most)
 
-    def retain_problem(self) -> UnlearningData:
+    def retain_task(self) -> UnlearningData:
         """The retain set in the place of what a target learns and is asked for: the retain model's problem."""
         return replace(
             self,

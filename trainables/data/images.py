@@ -109,7 +109,7 @@ class ImageData:
         """Itself: losses and accuracies of images are of one and the same pass."""
         return self
 
-    def retain_problem(self) -> ImageData:
+    def retain_task(self) -> ImageData:
         """The retain set in the place of what a target learns and is asked for: the retain model's problem."""
         return replace(
             self,

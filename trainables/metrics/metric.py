@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from trainables.data import ProblemData
+    from trainables.data import TaskData
     from trainables.data.examples import Example
 
 LANGUAGE, VISION = "language", "vision"
@@ -132,7 +132,7 @@ class Metric:
         """What it is measured on; empty where that does not matter."""
         return "" if len(self.modalities) == len(_KINDS) else _KINDS[self.modalities[0]]
 
-    def lacks(self, data: ProblemData, *, retain_model: bool) -> str:
+    def lacks(self, data: TaskData, *, retain_model: bool) -> str:
         """What the metric needs and the data, or the want of a retain model, cannot give, in words; nothing: empty."""
         if data.modality not in self.modalities:
             return self.kind

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from trainables.data import DATASETS, ProblemData
+from trainables.data import DATASETS, TaskData
 from trainables.modality.language import Language
 from trainables.modality.modality import Modality, ModelEvaluator
 from trainables.modality.vision import Vision
@@ -18,7 +18,7 @@ from trainables.template import QUESTION_ANSWER
 MODALITIES: Mapping[str, Modality] = MappingProxyType({item.name: item for item in (Language(), Vision())})
 
 
-def modality_of(data: ProblemData, template: str = QUESTION_ANSWER) -> Modality:
+def modality_of(data: TaskData, template: str = QUESTION_ANSWER) -> Modality:
     """The modality of an unlearning problem; ``template`` is how a language model is asked."""
     return MODALITIES[data.modality].with_template(template)
 

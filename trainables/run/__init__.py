@@ -1,1 +1,1 @@
-"""One unlearning run: the training loop and what it is made of."""
+"""One unlearning run: the training loop and its parts."""

@@ -1,4 +1,4 @@
-"""From the two losses to the direction of the step, in as few backward passes as the weighting allows."""
+"""Compute the direction of a step from the two losses, in as few backward passes as the weighting allows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trainables.run.divergence import finite
 from trainables.weightings import Gramian, Losses, Needs, State, Weighting, Weights
 
 Loss = Callable[[], Tensor]
-"""A forward pass: a scalar to minimise, or a summand of one, with its graph."""
+"""Runs a forward pass. Returns a scalar to minimise, or a summand of one, with its graph."""
 
 Columns = dict[str, float]
 
@@ -30,15 +30,20 @@ def combined_gradient(
     unit: bool,
     when: str,
 ) -> tuple[Columns, State]:
-    """Leave ``d = w_r g_r + w_f g_f``, or what the method makes of the two gradients, in ``p.grad``.
+    """Store ``d = w_r g_r + w_f g_f``, or the method's own combination of the two gradients, in ``p.grad``.
 
-    The two losses are given as summands, one of each unless the batch is cut into micro-batches. Of several the graph
-    of one is freed before the next is made, and a weighting by losses has both gradients in memory, too.
-    ``unit`` scales the weights to sum to 1. Returned are what was measured, as columns of history.csv, and the
-    weighting's new state.
+    Each loss is given as summands: one, unless the batch is cut into micro-batches. With several, the graph of each is
+    freed before the next is built, and a weighting by losses needs memory for both gradients, too.
+
+    Args:
+        unit: scale the weights to sum to 1.
+        when: the end of error messages, such as ``at step 3``.
+
+    Returns:
+        The measured columns of history.csv, and the weighting's new state.
 
     Raises:
-        Diverged: a loss or a gradient is not finite; its message ends in ``when``, such as ``at step 3``.
+        Diverged: a loss or a gradient is not finite.
     """
 
     def weigh(losses: Losses, inner: Gramian | None) -> tuple[Weights, State]:
@@ -48,7 +53,7 @@ def combined_gradient(
     if weighting.needs in (Needs.RETAIN_ONLY, Needs.FORGET_ONLY):
         side, one = ("retain", retain_loss) if weighting.needs is Needs.RETAIN_ONLY else ("forget", forget_loss)
         loss = _backward(one)
-        # The weights are 1 for this loss and 0 for the other, and so is their share, whatever their scale.
+        # The weights are 1 for this loss and 0 for the other at any scale, so c_t is 1 or 0.
         columns = {f"train_{side}_loss": finite(loss.item(), f"the {side} loss", when), "c_t": float(side == "retain")}
     elif weighting.needs is Needs.LOSSES and len(retain_loss) == len(forget_loss) == 1:
         retain, forget = retain_loss[0](), forget_loss[0]()
@@ -81,12 +86,12 @@ def combined_gradient(
 
 
 def _backward(parts: Sequence[Loss]) -> Tensor:
-    """Add the gradients of all summands to ``p.grad``; their sum, without a graph."""
+    """Add the gradients of all summands to ``p.grad``. Return the sum of the losses, without a graph."""
     total: Tensor | None = None
     for part in parts:
         (loss := part()).backward()
         total = loss.detach() if total is None else total + loss.detach()
-    assert total is not None, "a loss has one summand at least"
+    assert total is not None, "a loss needs at least one summand"
     return total
 
 
@@ -98,5 +103,5 @@ def _finite_losses(retain: Tensor, forget: Tensor, when: str) -> tuple[Losses, C
 
 
 def _share(weights: Weights) -> Columns:
-    """``c_t``, where the weights have one."""
+    """Return ``c_t``, if the weights define it."""
     return {} if math.isnan(weights.c) else {"c_t": weights.c}

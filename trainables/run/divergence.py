@@ -1,4 +1,4 @@
-"""When a run counts as diverged: a number that is none any more, or a distance estimate that has run away."""
+"""Decide when a run has diverged: a value is not finite, or an optimizer's distance estimate grew without bound."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ if TYPE_CHECKING:
 
 
 class Diverged(Exception):
-    """A loss or gradient became NaN or infinite, or a distance ran away; the message says which and where."""
+    """A loss or gradient is NaN or infinite, or a distance estimate is too large. The message says which and at which
+    step."""
 
 
 def finite(value: float, what: str, when: str) -> float:
-    """``value``, or :class:`Diverged` where it is NaN or infinite."""
+    """Return ``value``; raise :class:`Diverged` if it is NaN or infinite."""
     if not math.isfinite(value):
         raise Diverged(f"{what} is {value} {when}")
     return value
 
 
 def distance_columns(optimizer: Optimizer) -> dict[str, float]:
-    """``distance``, and ``effective_lr``, which multiplies the direction.
+    """Return ``distance`` and ``effective_lr``, the factor of the direction.
 
-    Empty before a first step, and of an optimizer that does not estimate its distance to the solution.
+    Empty before the first step, and for optimizers that do not estimate their distance to the solution.
     """
     group = optimizer.param_groups[0]
     if "d" in group:
@@ -36,17 +37,17 @@ def distance_columns(optimizer: Optimizer) -> dict[str, float]:
 
 
 def check_distance(optimizer: Optimizer, when: str) -> None:
-    """Raise :class:`Diverged` where the distance estimate has run away.
+    """Raise :class:`Diverged` if the distance estimate exceeds its limit.
 
-    Limits: 10 for prodigy and dadapt-adam, whose every step then moves each weight by about 10; ten times ``1 + |x_0|``
-    for dog and dowg, whose estimate is a distance from the start.
+    The limit is 10 for prodigy and dadapt-adam, because every step then moves each weight by about 10. It is ten times
+    ``1 + |x_0|`` for dog and dowg, whose estimate is a distance from the start.
     """
     group = optimizer.param_groups[0]
     columns = distance_columns(optimizer)
     if columns:
         distance = columns["distance"]
         limit = 10.0 if "d" in group else 10.0 * _start_length(group)
-        if not distance <= limit:  # nor is NaN
+        if not distance <= limit:  # true for NaN
             raise Diverged(f"the optimizer's distance estimate ran away: {distance:g}, over {limit:g} {when}")
 
 

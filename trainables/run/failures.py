@@ -1,4 +1,5 @@
-"""Why a trial failed: by itself, or because what it ran on did, which is no result and is run again by ``resume``."""
+"""Find out why a trial failed: its own error, or a failure of the infrastructure, after which ``resume`` runs it again.
+Find out why a trial failed: its own error, or a failure of the infrastructure, after which ``resume`` runs it again."""
 
 from __future__ import annotations
 
@@ -22,16 +23,16 @@ _SIGNS = {
     NODE_LOST: r"node has died|node was terminated|node is dead|node_died|NodeDiedError",
     WORKER_DIED: r"worker process has died|actor died|ActorDiedError|ActorUnavailableError|owner has exited",
 }
-"""What systems, libraries and Ray write."""
+"""Patterns in the messages of operating systems, libraries and Ray."""
 _MEMORY = re.compile(r"was (\S+) used / (\S+) limit")
 _EXIT = re.compile(r"Worker exit detail: (.+?)(?: Some common causes|$)", re.MULTILINE)
 LOGS = "logs"
-"""The folder with what is known of failed trials, in the sweep's: ID.txt of each."""
-_TAIL = 1 << 16  # bytes of a worker's output
+"""The folder of the logs of failed trials in the sweep's folder: one ID.txt per trial."""
+_TAIL = 1 << 16  # bytes of a worker's output to keep
 
 
 def infrastructure(text: str) -> str | None:
-    """Which of the above an error is, by its words or by the first of its signs; None for one of the trial's own."""
+    """Return the infrastructure's failure in an error's text, or None if the error is the trial's own."""
     for cause, signs in _SIGNS.items():
         if text.startswith(cause) or re.search(signs, text):
             return cause
@@ -39,28 +40,27 @@ def infrastructure(text: str) -> str | None:
 
 
 def is_no_result(status: object, error: object) -> bool:
-    """Whether a row of trials.csv is of a trial that the infrastructure ended."""
+    """Return whether a row of trials.csv belongs to a trial that an infrastructure failure ended."""
     return status == "failed" and infrastructure(str(error or "")) is not None
 
 
 def one_line(text: str) -> str:
-    """An error as a table has it: the cause first, where it is the infrastructure's, then what was said of it."""
+    """Return an error as one line for a table: the infrastructure's failure first, if it is one, then the details."""
     cause = infrastructure(text)
     lines = text.strip().splitlines()
-    said = lines[-1].strip() if lines else ""
+    details = lines[-1].strip() if lines else ""
     if cause is None or text.startswith(cause):
-        return said[:400]
+        return details[:400]
     if cause == NO_MEMORY:
-        found = _MEMORY.search(text)
-        said = f"{found[1]} of {found[2]} used; fewer trials at once (--max-concurrent) need less" if found else ""
-    elif cause in (NODE_LOST, WORKER_DIED):
-        found = _EXIT.search(text)
-        said = found[1].strip() if found else said
-    return f"{cause}: {said}"[:400] if said else cause
+        match = _MEMORY.search(text)
+        details = f"{match[1]} of {match[2]} used; run fewer trials at once (--max-concurrent)" if match else ""
+    elif cause in (NODE_LOST, WORKER_DIED) and (match := _EXIT.search(text)):
+        details = match[1].strip()
+    return f"{cause}: {details}"[:400] if details else cause
 
 
 def write_log(out: Path, trial_id: str, text: str, *printed: Path) -> str:
-    """Keep what is known of a failed trial, and the end of what its worker printed; returns the file relative to OUT.
+    """Write the error of a failed trial and the end of its worker's output; return the file relative to OUT.
 
     Raises:
         OSError: the disk refuses.

@@ -59,7 +59,6 @@ class FallbackRun:
 
     Attributes:
         run: the present run; None before the first report.
-        retried_with: the settings in use if they are not those of the spec, otherwise None.
     """
 
     def __init__(
@@ -72,6 +71,7 @@ class FallbackRun:
 
     @property
     def retried_with(self) -> MemoryFallback | None:
+        """The settings in use if they are not those of the spec, otherwise None."""
         return None if self._memory == MemoryFallback.of(self._spec) else self._memory
 
     def reset(self) -> None:

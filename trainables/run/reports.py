@@ -1,4 +1,4 @@
-"""What a run reports: one row of history.csv after every epoch, and its outcome at the end."""
+"""The reports of a run: one row of history.csv after every epoch, and the outcome at the end."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ class Report:
     """The state of a run after an epoch.
 
     Attributes:
-        step, epoch: optimizer steps and passes over the forget set so far (a part of a pass counts as a fraction).
-        training: means over the epoch's steps: ``c_t``, gradient norms, the two training losses, and ``lr`` now.
-        losses: on the fixed evaluation sets; none after an epoch that was not evaluated.
-        padding: the share of padding among all positions of the training batches so far.
-        final: the chosen metrics; in the last report of a finished run and wherever ``metrics_every`` asks for them.
-        generation_seconds: the part of ``eval_seconds`` in which answers were generated.
-        status: None while the run goes on.
-        error: what happened, for a run that diverged.
-        auto_lr: AutoLR's updates since the report before, each a row of auto_lr.csv without the trial's id.
+        step, epoch: optimizer steps and passes over the forget set so far; part of a pass counts as a fraction.
+        training: means over the epoch's steps (``c_t``, gradient norms, the two training losses) and the present
+            ``lr``.
+        losses: on the fixed evaluation sets; empty after an epoch that was not evaluated.
+        padding: share of padding among all positions of the training batches so far.
+        final: the chosen metrics, in the last report of a finished run and whenever ``metrics_every`` asks for them.
+        generation_seconds: the part of ``eval_seconds`` that generated answers.
+        status: None while the run continues.
+        error: why a run diverged.
+        auto_lr: AutoLR's updates since the previous report, as rows of auto_lr.csv without the trial's id.
     """
 
     step: int
@@ -47,11 +48,11 @@ class Report:
 
     @property
     def evaluated(self) -> bool:
-        """Whether the losses are of this epoch; those of a run that diverged are of an earlier one."""
+        """Whether the losses belong to this epoch; those of a run that diverged belong to an earlier one."""
         return bool(self.losses) and self.status is not Status.DIVERGED
 
     def row(self) -> dict[str, object]:
-        """The columns of history.csv, without the trial's id."""
+        """Return the columns of history.csv, without the trial's id."""
         return {
             "step": self.step,
             "epoch": self.epoch,
@@ -63,7 +64,7 @@ class Report:
         }
 
     def outcome(self) -> dict[str, object]:
-        """The columns of trials.csv a run itself knows, from its last report."""
+        """Return the columns of trials.csv that a run knows itself, from its last report."""
         return {
             "status": str(self.status),
             "steps": self.step,

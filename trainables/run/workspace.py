@@ -1,4 +1,4 @@
-"""What one process loads once and every trial in it uses: the target's weights, its processor, the encoded data."""
+"""Load what all trials in a process share: the target's weights, its processor and the encoded data."""
 
 from __future__ import annotations
 
@@ -24,11 +24,10 @@ if TYPE_CHECKING:
 
 
 class Workspace:
-    """A target loaded on one device. ``model_for`` hands out the same module again and again, its weights reset.
+    """A target loaded on one device. ``model_for`` returns the same module for every trial, with its weights reset.
 
-    The pristine weights are only ever copied from, so that no trial can change what the next one starts with; the
-    workers of a machine share them (stored_weights.py). ``tokenizer`` is the model's processor: of an image classifier
-    its image processor.
+    The original weights are only copied from, so no trial can change another's start; the workers of a machine share
+    them (stored_weights.py). ``tokenizer`` is the model's processor: the image processor of an image classifier.
     """
 
     def __init__(self, target: Target, *, device: torch.device | str) -> None:
@@ -53,9 +52,10 @@ class Workspace:
         gradient_checkpointing: bool = False,
         with_frozen_target: bool = False,
     ) -> PreTrainedModel:
-        """The target's model, weights reset, in train mode; with ``lora_rank`` a PEFT model with a fresh adapter.
+        """Return the target's model with reset weights, in train mode; with ``lora_rank`` a PEFT model with a new
+        adapter.
 
-        Invalidates the model handed out before. ``with_frozen_target``: :meth:`frozen_target` will be asked for.
+        The model returned before becomes invalid. ``with_frozen_target``: the run will use :meth:`frozen_target`.
         """
         model = self._reset()
         if not with_frozen_target or lora_rank is not None:
@@ -67,7 +67,7 @@ class Workspace:
         return model.train()
 
     def _reset(self) -> PreTrainedModel:
-        """The model as it was loaded: no adapter, no checkpointing, the target's weights, all of them trainable."""
+        """Restore the loaded model: no adapter, no checkpointing, the target's weights, all of them trainable."""
         if self._adapted is not None:
             self._model = self._adapted.unload()
             self._adapted = None
@@ -82,28 +82,29 @@ class Workspace:
         self._model.gradient_checkpointing_enable()
         self._checkpointing = True
         if adapter_only:
-            # Frozen embeddings give activations without gradients, which checkpointing would stop at.
+            # Activations of frozen embeddings have no gradient, so checkpointing would cut the graph there.
             self._remove_input_hooks()
             self._model.enable_input_require_grads()
 
     def _disable_checkpointing(self) -> None:
-        """Before an adapter is put on: PEFT hooks the embeddings of a model that it finds checkpointing."""
+        """Disable checkpointing; required before adding an adapter, because PEFT hooks the embeddings of such a model.
+        Disable checkpointing; required before adding an adapter, because PEFT hooks the embeddings of such a model."""
         if self._checkpointing:
             self._model.gradient_checkpointing_disable()
             self._remove_input_hooks()
             self._checkpointing = False
 
     def _remove_input_hooks(self) -> None:
-        # Switching checkpointing on adds hooks, off leaves them, and a second call forgets the handles of the first.
+        # Disabling checkpointing leaves its hooks in place, and enabling it twice loses the handles of the first ones.
         if hasattr(self._model, "_require_grads_hook"):
             self._model.disable_input_require_grads()
 
     @contextmanager
     def frozen_target(self) -> Iterator[PreTrainedModel]:
-        """The target itself beside the model handed out, in eval mode and without gradients.
+        """Yield the target next to the model being trained, in eval mode and without gradients.
 
-        Under LoRA it is the same model with its adapter switched off, at no cost in memory. Else it is a second model
-        of the target's size, made at the first call and freed by the next trial that does not need it.
+        Under LoRA it is the same model with its adapter disabled, without further memory. Otherwise it is a copy of the
+        target, made at the first call and freed by the next trial that does not need it.
         """
         if self._adapted is not None:
             training = self._adapted.training
@@ -122,10 +123,11 @@ class Workspace:
             yield self._frozen
 
     def refusals(self, *, max_length: int, batch_size: int) -> tuple[Any, tuple[float, ...]]:
-        """The forget questions with their refusals, and the target's summed NLL (nats) of each, in order.
+        """Return the forget questions with their refusals as items, and the target's summed NLL (nats) of each, in
+        order.
 
-        Computed once per workspace: one evaluation pass over sequences of about the forget set's size, for which the
-        model is the target again. So ask before :meth:`model_for`.
+        Computed once per workspace in one evaluation pass, which resets the model to the target: call it before
+        :meth:`model_for`.
         """
         key = (max_length, batch_size)
         if key not in self._refusals:
@@ -138,7 +140,7 @@ class Workspace:
         return self._refusals[key]
 
     def train_sets(self, *, max_length: int) -> tuple[Any, Any]:
-        """The items of the forget set and of the retain set."""
+        """Return the items of the forget set and of the retain set."""
         if max_length not in self._train_sets:
             data = self.target.data
             self._train_sets[max_length] = (
@@ -148,15 +150,15 @@ class Workspace:
         return self._train_sets[max_length]
 
     def batch(self, items: Any, indices: Sequence[int]) -> Any:
-        """The items at ``indices`` as one batch on the workspace's device."""
+        """Return the items at ``indices`` as one batch on the workspace's device."""
         return self.modality.collate(items, indices, processor=self.tokenizer, device=self.device)
 
     def predict(self, model: PreTrainedModel, batch: Any) -> Predictions:
-        """What ``model`` predicts on a batch."""
+        """Return the predictions of ``model`` on a batch."""
         return self.modality.predict(model, batch)
 
     def evaluator(self, *, max_length: int, batch_size: int) -> ModelEvaluator:
-        """What scores models on the target's problem."""
+        """Return the evaluator of models on the target's data."""
         key = (max_length, batch_size)
         if key not in self._evaluators:
             self._evaluators[key] = self.modality.evaluator(

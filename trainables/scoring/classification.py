@@ -1,4 +1,4 @@
-"""The metrics of an image classifier: losses after every epoch, accuracies at the end."""
+"""Evaluate an image classifier: losses after every epoch, accuracies at the end."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 from trainables.data.images import ImageData, ImageSet
 from trainables.metrics.losses import ItemLosses, SetLosses, standard_error
 from trainables.metrics.registry import LOSS_METRICS
-from trainables.scoring.choice import metrics_of
+from trainables.scoring.chosen_metrics import chosen_metrics
+from trainables.scoring.lazy_dict import LazyDict
 from trainables.scoring.measured import ItemLog, Measured, values_of
-from trainables.scoring.once import Once
 from trainables.vision.losses import score
 from trainables.vision.processing import ImageProcessor
 
@@ -34,15 +34,15 @@ class ImageScores:
     """
 
     def __init__(self, sets: Mapping[str, ImageSet], score: Callable[[ImageSet], Scored], known: Mapping[str, Scored]):
-        self.images = Once(lambda part: known[part] if part in known else score(sets[part]))
+        self.images = LazyDict(lambda part: known[part] if part in known else score(sets[part]))
         self._sets = sets
 
     def accuracy(self, part: str) -> float:
-        """The share of images whose most probable label is theirs."""
+        """Return the share of images whose most probable label is the true one."""
         return float((self.images[part][1].numpy() == self._sets[part].labels).mean())
 
     def items(self) -> ItemLog:
-        """Loss, most probable label and label of each image that was asked for."""
+        """Return loss, most probable label and true label of each scored image."""
         log: ItemLog = {}
         for part, (nll, guesses) in self.images.items():
             labels = self._sets[part].labels
@@ -54,7 +54,7 @@ class ImageScores:
 
 
 class ClassificationEvaluator:
-    """Scores classifiers on one unlearning problem; ``random_guess`` is ``ln K``, the loss of a uniform guess."""
+    """Scores classifiers on one unlearning task; ``random_guess`` is ``ln K``, the loss of a uniform guess."""
 
     def __init__(
         self, data: ImageData, processor: ImageProcessor, *, classes: int, batch_size: int, device: torch.device | str
@@ -67,7 +67,8 @@ class ClassificationEvaluator:
         self._score = partial(score, processor=processor, batch_size=batch_size, device=device)
 
     def losses(self, model: PreTrainedModel) -> dict[str, float]:
-        """Mean cross-entropy on the whole forget set, also with each image capped, and on the retain sample."""
+        """Return the mean cross-entropy on the forget set, with and without a cap per image, and on the retain sample.
+        Return the mean cross-entropy on the forget set, with and without a cap per image, and on the retain sample."""
         scores = self._scores(model, {})
         self._last = {part: scores.images[part] for part in ("forget", "retain")}
         forget, retain = (
@@ -85,17 +86,17 @@ class ClassificationEvaluator:
         retain: RetainValues | None = None,
         unchanged: bool = False,
     ) -> Measured:
-        """The metrics called ``names`` (none: all accuracies), with each image's loss, label and most probable label.
+        """Return the metrics called ``names`` (all accuracies if empty), with the values of each image.
 
-        ``unchanged``: :meth:`losses` was asked about this model last and it is the same still; what it has scored is
-        not scored again. Raises MetricError where one of them is not of images, or there are no held-out ones.
+        ``unchanged``: the model has not changed since the last call of :meth:`losses`, whose passes are reused. Raises
+        MetricError if a metric is not for images, or there are no held-out images.
         """
         scores = self._scores(model, self._last if unchanged else {})
-        metrics = values_of(metrics_of(names, self._data), scores)
+        metrics = values_of(chosen_metrics(names, self._data), scores)
         return Measured(metrics, scores.items(), 0.0)
 
     def reference(self, model: PreTrainedModel, *, key: str, path: str) -> RetainValues:
-        """Never asked for: no metric of images compares with a retain model."""
+        """Not used, because no metric of images compares with a retain model."""
         raise NotImplementedError
 
     def _scores(self, model: PreTrainedModel, known: Mapping[str, Scored]) -> ImageScores:

@@ -1,4 +1,4 @@
-"""Published TOFU evaluation logs: per-item losses and texts of a model, read, checked and aggregated.
+"""Read, check and aggregate published TOFU evaluation logs: per-item losses and texts of a model.
 
 The format is that of the TOFU authors (``locuslab/tofu``, ``eval_log_aggregated.json``): an object of four parts, each
 with columns of per-item values keyed by item index. The aggregates are those of their ``aggregate_eval_stat.py``.
@@ -33,20 +33,20 @@ PARTS = {
     "forget": "eval_log_forget.json",
 }
 _LOSSES = ("avg_gt_loss", "avg_paraphrased_loss", "average_perturb_loss")
-_NAMED = 5  # items or keys an error names before it only counts them
+_NAMED = 5  # items or keys that an error names; it counts the rest
 
 
 class EvalLogError(ValueError):
-    """An evaluation log cannot be read or is not in the published format; the message is a sentence for the user."""
+    """An evaluation log cannot be read or has another format; the message is for the user."""
 
 
 @dataclass(frozen=True, eq=False)
 class EvalPart:
-    """One evaluation set, n items in the order of their index.
+    """One evaluation set with n items in the order of their indices.
 
-    ``answer_loss`` and ``paraphrased_loss`` ``(n,)`` and n rows of ``perturbed_loss`` are in nats per token;
-    ``rouge_l_recall`` ``(n,)`` is the logged one, or where the log has none that of the logged texts. ``answers`` are
-    the n generated answers; None if the log has no texts.
+    ``answer_loss`` and ``paraphrased_loss`` ``(n,)`` and the n rows of ``perturbed_loss`` are in nats per token.
+    ``rouge_l_recall`` ``(n,)`` is the logged value, or computed from the logged texts. ``answers`` are the n generated
+    answers; None if the log has no texts.
     """
 
     indices: tuple[str, ...]
@@ -59,7 +59,7 @@ class EvalPart:
 
 @dataclass(frozen=True, eq=False)
 class EvalLog:
-    """The four evaluation sets of one model, as read from ``path``."""
+    """The four evaluation sets of one model, read from ``path``."""
 
     path: Path
     retain: EvalPart
@@ -69,7 +69,7 @@ class EvalLog:
 
 
 class _Texts(NamedTuple):
-    """A question, the generated answer, and the reference answer, as a log has them."""
+    """A question, the generated answer, and the reference answer of a log."""
 
     question: str
     generated: str
@@ -77,13 +77,14 @@ class _Texts(NamedTuple):
 
 
 def read_eval_log(path: str | PathLike[str]) -> EvalLog:
-    """The log at ``path``, every value checked.
+    """Return the log at ``path`` with every value checked.
 
     A column may be an object keyed by item index, in any order, or a list; so may an item's perturbed losses, whose
-    number may differ between items. Parts and columns that no metric needs are not looked at.
+    number may differ between items. Other parts and columns are ignored.
 
-    Raises EvalLogError, naming the file and the place in it, where it is no such log: unreadable, parts or columns
-    missing, columns that disagree about the items, values that are no finite numbers or no recalls.
+    Raises:
+        EvalLogError: the file is unreadable, parts or columns are missing, columns disagree about the items, or values
+            are not finite numbers or recalls. The message names the file and the place in it.
     """
     path = Path(path)
     log = _parse(path)
@@ -97,15 +98,16 @@ def read_eval_log(path: str | PathLike[str]) -> EvalLog:
 
 
 def evaluate_log(log: EvalLog, retain_log: EvalLog | None = None) -> dict[str, Any]:
-    """The aggregates of a log, as JSON values.
+    """Return the aggregates of a log as JSON values.
 
     ``retain``, ``real_authors``, ``world_facts`` and ``forget`` each hold ``probability``, ``rouge_l_recall`` and
     ``truth_ratio``; ``model_utility`` is the harmonic mean of the first three's nine. Each set also holds
     ``repetition`` and ``longest_loop`` of its generated answers; None if the log has no texts. ``forget_quality`` (a
     p-value) and ``forget_quality_statistic`` compare the forget set with ``retain_log``, the log of a model trained
-    without it; None without one.
+    without it; None without such a log.
 
-    Raises EvalLogError where the two logs score different forget items: the test would then compare sets, not models.
+    Raises:
+        EvalLogError: the two logs score different forget items, so a test would compare sets instead of models.
     """
     outside = {
         "retain": _scores(log.retain, probability(log.retain.answer_loss), retain_truth_ratio),

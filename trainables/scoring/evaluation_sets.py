@@ -1,4 +1,4 @@
-"""The fixed evaluation sets of a problem, tokenised: questions with their answers, and answers to choose between."""
+"""The tokenised evaluation sets of a task: questions with answers, and answers to choose between."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from trainables.data.examples import Example, UnlearningData
 from trainables.metrics.metric import has_choices
-from trainables.scoring.once import Once
+from trainables.scoring.lazy_dict import LazyDict
 from trainables.scoring.prompted import prompted_sets
 from trainables.scoring.text_scorer import TextScorer
 
@@ -25,9 +25,9 @@ class QuestionSet:
 
 
 class ChoiceSet:
-    """Per item the paraphrased answer and then the perturbed ones, flattened.
+    """The answers of each item, flattened: the paraphrased one, then the perturbed ones.
 
-    ``sizes[i]`` is the number of answers of item i, ``items[i]`` its place in the evaluation set.
+    ``sizes[i]`` is the number of answers of item i, ``items[i]`` its index in the evaluation set.
     """
 
     def __init__(self, examples: Sequence[Example], scorer: TextScorer) -> None:
@@ -43,13 +43,13 @@ class ChoiceSet:
 
 
 class EvaluationSets:
-    """The sets of one problem by name, each tokenised once.
+    """The evaluation sets of one task by name, each tokenised once.
 
-    ``forget`` is what forgetting is judged on and ``trained`` the forget set itself; ``retain`` is the sample of the
-    retain set, and ``retain_losses`` those of it that every epoch's loss is of. Those are tokenised here, so that a
-    prompt too long is said at once; ``holdout`` and the data's further sets when they are first asked for. ``members``
-    are the forget set's texts as the data set cuts them for membership inference, where the forget set is running text
-    and has no items of its own (MUSE).
+    ``forget`` judges forgetting, and ``trained`` is the forget set itself. ``retain`` is the sample of the retain set,
+    and ``retain_losses`` the part of it that every epoch's loss uses. These sets are tokenised in the constructor, so
+    that a prompt that is too long is reported at once; ``holdout`` and the data's further sets at their first use.
+    ``members`` are the forget set's texts for membership inference, if the forget set is running text without items of
+    its own (MUSE).
     """
 
     def __init__(self, data: UnlearningData, scorer: TextScorer) -> None:
@@ -57,8 +57,8 @@ class EvaluationSets:
         chosen: Parts = {"forget": data.forget_eval, "retain": data.retain_eval, **data.extra_eval}
         asked: Parts = {**chosen, "forget": data.judged, "holdout": data.holdout, "members": texts}
         self._chosen, self._asked = chosen, asked
-        self.questions = Once(lambda part: QuestionSet(asked[part], scorer))
-        self.choices = Once(lambda part: ChoiceSet(chosen[part], scorer))
+        self.questions = LazyDict(lambda part: QuestionSet(asked[part], scorer))
+        self.choices = LazyDict(lambda part: ChoiceSet(chosen[part], scorer))
         self.prompted = prompted_sets(data, scorer.tokenizer)
         for part in ("forget", "retain"):
             _ = self.questions[part], self.choices[part]
@@ -70,9 +70,9 @@ class EvaluationSets:
         )
 
     def has(self, part: str) -> bool:
-        """Whether the data have items of this evaluation set."""
+        """Return whether the data have items of this evaluation set."""
         return bool(self._asked.get(part))
 
     def has_choices(self, part: str) -> bool:
-        """Whether any of them has paraphrased and perturbed answers."""
+        """Return whether any item of the set has paraphrased and perturbed answers."""
         return any(map(has_choices, self._chosen.get(part, ())))

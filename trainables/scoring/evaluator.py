@@ -1,4 +1,4 @@
-"""The metrics of a language model on the fixed sets: losses after every epoch, the costly ones at the end."""
+"""Evaluate a language model on fixed sets: losses after every epoch, expensive metrics at the end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from trainables.data.examples import UnlearningData
 from trainables.metrics.losses import ItemLosses, SetLosses, agreement, standard_error
 from trainables.metrics.registry import LOSS_METRICS
-from trainables.scoring.choice import metrics_of
+from trainables.scoring.chosen_metrics import chosen_metrics
 from trainables.scoring.evaluation_sets import EvaluationSets
 from trainables.scoring.item_log import item_log
 from trainables.scoring.measured import Measured, values_of
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 class Evaluator:
-    """Scores models on one unlearning problem; the sets are tokenised once, here.
+    """Scores models on one unlearning task; the sets are tokenised once, in the constructor.
 
-    ``random_guess`` is ``ln|V|``, the loss of a uniform guess: the cap of ``forget_loss_capped``. ``retain_loss_se`` is
-    the standard error of the last retain loss (nats per token), ``retain_agreement`` the share of the retain sample's
-    answers that the model would have given itself.
+    ``random_guess`` is ``ln|V|``, the loss of a uniform guess and the cap of ``forget_loss_capped``. ``retain_loss_se``
+    is the standard error of the last retain loss (nats per token). ``retain_agreement`` is the share of the retain
+    sample's answers that the model would have generated itself.
     """
 
     def __init__(
@@ -51,7 +51,8 @@ class Evaluator:
         self.retain_loss_se = self.retain_agreement = math.nan
 
     def losses(self, model: PreTrainedModel) -> dict[str, float]:
-        """Token-mean cross-entropy on the whole forget set, also with each token capped, and on the retain sample."""
+        """Return the token-mean cross-entropy on the forget set, with and without a cap per token, and on the retain
+        sample."""
         scores = self.scores(model)
         self._last = {part: scores.answers[part] for part in ("trained", "retain_losses")}
         for name, same in (("forget", "trained"), ("retain", "retain_losses")):
@@ -69,27 +70,27 @@ class Evaluator:
         retain: RetainValues | None = None,
         unchanged: bool = False,
     ) -> Measured:
-        """The metrics called ``names`` (none: the default ones), with their items.
+        """Return the metrics called ``names`` (the default set if empty), with their items.
 
-        ``unchanged``: :meth:`losses` was asked about this model last and it is the same still; its passes are not made
-        again. Raises MetricError where the data, or the want of a retain model, cannot give one of them.
+        ``unchanged``: the model has not changed since the last call of :meth:`losses`, whose passes are reused. Raises
+        MetricError if the data cannot give one of the metrics, or a retain model is missing.
         """
-        chosen = metrics_of(names, self._data, retain_model=retain is not None)
+        chosen = chosen_metrics(names, self._data, retain_model=retain is not None)
         scores = ModelScores(model, self._sets, self._scorer, retain=retain, known=self._last if unchanged else None)
         metrics = values_of(chosen, scores)
         return Measured(metrics, item_log(scores), scores.generation_seconds)
 
     def verbmem(self, model: PreTrainedModel) -> float:
-        """Mean ROUGE-L recall of greedy answers on the forget set, or of the continuations its data ask for.
+        """Return the mean ROUGE-L recall of greedy answers on the forget set, or of the continuations its data define.
 
-        It says whether the model has learned F: it is of F itself, whatever forgetting is judged on.
+        It measures whether the model has learned the forget set itself, whatever data judge the forgetting.
         """
         return float(self.scores(model).recalls("trained", prompts="verbmem").mean())
 
     def reference(self, model: PreTrainedModel, *, key: str, path: str) -> RetainValues:
-        """What metrics need of ``model`` as the one trained without the forget set."""
+        """Return the values of ``model`` as the one trained without the forget set."""
         return self.scores(model).reference(key=key, path=path)
 
     def scores(self, model: PreTrainedModel) -> ModelScores:
-        """The model's per-item values, computed as they are asked for."""
+        """Return the model's per-item values, computed at their first use."""
         return ModelScores(model, self._sets, self._scorer)

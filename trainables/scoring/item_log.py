@@ -1,8 +1,8 @@
-"""The per-item values behind a model's metrics as a file, in the format of the TOFU authors' evaluation logs.
+"""Write the per-item values behind a model's metrics to a file in the format of the TOFU authors' evaluation logs.
 
-``evaluate --eval-log`` reads it back (where it has all four sets) and gives the same metrics. Columns are keyed by item
-index; a column that no chosen metric needed is not there. Every generated text has its ROUGE-L recall, its share of
-repeated 3-grams and its longest loop beside it.
+``evaluate --eval-log`` reads it back (if it has all four sets) and gives the same metrics. Columns are keyed by item
+index; columns that no chosen metric needed are missing. Every generated text has its ROUGE-L recall, its share of
+repeated 3-grams and its longest loop.
 """
 
 from __future__ import annotations
@@ -21,20 +21,22 @@ from trainables.scoring.model_scores import ModelScores
 
 
 def item_log(scores: ModelScores) -> ItemLog:
-    """What has been computed so far, by part of the log; ``membership`` has the scores of each attack.
+    """Return the values computed so far, by part of the log; ``membership`` has the scores of each attack.
 
-    ``prompted`` has what the model said to the data set's own prompts, by metric (MUSE, plain texts).
+    ``prompted`` has the answers to the data set's own prompts, by metric (MUSE, plain texts).
     """
     log: ItemLog = {}
     for part, key in PARTS.items():
         columns = _answer_columns(scores, part) | _choice_columns(scores, part)
         if columns:
             log[key] = columns
-    if scores.said_to_prompts:
+    if scores.generated_from_prompts:
         log["prompted"] = {
-            metric: _said(scores.scorer.decode(asked.prompts), asked.references, *scores.said_to_prompts[metric])
+            metric: _generation_columns(
+                scores.scorer.decode(asked.prompts), asked.references, *scores.generated_from_prompts[metric]
+            )
             for metric, asked in scores.sets.prompted.items()
-            if metric in scores.said_to_prompts
+            if metric in scores.generated_from_prompts
         }
     if scores.attacks:
         log["membership"] = {
@@ -45,7 +47,7 @@ def item_log(scores: ModelScores) -> ItemLog:
 
 
 def write_item_log(path: Path, log: Mapping[str, object]) -> None:
-    """Write the log, all at once; values that are not finite become null."""
+    """Write the log in one step; values that are not finite become null."""
     write_json(path, log, indent=None)
 
 
@@ -55,13 +57,17 @@ def _answer_columns(scores: ModelScores, part: str) -> dict[str, object]:
         totals, counts = scores.answers[part].totals, scores.answers[part].counts
         columns |= {"avg_gt_loss": _column(totals / counts), "gt_loss": _column(totals)}
         columns["num_token_gt"] = _column(counts.astype(int))
-    if part in scores.said:
+    if part in scores.generated:
         asked = scores.sets.questions[part]
-        columns |= _said([*map(scores.scorer.asked, asked.questions)], asked.references, *scores.said[part])
+        columns |= _generation_columns(
+            [*map(scores.scorer.asked, asked.questions)], asked.references, *scores.generated[part]
+        )
     return columns
 
 
-def _said(prompts: Sequence[str], references: Sequence[str], texts: Sequence[str], recalls: Array) -> dict[str, object]:
+def _generation_columns(
+    prompts: Sequence[str], references: Sequence[str], texts: Sequence[str], recalls: Array
+) -> dict[str, object]:
     rows = zip(prompts, texts, references, strict=True)
     return {
         "generated_text": _column([*map(list, rows)]),

@@ -1,4 +1,4 @@
-"""What measuring a model gives: the losses, the metrics, and the per-item values they are made of."""
+"""The result of measuring a model: the losses, the metrics, and the per-item values behind them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ItemLog: TypeAlias = dict[str, dict[str, object]]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The chosen metrics of a model, the per-item values behind them, and how long generation took (seconds)."""
+    """The chosen metrics of a model, the per-item values behind them, and the seconds spent generating answers."""
 
     metrics: Mapping[str, float]
     items: ItemLog
@@ -22,5 +22,5 @@ class Measured:
 
 
 def values_of(names: Iterable[str], scores: object) -> dict[str, float]:
-    """The metrics called ``names``, in that order, of the per-item values each of them is computed from."""
+    """Return the metrics called ``names``, in that order, from the per-item values in ``scores``."""
     return {name: float(METRICS[name].measure(scores)) for name in names}

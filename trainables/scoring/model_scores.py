@@ -1,4 +1,4 @@
-"""The per-item values of one model on one problem, each computed when first asked for and once."""
+"""Per-item values of one model on one task, each computed once, at its first use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trainables.metrics.membership import MIN_K_ATTACK
 from trainables.metrics.rouge import rouge_l_recall
 from trainables.metrics.truth_ratio import log_truth_ratio, truth_ratio
 from trainables.scoring.evaluation_sets import EvaluationSets
-from trainables.scoring.once import Once
+from trainables.scoring.lazy_dict import LazyDict
 from trainables.scoring.text_scorer import TextScorer
 
 if TYPE_CHECKING:
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RetainValues:
-    """What metrics need of a model trained without the forget set.
+    """The values of a model trained without the forget set that metrics need.
 
     Attributes:
         key: content hash of that model and of the data it was scored on.
         path: its folder.
-        log_truth_ratios: of the forget set's items; empty where the data have no choices.
-        forget_log_probs, holdout_log_probs: per item the mean ``log p`` (nats per token); empty without a holdout set.
-        min_k_auc: AUC of min-k% membership inference, None without a holdout set.
+        log_truth_ratios: of the forget set's items; empty if the data have no choices.
+        forget_log_probs, holdout_log_probs: mean ``log p`` per item (nats per token); empty without a holdout set.
+        min_k_auc: AUC of min-k% membership inference; None without a holdout set.
     """
 
     key: str
@@ -45,7 +45,7 @@ class RetainValues:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ChoiceLosses:
-    """Of n items with choices, row i the paraphrased answer and then the perturbed ones: summed NLL and tokens."""
+    """Summed NLL and tokens of n items with choices; row i has the paraphrased answer, then the perturbed ones."""
 
     totals: tuple[Array, ...]
     counts: tuple[Array, ...]
@@ -72,15 +72,15 @@ class ChoiceLosses:
 
 
 class ModelScores:
-    """Per-item values of ``model`` by evaluation set. The model must not change while they are asked for.
+    """Per-item values of ``model`` by evaluation set. The model must not change during use.
 
     Attributes:
-        answers: the losses of each answer; ``known`` are found before.
+        answers: the losses of each answer; losses in ``known`` are not computed again.
         choices: losses of paraphrased and perturbed answers.
-        said: each greedy answer, at most as long as the longest reference, and its ROUGE-L recall ``(n,)``.
-        said_to_prompts: by metric the same of the greedy continuations of the data set's own prompts.
-        tokens: what the model says of each token of each answer.
-        attacks: by metric what a membership inference attack gives to the forget set's texts and to the holdout set's.
+        generated: each greedy answer, at most as long as the longest reference, and its ROUGE-L recall ``(n,)``.
+        generated_from_prompts: the same for greedy continuations of the data set's own prompts, by metric.
+        tokens: the model's scores of each token of each answer.
+        attacks: by metric, a membership inference attack's scores of the forget set's and of the holdout set's texts.
     """
 
     def __init__(
@@ -92,22 +92,22 @@ class ModelScores:
         retain: RetainValues | None = None,
         known: Mapping[str, ItemLosses] | None = None,
     ) -> None:
-        # These close over no ``self``: a circle would keep the model in memory until it is collected.
+        # These closures do not reference ``self``: a cycle would keep the model in memory until it is collected.
         generating = _Stopwatch()
-        answers = Once(lambda part: scorer.nll(model, sets.questions[part].sequences), known)
+        answers = LazyDict(lambda part: scorer.nll(model, sets.questions[part].sequences), known)
 
         def choices(part: str) -> ChoiceLosses:
             ends = np.cumsum(sets.choices[part].sizes)[:-1]
             found = scorer.nll(model, sets.choices[part].sequences)
             return ChoiceLosses(tuple(np.split(found.totals, ends)), tuple(np.split(found.counts, ends)))
 
-        def said(part: str) -> tuple[list[str], Array]:
+        def generated(part: str) -> tuple[list[str], Array]:
             asked, losses = sets.questions[part], answers[part]
             with generating:
                 texts = scorer.greedy_answers(model, asked.sequences, losses, max_new_tokens=asked.longest_answer)
             return texts, rouge_l_recall(asked.references, texts)
 
-        def said_to_prompts(metric: str) -> tuple[list[str], Array]:
+        def generated_from_prompts(metric: str) -> tuple[list[str], Array]:
             with generating:
                 texts = sets.prompted[metric].answers(model, scorer)
             return texts, rouge_l_recall(sets.prompted[metric].references, texts)
@@ -116,47 +116,47 @@ class ModelScores:
         self.scorer = scorer
         self.retain = retain
         self.answers = answers
-        self.choices = Once(choices)
-        self.said = Once(said)
-        self.said_to_prompts = Once(said_to_prompts)
-        self.tokens = Once(lambda part: scorer.tokens(model, sets.questions[part].sequences))
+        self.choices = LazyDict(choices)
+        self.generated = LazyDict(generated)
+        self.generated_from_prompts = LazyDict(generated_from_prompts)
+        self.tokens = LazyDict(lambda part: scorer.tokens(model, sets.questions[part].sequences))
         self.attacks: dict[str, tuple[Array, Array]] = {}
         self._generating = generating
 
     @property
     def generation_seconds(self) -> float:
-        """How long answers have been generated."""
+        """The time spent generating answers."""
         return self._generating.seconds
 
     def losses(self, part: str) -> Array:
-        """Loss of each answer, nats per token, ``(n,)``."""
+        """Return the loss of each answer, nats per token, ``(n,)``."""
         return self.answers[part].totals / self.answers[part].counts
 
     def recalls(self, part: str, *, prompts: str | None = None) -> Array:
-        """ROUGE-L recall of each greedy answer, ``(n,)``.
+        """Return the ROUGE-L recall of each greedy answer, ``(n,)``.
 
-        Where the data have prompts of their own for the metric called ``prompts``: of each continuation of those.
+        If the data have their own prompts for the metric called ``prompts``: of each continuation of those.
         """
-        return self._said(part, prompts)[1]
+        return self._generated(part, prompts)[1]
 
     def answers_given(self, part: str, *, prompts: str) -> list[str]:
-        """Return the texts of the n greedy answers of which :meth:`recalls` has the ROUGE-L recall."""
-        return self._said(part, prompts)[0]
+        """Return the texts of the n greedy answers that :meth:`recalls` scores."""
+        return self._generated(part, prompts)[0]
 
     def answer_texts(self, part: str) -> list[str]:
-        """Each answer as its tokens say it."""
+        """Return each reference answer as decoded from its tokens."""
         answers = [item.ids[item.prompt_length :] for item in self.sets.questions[part].sequences]
         return [text.strip() for text in self.scorer.decode(answers)]
 
     def attack(self, name: str, per_text: Callable[[ModelScores, str], Array]) -> tuple[Array, Array]:
-        """The scores of the forget set's texts and of the holdout set's under one membership inference attack."""
+        """Return the scores of the forget set's and of the holdout set's texts under a membership inference attack."""
         if name not in self.attacks:
             inside, outside = (per_text(self, part) for part in self._sides())
             self.attacks[name] = (inside, outside)
         return self.attacks[name]
 
     def reference(self, *, key: str, path: str) -> RetainValues:
-        """These values as those of a retain model."""
+        """Return these values as those of a retain model."""
         sets = self.sets
         ratios = tuple(self.choices["forget"].log_truth_ratios.tolist()) if sets.has_choices("forget") else ()
         if not sets.has("holdout"):
@@ -164,11 +164,11 @@ class ModelScores:
         inside, outside = (tuple(float(item.log_probs.mean()) for item in self.tokens[part]) for part in self._sides())
         return RetainValues(key, path, ratios, inside, outside, MIN_K_ATTACK.measure(self))
 
-    def _said(self, part: str, prompts: str | None) -> tuple[list[str], Array]:
-        return self.said_to_prompts[prompts] if prompts in self.sets.prompted else self.said[part]
+    def _generated(self, part: str, prompts: str | None) -> tuple[list[str], Array]:
+        return self.generated_from_prompts[prompts] if prompts in self.sets.prompted else self.generated[part]
 
     def _sides(self) -> tuple[str, str]:
-        """The sets of membership inference: those trained on and those not."""
+        """Return the sets of membership inference: texts trained on, and others."""
         return ("members" if self.sets.has("members") else "forget"), "holdout"
 
 

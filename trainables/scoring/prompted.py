@@ -1,8 +1,8 @@
-"""Metrics by generation from the data set's own prompts: greedy continuations, cut, against their references.
+"""Metrics by generation from the data set's own prompts: greedy continuations compared with their references.
 
-MUSE (arXiv:2407.06460) gives passages to go on with (verbmem) and questions behind answered ones (knowmem); of a plain
-text the continuation of its own beginning is asked. All are scored by ROUGE-L recall; MUSE's code reports F1 without
-stemming, so its figures differ.
+MUSE (arXiv:2407.06460) gives passages to continue (verbmem) and questions after answered ones (knowmem). For a plain
+text, the prompt is its beginning. All are scored by ROUGE-L recall; MUSE's code reports F1 without stemming, so its
+values differ.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 PREFIX_TOKENS, CONTINUATION_TOKENS = 50, 128
-"""Of a plain text: how much of its beginning is given (at most half of it), and how much is asked for."""
+"""For a plain text: the tokens of its beginning in the prompt (at most half of it), and those to generate."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptedSet:
-    """The prompts of one metric as token ids, their references as texts, and how continuations end."""
+    """The prompts of one metric as token ids, their references as texts, and the strings that end continuations."""
 
     prompts: tuple[tuple[int, ...], ...]
     references: tuple[str, ...]
@@ -31,21 +31,22 @@ class PromptedSet:
     stop: tuple[tuple[str, ...], ...]
 
     def answers(self, model: PreTrainedModel, scorer: TextScorer) -> list[str]:
-        """The greedy continuation of each prompt up to its first stop string.
+        """Return the greedy continuation of each prompt up to its first stop string.
 
-        A prompt that would not fit the model's context with its continuation loses its beginning.
+        A prompt that would not fit the model's context together with its continuation loses its beginning.
         """
         context = getattr(model.config.get_text_config(), "max_position_embeddings", None)
         room = max(1, context - self.max_new_tokens) if context is not None else None
         prompts = [prompt if room is None else prompt[-room:] for prompt in self.prompts]
-        said = scorer.continuations(model, prompts, max_new_tokens=self.max_new_tokens, strip=False)
-        return [until(text, stop).strip() for text, stop in zip(said, self.stop, strict=True)]
+        texts = scorer.continuations(model, prompts, max_new_tokens=self.max_new_tokens, strip=False)
+        return [until(text, stop).strip() for text, stop in zip(texts, self.stop, strict=True)]
 
 
 def prompted_sets(data: UnlearningData, tokenizer: PreTrainedTokenizerBase) -> dict[str, PromptedSet]:
-    """The metrics that are measured so: ``verbmem``, ``knowmem`` and ``utility``, as far as the data have prompts.
+    """Return the prompted sets of the metrics ``verbmem``, ``knowmem`` and ``utility``, if the data have prompts for
+    them.
 
-    ``verbmem`` and ``utility`` of plain texts without prompts are continuations of forget_eval and of retain_eval.
+    For plain texts without prompts, ``verbmem`` and ``utility`` are continuations of forget_eval and of retain_eval.
     """
     sources = {"verbmem": "verbmem", "knowmem": "knowmem_forget", "utility": "knowmem_retain"}
     sets = {
@@ -60,7 +61,7 @@ def prompted_sets(data: UnlearningData, tokenizer: PreTrainedTokenizerBase) -> d
 
 
 def from_prompts(tokenizer: PreTrainedTokenizerBase, items: Sequence[Prompted]) -> PromptedSet:
-    """Prompts as the data give them; of a reference the first ``max_new_tokens`` tokens count."""
+    """Return the data's own prompts; references are cut after ``max_new_tokens`` tokens."""
     prompts, references = [], []
     for item in items:
         prompts.append(_without_eos(tokenizer, tokenizer(item.prompt, add_special_tokens=True)["input_ids"]))
@@ -72,7 +73,7 @@ def from_prompts(tokenizer: PreTrainedTokenizerBase, items: Sequence[Prompted]) 
 
 
 def from_texts(tokenizer: PreTrainedTokenizerBase, texts: Sequence[Example]) -> PromptedSet:
-    """The first 50 tokens of each text (of a short one, half), and the 128 that follow."""
+    """Return prompts of the first 50 tokens of each text (half of a short one), and the next 128 as references."""
     prompts, references = [], []
     for example in texts:
         ids = _without_eos(tokenizer, tokenizer(example.answer, add_special_tokens=True, verbose=False)["input_ids"])
@@ -83,10 +84,10 @@ def from_texts(tokenizer: PreTrainedTokenizerBase, texts: Sequence[Example]) -> 
 
 
 def until(text: str, stop: Sequence[str]) -> str:
-    """``text`` before the first occurrence of any stop string."""
+    """Return ``text`` before the first occurrence of any stop string."""
     return text[: min((place for item in stop if (place := text.find(item)) >= 0), default=len(text))]
 
 
 def _without_eos(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> tuple[int, ...]:
-    """A tokenizer that ends sequences with EOS would tell the model that there is nothing to go on with."""
+    """Remove a final EOS, which would tell the model that there is nothing to continue."""
     return tuple(ids[:-1] if ids and ids[-1] == tokenizer.eos_token_id else ids)

@@ -1,4 +1,4 @@
-"""How texts are put to a language model: the tokenizer, the template, the cut, the batches and the device, together."""
+"""Score texts with a language model: tokenizer, template, maximal length, batch size and device together."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-_HOPEFUL = 8
-"""Tokens of a draft that were verified at once, for another pass to be cheaper than to generate one by one."""
+_MIN_VERIFIED = 8
+"""Verify the rest of a draft only if at least this many of its tokens were right: otherwise generation is faster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextScorer:
-    """``template`` is how questions are put (template.py); a sequence is cut after ``max_length`` tokens."""
+    """``template`` is the prompt template (template.py); sequences are cut after ``max_length`` tokens."""
 
     tokenizer: PreTrainedTokenizerBase
     max_length: int
@@ -33,15 +33,15 @@ class TextScorer:
     template: str = QUESTION_ANSWER
 
     def encode(self, examples: Sequence[Example]) -> tuple[Tokens, ...]:
-        """Each question and answer as tokens, each plain text in windows."""
+        """Return each question and answer as tokens, each plain text in windows."""
         return encode_examples(self.tokenizer, examples, max_length=self.max_length, template=self.template)
 
     def encode_answer(self, question: str, answer: str) -> Tokens:
-        """One question with one answer as tokens."""
+        """Return one question with one answer as tokens."""
         return encode(self.tokenizer, question, answer, max_length=self.max_length, template=self.template)
 
     def asked(self, question: str) -> str:
-        """The prompt of a question, up to and without the space that begins the answer."""
+        """Return the prompt of a question, without the space that begins the answer."""
         return prompt_text(question, template=self.template, tokenizer=self.tokenizer)
 
     @property
@@ -50,17 +50,17 @@ class TextScorer:
         return end_ids(self.tokenizer, self.template)
 
     def decode(self, sequences: Sequence[Sequence[int]]) -> list[str]:
-        """Token ids as texts, without special tokens."""
+        """Return token ids as texts, without special tokens."""
         texts: list[str] = self.tokenizer.batch_decode(sequences, skip_special_tokens=True)
         return texts
 
     def nll(self, model: PreTrainedModel, sequences: Sequence[Tokens]) -> ItemLosses:
-        """The losses of each sequence."""
+        """Return the losses of each sequence."""
         padding = pad_id(self.tokenizer)
         return sequence_nll(model, sequences, pad_id=padding, batch_size=self.batch_size, device=self.device)
 
     def tokens(self, model: PreTrainedModel, sequences: Sequence[Tokens]) -> list[TokenScores]:
-        """What the model says of each supervised token of each sequence."""
+        """Return the model's scores of each supervised token of each sequence."""
         return token_scores(
             model,
             sequences,
@@ -73,13 +73,13 @@ class TextScorer:
     def greedy_answers(
         self, model: PreTrainedModel, sequences: Sequence[Tokens], losses: ItemLosses, *, max_new_tokens: int
     ) -> list[str]:
-        """The greedy answer to each sequence's prompt.
+        """Return the greedy answer to each sequence's prompt.
 
-        The pass that gave the ``losses`` has verified each answer up to the first token that the model would not say:
-        generation begins there (speculative decoding with the reference as the draft: Leviathan et al., ICML 2023,
-        arXiv:2211.17192). An answer of which so much was verified is likely to go on as the reference does behind that
-        token, so its rest is verified, too. Where two tokens are equally likely to the rounding of float32 it may
-        choose the other one.
+        The pass that computed ``losses`` has verified each answer up to the first token that the model would not
+        generate, so generation starts there (speculative decoding with the reference as the draft: Leviathan et al.,
+        ICML 2023, arXiv:2211.17192). If many tokens were verified, the answer is likely to continue like the reference
+        after that token, so the rest is verified in another pass. If two tokens are equally likely within float32
+        rounding, the result may differ from plain greedy decoding.
         """
         begun: list[list[int]] = [[] for _ in sequences]
         ends = self.ends
@@ -87,15 +87,15 @@ class TextScorer:
         while asked:
             assert losses.agreed is not None, "the losses are of sequences"
             assert losses.instead is not None, "the losses are of sequences"
-            hopeful = []
+            promising = []
             for at, agreed, instead in zip(asked, losses.agreed.tolist(), losses.instead.tolist(), strict=True):
                 start = sequences[at].prompt_length + len(begun[at])
                 begun[at] += sequences[at].ids[start : start + agreed]
                 begun[at] += [instead] if instead >= 0 else []
-                if agreed >= _HOPEFUL and instead not in (-1, *ends):
-                    hopeful.append(at)
-            drafts = [_with_rest(sequences[at], begun[at]) for at in hopeful]
-            asked = [at for at, draft in zip(hopeful, drafts, strict=True) if len(draft) > draft.prompt_length]
+                if agreed >= _MIN_VERIFIED and instead not in (-1, *ends):
+                    promising.append(at)
+            drafts = [_with_rest(sequences[at], begun[at]) for at in promising]
+            asked = [at for at, draft in zip(promising, drafts, strict=True) if len(draft) > draft.prompt_length]
             losses = self.nll(model, [draft for draft in drafts if len(draft) > draft.prompt_length])
         prompts = [item.prompt for item in sequences]
         return self.continuations(model, prompts, max_new_tokens=max_new_tokens, begun=begun)
@@ -109,7 +109,7 @@ class TextScorer:
         strip: bool = True,
         begun: Sequence[Sequence[int]] | None = None,
     ) -> list[str]:
-        """The greedy continuation of each prompt; ``begun`` are the first tokens of each, where they are known."""
+        """Return the greedy continuation of each prompt; ``begun`` are the first tokens of each, if known."""
         longest = max(map(len, prompts), default=1) + max_new_tokens
         return generate_greedy(
             model,
@@ -125,6 +125,6 @@ class TextScorer:
 
 
 def _with_rest(sequence: Tokens, begun: Sequence[int]) -> Tokens:
-    """What has been said with the reference's tokens behind as many: those are the draft."""
-    said = (*sequence.prompt, *begun)
-    return Tokens((*said, *sequence.ids[len(said) :]), len(said))
+    """Return the tokens generated so far, followed by the reference's tokens from that position as a draft."""
+    known = (*sequence.prompt, *begun)
+    return Tokens((*known, *sequence.ids[len(known) :]), len(known))

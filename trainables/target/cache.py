@@ -1,4 +1,4 @@
-"""The cache: where it is, what is in it, and what its files are named by: content of models, data and recipes alone."""
+"""The cache of trained models and their scores, named by the content of models, data and recipes alone."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from search_spaces.durable import write_whole
 from trainables.target.finetune import TargetError
 
 FORMAT = 3
-"""Part of every cache key: raised when the recipe's meaning or the cached files change."""
+"""Part of every cache key; raised when the meaning of a recipe or the cached files change."""
 
 
 def cache_folder() -> Path:
-    """``$XDG_CACHE_HOME/sweeper``, or ``~/.cache/sweeper``."""
+    """Return ``$XDG_CACHE_HOME/sweeper``, or ``~/.cache/sweeper``."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sweeper"
 
 
 def digest(*parts: object) -> str:
-    """16 hex digits naming the content of plain values, records, and data that know their own ``content_hash``."""
+    """Return 16 hex digits of the content of plain values, dataclasses, and data with a ``content_hash``."""
 
     def plain(value: object) -> object:
         if hasattr(value, "content_hash"):
@@ -37,10 +37,10 @@ def digest(*parts: object) -> str:
 
 
 def folder_digest(folder: Path) -> str:
-    """A content hash of a model folder's weights, configuration and tokenizer.
+    """Return a content hash of a model folder's weights, configuration and tokenizer.
 
     Raises:
-        TargetError: there is no such folder.
+        TargetError: the folder does not exist.
     """
     if not folder.is_dir():
         raise TargetError(f"{folder}: no such folder; expected a model folder with config.json and safetensors")
@@ -59,9 +59,9 @@ class NotCached(RuntimeError):
 
 
 class Cache:
-    """The folder as one target uses it: its models, and notes on them, small JSON objects that follow from a model.
+    """The cache as one target uses it: its models, and notes, which are small JSON objects computed from a model.
 
-    Where it is not ``computing``, what is not there raises NotCached. ``notes`` are those that were asked for, by their
+    If ``computing`` is False, a missing entry raises NotCached. ``notes`` holds the notes that were read, by their
     paths in the folder.
     """
 
@@ -71,23 +71,23 @@ class Cache:
         self.notes: dict[str, dict[str, Any]] = {}
 
     def model(self, name: str) -> Path:
-        """The folder of a model that is trained here."""
+        """Return the folder of a model that is trained here."""
         folder = self.folder / "targets" / name
         if not self.computing and not is_made(folder):
             raise NotCached(f"{folder} is not made yet")
         return folder
 
     def note(self, name: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """The note of this name; computed, and written all at once, where there is none that can be read.
+        """Return the note called ``name``; compute and write it if it is missing or unreadable.
 
-        Others may do so meanwhile.
+        Other processes may do the same meanwhile.
         """
         path = self.folder / f"{name}.json"
         found = _read(path)
         if found is None:
             if not self.computing:
                 raise NotCached(f"{path} is not known yet")
-            write_whole(path, json.dumps(compute()))  # with NaN, which reads back as such
+            write_whole(path, json.dumps(compute()))  # may contain NaN, which Python reads back
             found = json.loads(path.read_text(encoding="utf-8"))
         else:
             used(path)
@@ -95,26 +95,26 @@ class Cache:
         return dict(found)
 
     def take_over(self, notes: Mapping[str, dict[str, Any]]) -> None:
-        """Write down what the cache of another machine has."""
+        """Store the notes of another machine's cache, unless this cache has them."""
         for name, content in notes.items():
             if _read(path := self.folder / f"{name}.json") is None:
                 write_whole(path, json.dumps(content))
 
 
 def used(path: Path) -> None:
-    """The cache is pruned by when things were last used; what is somebody else's, on shared storage, stays as it is."""
+    """Mark a file as used, because the cache is pruned by last use. Files of other users stay unchanged."""
     with contextlib.suppress(OSError):
         os.utime(path)
 
 
 def is_made(folder: Path) -> bool:
-    """Whether the training of this model has ended."""
+    """Return whether the training of this model has ended."""
     return (folder / "target.json").is_file()
 
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):  # a disk may have lost what was written: it follows from the model
+    except (FileNotFoundError, ValueError):  # a damaged note can be computed again
         return None
     return found if isinstance(found, dict) else None

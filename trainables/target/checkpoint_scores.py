@@ -1,7 +1,7 @@
-"""The scores of any model folder on an unlearning problem: a checkpoint of this project, an adapter, or anyone's model.
+"""Score any model folder on an unlearning task: a checkpoint of this project, an adapter, or another model.
 
-They are cached by content: weights, processor, data, metrics and the retain model name them, so that scores of one
-model are never taken for another's.
+Scores are cached by content: weights, processor, data, metrics and retain model, so scores of different models never
+mix.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from trainables.scoring.measured import Measured
 from trainables.spec import TrialSpec
 from trainables.target.cache import FORMAT, Cache, digest, folder_digest
 from trainables.target.finetune import Progress
-from trainables.target.problem import problem_of
 from trainables.target.retain_model import retain_values
+from trainables.target.target_spec import target_spec_of
 
 if TYPE_CHECKING:
     import torch
@@ -32,38 +32,42 @@ def score_checkpoint(
     device: torch.device | str | None = None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> Measured:
-    """Losses and ``spec.metrics`` of the model in ``spec.target_path`` on the spec's data.
+    """Return losses and ``spec.metrics`` of the model in ``spec.target_path`` on the spec's data.
 
-    The template is ``spec.template``, or that of ``spec.model``; the retain model, where a metric needs one, is in
-    ``spec.retain_path``.
+    The template is ``spec.template``, or that of ``spec.model``. A retain model is read from ``spec.retain_path``, if a
+    metric needs one.
 
     Raises:
-        DataError, LoadError, TargetError: with a plain sentence; MetricError where a metric cannot be had.
+        DataError, LoadError, TargetError: with a message for the user.
+        MetricError: the data cannot give a metric that was requested by name.
     """
     assert spec.target_path is not None, "the folder to score"
     folder, known, device = Path(spec.target_path), Cache(cache), device or default_device()
-    problem = problem_of(spec)
-    retain = retain_values(problem, cache=known, device=device, on_progress=on_progress)
+    target_spec = target_spec_of(spec)
+    retain = retain_values(target_spec, cache=known, device=device, on_progress=on_progress)
 
     def compute() -> dict[str, object]:
-        model = problem.modality.load_model(folder).to(device)
-        evaluator = problem.evaluator(model, problem.modality.load_processor(folder), device=device)
+        model = target_spec.modality.load_model(folder).to(device)
+        evaluator = target_spec.evaluator(model, target_spec.modality.load_processor(folder), device=device)
         losses = evaluator.losses(model)
-        found = evaluator.measure(model, problem.measured(), retain=retain, unchanged=True)
+        found = evaluator.measure(model, target_spec.measured(), retain=retain, unchanged=True)
         return asdict(replace(found, metrics={**losses, **found.metrics}))
 
-    asked = (problem.measured(), retain.key if retain else None, problem.max_length, problem.template_key)
-    name = digest(FORMAT, "scores", _content(folder), problem.data, *asked, *problem.measured_by(problem.measured()))
+    asked = (target_spec.measured(), retain.key if retain else None, target_spec.max_length, target_spec.template_key)
+    name = digest(
+        FORMAT, "scores", _content(folder), target_spec.data, *asked, *target_spec.measured_by(target_spec.measured())
+    )
     return Measured(**known.note(f"scores/{name}", compute))
 
 
 def checkpoint_problems(folder: Path, other: Callable[[Path], Sequence[str]]) -> list[str]:
-    """Why an adapter's base model cannot be found, or what ``other`` has against a folder that is no adapter."""
+    """Return why an adapter's base model is missing, or the problems that ``other`` finds in a folder without an
+    adapter."""
     if not (folder / ADAPTER_CONFIG).is_file():
         return list(other(folder))
     base = _base_of(folder)
     if base is None or (Path(base).is_absolute() and not Path(base).is_dir()):
-        return [f"{folder}: the adapter's base model {base} is not there; make it again with the target command"]
+        return [f"{folder}: the adapter's base model {base} is missing; make it again with the target command"]
     return []
 
 
@@ -76,7 +80,7 @@ def _base_of(folder: Path) -> str | None:
 
 
 def _content(folder: Path) -> str:
-    """Names the weights: an adapter's with those of its base."""
+    """Return the identity of the weights; for an adapter including those of its base model."""
     own = folder_digest(folder)
     base = _base_of(folder) if (folder / ADAPTER_CONFIG).is_file() else None
     return f"{own}+{folder_digest(Path(base))}" if base and Path(base).is_dir() else own

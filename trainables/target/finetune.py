@@ -1,4 +1,4 @@
-"""Fine-tuning the target: the "No-unlearn" model that has learned the full set, forget and retain together."""
+"""Fine-tune the target: the model that has learned the full set, forget and retain together."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 MEMORISED_LOSS = 0.05
-"""Mean loss (nats per supervised token) below which the full set counts as memorised."""
+"""The full set counts as memorised below this mean loss (nats per supervised token)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a long computation stands, for a progress bar."""
+    """The progress of a long computation, for a progress bar."""
 
     done: int
     total: int
@@ -31,13 +31,13 @@ class Progress:
 
 
 class TargetError(RuntimeError):
-    """The target could not be made; the message is a plain sentence for the user."""
+    """The target could not be made; the message is for the user."""
 
     exit_code = 1
 
 
 class NotMemorised(TargetError):
-    """The recipe's epochs ran out before the data were known by heart."""
+    """The recipe's epochs ended before the data were memorised."""
 
 
 def finetune(
@@ -53,19 +53,18 @@ def finetune(
     on_progress: Callable[[Progress], None],
     state: TrainingState | None = None,
 ) -> int:
-    """Train ``model`` in place by AdamW (warm-up over 5% of the steps, then linear decay) and return the epochs run.
+    """Train ``model`` in place with AdamW (warm-up over 5% of the steps, then linear decay). Return the epochs run.
 
-    ``items`` are what ``modality`` made of the examples with ``processor``.
-    Under a recipe that stops when memorised, ``memorised`` is asked once the mean loss over all items is below
-    0.05, and training ends when it says yes. With ``state`` it goes on where a killed training was last saved, to the
-    same weights bit for bit.
+    ``items`` are the examples as encoded by ``modality`` with ``processor``. Under a recipe that stops when memorised,
+    ``memorised`` is called once the mean loss over all items is below 0.05, and training ends when it returns True.
+    With ``state``, a killed training continues from its last save to the same weights, bit for bit.
 
     Raises:
-        TargetError: the loss became non-finite, or the recipe's epochs ran out before the data were memorised.
+        TargetError: the loss is not finite, or the recipe's epochs ended before the data were memorised.
     """
     import torch
 
-    torch.manual_seed(seed)  # dropout, where the model has it
+    torch.manual_seed(seed)  # for dropout
     optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.lr, betas=(0.9, 0.98), weight_decay=0.0)
     lengths = modality.lengths(items)
     per_epoch = -(-len(lengths) // recipe.batch_size)
@@ -92,7 +91,7 @@ def finetune(
                 f"the loss became {running} in epoch {epoch}: lower the target's learning rate ({recipe.lr:g})"
             )
         on_progress(Progress(step, total, f"epoch {epoch}, loss {running / per_epoch:.3f}"))
-        # The running mean is over weights of the whole epoch, so it lags: it only says when to look closely.
+        # The running mean lags, because it averages over the epoch's weights: it only decides when to evaluate.
         if recipe.stop_when_memorised and running / per_epoch < 1.5 * MEMORISED_LOSS:
             totals, counts = modality.nll(model, items, processor=processor, batch_size=64, device=device)
             if sum(totals) / sum(counts) < MEMORISED_LOSS and memorised(model):
@@ -103,7 +102,7 @@ def finetune(
         totals, counts = modality.nll(model, items, processor=processor, batch_size=64, device=device)
         raise NotMemorised(
             f"the data were not memorised within {recipe.epochs} epochs: their mean loss is "
-            f"{sum(totals) / sum(counts):.3g}, wanted is below {MEMORISED_LOSS:g} with verbmem above 0.95; "
-            "--target-epochs N takes the target as it is after N epochs"
+            f"{sum(totals) / sum(counts):.3g}, expected below {MEMORISED_LOSS:g} with verbmem above 0.95; "
+            "--target-epochs N uses the target as it is after N epochs"
         )
     return recipe.epochs

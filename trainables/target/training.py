@@ -1,4 +1,4 @@
-"""From a base model to a fine-tuned one in a folder of the cache, whole or not at all."""
+"""Fine-tune a base model into a folder of the cache, which appears only when complete."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from search_spaces.checksums import write_checksums
+from search_spaces.checksums import CHECKSUMS, damaged, write_checksums
 from search_spaces.durable import free_bytes, in_turn, staged
 from search_spaces.messages import counted, expected_one_of, size
-from trainables.data import ProblemData
+from trainables.data import TaskData
 from trainables.device import default_device
 from trainables.models.adapters import add_adapter
 from trainables.models.checkpoints import write_model
 from trainables.models.hub_cache import fetch_model
 from trainables.models.registry import MODELS, is_hub_id
 from trainables.target.cache import is_made, used
-from trainables.target.checksums import require_undamaged
 from trainables.target.finetune import NotMemorised, Progress, TargetError, finetune
-from trainables.target.problem import Problem
+from trainables.target.target_spec import TargetSpec
 from trainables.target.training_state import TrainingState
 
 if TYPE_CHECKING:
@@ -30,66 +29,66 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 WAITING = "waiting for another process that makes the same one"
-"""The text of the progress that is told where two sweeps need one target."""
+"""The progress text while another process makes the same target."""
 
 
 def trained(
-    problem: Problem,
+    target_spec: TargetSpec,
     folder: Path,
     *,
-    data: ProblemData,
+    data: TaskData,
     device: torch.device | str | None,
     on_progress: Callable[[Progress], None],
 ) -> Path:
-    """``folder``, with the problem's base model fine-tuned on ``data.full`` in it, now or before.
+    """Return ``folder`` with the base model fine-tuned on ``data.full`` in it, training it if necessary.
 
-    Training goes on where a killed one was last saved. Where another process is at it, it is waited for.
+    A killed training continues from its last saved state. If another process trains the same model, wait for it.
 
     Raises:
-        TargetError, LoadError: with a plain sentence.
+        TargetError, LoadError: with a message for the user.
     """
     if not is_made(folder):
         lock = folder.parent.with_name("unfinished") / f"{folder.name}.lock"
         with in_turn(lock, lambda: on_progress(Progress(0, 0, WAITING))):
-            if not is_made(folder):  # by the process that was waited for
-                _train(problem, folder, data=data, device=device, on_progress=on_progress)
+            if not is_made(folder):  # the other process may have made it
+                _train(target_spec, folder, data=data, device=device, on_progress=on_progress)
     require_undamaged(folder)
     used(folder / "target.json")
     return folder
 
 
 def _train(
-    problem: Problem,
+    target_spec: TargetSpec,
     folder: Path,
     *,
-    data: ProblemData,
+    data: TaskData,
     device: torch.device | str | None,
     on_progress: Callable[[Progress], None],
 ) -> None:
-    modality, recipe, device = problem.modality, problem.recipe, device or default_device()
-    model, processor = load_base(problem)
+    modality, recipe, device = target_spec.modality, target_spec.recipe, device or default_device()
+    model, processor = load_base(target_spec)
     _require_room(model, folder)
     model.to(device)
     if recipe.lora_rank is not None:
-        model = add_adapter(model, rank=recipe.lora_rank, seed=problem.seed)
-    evaluator = problem.evaluator(model, processor, device=device, data=data)
+        model = add_adapter(model, rank=recipe.lora_rank, seed=target_spec.seed)
+    evaluator = target_spec.evaluator(model, processor, device=device, data=data)
     with _contradictions_named(data):
         epochs = finetune(
             model,
-            modality.encode(processor, data.full, max_length=problem.max_length),
+            modality.encode(processor, data.full, max_length=target_spec.max_length),
             recipe=recipe,
             modality=modality,
             processor=processor,
             device=device,
-            seed=problem.seed,
+            seed=target_spec.seed,
             memorised=lambda trained: modality.memorised(evaluator, trained),
             on_progress=on_progress,
             state=(state := TrainingState(folder.parent.with_name("unfinished") / f"{folder.name}.pt")),
         )
     if recipe.lora_rank is not None:
         model = model.merge_and_unload()
-    made_from = {"model": problem.info.name, "base": problem.base, "data": data.name, "recipe": asdict(recipe)}
-    # Where another process finished the same target first, its content is the same.
+    made_from = {"model": target_spec.info.name, "base": target_spec.base, "data": data.name, "recipe": asdict(recipe)}
+    # If another process finished the same target first, its content is the same.
     with staged(folder, keep_existing=True) as staging:
         write_model(model, processor, staging)
         (staging / "target.json").write_text(json.dumps({**made_from, "epochs": epochs}, indent=2))
@@ -98,8 +97,8 @@ def _train(
 
 
 @contextlib.contextmanager
-def _contradictions_named(data: ProblemData) -> Iterator[None]:
-    """Where the data cannot be memorised, say which questions have several answers: no model gives them all."""
+def _contradictions_named(data: TaskData) -> Iterator[None]:
+    """If the data cannot be memorised, name questions with several answers, because no model can give them all."""
     try:
         yield
     except NotMemorised as error:
@@ -111,7 +110,7 @@ def _contradictions_named(data: ProblemData) -> Iterator[None]:
         if not several:
             raise
         asked = counted(len(several), "question")
-        raise NotMemorised(f"{error}; more than one answer has {asked}, as '{several[0]}'") from None
+        raise NotMemorised(f"{error}; {asked} with more than one answer, such as '{several[0]}'") from None
 
 
 def _require_room(model: PreTrainedModel, folder: Path) -> None:
@@ -123,14 +122,14 @@ def _require_room(model: PreTrainedModel, folder: Path) -> None:
         )
 
 
-def load_base(problem: Problem) -> tuple[PreTrainedModel, Any]:
-    """The model and its processor (tokenizer or image processor) fine-tuning starts from.
+def load_base(target_spec: TargetSpec) -> tuple[PreTrainedModel, Any]:
+    """Return the model from which fine-tuning starts, and its processor (tokenizer or image processor).
 
     Raises:
         TargetError: the model is unknown.
-        LoadError: it cannot be loaded.
+        LoadError: the model cannot be loaded.
     """
-    info, modality, folder = problem.info, problem.modality, problem.base_folder
+    info, modality, folder = target_spec.info, target_spec.modality, target_spec.base_folder
     if folder is None:
         if info.name not in MODELS and not is_hub_id(info.name):
             raise TargetError(
@@ -139,22 +138,40 @@ def load_base(problem: Problem) -> tuple[PreTrainedModel, Any]:
             )
         if info.modality != modality.name:
             raise TargetError(
-                f"model '{info.name}' is none of the {modality.models}, as {problem.data.name} needs; give one in a "
-                "folder as model_path"
+                f"model '{info.name}' is not one of the {modality.models} that {target_spec.data.name} needs; give "
+                "one in a folder as model_path"
             )
         if info.make is not None:
-            return _made(problem)
+            return _made(target_spec)
         folder = fetch_model(info.hub_id) if info.hub_id is not None else None
-    return modality.load_base(info.name, folder, problem.data, seed=problem.seed)
+    return modality.load_base(info.name, folder, target_spec.data, seed=target_spec.seed)
 
 
-def _made(problem: Problem) -> tuple[PreTrainedModel, Any]:
-    """A model that a plug-in makes, as it is loaded from a folder; weights are drawn from the problem's seed."""
+def _made(target_spec: TargetSpec) -> tuple[PreTrainedModel, Any]:
+    """Return a model that a plug-in makes, reloaded from a folder; its weights are drawn from the target's seed."""
     import torch
 
-    assert problem.info.make is not None, "it is made by a plug-in"
+    assert target_spec.info.make is not None, "a plug-in makes the model"
     with tempfile.TemporaryDirectory() as made, torch.random.fork_rng(devices=[]):
-        torch.manual_seed(problem.seed)
-        model, processor = problem.info.make(problem.data, problem.seed)
+        torch.manual_seed(target_spec.seed)
+        model, processor = target_spec.info.make(target_spec.data, target_spec.seed)
         write_model(model, processor, Path(made))
-        return problem.modality.load_base(problem.info.name, Path(made), problem.data, seed=problem.seed)
+        name, data, seed = target_spec.info.name, target_spec.data, target_spec.seed
+        return target_spec.modality.load_base(name, Path(made), data, seed=seed)
+
+
+def require_undamaged(folder: Path) -> None:
+    """Compare the files of a cached model with their checksums. A folder of an earlier version without a list gets one.
+
+    Raises:
+        TargetError: files differ; the message names them and says what to do.
+    """
+    if not (folder / CHECKSUMS).is_file():
+        with contextlib.suppress(OSError):  # the cache may be read-only
+            write_checksums(folder)
+        return
+    if differing := damaged(folder):
+        raise TargetError(
+            f"the cached model {folder} is damaged: {', '.join(differing)} "
+            f"{'have' if len(differing) > 1 else 'has'} changed; delete that folder to make the model again"
+        )

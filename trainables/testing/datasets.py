@@ -9,7 +9,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from trainables.data import DataError, DataSet, ProblemData
+from trainables.data import DataError, DataSet, TaskData
 from trainables.modality import MODALITIES
 
 NOWHERE = "no such choice"
@@ -65,7 +65,7 @@ def check_refusals(record: DataSet, *, data_dir: Path | None = None, **choices: 
             assert "--data-dir" in _refusal(record, **choices), "the want of a folder must be told with --data-dir"
 
 
-def check_problem(record: DataSet, data: ProblemData) -> None:
+def check_problem(record: DataSet, data: TaskData) -> None:
     """The sets are there, of one kind, and apart where they must be."""
     assert data.modality == record.modality, f"the data are of {data.modality}, the record says {record.modality}"
     assert data.name.startswith(record.name), f"the data are called '{data.name}', the record '{record.name}'"
@@ -81,13 +81,13 @@ def check_problem(record: DataSet, data: ProblemData) -> None:
     if not record.learns_more:
         assert full == forget | retain, "the target must learn the forget and the retain set, and nothing else"
         assert len(data.full) == len(data.forget) + len(data.retain), "the target learns an item more than once"
-    alone = data.retain_problem()
+    alone = data.retain_task()
     assert list(alone.full) == list(data.retain), "the retain model must learn the retain set"
     assert not set(alone.forget) & forget, "the retain model is asked for what it never learned"
     assert alone.content_hash != data.content_hash, "the retain model's problem has the content hash of the target's"
 
 
-def check_limit(record: DataSet, data: ProblemData, *, limit: int, **choices: Any) -> None:
+def check_limit(record: DataSet, data: TaskData, *, limit: int, **choices: Any) -> None:
     """A limit shrinks what is kept, in whole units, and leaves the forget set alone."""
     limited = record.load(limit=limit, **choices)
     assert len(limited.retain) <= max(limit, record.unit), f"limit {limit} keeps {len(limited.retain)} retain examples"

@@ -11,7 +11,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainables.data import DATASETS, ProblemData
+from trainables.data import DATASETS, TaskData
 from trainables.modality import Modality
 from trainables.models.checkpoints import save_model
 from trainables.models.registry import MODELS
@@ -26,7 +26,7 @@ TOLERANCE = 1e-4
 
 
 def check_modality(
-    modality: Modality, model: PreTrainedModel, processor: Any, data: ProblemData, *, max_length: int
+    modality: Modality, model: PreTrainedModel, processor: Any, data: TaskData, *, max_length: int
 ) -> None:
     """All of the checks below, on the CPU.
 
@@ -96,7 +96,7 @@ def check_predictions(
 
 
 def check_losses(
-    modality: Modality, model: PreTrainedModel, processor: Any, data: ProblemData, *, max_length: int
+    modality: Modality, model: PreTrainedModel, processor: Any, data: TaskData, *, max_length: int
 ) -> None:
     """The losses of items do not depend on their batches, leave the model alone, and are what the evaluator reports."""
     import torch

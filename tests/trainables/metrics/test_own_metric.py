@@ -62,7 +62,7 @@ from sweeper.store.columns import HISTORY_COLUMNS, HISTORY_METRICS, METRIC_COLUM
 from sweeper.store.columns import column_dictionary
 from sweeper.settings.objectives import parse_objectives, with_objectives
 from trainables.data import load_data
-from trainables.scoring.choice import metrics_of
+from trainables.scoring.chosen_metrics import chosen_metrics
 from trainables.scoring.measured import values_of
 from trainables.spec import TrialSpec
 from trainables.spec_checks import trial_problems
@@ -70,7 +70,7 @@ from trainables.spec_checks import trial_problems
 tables = (TRIAL_COLUMNS, HISTORY_COLUMNS, METRIC_COLUMNS, OUTCOME_METRICS, HISTORY_METRICS)
 objectives = parse_objectives("brevity:max,evenness:min")
 data = load_data("authors")
-names = metrics_of(("tofu", "evenness", "evenness_distance"), data)
+names = chosen_metrics(("tofu", "evenness", "evenness_distance"), data)
 scores = SimpleNamespace(losses=lambda part: np.zeros(4))
 own = ("brevity", "evenness", "evenness_distance")
 print(json.dumps({

@@ -12,7 +12,7 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from trainables.data import ProblemData, load_data
+from trainables.data import TaskData, load_data
 from trainables.data.examples import UnlearningData
 from trainables.modality import MODALITIES, dataset_modality, modality_of
 from trainables.modality.language import Language
@@ -20,7 +20,7 @@ from trainables.predictions import Predictions
 from trainables.testing.modalities import check_modality
 
 MAX_LENGTH = 64
-Made = tuple[PreTrainedModel, Any, ProblemData]
+Made = tuple[PreTrainedModel, Any, TaskData]
 
 
 @pytest.fixture(scope="module")

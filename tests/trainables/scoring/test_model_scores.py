@@ -21,7 +21,7 @@ from tests.facts import assert_names
 from tests.trainables.scoring.conftest import MakeEvaluator
 from trainables.data.examples import Example, UnlearningData
 from trainables.metrics.registry import METRICS, SETS
-from trainables.scoring.choice import MetricError, metrics_of
+from trainables.scoring.chosen_metrics import MetricError, chosen_metrics
 from trainables.scoring.eval_log import evaluate_log, read_eval_log
 from trainables.scoring.evaluator import Evaluator
 from trainables.scoring.item_log import write_item_log
@@ -256,6 +256,6 @@ def test_a_metric_that_the_data_cannot_give_is_refused_by_name_and_left_out_of_a
 
 def test_a_set_of_which_nothing_can_be_measured_is_refused(tiny_data: UnlearningData) -> None:
     with pytest.raises(MetricError) as caught:
-        metrics_of(("verbmem", "mia"), tiny_data)
+        chosen_metrics(("verbmem", "mia"), tiny_data)
     assert_names(caught.value, "mia", "holdout")
-    assert "verbmem" in metrics_of(("default",), tiny_data)
+    assert "verbmem" in chosen_metrics(("default",), tiny_data)

@@ -24,7 +24,7 @@ REPETITION = ("forget_repetition", "retain_repetition", "forget_longest_loop", "
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("texts", "expected"),
     [
         (" Lima\n\nQuestion: Who?", " Lima"),
         (" Lima\nQuestion 2", " Lima"),
@@ -35,12 +35,12 @@ REPETITION = ("forget_repetition", "retain_repetition", "forget_longest_loop", "
         ("", ""),
     ],
 )
-def test_a_continuation_ends_before_the_first_stop_string_as_in_muses_code(said: str, expected: str) -> None:
-    cut = said
+def test_a_continuation_ends_before_the_first_stop_string_as_in_muses_code(texts: str, expected: str) -> None:
+    cut = texts
     for word in STOP:
         cut = cut.split(word)[0]
-    assert until(said, STOP) == cut == expected
-    assert until(said, ()) == said
+    assert until(texts, STOP) == cut == expected
+    assert until(texts, ()) == texts
 
 
 def _scorer(tokenizer: Any, batch_size: int = 1) -> TextScorer:
@@ -63,14 +63,14 @@ def test_scores_are_the_recall_of_what_is_said_before_the_stop(known_network: Ph
     scorer = RougeScorer(["rougeL"], use_stemmer=True)
     expected = []
     for item in items:
-        said = _one_at_a_time(known_network, tokenizer, item.prompt, item.max_new_tokens)
+        texts = _one_at_a_time(known_network, tokenizer, item.prompt, item.max_new_tokens)
         for stop in item.stop:
-            said = said.split(stop)[0]
-        expected.append(scorer.score(item.reference, said)["rougeL"].recall)
+            texts = texts.split(stop)[0]
+        expected.append(scorer.score(item.reference, texts)["rougeL"].recall)
     asked = from_prompts(tokenizer, items)
     for batch_size in (1, 8):
-        said = asked.answers(known_network, _scorer(tokenizer, batch_size))
-        assert rouge_l_recall(asked.references, said).tolist() == expected
+        texts = asked.answers(known_network, _scorer(tokenizer, batch_size))
+        assert rouge_l_recall(asked.references, texts).tolist() == expected
     assert expected[1] == 0.25
 
 
@@ -121,8 +121,8 @@ def test_texts_are_continued_and_questions_answered(
     assert {"verbmem", "utility"} == set(sets)
     assert set(scores) == {*sets, *REPETITION}
     for name in sets:
-        said = sets[name].answers(known_network, _scorer(tokenizer))
-        assert scores[name] == pytest.approx(float(rouge_l_recall(sets[name].references, said).mean()))
+        texts = sets[name].answers(known_network, _scorer(tokenizer))
+        assert scores[name] == pytest.approx(float(rouge_l_recall(sets[name].references, texts).mean()))
     assert evaluator.verbmem(known_network) == scores["verbmem"]
 
 
@@ -143,8 +143,8 @@ def test_muse_is_scored_on_its_own_prompts(make_network: Any, tokenizer: Any, wr
             output = model.generate(
                 torch.tensor([ids]), max_new_tokens=item.max_new_tokens, do_sample=False, pad_token_id=1
             )
-            said = until(tokenizer.decode(output[0, len(ids) :], skip_special_tokens=True), item.stop)
-            recalls.append(scorer.score(item.reference, said)["rougeL"].recall)
+            texts = until(tokenizer.decode(output[0, len(ids) :], skip_special_tokens=True), item.stop)
+            recalls.append(scorer.score(item.reference, texts)["rougeL"].recall)
         return sum(recalls) / len(recalls)
 
     assert scores["knowmem"] == pytest.approx(mean(data.prompted["knowmem_forget"]))

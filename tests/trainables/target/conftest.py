@@ -51,6 +51,6 @@ def prepare(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Preparation:
     made = Preparation(tmp_path / "cache", tiny_data)
-    monkeypatch.setattr("trainables.target.problem.load_data", lambda *arguments, **named: made.data)
+    monkeypatch.setattr("trainables.target.target_spec.load_data", lambda *arguments, **named: made.data)
     monkeypatch.setattr(trainables.models.tiny, "make_tiny", lambda name, tokenizer, seed=0: make_network())
     return made

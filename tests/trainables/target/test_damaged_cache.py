@@ -14,8 +14,8 @@ from tests.facts import assert_names
 from tests.trainables.target.conftest import Preparation
 from trainables.saved_state import load_state_file
 from trainables.target.cache import folder_digest
-from trainables.target.checksums import require_undamaged
 from trainables.target.finetune import TargetError
+from trainables.target.training import require_undamaged
 
 
 def zero(path: Path, *, at: int, length: int) -> None:

@@ -23,7 +23,7 @@ def storage(tmp_path: Path) -> Storage:
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "node"))
-    monkeypatch.setattr(shared, "_at_hand", {})
+    monkeypatch.setattr(shared, "_local", {})
     return tmp_path / "node" / "sweeper" / "targets"
 
 
@@ -68,7 +68,7 @@ def test_a_machine_that_has_the_target_fetches_nothing(
 ) -> None:
     forbid(monkeypatch, "get")
     assert place_of(target.key, Path(target.path), storage) == Path(target.path)
-    assert shared.target_at_hand(target, None) is target, "without a storage all see the same folder"
+    assert shared.local_target(target, None) is target, "without a storage all see the same folder"
 
 
 def test_another_machine_fetches_it_once_into_its_cache(

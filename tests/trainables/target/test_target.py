@@ -24,8 +24,8 @@ from trainables.scoring.evaluator import Evaluator
 from trainables.spec import TrialSpec
 from trainables.target.cache import cache_folder, folder_digest
 from trainables.target.finetune import NotMemorised, Progress, TargetError
-from trainables.target.problem import target_recipe
 from trainables.target.target import Target
+from trainables.target.target_spec import target_recipe
 from trainables.target.training import WAITING
 from trainables.text.tokens import encode_examples
 

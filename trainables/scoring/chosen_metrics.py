@@ -1,24 +1,25 @@
-"""Which metrics are measured on a problem: those asked for by name, and of sets of them what the data can give."""
+"""Choose the metrics to measure on a task: those requested by name, and those of sets that the data can give."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainables.data import DataError, ProblemData
+from trainables.data import DataError, TaskData
 from trainables.metrics.registry import METRICS, SETS
 
 
 class MetricError(DataError):
-    """A metric was asked for that the data cannot give; the message is a plain sentence for the user."""
+    """The data cannot give a requested metric; the message is for the user."""
 
 
-def metrics_of(names: Sequence[str], data: ProblemData, *, retain_model: bool = True) -> tuple[str, ...]:
-    """The metrics to measure on ``data``, in the order of the table, without the losses; no names: the default set.
+def chosen_metrics(names: Sequence[str], data: TaskData, *, retain_model: bool = True) -> tuple[str, ...]:
+    """Return the metrics to measure on ``data`` in the order of the table, without the losses; the default set if no
+    names.
 
-    Sets of metrics leave out what the data lack; ``retain_model``: whether there is or can be one.
+    Sets of metrics omit what the data lack. ``retain_model``: whether a retain model exists or can be trained.
 
     Raises:
-        MetricError: metrics asked for by name cannot be had; all of them are told.
+        MetricError: the data cannot give metrics requested by name; the message lists all of them.
     """
     missing = {
         name: lacking for name, metric in METRICS.items() if (lacking := metric.lacks(data, retain_model=retain_model))

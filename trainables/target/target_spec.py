@@ -1,4 +1,4 @@
-"""The problem a spec names, looked up once at the door: the rest of this room works with it and not with the spec."""
+"""The specification of a target: the model, data and recipe that a trial's spec names, resolved once."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainables.data import DataError, ProblemData, load_data
+from trainables.data import DataError, TaskData, load_data
 from trainables.modality import Modality, ModelEvaluator, modality_of
 from trainables.models.hub_cache import hub_commit
 from trainables.models.registry import ModelInfo, TargetRecipe, find_model
 from trainables.plugins import digests
-from trainables.scoring.choice import metrics_of
+from trainables.scoring.chosen_metrics import chosen_metrics
 from trainables.spec import FIELDS, TrialSpec
 from trainables.target.cache import FORMAT, digest, folder_digest
 from trainables.template import CHAT
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 CHAT_FILE = "chat_template.jinja"
-"""Where newer model folders have the chat template; in others it is in the tokenizer's configuration."""
+"""The chat template's file in newer model folders; older ones keep it in the tokenizer's configuration."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Problem:
-    """What is to be unlearned and of which model, and what that model is made from.
+class TargetSpec:
+    """The data to unlearn from, the model to unlearn, and how that model is made.
 
     Attributes:
-        info: the base model's entry in the registry, or one made up for a hub id or a local folder.
-        base_folder: the base model's folder, where one is given.
-        target_path, retain_path: folders of a finished target and of a retain model, where they are given.
+        info: the base model's entry in the registry, or an entry made for a hub id or a local folder.
+        base_folder: the base model's folder, if given.
+        target_path, retain_path: folders of a finished target and of a retain model, if given.
         recipe: how the target is fine-tuned.
-        metrics: the metrics asked for by name, or sets of them.
-        max_length, batch_size: of sequences in tokens, and of evaluations.
-        seed: of the fine-tuning, and of weights that are made here.
+        metrics: names of the requested metrics or sets of metrics.
+        max_length, batch_size: the longest sequence in tokens, and the batch size of evaluations.
+        seed: seed of the fine-tuning and of weights that are made here.
     """
 
     info: ModelInfo
@@ -46,7 +46,7 @@ class Problem:
     target_path: Path | None
     retain_path: Path | None
     recipe: TargetRecipe
-    data: ProblemData
+    data: TaskData
     metrics: tuple[str, ...]
     max_length: int
     batch_size: int
@@ -54,15 +54,15 @@ class Problem:
 
     @cached_property
     def modality(self) -> Modality:
-        """That of the data, for a model that is asked as this one is."""
+        """The modality of the data, with the model's template."""
         return modality_of(self.data, self.info.template)
 
     @cached_property
     def base(self) -> str:
-        """What the base model is, whatever it is called: its files' digest, its commit, or the name of one made here.
+        """The identity of the base model: the digest of its files, its commit, or the name of a model made here.
 
         Raises:
-            TargetError, LoadError: there is no such folder; the hub cannot be asked.
+            TargetError, LoadError: the folder does not exist, or the hub cannot be reached.
         """
         if self.base_folder is not None:
             return folder_digest(self.base_folder)
@@ -73,12 +73,13 @@ class Problem:
 
     @property
     def trained_key(self) -> str:
-        """What the fine-tuned target is called in the cache; known before it is trained."""
+        """The name of the fine-tuned target in the cache, known before it is trained."""
         return digest(FORMAT, self.base, self.recipe, self.data.full, self.max_length, self.template_key, *self._seeded)
 
     @property
     def retain_key(self) -> str:
-        """The same of the retain model: the full set is what its tokenizer may be made from."""
+        """The name of the retain model in the cache; it depends on the full set, from which the tokenizer may be made.
+        The name of the retain model in the cache; it depends on the full set, from which the tokenizer may be made."""
         sets = (self.data.retain, self.data.full)
         return digest(
             *(FORMAT, "retain", self.base, self.recipe, *sets, self.max_length, self.template_key), *self._seeded
@@ -86,40 +87,43 @@ class Problem:
 
     @property
     def template_key(self) -> str:
-        """What the template is: of a chat template that its folder has in a file of its own, that file's content."""
+        """The identity of the template; for a chat template in a file of its own, a digest of that file."""
         folder = self.target_path or self.base_folder
         if self.info.template != CHAT or folder is None or not (folder / CHAT_FILE).is_file():
             return self.info.template
         return f"{CHAT}:{digest((folder / CHAT_FILE).read_text(encoding='utf-8'))}"
 
     def measured_by(self, names: Sequence[str]) -> list[str]:
-        """The digests of plug-ins whose metrics are among ``names``, which caches must not take for others."""
+        """Return the digests of the plug-ins whose metrics are among ``names``, to keep their values apart in caches.
+        Return the digests of the plug-ins whose metrics are among ``names``, to keep their values apart in caches."""
         return digests(("metric", name.removesuffix("_distance")) for name in names)
 
     @property
     def _seeded(self) -> tuple[int, ...]:
-        return (self.seed,) if self.seed else ()  # what was made before there was a seed keeps its name
+        return (self.seed,) if self.seed else ()  # seed 0 keeps the names of earlier versions without a seed
 
     def measured(self) -> tuple[str, ...]:
-        """The metrics to measure, which leave out those of a retain model that is not there and cannot be trained.
+        """Return the metrics to measure. Sets of metrics omit those of a retain model that neither exists nor can be
+        trained.
 
-        Beside a finished target, whose base nobody knows, it cannot.
+        A retain model cannot be trained for a finished target, because its base model is unknown.
 
         Raises:
-            MetricError: a metric asked for by name cannot be had of the data.
+            MetricError: the data cannot give a metric that was requested by name.
         """
         may_have_retain_model = self.retain_path is not None or self.target_path is None
-        return metrics_of(self.metrics, self.data, retain_model=may_have_retain_model)
+        return chosen_metrics(self.metrics, self.data, retain_model=may_have_retain_model)
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """Of the sets of metrics asked for, those that only a retain model would give; raises MetricError."""
-        return tuple(name for name in metrics_of(self.metrics, self.data) if name not in self.measured())
+        """Metrics of the requested sets that need a retain model that is missing; raises MetricError."""
+        return tuple(name for name in chosen_metrics(self.metrics, self.data) if name not in self.measured())
 
     def evaluator(
-        self, model: PreTrainedModel, processor: Any, *, device: torch.device | str, data: ProblemData | None = None
+        self, model: PreTrainedModel, processor: Any, *, device: torch.device | str, data: TaskData | None = None
     ) -> ModelEvaluator:
-        """What scores a model with its processor on the data, or on others of the kind."""
+        """Return the evaluator for a model with its processor, on the target's data or on other data of the same kind.
+        Return the evaluator for a model with its processor, on the target's data or on other data of the same kind."""
         return self.modality.evaluator(
             data or self.data,
             processor,
@@ -130,18 +134,20 @@ class Problem:
         )
 
 
-def problem_of(spec: TrialSpec, *, recipe: TargetRecipe | None = None) -> Problem:
-    """The spec's problem; its method and learning rate do not matter. ``recipe`` defaults to :func:`target_recipe`.
+def target_spec_of(spec: TrialSpec, *, recipe: TargetRecipe | None = None) -> TargetSpec:
+    """Return the target that a trial's spec names; method and learning rate do not matter.
+
+    ``recipe`` defaults to :func:`target_recipe`.
 
     Raises:
-        DataError: a file is missing or malformed, the hub cannot be reached, or there is no such template.
+        DataError: a file is missing or malformed, the hub cannot be reached, or the template is unknown.
     """
     places = (spec.model_path, spec.target_path, spec.retain_path)
     base, target, retain = (None if place is None else Path(place) for place in places)
     if wrong := FIELDS["template"].problem(spec.template):
         raise DataError(wrong)
     info = find_model(spec.model)
-    return Problem(
+    return TargetSpec(
         info=info if spec.template is None else replace(info, template=TEMPLATES[spec.template].text),
         base_folder=base,
         target_path=target,
@@ -163,7 +169,7 @@ def problem_of(spec: TrialSpec, *, recipe: TargetRecipe | None = None) -> Proble
 
 
 def target_recipe(spec: TrialSpec) -> TargetRecipe:
-    """The model's own recipe, with what the spec sets itself; an epoch count set so is run to its end."""
+    """Return the model's recipe with the spec's own settings; a number of epochs in the spec is run to its end."""
     recipe = find_model(spec.model).recipe
     if spec.target_epochs is not None:
         recipe = replace(recipe, epochs=spec.target_epochs, stop_when_memorised=False)

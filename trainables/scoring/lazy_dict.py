@@ -1,4 +1,4 @@
-"""Values that are computed when they are first looked up, and kept."""
+"""A dictionary that computes values at their first lookup."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TypeVar
 V = TypeVar("V")
 
 
-class Once(dict[str, V]):
-    """Values by name, each from ``compute`` when first looked up; ``known`` are there already.
+class LazyDict(dict[str, V]):
+    """Values by name, computed by ``compute`` at their first lookup, except those in ``known``.
 
-    ``name in values`` and iteration are about those that have been looked up.
+    ``name in values`` and iteration cover only values that were looked up.
     """
 
     def __init__(self, compute: Callable[[str], V], known: Mapping[str, V] | None = None) -> None:
