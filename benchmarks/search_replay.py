@@ -49,7 +49,7 @@ COLUMNS = (*KEY, "yardstick", "epochs", "share", "hypervolume", "epsilon", "reac
 def tpe_with_random_start(search: Search) -> optuna.samplers.BaseSampler:
     """As ``tpe`` after its start."""
     return optuna.samplers.TPESampler(
-        multivariate=True, group=True, constant_liar=True, n_startup_trials=search.startup, seed=search.new_seed
+        multivariate=True, group=True, constant_liar=True, n_startup_trials=search.startup, seed=search.resumed_seed
     )
 
 

@@ -17,10 +17,10 @@ from sweeper.followers.mlflow.logged import LoggedData
 from sweeper.followers.mlflow.runs import SHOWN
 from sweeper.followers.progress import Course
 from sweeper.followers.syncer import Syncer
+from sweeper.search.cached_trials import cached_trials, rows_by_trial
 from sweeper.search.schedulers import open_scheduler
 from sweeper.search.stopping import Stopping, parse_until
 from sweeper.search.study import open_study
-from sweeper.search.warm_start import by_trial, cached_trials
 from sweeper.session import SweepSession
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.settings.tracking_uri import sqlite_path
@@ -60,7 +60,7 @@ def open_session(
         console.print(f"failed trials that run again: {', '.join(sorted(failed))}", highlight=False, soft_wrap=True)
     if settings.goals and (found := put_back(tables, [*rows.values()], eval_every=settings.base.eval_every)):
         console.print(found, highlight=False, soft_wrap=True)
-    again = study.restore(rows, by_trial(tables.candidates.read()))
+    again = study.restore(rows, rows_by_trial(tables.candidates.read()))
     storage, syncer = settings.ray_storage(out), None if settings.bucket is None else Syncer(out, settings.bucket)
     restore = restorable(storage, again) if syncer is None else restorable_from(syncer.storage, again, tables)
     tables.mend({trial_id: step for trial_id, (_, step) in restore.items()}, again=failed)

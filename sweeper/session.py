@@ -22,10 +22,10 @@ from sweeper.followers.eta import Pace
 from sweeper.followers.mlflow import Tracker
 from sweeper.followers.syncer import Syncer
 from sweeper.search.archive import number
+from sweeper.search.cached_trials import RAN_TO_ITS_END, CachedTrial, cached_trials
 from sweeper.search.schedulers import Scheduler
 from sweeper.search.stopping import End, Stopping
 from sweeper.search.study import Proposal, SweepStudy
-from sweeper.search.warm_start import RAN_TO_ITS_END, CachedTrial, cached_trials
 from sweeper.store.columns import OUTCOME_METRICS
 from sweeper.store.saved_states import remove_run_states
 from sweeper.store.tables import ResultTables, Row
@@ -323,7 +323,7 @@ class SweepSession:
 
     def _take_over(self, trial_id: str, known: CachedTrial) -> None:
         """Make a trial that has run before, with its history and its models, one of this sweep under its new id."""
-        known.bring(self.tables.out, trial_id)
+        known.copy_files(self.tables.out, trial_id)
         if self.syncer is not None:
             self.syncer.share(trial_id)
         self.started(trial_id)

@@ -19,19 +19,24 @@ from pathlib import Path
 
 from analysis.tables.trade_off import Objective
 from replay.table import Run, Table, TableError
+from search_spaces.fields import LOG, LOG_TO_ONE
 from search_spaces.messages import found_instead
+from search_spaces.parameters import Choice, Number, Parameter
 from search_spaces.space import Space
 from search_spaces.values import Value
 from sweeper.search.archive import number
-from sweeper.search.row_space import Cells, config_of, space_of
+from sweeper.search.warm_start import Row as Cells
+from sweeper.search.warm_start import config_of, parse_cell
 from sweeper.settings.objectives import Objective as Asked
 from sweeper.settings.objectives import axes
-from sweeper.store.columns import METRIC_COLUMNS
+from sweeper.store.columns import METRIC_COLUMNS, PARAMETERS
+from trainables.methods import OPTIONS
 from trainables.metrics.registry import METRICS
 from trainables.run.reports import Status
 
 _FEW = 2
 """Fewer runs than this leave nothing to search."""
+_NOT_SEARCHED = ("method", "seed", "epochs", "target_key")
 
 
 def read_tables(path: Path, objectives: Sequence[Asked]) -> list[Table]:
@@ -103,6 +108,29 @@ def _read_file(path: Path) -> tuple[list[tuple[int, Run]], float | None, Space]:
     if len(guesses) > 1:
         raise TableError(f"{path} is of several problems (its random guesses differ): give one table for each")
     return runs, next(iter(guesses), None), space
+
+
+def space_of(rows: Sequence[Cells]) -> Space:
+    """Return what varies in the rows: learning rates and methods' options on their scale, the rest as choices."""
+    methods = tuple(dict.fromkeys(row["method"] for row in rows))
+    parameters: list[Parameter] = [Choice("method", methods)]
+    for name in PARAMETERS:
+        if name in _NOT_SEARCHED or name not in rows[0]:
+            continue
+        values = dict.fromkeys(row[name] for row in rows if row[name] != "")
+        if len(values) < 2:
+            continue
+        having = {row["method"] for row in rows if row[name] != ""}
+        when = {} if len(having) == len(methods) else {"method": tuple(name for name in methods if name in having)}
+        numbers = sorted({number(value) for value in values})
+        ranges = [item.range for item in OPTIONS.values() if item.name == name and item.range is not None]
+        scale = LOG if name == "lr" else ranges[0].scale if ranges else None
+        if scale is None:
+            parameters.append(Choice(name, tuple(parse_cell(value) for value in values), when=when))
+            continue
+        log, to_one, ends = scale == LOG, scale == LOG_TO_ONE, (numbers[0], numbers[-1])
+        parameters.append(Number(name, *ends, log=log, log_to_one=to_one, when=when, grid=tuple(numbers)))
+    return Space.of(parameters)
 
 
 def _read_csv(path: Path) -> list[Cells]:

@@ -1,4 +1,4 @@
-"""What the trials of a sweep have attained so far, and by which of its epochs the sampler is told of a trial."""
+"""The Pareto archive of a sweep: the front of all epochs so far, and the epoch of each trial that the sampler gets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Row = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """An epoch: the objectives' values, and by how much each constraint is missed (0 or below: it is met)."""
+    """Values of the objectives after an epoch, and the violation of each constraint: at most 0 if it is met."""
 
     values: tuple[float, ...]
     violations: tuple[float, ...] = ()
@@ -26,16 +26,16 @@ class Result:
     @property
     def acceptable(self) -> bool:
         """Whether every constraint is met."""
-        return all(missed <= 0.0 for missed in self.violations)
+        return all(violation <= 0.0 for violation in self.violations)
 
     @property
     def missed(self) -> float:
-        """By how much the constraints are missed in all."""
-        return sum(max(missed, 0.0) for missed in self.violations)
+        """The sum of the violations of the constraints that are not met."""
+        return sum(max(violation, 0.0) for violation in self.violations)
 
 
 class ParetoArchive:
-    """The front of all acceptable epochs seen; ``trace`` has its hypervolume after each trial, in [0, 1]."""
+    """The front of all acceptable epochs. ``trace`` has its hypervolume after each trial, in [0, 1]."""
 
     def __init__(
         self,
@@ -51,33 +51,33 @@ class ParetoArchive:
         self.trace: list[float] = []
 
     def add(self, row: Row, candidates: Sequence[Row] = ()) -> Result | None:
-        """Take in a trial that has ended, and say which of its epochs speaks for it.
+        """Add an ended trial, and return the result of the epoch that represents it.
 
-        That is the one that adds most hypervolume to the front of the trials before, of equals the last; where none
-        is acceptable, the one that misses the constraints least. Without ``candidates`` it is a finished trial's last.
-        None for a trial without a finite value of every objective, or without a constraint's metric.
+        That is the epoch that adds most hypervolume to the front of the previous trials (the last one of a tie), or, if
+        no epoch is acceptable, the epoch that misses the constraints least. Without ``candidates`` it is the last epoch
+        of a finished trial. Return None if no epoch has a finite value of every objective and constraint.
         """
         rows = [*candidates, row] if row.get("status") == Status.FINISHED else candidates
-        results = [found for item in rows if (found := self.result(item)) is not None]
-        chosen = self._chosen(results)
-        if acceptable := [item for item in results if item.acceptable]:
+        results = [result for item in rows if (result := self.result(item)) is not None]
+        best = self._best(results)
+        if acceptable := [result for result in results if result.acceptable]:
             points = np.vstack([self._front, self._costs(acceptable)])
             self._front = points[nondominated(points)]
         self.trace.append(hypervolume(self._front))
-        return chosen
+        return best
 
     def result(self, row: Row) -> Result | None:
-        """The epoch of a row of trials.csv or candidates.csv; None where something needed was not measured."""
+        """Return the result in a row of trials.csv or candidates.csv, or None if a value is missing."""
         values = tuple(number(row.get(item.column)) for item in self._objectives)
-        violations = [
+        found = [
             item.violation(number(row.get(item.name)), self._baseline.get(item.name)) for item in self._constraints
         ]
-        known = tuple(missed for missed in violations if missed is not None and math.isfinite(missed))
-        if len(known) < len(violations) or not all(map(math.isfinite, values)):
+        violations = tuple(violation for violation in found if violation is not None and math.isfinite(violation))
+        if len(violations) < len(found) or not all(map(math.isfinite, values)):
             return None
-        return Result(values, known)
+        return Result(values, violations)
 
-    def _chosen(self, results: Sequence[Result]) -> Result | None:
+    def _best(self, results: Sequence[Result]) -> Result | None:
         acceptable = [item for item in results if item.acceptable]
         if len(acceptable) == 1:
             return acceptable[0]
@@ -87,12 +87,17 @@ class ParetoArchive:
         return acceptable[max(range(len(grown)), key=lambda index: (grown[index], index))]
 
     def _costs(self, results: Sequence[Result]) -> Floats:
-        values = np.asarray([item.values for item in results]).T
-        return np.column_stack([item.cost(column) for item, column in zip(self._objectives, values, strict=True)])
+        return costs_of(self._objectives, results)
+
+
+def costs_of(objectives: Sequence[Objective], results: Sequence[Result]) -> Floats:
+    """Return the costs of results, shape (results, objectives): 0 at an objective's best bound, 1 at its worst."""
+    values = np.asarray([item.values for item in results]).T
+    return np.column_stack([item.cost(column) for item, column in zip(objectives, values, strict=True)])
 
 
 def number(value: object) -> float:
-    """What a cell says, as a number; NaN where it says none."""
+    """Return a cell as a number, or NaN if it is not one."""
     try:
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):

@@ -1,9 +1,12 @@
-"""Multi-objective asynchronous successive halving: which trials go on at which rung. The decision alone, without Ray.
+"""Multi-objective asynchronous successive halving: which trials continue at which rung. It does not depend on Ray.
 
-MO-ASHA (Schmucker et al. 2021, arXiv:2106.12639): rungs are at ``grace * reduction**k`` epochs. A trial that reaches
-one is compared at once with those that reached it before, and goes on unless more than ``1/reduction`` of them, itself
-counted, are better: one more than the paper's share, so that halving ends nobody for a single good predecessor. In the
-mode ``pause`` one that does not go on waits there until later arrivals are worse.
+MO-ASHA (Schmucker et al. 2021, arXiv:2106.12639): rungs are at ``grace * reduction**k`` epochs. A trial that reaches a
+rung is compared at once with the trials that reached it before. The trial continues unless more than ``1/reduction`` of
+them, itself included, are better. This is one trial more than in the paper, so that a single good predecessor stops
+nobody. In the mode ``pause``, a trial that does not continue waits at the rung until later arrivals are worse.
+
+Trials are ranked by non-dominated layers, with ties broken by hypervolume. A trial's rank depends on all its epochs up
+to the rung, each a point of costs: 0 at an objective's best bound, 1 at its worst.
 """
 
 from __future__ import annotations
@@ -20,32 +23,35 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float64]
 
-
 Decision = Literal["continue", "stop", "pause"]
 Mode = Literal["stop", "pause"]
 MODES: tuple[Mode, ...] = ("stop", "pause")
+Points = tuple[tuple[float, ...], ...]
+"""Costs of a trial's epochs: one point per epoch, with one cost per objective."""
 
-_SMALL = 1 / 400
-"""The share of a range below which a logarithmic axis becomes a linear one."""
+_LINEAR_BELOW = 1 / 400
+"""The share of the range below which a logarithmic axis is linear."""
 
 
 class Axis(NamedTuple):
-    """An objective by its best and its worst value; the first may be the larger one. ``log``: in the logarithm."""
+    """An objective's best and worst value; the best may be the larger one. ``log``: compare logarithms."""
 
     best: float
     worst: float
     log: bool = False
 
     def cost(self, value: float | None) -> float:
-        """0 at the best value, 1 at the worst, more beyond; NaN for None."""
+        """Return 0 at the best value, 1 at the worst, more beyond it; NaN for None."""
         if value is None:
             return math.nan
         share = (value - self.best) / (self.worst - self.best)
-        return math.log1p(max(share, 0.0) / _SMALL) / math.log1p(1 / _SMALL) if self.log else share
+        if self.log:
+            return math.log1p(max(share, 0.0) / _LINEAR_BELOW) / math.log1p(1 / _LINEAR_BELOW)
+        return share
 
 
 def rungs(*, epochs: int, grace: int, reduction: int) -> tuple[int, ...]:
-    """The epochs at which trials of ``epochs`` epochs are compared: ``grace * reduction**k`` below ``epochs``."""
+    """Return the epochs at which trials of ``epochs`` epochs are compared: ``grace * reduction**k < epochs``."""
     found = []
     while grace < epochs:
         found.append(grace)
@@ -54,12 +60,12 @@ def rungs(*, epochs: int, grace: int, reduction: int) -> tuple[int, ...]:
 
 
 class SuccessiveHalving:
-    """Hears of every epoch of every trial and says at the rungs who goes on.
+    """Receive every epoch of every trial and decide at the rungs which trials continue.
 
     Args:
-        axes: the objectives, in the order of the values; plain pairs of best and worst value do as well.
-        epochs, grace, reduction: where the rungs are, see :func:`rungs`.
-        mode: whether a trial that does not go on ends, or waits.
+        axes: the objectives, in the order of the values, as :class:`Axis` or as pairs (best, worst).
+        epochs, grace, reduction: define the rungs, see :func:`rungs`.
+        mode: whether a trial that does not continue stops or waits.
     """
 
     def __init__(
@@ -80,37 +86,36 @@ class SuccessiveHalving:
         self._passed: dict[int, set[str]] = {rung: set() for rung in self.rungs}
 
     def judge(self, trial_id: str, epoch: float, values: Sequence[float | None]) -> Decision:
-        """Take note of a trial's objectives after an epoch, and say what becomes of it.
+        """Record a trial's objectives after an epoch, and decide whether it continues.
 
-        The same epoch told twice, by a restarted worker, changes nothing and has the same answer.
+        An epoch that a restarted worker reports again changes nothing and gets the same decision.
         """
         curve = self._curves.setdefault(trial_id, {})
         if epoch not in curve:
-            costs = (axis.cost(value) for axis, value in zip(self._axes, values, strict=True))
-            curve[float(epoch)] = tuple(costs)
+            curve[float(epoch)] = tuple(axis.cost(value) for axis, value in zip(self._axes, values, strict=True))
         for rung in self.rungs:
             if rung < epoch and trial_id in self._arrived[rung]:
-                self._passed[rung].add(trial_id)  # it waited when this was last written down, and has gone on since
+                self._passed[rung].add(trial_id)  # it waited there before the sweep was resumed, and has continued
         if epoch not in self._arrived:
             return "continue"
         rung = int(epoch)
         if trial_id not in self._arrived[rung]:
-            self._arrived[rung][trial_id] = self._so_far(curve, rung)
+            self._arrived[rung][trial_id] = _points_up_to(rung, curve)
             if trial_id in self._best(rung):
                 self._passed[rung].add(trial_id)
         return "continue" if trial_id in self._passed[rung] else self._mode
 
     def ended_at(self, trial_id: str) -> int | None:
-        """The rung at which the trial was ended or waits; None for one that goes on."""
+        """Return the rung at which the trial stopped or waits, or None if it continues."""
         for rung in reversed(self.rungs):
             if trial_id in self._arrived[rung]:
                 return None if trial_id in self._passed[rung] else rung
         return None
 
     def next_promotion(self, among: Sequence[str] | None = None) -> str | None:
-        """A waiting trial with few enough better ones by now, from the highest rung down; it goes on from here.
+        """Promote and return a waiting trial that ranks high enough by now, from the highest rung down.
 
-        ``among``: only these are asked for.
+        ``among``: only these trials can be promoted.
         """
         if self._mode == "stop":
             return None
@@ -121,35 +126,30 @@ class SuccessiveHalving:
                     return trial_id
         return None
 
-    @staticmethod
-    def _so_far(curve: Mapping[float, tuple[float, ...]], rung: int) -> Points:
-        """What the trial is judged by: its different finite points up to the rung; none where it is not finite there.
-
-        All of them, not the last alone: the loss on the retain set often rises for some epochs and then recovers.
-        """
-        if not all(map(math.isfinite, curve[rung])):
-            return ()
-        up_to = {costs for epoch, costs in curve.items() if epoch <= rung and all(map(math.isfinite, costs))}
-        return tuple(sorted(up_to))
-
     def _best(self, rung: int) -> list[str]:
-        """The trials that go on from the rung, best first: those behind no more than ``1/reduction`` of its trials."""
+        """Return the trials that pass the rung, best first: at most ``1/reduction`` of its trials are better."""
         arrived = self._arrived[rung]
-        most = len(arrived) // self._reduction
-        placed = zip(places(list(arrived.values())), arrived, strict=True)
-        return [trial_id for place, trial_id in sorted(placed) if place <= most and arrived[trial_id]]
+        limit = len(arrived) // self._reduction
+        ranked = sorted(zip(ranks(list(arrived.values())), arrived, strict=True))
+        return [trial_id for rank, trial_id in ranked if rank <= limit and arrived[trial_id]]
 
 
-Points = tuple[tuple[float, ...], ...]
-"""The costs of a trial's epochs, one point of m costs each."""
+def _points_up_to(rung: int, curve: Mapping[float, tuple[float, ...]]) -> Points:
+    """Return the distinct finite points up to the rung, or no point if the one at the rung is not finite.
+
+    All points count, not only the last: the loss on the retain set often rises for some epochs and then recovers.
+    """
+    if not all(map(math.isfinite, curve[rung])):
+        return ()
+    return tuple(sorted({costs for epoch, costs in curve.items() if epoch <= rung and all(map(math.isfinite, costs))}))
 
 
-def places(sets: Sequence[Points]) -> list[int]:
-    """How many of the ``sets`` come before each; equal ones share a place, whatever their order here.
+def ranks(sets: Sequence[Points]) -> list[int]:
+    """Return how many of the ``sets`` are better than each. Equal sets share a rank, whatever their order.
 
-    A set is in the layer of its best point in the non-dominated sorting of all points, so that one with a point that
-    dominates all others is first. Within a layer it is the turn of the set that adds most to the hypervolume of those
-    of the layer placed before. An empty set, a trial without a finite value, comes last.
+    A set is in the layer of its best point in the non-dominated sorting of all points, so a set with a point that
+    dominates all others is first. Within a layer, the next set is the one that adds most hypervolume to the sets of the
+    layer ranked before it. An empty set (a trial without a finite value) is last.
     """
     import moocore
     import numpy as np
@@ -160,27 +160,27 @@ def places(sets: Sequence[Points]) -> list[int]:
     layer_of_points = moocore.pareto_rank(np.concatenate([np.asarray(points) for points in order]))
     ends = np.cumsum([len(points) for points in order])
     layers = [int(part.min()) for part in np.split(layer_of_points, ends[:-1])]
-    equals = Counter(sets)
-    place: dict[Points, int] = {}
+    copies = Counter(sets)
+    rank: dict[Points, int] = {}
     before = 0
     for layer in sorted(set(layers)):
-        # A gain only shrinks as others are placed, so that only the greatest by the last look needs a new one.
-        waiting = [(-math.inf, points) for points, its_layer in zip(order, layers, strict=True) if its_layer == layer]
+        # A gain only shrinks as other sets are ranked, so only the set with the greatest known gain is evaluated again.
+        queue = [(-math.inf, points) for points, own_layer in zip(order, layers, strict=True) if own_layer == layer]
         reached, volume = np.empty((0, len(order[0][0]))), 0.0
-        while waiting:
-            _, points = heapq.heappop(waiting)
+        while queue:
+            _, points = heapq.heappop(queue)
             union = np.vstack([reached, np.asarray(points)])
-            known = (volume - _hypervolume(union), points)
-            if waiting and waiting[0] < known:
-                heapq.heappush(waiting, known)
+            loss = volume - _hypervolume(union)
+            if queue and queue[0] < (loss, points):
+                heapq.heappush(queue, (loss, points))
                 continue
-            place[points], reached, volume = before, union, volume - known[0]
-            before += equals[points]
-    return [place.get(points, before) for points in sets]
+            rank[points], reached, volume = before, union, volume - loss
+            before += copies[points]
+    return [rank.get(points, before) for points in sets]
 
 
 def _hypervolume(costs: Floats) -> float:
-    """What ``costs``, shape (n, m), dominate of the box below (1, ..., 1)."""
+    """Return the hypervolume that ``costs``, shape (n, m), dominate below (1, ..., 1)."""
     import moocore
     import numpy as np
 

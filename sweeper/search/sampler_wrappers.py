@@ -1,63 +1,60 @@
-"""Sampling every parameter of a space whichever apply, for samplers that cannot do with conditions."""
+"""Samplers that propose every parameter of a space, for algorithms that do not support conditional parameters.
+
+Optuna asks such a sampler only for the parameters that apply to a trial; the others are discarded.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import optuna
-from optuna.distributions import BaseDistribution, CategoricalDistribution
+from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 from optuna.samplers import BaseSampler
-from optuna.trial import TrialState
+from optuna.study import Study
+from optuna.trial import FrozenTrial, TrialState
 
-Distributions = Mapping[str, BaseDistribution]
-Propose = Callable[[optuna.Study, optuna.trial.FrozenTrial], dict[str, Any]]
-"""A value of every parameter for the trial that asks."""
+Distributions = dict[str, BaseDistribution]
+Propose = Callable[[Study, FrozenTrial], dict[str, Any]]
+"""Returns a value of every parameter for a trial."""
 
 
 class WholeSpaceSampler(BaseSampler):
-    """Gives a trial what ``propose`` says; of the parameters that do not apply to it Optuna never asks the value."""
+    """Give a trial the values that ``propose`` returns."""
 
-    def __init__(self, distributions: Distributions, propose: Propose, *, seed: int) -> None:
-        self._distributions = dict(distributions)
+    def __init__(self, distributions: Distributions, propose: Propose) -> None:
+        self._distributions = distributions
         self._propose = propose
-        self._rest = optuna.samplers.RandomSampler(seed=seed)
 
-    def infer_relative_search_space(
-        self, study: optuna.Study, trial: optuna.trial.FrozenTrial
-    ) -> dict[str, BaseDistribution]:
-        """Every parameter of the space."""
+    def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> Distributions:
+        """Return every parameter of the space."""
         return self._distributions
 
-    def sample_relative(
-        self, study: optuna.Study, trial: optuna.trial.FrozenTrial, search_space: dict[str, BaseDistribution]
-    ) -> dict[str, Any]:
-        """A value of each."""
+    def sample_relative(self, study: Study, trial: FrozenTrial, search_space: Distributions) -> dict[str, Any]:
+        """Return a value of every parameter."""
         return self._propose(study, trial)
 
-    def sample_independent(
-        self, study: optuna.Study, trial: optuna.trial.FrozenTrial, name: str, distribution: BaseDistribution
-    ) -> Any:
-        """A parameter outside the space, of which there is none: at random."""
-        return self._rest.sample_independent(study, trial, name, distribution)
+    def sample_independent(self, study: Study, trial: FrozenTrial, name: str, distribution: BaseDistribution) -> Any:
+        """Raise, because no parameter is outside the space."""
+        raise ValueError(f"{name} is not a parameter of the space")
 
 
 class ImputingSampler:
-    """Asks a sampler over a copy of the study in which every trial has every parameter.
+    """Ask a sampler for a proposal from a copy of the study in which every trial has every parameter.
 
-    What does not apply to a trial is put in the middle of its range, which is how sequential model-based optimisation
-    treats conditions (Hutter et al. 2011 impute a default): there a model sees no effect, as there is none.
+    A parameter that does not apply to a trial is set to the middle of its range, as sequential model-based optimisation
+    does with conditions (Hutter et al. 2011 impute a default), so that the model sees no effect of it.
     """
 
     def __init__(self, sampler: BaseSampler, distributions: Distributions) -> None:
         self._sampler = sampler
-        self._distributions = dict(distributions)
-        self._middle = {name: value_at(item, 0.5) for name, item in distributions.items()}
+        self._distributions = distributions
+        self._center = center_of(distributions)
 
-    def __call__(self, study: optuna.Study, trial: optuna.trial.FrozenTrial) -> dict[str, Any]:
-        """The sampler's proposal after what has ended and beside what runs."""
+    def __call__(self, study: Study, trial: FrozenTrial) -> dict[str, Any]:
+        """Return the sampler's proposal, given the finished and the running trials."""
         copy = optuna.create_study(directions=study.directions, sampler=self._sampler)
         for other in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.RUNNING)):
             if other.number != trial.number:
@@ -65,7 +62,7 @@ class ImputingSampler:
                     optuna.trial.create_trial(
                         state=other.state,
                         values=other.values,
-                        params=self._middle | other.params,
+                        params=self._center | other.params,
                         distributions=self._distributions,
                         constraints=other.constraints or None,
                     )
@@ -75,19 +72,22 @@ class ImputingSampler:
 
 
 class Sobol:
-    """Scrambled Sobol' points over the unit cube (Owen 1998), the n-th for the n-th trial that asks."""
+    """Scrambled Sobol' points over the unit cube (Owen 1998): the n-th point for the n-th trial that a sampler gets.
+
+    Optuna's QMCSampler draws categorical parameters at random and skips conditional parameters.
+    """
 
     def __init__(self, distributions: Distributions, *, seed: int) -> None:
-        self._distributions = dict(distributions)
+        self._distributions = distributions
         self._seed = seed
 
-    def __call__(self, study: optuna.Study, trial: optuna.trial.FrozenTrial) -> dict[str, Any]:
-        """The next point."""
+    def __call__(self, study: Study, trial: FrozenTrial) -> dict[str, Any]:
+        """Return the next point."""
         from scipy.stats import qmc
 
-        asked = _asked_before(study, trial)
+        index = _sampled_before(study, trial)
         engine = qmc.Sobol(len(self._distributions), scramble=True, rng=np.random.default_rng(self._seed))
-        point = engine.random(1 << asked.bit_length())[asked]  # whole powers of two keep the sequence balanced
+        point = engine.random(1 << index.bit_length())[index]  # powers of two keep the sequence balanced
         return {
             name: value_at(item, float(share))
             for (name, item), share in zip(self._distributions.items(), point, strict=True)
@@ -95,79 +95,62 @@ class Sobol:
 
 
 class CenterFirst:
-    """Proposes the middle of every range to the first trial that asks, and to the others what ``then`` says.
+    """Propose the center of the space to the first trial, and ``then``'s proposals to the others.
 
-    Who states a range expects the good values inside it: its middle is the best guess before anything is known.
+    A user who states a range expects good values inside it, so its middle is the best guess before the first result.
     """
 
     def __init__(self, distributions: Distributions, then: Propose) -> None:
-        self._middle = {name: value_at(item, 0.5) for name, item in distributions.items()}
+        self._center = center_of(distributions)
         self._then = then
 
-    def __call__(self, study: optuna.Study, trial: optuna.trial.FrozenTrial) -> dict[str, Any]:
-        """The middle, or the next proposal."""
-        return self._then(study, trial) if _asked_before(study, trial) else self._middle
+    def __call__(self, study: Study, trial: FrozenTrial) -> dict[str, Any]:
+        """Return the center, or the next proposal."""
+        return self._then(study, trial) if _sampled_before(study, trial) else self._center
 
 
 class StartupSampler(BaseSampler):
-    """Gives the first ``trials`` that ask, those of earlier sweeps among them, what one sampler says, then another."""
+    """Use ``first`` for the first ``trials`` trials, including those of previous sweeps, and then ``then``."""
 
     def __init__(self, first: BaseSampler, then: BaseSampler, *, trials: int) -> None:
         self._first, self._then, self._trials = first, then, trials
 
-    def _now(self, study: optuna.Study, trial: optuna.trial.FrozenTrial) -> BaseSampler:
-        return self._first if _asked_before(study, trial) < self._trials else self._then
+    def _current(self, study: Study, trial: FrozenTrial) -> BaseSampler:
+        return self._first if _sampled_before(study, trial) < self._trials else self._then
 
-    def infer_relative_search_space(
-        self, study: optuna.Study, trial: optuna.trial.FrozenTrial
-    ) -> dict[str, BaseDistribution]:
-        """That of the sampler whose turn it is."""
-        space: dict[str, BaseDistribution] = self._now(study, trial).infer_relative_search_space(study, trial)
+    def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> Distributions:
+        """Return the search space of the current sampler."""
+        space: Distributions = self._current(study, trial).infer_relative_search_space(study, trial)
         return space
 
-    def sample_relative(
-        self, study: optuna.Study, trial: optuna.trial.FrozenTrial, search_space: dict[str, BaseDistribution]
-    ) -> dict[str, Any]:
-        """What it proposes."""
-        proposed: dict[str, Any] = self._now(study, trial).sample_relative(study, trial, search_space)
+    def sample_relative(self, study: Study, trial: FrozenTrial, search_space: Distributions) -> dict[str, Any]:
+        """Return the proposal of the current sampler."""
+        proposed: dict[str, Any] = self._current(study, trial).sample_relative(study, trial, search_space)
         return proposed
 
-    def sample_independent(
-        self, study: optuna.Study, trial: optuna.trial.FrozenTrial, name: str, distribution: BaseDistribution
-    ) -> Any:
-        """A parameter of which it proposed nothing."""
-        return self._now(study, trial).sample_independent(study, trial, name, distribution)
-
-    def before_trial(self, study: optuna.Study, trial: optuna.trial.FrozenTrial) -> None:
-        """Told to both."""
-        for sampler in (self._first, self._then):
-            sampler.before_trial(study, trial)
-
-    def after_trial(
-        self,
-        study: optuna.Study,
-        trial: optuna.trial.FrozenTrial,
-        state: TrialState,
-        values: Sequence[float] | None,
-    ) -> None:
-        """Told to both."""
-        for sampler in (self._first, self._then):
-            sampler.after_trial(study, trial, state, values)
+    def sample_independent(self, study: Study, trial: FrozenTrial, name: str, distribution: BaseDistribution) -> Any:
+        """Return a value of a parameter that is not in the proposal."""
+        return self._current(study, trial).sample_independent(study, trial, name, distribution)
 
 
-def _asked_before(study: optuna.Study, trial: optuna.trial.FrozenTrial) -> int:
-    """How many earlier trials asked a sampler: those that were enqueued did not."""
-    earlier = study.get_trials(deepcopy=False)[: trial.number]
-    return sum("fixed_params" not in other.system_attrs for other in earlier)
+def _sampled_before(study: Study, trial: FrozenTrial) -> int:
+    """Return how many previous trials were proposed by a sampler, not enqueued."""
+    previous = study.get_trials(deepcopy=False)[: trial.number]
+    return sum("fixed_params" not in other.system_attrs for other in previous)
+
+
+def center_of(distributions: Mapping[str, BaseDistribution]) -> dict[str, Any]:
+    """Return the middle of every range."""
+    return {name: value_at(item, 0.5) for name, item in distributions.items()}
 
 
 def value_at(distribution: Any, share: float) -> Any:
-    """The value at ``share`` in [0, 1) of a range, of its logarithm where it is logarithmic, or of a list."""
+    """Return the value at ``share`` in [0, 1) of a range, of its logarithm if it is logarithmic, or of the choices."""
     if isinstance(distribution, CategoricalDistribution):
         return distribution.choices[int(share * len(distribution.choices))]
     low, high = distribution.low, distribution.high
-    if whole := isinstance(distribution, optuna.distributions.IntDistribution):
+    if is_integer := isinstance(distribution, IntDistribution):
         low, high = low - 0.5, high + 0.5
     value = math.exp(math.log(low) + share * math.log(high / low)) if distribution.log else low + share * (high - low)
     value = min(max(value, distribution.low), distribution.high)
-    return round(value) if whole else value
+    return round(value) if is_integer else value

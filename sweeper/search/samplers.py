@@ -1,16 +1,15 @@
-"""The samplers by name: what chooses the next configuration.
+"""The samplers by name: what proposes the next configuration.
 
-Measured of Optuna 5.0 on spaces with conditions (``c`` for gdiff only): TPE models each group of parameters that occur
+Behaviour of Optuna 5.0 on spaces with conditions (``c`` for gdiff only): TPE models each group of parameters that occur
 together. NSGA-II and NSGA-III cross only the parameters that all trials have and draw the others at random. Optuna's
-GPSampler and QMCSampler would do the same (QMCSampler also draws choices at random), so here both see every parameter
-of the space, those that do not apply put in the middle (:mod:`sweeper.search.sampler_wrappers`).
+GPSampler and QMCSampler would do the same, so here both propose every parameter of the space, and parameters that do
+not apply are set to the middle of their range (:mod:`sweeper.search.sampler_wrappers`, imported only with Optuna).
 
-TPE and the Gaussian process begin with the middle of the space and then quasi-random points, where Optuna's would draw
-them at random: of ten random ones the first few may all be hopeless, which is what a short sweep suffers from most
-(docs/search.md).
+TPE and the Gaussian process start with the middle of the space and then quasi-random points. Optuna would start with
+random points; the first few may all be hopeless, which harms a short sweep most (docs/search.md).
 
-Of trials that still run, TPE takes the worst (its constant liar), the Gaussian process integrates over what its model
-says of them (qLogEHVI), and the others need not know.
+Running trials: TPE assumes the worst for them (constant liar), the Gaussian process integrates over its predictions
+(qLogEHVI), and the other samplers ignore them.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """What a sampler is made for: the space, and ``trials`` in all, some ``asked`` for before a resume."""
+    """What a sampler is built for: the space, the number of trials, and the number ``asked`` before a resume."""
 
     space: Space
     trials: int
@@ -35,54 +34,49 @@ class Search:
     asked: int = 0
 
     @property
-    def new_seed(self) -> int:
-        """A resumed sampler must not draw its first proposals again."""
+    def resumed_seed(self) -> int:
+        """A seed that differs after a resume, so that a sampler does not repeat its first proposals."""
         return self.seed + self.asked
 
     @property
     def startup(self) -> int:
-        """How many trials a model is first fitted to."""
+        """Number of trials to which a model is first fitted."""
         return max(4, min(10, self.trials // 3))
 
     @property
     def population(self) -> int:
-        """Optuna's population of 50 would make a shorter sweep pure random search."""
+        """Population size; Optuna's 50 would turn a shorter sweep into random search."""
         return max(4, min(50, self.trials // 4))
 
 
-def _begun(search: Search, model: optuna.samplers.BaseSampler) -> optuna.samplers.BaseSampler:
-    """``model`` after a start that leaves little to luck."""
+def _with_startup(search: Search, model: optuna.samplers.BaseSampler) -> optuna.samplers.BaseSampler:
     from sweeper.search.sampler_wrappers import CenterFirst, Sobol, StartupSampler, WholeSpaceSampler
 
     distributions = search.space.distributions()
-    start = CenterFirst(distributions, Sobol(distributions, seed=search.seed))
-    return StartupSampler(WholeSpaceSampler(distributions, start, seed=search.new_seed), model, trials=search.startup)
+    first = CenterFirst(distributions, Sobol(distributions, seed=search.seed))
+    return StartupSampler(WholeSpaceSampler(distributions, first), model, trials=search.startup)
 
 
 def _tpe(search: Search) -> optuna.samplers.BaseSampler:
     import optuna
 
     model = optuna.samplers.TPESampler(
-        multivariate=True, group=True, constant_liar=True, n_startup_trials=search.startup, seed=search.new_seed
+        multivariate=True, group=True, constant_liar=True, n_startup_trials=search.startup, seed=search.resumed_seed
     )
-    return _begun(search, model)
+    return _with_startup(search, model)
 
 
-def _nsga2(search: Search) -> optuna.samplers.BaseSampler:
-    """Optuna's uniform crossover over two or three parameters would mostly repeat the parents."""
-    import optuna
+def _genetic(name: str) -> Callable[[Search], optuna.samplers.BaseSampler]:
+    """SBX, because Optuna's uniform crossover over two or three parameters would mostly repeat the parents."""
 
-    return optuna.samplers.NSGAIISampler(
-        population_size=search.population, crossover=optuna.samplers.nsgaii.SBXCrossover(), seed=search.new_seed
-    )
+    def build(search: Search) -> optuna.samplers.BaseSampler:
+        import optuna
 
+        crossover = optuna.samplers.nsgaii.SBXCrossover()
+        sampler: type[optuna.samplers.BaseSampler] = getattr(optuna.samplers, name)
+        return sampler(population_size=search.population, crossover=crossover, seed=search.resumed_seed)
 
-def _nsga3(search: Search) -> optuna.samplers.BaseSampler:
-    import optuna
-
-    return optuna.samplers.NSGAIIISampler(
-        population_size=search.population, crossover=optuna.samplers.nsgaii.SBXCrossover(), seed=search.new_seed
-    )
+    return build
 
 
 def _gp(search: Search) -> optuna.samplers.BaseSampler:
@@ -91,34 +85,33 @@ def _gp(search: Search) -> optuna.samplers.BaseSampler:
     from sweeper.search.sampler_wrappers import ImputingSampler, WholeSpaceSampler
 
     model = optuna.samplers.GPSampler(
-        n_startup_trials=search.startup, warn_independent_sampling=False, seed=search.new_seed
+        n_startup_trials=search.startup, warn_independent_sampling=False, seed=search.resumed_seed
     )
     distributions = search.space.distributions()
-    return _begun(search, WholeSpaceSampler(distributions, ImputingSampler(model, distributions), seed=search.new_seed))
+    return _with_startup(search, WholeSpaceSampler(distributions, ImputingSampler(model, distributions)))
 
 
 def _qmc(search: Search) -> optuna.samplers.BaseSampler:
     from sweeper.search.sampler_wrappers import Sobol, WholeSpaceSampler
 
     distributions = search.space.distributions()
-    return WholeSpaceSampler(distributions, Sobol(distributions, seed=search.seed), seed=search.new_seed)
+    return WholeSpaceSampler(distributions, Sobol(distributions, seed=search.seed))
 
 
 def _random(search: Search) -> optuna.samplers.BaseSampler:
     import optuna
 
-    return optuna.samplers.RandomSampler(seed=search.new_seed)
+    return optuna.samplers.RandomSampler(seed=search.resumed_seed)
 
 
 SAMPLERS: Mapping[str, Callable[[Search], optuna.samplers.BaseSampler]] = {
     "tpe": _tpe,
-    "nsga2": _nsga2,
-    "nsga3": _nsga3,
+    "nsga2": _genetic("NSGAIISampler"),
+    "nsga3": _genetic("NSGAIIISampler"),
     "gp": _gp,
     "qmc": _qmc,
     "random": _random,
-    "grid": _random,  # a grid is enqueued whole, so that no sampler is ever asked
+    "grid": _random,  # never asked: all points of a grid are enqueued
 }
-"""What makes each sampler, by name."""
 LEARNING = ("tpe", "nsga2", "nsga3", "gp")
-"""Those that learn from what trials attain, and from which of them meet the constraints."""
+"""Samplers that learn from the trials' results and constraints."""

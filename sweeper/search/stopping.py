@@ -1,4 +1,4 @@
-"""When a sweep ends before all its trials are run: the frontier has stopped growing, or the epochs are spent."""
+"""When a sweep ends before all its trials have run: the front has stopped growing, or the epoch budget is spent."""
 
 from __future__ import annotations
 
@@ -11,40 +11,36 @@ NEVER = "none"
 
 
 class UntilError(ValueError):
-    """``--until`` cannot be read; the message is a plain sentence for the user."""
+    """``--until`` cannot be parsed; the message is a sentence for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plateau:
-    """The hypervolume, a share of the objectives' box, has not grown by more than ``growth`` in ``trials`` trials."""
+    """The hypervolume, a share of the objectives' box, has grown by at most ``growth`` in ``trials`` trials."""
 
     trials: int = 10
     growth: float = 0.001
 
     def is_reached(self, trace: Sequence[float]) -> bool:
-        """``trace`` has the hypervolume after each trial that has ended; without any frontier there is no plateau."""
+        """``trace`` has the hypervolume after each ended trial; an empty front is not a plateau."""
         if len(trace) <= self.trials or trace[-1] == 0.0:
             return False
         return trace[-1] - trace[-1 - self.trials] <= self.growth
 
-    def words(self) -> str:
-        """As a sentence says it."""
-        return f"a plateau (the hypervolume has not grown by more than {self.growth:g} in {self.trials} trials)"
-
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """What ended a sweep before all its trials were run, and what ``resume`` must be told to go on all the same."""
+    """Why a sweep ended before all its trials had run, and the option of ``resume`` with which it continues."""
 
     because: str
     further: str = ""
 
 
 def parse_until(text: str | None) -> Plateau | None:
-    """``plateau``, ``plateau:TRIALS`` or ``plateau:TRIALS:GROWTH``; None for ``none`` and nothing.
+    """Parse ``plateau``, ``plateau:TRIALS`` or ``plateau:TRIALS:GROWTH``; None for ``none`` and no text.
 
     Raises:
-        UntilError: anything else.
+        UntilError: the text is anything else.
     """
     if text in (None, "", NEVER):
         return None
@@ -62,37 +58,37 @@ def parse_until(text: str | None) -> Plateau | None:
 
 
 def stopping_problems(*, until: str | None, epoch_budget: int | None) -> list[str]:
-    """A plain sentence for each of a user's settings by which no sweep can end."""
-    found = []
+    """Return a sentence for each invalid setting."""
+    problems = []
     if epoch_budget is not None and epoch_budget < 1:
-        found.append(f"epoch-budget must be at least 1, got {epoch_budget}")
+        problems.append(f"epoch-budget must be at least 1, got {epoch_budget}")
     try:
         parse_until(until)
     except UntilError as error:
-        found.append(str(error))
-    return found
+        problems.append(str(error))
+    return problems
 
 
 @dataclass(kw_only=True)
 class Stopping:
-    """Says when no new trial is to start, and why. Epochs count as reported, whatever becomes of their trials."""
+    """Decide when no new trial starts. Every reported epoch counts, however its trial ends."""
 
     plateau: Plateau | None = None
     epoch_budget: int | None = None
     _epochs: dict[str, float] = field(default_factory=dict)
 
     def restore(self, history: Iterable[Mapping[str, object]]) -> None:
-        """Begin with the rows of history.csv, without those of trials that were taken over from other sweeps."""
+        """Count the rows of history.csv, without those of trials reused from other sweeps."""
         for row in history:
             self.reported(str(row["trial_id"]), float(str(row["epoch"])))
 
     def reported(self, trial_id: str, epoch: float) -> None:
-        """A trial has been trained so far; what a restarted worker repeats does not count twice."""
+        """Count a trial's epochs; an epoch that a restarted worker repeats does not count twice."""
         if math.isfinite(epoch):
             self._epochs[trial_id] = max(epoch, self._epochs.get(trial_id, 0.0))
 
     def forget(self, trial_id: str) -> None:
-        """The trial was not trained in this sweep."""
+        """Do not count the trial, because it was not trained in this sweep."""
         self._epochs.pop(trial_id, None)
 
     @property
@@ -102,13 +98,16 @@ class Stopping:
 
     @property
     def epochs_left(self) -> float | None:
-        """Of the budget; None without one."""
+        """Epochs left in the budget; None without a budget."""
         return None if self.epoch_budget is None else max(0.0, self.epoch_budget - self.epochs)
 
     def end(self, trace: Sequence[float]) -> End | None:
-        """What ends the sweep, after the hypervolumes in ``trace``; None while nothing does."""
+        """Return why the sweep ends, given the hypervolumes in ``trace``, or None if it continues."""
         if self.epoch_budget is not None and self.epochs >= self.epoch_budget:
             return End(f"the budget of {self.epoch_budget} epochs ({self.epochs:g} trained)", "--epoch-budget EPOCHS")
-        if self.plateau is not None and self.plateau.is_reached(trace):
-            return End(self.plateau.words(), f"--until {NEVER}")
+        if (plateau := self.plateau) is not None and plateau.is_reached(trace):
+            return End(
+                f"a plateau (the hypervolume has not grown by more than {plateau.growth:g} in {plateau.trials} trials)",
+                f"--until {NEVER}",
+            )
         return None

@@ -16,7 +16,7 @@ from search_spaces.builtin import default_space
 from sweeper.execution.ray_bridge import SessionCallback, SessionSearcher, what_runs_when
 from sweeper.execution.tune_scheduler import TuneScheduler
 from sweeper.search.halving import Mode, SuccessiveHalving
-from sweeper.search.schedulers import compared, comparison_axes, rebuilt
+from sweeper.search.schedulers import compared_objectives, comparison_axes, restore
 from sweeper.session import SweepSession
 from sweeper.settings.objectives import axes, parse_objectives
 from tests.sweeper.conftest import SETTINGS as ANY
@@ -130,7 +130,7 @@ def scheduled(out: Path, mode: Mode) -> SweepSession:
     """A session as it begins, or as it goes on after a kill."""
     session = bare_session(out, SETTINGS, scheduler=halving(mode))
     assert session.scheduler is not None
-    rebuilt(session.scheduler, COLUMNS, session.tables.history.read())
+    restore(session.scheduler, COLUMNS, session.tables.history.read())
     session.study.restore({row["trial_id"]: row for row in session.tables.trials.read()})
     return session
 
@@ -240,8 +240,8 @@ def test_a_retain_loss_is_compared_in_the_logarithm_and_a_forget_loss_as_it_is()
 
 def test_objectives_that_not_every_epoch_has_are_stood_in_for_by_the_losses() -> None:
     scores = parse_objectives("verbmem:min,utility:max")
-    assert compared(scores, metrics_every=1) == scores
+    assert compared_objectives(scores, metrics_every=1) == scores
     for every in (None, 2):
-        assert [item.column for item in compared(scores, metrics_every=every)] == list(COLUMNS)
+        assert [item.column for item in compared_objectives(scores, metrics_every=every)] == list(COLUMNS)
     losses = parse_objectives("retain_loss:min,forget_loss:max")
-    assert compared(losses, metrics_every=None) == losses
+    assert compared_objectives(losses, metrics_every=None) == losses

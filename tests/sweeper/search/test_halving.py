@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from sweeper.search.halving import Decision, Mode, Points, SuccessiveHalving, places, rungs
+from sweeper.search.halving import Decision, Mode, Points, SuccessiveHalving, ranks, rungs
 
 UNIT = ((1.0, 0.0), (0.0, 1.0))
 """A forget loss to be raised and a retain loss to be lowered, both in [0, 1]."""
@@ -105,23 +105,23 @@ def test_the_order_of_arrival_of_equals_does_not_matter() -> None:
     for draw, curves in random_histories(150, epochs=2):
         curves += draw.choices(curves, k=3)
         sets: list[Points] = [tuple(sorted((1 - f, r) for f, r in curve)) for curve in curves]
-        by_set = dict(zip(sets, places(sets), strict=True))
+        by_set = dict(zip(sets, ranks(sets), strict=True))
         for _ in range(2):
-            assert [by_set[points] for points in sets] == places(sets)
+            assert [by_set[points] for points in sets] == ranks(sets)
             draw.shuffle(sets)
 
 
 def test_layers_are_those_of_the_definition() -> None:
     for _, curves in random_histories(150, epochs=3):
         sets: list[Points] = [tuple(sorted((1 - f, r) for f, r in curve)) for curve in curves]
-        placed = sorted(zip(places(sets), layers_by_definition(sets), strict=True))
+        placed = sorted(zip(ranks(sets), layers_by_definition(sets), strict=True))
         assert [layer for _, layer in placed] == sorted(layer for _, layer in placed)
 
 
 def test_within_a_layer_it_is_the_turn_of_who_adds_most_hypervolume() -> None:
     """Alone the middle reaches .25, the flanks .09; beside it the second middle adds nearly nothing."""
     middle, beside, left, right = ((0.5, 0.5),), ((0.49, 0.51),), ((0.1, 0.9),), ((0.9, 0.1),)
-    assert places([left, beside, middle, right]) == [1, 3, 0, 1 + 1]
+    assert ranks([left, beside, middle, right]) == [1, 3, 0, 1 + 1]
 
 
 def test_values_that_are_not_finite_come_last() -> None:
