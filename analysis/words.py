@@ -41,9 +41,9 @@ def number(value: object) -> str:
     return f"{mantissa.rstrip('0').rstrip('.')}e{int(power)}"
 
 
-def duration(seconds: float) -> str:
-    """``2 h 05 min``, ``3 min 20 s``, ``12.5 s``; an en dash for NaN."""
-    if not math.isfinite(seconds):
+def duration(seconds: float | None) -> str:
+    """``2 h 05 min``, ``3 min 20 s``, ``12.5 s``; an en dash for None and NaN."""
+    if seconds is None or not math.isfinite(seconds):
         return "–"
     if seconds < 60:
         return f"{seconds:.1f} s"

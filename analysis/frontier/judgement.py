@@ -1,7 +1,6 @@
-"""Whether any model of a sweep is worth taking: all of them held against the thresholds, before one is recommended.
+"""Whether any model of a sweep is worth taking: every model is held against the thresholds before one is recommended.
 
-A model is judged by what was measured of it, and what was not is named. A good one has forgotten something and kept
-something. Console, page, ``pick`` and MLflow all say what is found here.
+A good model forgot something and kept something. Console, page, ``pick`` and MLflow all report this judgement.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,7 @@ from analysis.tables.trial_table import finite_cell, numbers
 from search_spaces.constraint import Constraint
 
 _HARDLY = 0.25
-"""Of the way from the No-unlearn model to the threshold: up to here nothing was forgotten."""
+"""Share of the way from the target's value to the threshold up to which nothing counts as forgotten."""
 
 
 class Outcome(StrEnum):
@@ -42,48 +42,69 @@ class Outcome(StrEnum):
     REPETITIVE = "answers repeat themselves"
 
 
+class Decisive(NamedTuple):
+    """The threshold that an outcome is about.
+
+    Attributes:
+        wanted: the threshold.
+        best: the value closest to it.
+        uniform: whether all models have this value.
+    """
+
+    wanted: Constraint
+    best: float
+    uniform: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What the rows of a table of models come to.
+    """What was found in a table of models.
 
     Attributes:
         outcome: what was found.
-        place: the position of the row to take or, where none is good, of the one that comes closest; None without rows.
-        decisive: where the outcome is about one threshold, that threshold, and the value that comes closest to it.
-        judged: how many rows could be judged.
-        unknown: the side of which nothing is known, where the outcome is that.
-        near: whether, where models miss either side, some forget enough and some keep enough.
-        selection: how the row was selected among those that are acceptable; None if none is.
+        place: the position of the row to take or, if none is good, of the closest row; None without rows.
+        considered, judged: the number of rows, and of those that could be judged.
+        decisive: the threshold that the outcome is about; None if it is about several.
+        unknown: the side about which nothing is known, if that is the outcome.
+        near: if models miss either side: whether some forget enough and others keep enough.
+        selection: how the row was selected among the acceptable ones; None if none is acceptable.
     """
 
     outcome: Outcome
     place: int | None
-    decisive: tuple[Constraint, float] | None
+    considered: int
     judged: int
+    decisive: Decisive | None = None
     unknown: str = ""
     near: bool = False
     selection: Selection | None = None
 
     @property
     def recommended(self) -> bool:
-        """Whether the row is one to take, as far as anybody can say."""
+        """Whether the row is one to take, as far as it can be judged."""
         return self.outcome in (Outcome.GOOD, Outcome.NOT_JUDGED)
+
+    @property
+    def unjudged(self) -> int:
+        """The number of rows that could not be judged."""
+        return self.considered - self.judged
 
 
 def judge(rows: pd.DataFrame, thresholds: Thresholds, columns: Columns, objectives: Sequence[Objective]) -> Judgement:
     """Hold every row, one finished model each, against the thresholds.
 
-    :func:`~analysis.frontier.selection.select` takes one of the good ones. If none is good, the closest has the
-    smallest sum of what it misses, each in bounds and at most 1.
+    :func:`~analysis.frontier.selection.select` takes one of the good models. If no model is good, the closest has the
+    smallest sum of misses (:func:`_missed`).
     """
+    count = len(rows)
     distance = _distance(rows, objectives)
     found = [thresholds.held(row) for _, row in rows.iterrows()]
     own = {*thresholds.all, *thresholds.aside}
     judged = [place for place, verdicts in enumerate(found) if own & judged_of(verdicts)]
-    # Without any threshold that can be judged, what stands in is asked alone.
+    # If no threshold can be judged, only the stand-ins are.
     asked = judged or [place for place in range(len(rows)) if np.isfinite(distance[place][0])]
     if not asked:
-        return Judgement(Outcome.NOT_JUDGED, None, None, 0)
+        return Judgement(Outcome.NOT_JUDGED, None, count, 0)
     passed = [place for place in asked if False not in found[place].values()]
     sides = {place: thresholds.sides(rows.iloc[place]) for place in passed}
     good = [place for place in passed if thresholds.good(rows.iloc[place])]
@@ -107,22 +128,22 @@ def judge(rows: pd.DataFrame, thresholds: Thresholds, columns: Columns, objectiv
     if acceptable and chosen is None:
         repetition = {place: repetition_of(rows.iloc[place], columns, "retain") for place in acceptable}
         calmest = min(acceptable, key=lambda place: (repetition[place], distance[place]))
-        return Judgement(Outcome.REPETITIVE, calmest, None, len(acceptable))
+        return Judgement(Outcome.REPETITIVE, calmest, count, len(acceptable))
     if chosen is not None:
         best = chosen.place
         if good:
-            return Judgement(Outcome.GOOD, best, None, len(judged), selection=chosen)
+            return Judgement(Outcome.GOOD, best, count, len(judged), selection=chosen)
         if one_sided:
             if unknown := [side for side in SIDES if side not in sides[best]]:
-                return Judgement(Outcome.ONE_SIDED, best, None, len(judged), unknown[0])
-            return Judgement(Outcome.NOT_ASKED, best, None, len(judged))
+                return Judgement(Outcome.ONE_SIDED, best, count, len(judged), unknown=unknown[0])
+            return Judgement(Outcome.NOT_ASKED, best, count, len(judged))
         if hidden[best]:
-            return Judgement(Outcome.ONE_SIDED, best, None, len(asked), hidden[best][0])
-        return Judgement(Outcome.NOT_JUDGED, best, None, 0, selection=chosen)
+            return Judgement(Outcome.ONE_SIDED, best, count, len(asked), unknown=hidden[best][0])
+        return Judgement(Outcome.NOT_JUDGED, best, count, 0, selection=chosen)
     missed = {place: _missed(rows.iloc[place], thresholds, columns) for place in asked}
     closest = min(asked, key=lambda place: (sum(missed[place].values()), *distance[place]))
     outcome, decisive, near = _outcome(rows, missed, thresholds, columns)
-    return Judgement(outcome, closest, decisive, len(asked), near=near)
+    return Judgement(outcome, closest, count, len(asked), decisive, near=near)
 
 
 def _outcome(
@@ -130,9 +151,9 @@ def _outcome(
     missed: Mapping[int, Mapping[Constraint, float]],
     thresholds: Thresholds,
     columns: Columns,
-) -> tuple[Outcome, tuple[Constraint, float] | None, bool]:
-    """What all rows have in common: they forget too little, lose too much, or do either; and whether some do one, some
-    the other."""
+) -> tuple[Outcome, Decisive | None, bool]:
+    """Return what all rows have in common (they forget too little, lose too much, or either), and whether there are
+    both kinds."""
     forgets, keeps = (
         {place: sum(by for item, by in found.items() if asks_for(item, columns) == what) for place, found in
          missed.items()}
@@ -158,16 +179,15 @@ def _named(
     thresholds: Thresholds,
     columns: Columns,
     what: str,
-) -> tuple[Outcome, tuple[Constraint, float] | None]:
-    """The outcome, and the threshold on which it shows best, if one is missed by all."""
+) -> tuple[Outcome, Decisive | None]:
+    """Return the outcome and the threshold that most of the rows miss, if all miss it."""
     every = dict.fromkeys([*thresholds.all, *(item for found in missed.values() for item in found)])
     asked = [item for item in every if asks_for(item, columns) == what]
     item = max(asked, key=lambda item: sum(item in missed[place] for place in places))
     judged = rows.iloc[list(missed)]
     judged = judged[numbers(judged, item.name).notna()]
     values = numbers(judged, item.name)
-    best = float(values.max() if item.sign.startswith(">") else values.min())
-    decisive = (item, best) if all(item in missed[place] for place in places) else None
+    decisive = _decisive(rows, item, values) if all(item in missed[place] for place in places) else None
     starts = [thresholds.baseline_of(row).get(item.name) for _, row in judged.iterrows()]
     found = [
         (value, before, item.bound * (before or 0.0) if item.relative else item.bound)
@@ -179,7 +199,7 @@ def _named(
             for value, before, bound in found
         )
         return (Outcome.NOTHING_FORGOTTEN if hardly else Outcome.TOO_LITTLE), decisive
-    # The loss that stands in is missed by a model that keeps nothing.
+    # A model misses the loss's stand-in only if it keeps nothing.
     ruined = (columns.is_loss(item.name) and item not in thresholds.all) or all(
         value < bound / 2 if item.sign.startswith(">") else value > 2 * bound for value, _, bound in found
     )
@@ -188,19 +208,24 @@ def _named(
 
 def _missed_beside(
     rows: pd.DataFrame, places: Sequence[int], missed: Mapping[int, Mapping[Constraint, float]]
-) -> tuple[Outcome, tuple[Constraint, float]]:
-    """These rows forget and keep enough: the threshold that is none of either and that most of them miss."""
+) -> tuple[Outcome, Decisive]:
+    """For rows that forget and keep enough: the threshold on neither side that most of them miss."""
     counts = Counter(item for place in places for item in missed[place])
     item = counts.most_common(1)[0][0]
-    values = numbers(rows.iloc[list(places)], item.name).dropna()
-    return Outcome.MISSED, (item, float(values.max() if item.sign.startswith(">") else values.min()))
+    return Outcome.MISSED, _decisive(rows, item, numbers(rows.iloc[list(places)], item.name).dropna())
+
+
+def _decisive(rows: pd.DataFrame, item: Constraint, values: pd.Series) -> Decisive:
+    best = float(values.max() if item.sign.startswith(">") else values.min())
+    return Decisive(item, best, uniform=numbers(rows, item.name).nunique() == 1)
 
 
 def _missed(row: pd.Series, thresholds: Thresholds, columns: Columns) -> dict[Constraint, float]:
-    """How far the row is from each threshold that it misses: ``x / (1 + x)``, x the share of the way to the worst.
+    """How far the row is from each threshold that it misses: ``x / (1 + x)``, with x the share of the way to the worst
+    value.
 
-    The worst is what No-unlearn has where something is to be forgotten, and the far bound where it is to be kept. Where
-    that is not known, x is in bounds (in ranges for a bound of 0).
+    The worst value is the target's if something is to be forgotten, and the far bound if it is to be kept. If that is
+    unknown, x is in units of the bound, or of the range for a bound of 0.
     """
     found, baseline = {}, thresholds.baseline_of(row)
     for item in thresholds.held(row):
@@ -218,8 +243,8 @@ def _missed(row: pd.Series, thresholds: Thresholds, columns: Columns) -> dict[Co
 
 
 def _distance(rows: pd.DataFrame, objectives: Sequence[Objective]) -> list[tuple[float, float]]:
-    """From the ideal corner, per row, within the bounds and by the sum of what was measured; infinite where an
-    objective is missing."""
+    """Return per row the distance from the ideal corner within the bounds, and the sum of the oriented objectives to
+    break ties beyond them; infinite if an objective is missing."""
     found = [(math.inf, math.inf)] * len(rows)
     if objectives and len(rows):
         values = values_of(rows, objectives)

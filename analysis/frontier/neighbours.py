@@ -1,4 +1,4 @@
-"""What the next models on either side of the frontier trade for the one that is taken."""
+"""The next models on either side of the frontier, and what they trade for the model taken."""
 
 from __future__ import annotations
 
@@ -10,25 +10,19 @@ import pandas as pd
 
 from analysis.frontier.frontier import Frontier, frontier
 from analysis.frontier.pick import Best
-from analysis.tables.columns import short
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import values_of
 from analysis.tables.trial_table import TrialTable, finite_cell
-from analysis.words import known, model_name, number, settings_in_words
+from analysis.words import known, model_name, settings_in_words
 from search_spaces.constraint import Constraint, all_met
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What the neighbour scores ``instead_of`` the model taken."""
+    """A score of the neighbour, and that of the model taken."""
 
     value: float
     instead_of: float
-
-    @property
-    def words(self) -> str:
-        """``0.53 instead of 0.574``."""
-        return f"{number(self.value)} instead of {number(self.instead_of)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +31,9 @@ class Neighbour:
 
     Attributes:
         side: ``better forget_loss`` or ``worse forget_loss``: the first objective orders the frontier.
-        better, worse: in which columns it is so, with the scores.
-        within_limits: whether it is within the limits asked for, None where a value is missing or none was asked for.
-        words: all of it in a sentence.
+        better, worse: the columns in which it is better or worse, with the scores.
+        within_limits: whether it is within the limits; None if a value is missing or no limit was given.
+        name, settings: the model and its settings in words.
     """
 
     side: str
@@ -49,16 +43,17 @@ class Neighbour:
     better: Mapping[str, Change]
     worse: Mapping[str, Change]
     within_limits: bool | None
-    words: str
+    name: str
+    settings: str
 
 
 def neighbours(
     row: pd.Series, table: TrialTable, sweep: SweepFile, *, limits: Sequence[Constraint] = (), best: Best | None = None
 ) -> tuple[Neighbour, ...]:
-    """The two next to ``row`` on the frontier of ``table``, or fewer where it is at an end.
+    """Return the models before and behind ``row`` on the frontier of ``table``; fewer at an end of it.
 
-    They are compared in the objectives, the primary metrics and the column that was to be ``best``. A model that
-    scores just the same trades nothing and is passed over. ``row`` need not be on the frontier itself.
+    They are compared in the objectives, the primary metrics and the column ``best``. Models with equal objectives are
+    skipped. ``row`` need not be on the frontier itself.
     """
     front = frontier(table.models, sweep.objectives)
     if not len(front.members):
@@ -78,7 +73,7 @@ def neighbours(
 
 
 def _sides(front: Frontier, own: np.ndarray) -> Iterator[tuple[int, str]]:
-    """Positions of the members before and behind ``own``, the values of a model, with the name of the side."""
+    """Yield the positions of the members before and behind a model with the values ``own``, with the side's name."""
     first = front.objectives[0]
     costs = np.column_stack(
         [item.oriented(column) for item, column in zip(front.objectives, front.values.T, strict=True)]
@@ -110,12 +105,6 @@ def _neighbour(
             (better if (there > here) == (direction == "max") else worse)[name] = Change(there, here)
     before = sweep.baseline_of(other)
     within = all_met(item.met(finite_cell(other, item.name), before.get(item.name)) for item in limits)
-    name = model_name(other, with_epoch=table.every_epoch)
-    outside = "; it is not within the limits" if within is False else ""
-    words = (
-        f"next with {side.replace('_', ' ')}: {name} ({settings_in_words(other, table.varying)}); "
-        f"better: {_told(better)}; worse: {_told(worse)}{outside}"
-    )
     epoch = known(other.get("epoch")) if table.every_epoch else None
     return Neighbour(
         side=side,
@@ -125,9 +114,6 @@ def _neighbour(
         better=better,
         worse=worse,
         within_limits=within,
-        words=words,
+        name=model_name(other, with_epoch=table.every_epoch),
+        settings=settings_in_words(other, table.varying),
     )
-
-
-def _told(changes: Mapping[str, Change]) -> str:
-    return ", ".join(f"{short(name)} {change.words}" for name, change in changes.items()) or "nothing of these"

@@ -1,258 +1,281 @@
-"""The answer of a sweep: which checkpoint to take, why, and what it scores against the model before unlearning.
+"""The answer of a sweep: which checkpoint to take, why, and what it scores beside the target before unlearning.
 
-It judges before it recommends, by all finished trials and not by the frontier of the objectives alone.
+The sweep is judged before a model is recommended, by all finished trials and not only by those on the frontier.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
+from analysis.frontier.assessment import Assessment, Tried, assess, tried
 from analysis.frontier.frontier import Frontier, frontier, recommend
 from analysis.frontier.judgement import Judgement, Outcome
-from analysis.frontier.judgement_words import advice, headline, judged_by, selected_by
 from analysis.frontier.model_choice import ModelChoice, choose_model
-from analysis.frontier.selection import Selection
 from analysis.frontier.thresholds import NEAR_GUESS, Thresholds
+from analysis.report.render import paragraphs, say
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Objective, costs_of, values_of
-from analysis.tables.trial_table import STATUSES, TrialTable, numbers
-from analysis.words import counted, known, model_name, number, settings_in_words
-from search_spaces.constraint import all_met
+from analysis.tables.trial_table import STATUSES, TrialTable, finite_cell, numbers
+from analysis.words import known, model_name, settings_in_words
+from search_spaces.constraint import Constraint, all_met
 
 
 @dataclass(frozen=True, slots=True)
-class MetricLine:
-    """One metric before and after. ``met`` is the verdict on ``criterion``, None where there is none."""
+class Model:
+    """One model: ``trial 00007 after epoch 3``, its settings in words, and the folder of its checkpoint if one exists.
 
+    ``epoch`` is None if only the end of a trial counts.
+    """
+
+    name: str
+    settings: str
+    trial_id: str
+    epoch: float | None
+    checkpoint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One score of the target and of the model that the answer names; None if it was not measured.
+
+    ``met`` is the verdict on the thresholds ``wanted``; None without a verdict.
+    """
+
+    column: str
     label: str
-    before: str
-    after: str
-    criterion: str
-    met: bool | None
+    before: float | None
+    after: float | None
+    direction: str = ""
+    wanted: tuple[Constraint, ...] = ()
+    met: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A model on the frontier; ``values`` are its objectives, ``roles`` why it stands out.
+    """A model on the frontier.
 
-    ``epoch`` is empty where only the end of a trial counts; ``measured`` says that more than its losses are known;
-    ``collapsed`` that a loss to be kept small is near that of a random guess or above it.
+    Attributes:
+        values: its objectives.
+        contribution: the hypervolume that would be lost without it, in [0, 1].
+        met: whether it meets all thresholds; None if that is not known.
+        roles: why it stands out.
+        measured: whether more than its losses was measured.
+        collapsed: whether a loss to keep small is near that of a random guess or above it.
     """
 
-    trial_id: str
-    epoch: str
-    settings: str
-    values: tuple[str, ...]
-    contribution: str
-    meets_criteria: bool | None
-    checkpoint: str
+    model: Model
+    values: tuple[float, ...]
+    contribution: float
+    met: bool | None
     roles: tuple[str, ...]
     measured: bool
     collapsed: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What to take, or why nothing.
+class Standing:
+    """The frontier of the sweep's own models, as seen from the model that the answer names.
 
     Attributes:
-        headline: the answer in a sentence.
-        trial_id, epoch, checkpoint: what to take or, where nothing is ``recommended``, what comes closest; may lack.
-        advice: which knob to turn where nothing is good.
-        judged: what the trial named meets and misses, what could not be judged, and why it was selected, in sentences.
-        outcome: what the trials come to, an :class:`Outcome`; empty where none can be judged or compared.
-        thresholds: by whose they were judged, in a sentence.
-        selection: how the model was selected among those that are acceptable; None if none is.
-        reason: the same in a sentence.
+        models: the number of models compared.
+        members: the number of models on the frontier.
+        knee: the member nearest to the ideal corner, at ``distance`` with objectives scaled to [0, 1].
+        largest: the member with the largest ``contribution`` to the hypervolume, in [0, 1].
+        is_member: whether the named model is on the frontier.
+        leaves_out: whether rows of tables from other programs were left out.
     """
 
-    headline: str
-    sentences: tuple[str, ...]
+    models: int
+    members: int
+    knee: Model
+    distance: float
+    largest: Model
+    contribution: float
+    is_member: bool
+    leaves_out: bool
+
+
+@dataclass(frozen=True, slots=True)
+class External:
+    """A row of another program's table that is nearer to the ideal corner than the model named."""
+
     trial_id: str
-    checkpoint: str
-    metrics: tuple[MetricLine, ...]
+    method: str
+    distance: float
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What to take, or why nothing. Sentences are rendered from the facts.
+
+    Attributes:
+        noun: what a model is, ``epoch`` or ``trial``.
+        statuses: the number of trials with each status, zeros left out; ``has_target`` if the target exists.
+        judgement: what judging every model came to.
+        members: the models on the frontier.
+        model: the model to take or, if none is recommended, the closest one; None if no model can be compared. The
+            fields below are about it.
+        objectives, scores: its objectives, and every score of it or of the target.
+        no_gain: whether the target is at least as good in every objective.
+        seeds: the numbers of good trials and of all trials with its settings, if not all are good.
+    """
+
+    noun: str
+    statuses: Mapping[str, int]
+    has_target: bool
+    judgement: Judgement
+    thresholds: Thresholds
     members: tuple[Member, ...]
-    advice: str = ""
-    judged: tuple[str, ...] = ()
-    outcome: str = ""
-    recommended: bool = False
-    thresholds: str = ""
-    epoch: float | None = None
-    selection: Selection | None = None
-    reason: str = ""
+    tried: Tried
+    model: Model | None = None
+    assessment: Assessment | None = None
+    objectives: tuple[Score, ...] = ()
+    scores: tuple[Score, ...] = ()
+    standing: Standing | None = None
+    external: External | None = None
+    no_gain: bool = False
+    seeds: tuple[int, int] | None = None
+
+    @property
+    def recommended(self) -> bool:
+        """Whether the model is one to take."""
+        return self.model is not None and self.judgement.recommended
+
+    @property
+    def outcome(self) -> str:
+        """What was found, a value of :class:`Outcome`; "" if no model can be judged or compared."""
+        return "" if self.model is None else str(self.judgement.outcome)
+
+    @cached_property
+    def headline(self) -> str:
+        """The answer in a sentence."""
+        return say("answer.headline", answer=self)
+
+    @cached_property
+    def advice(self) -> str:
+        """Which options to change, if no model is recommended."""
+        return say("answer.advice", answer=self)
+
+    @cached_property
+    def reason(self) -> str:
+        """Why the model was selected among the acceptable ones; "" if none is acceptable."""
+        return say("answer.reason", answer=self)
+
+    @cached_property
+    def judged(self) -> tuple[str, ...]:
+        """What the model meets and misses, what could not be judged, and the reason."""
+        return (*paragraphs("answer.judged", answer=self), *filter(None, [self.reason]))
 
     def to_dict(self) -> dict[str, object]:
-        """The entry ``answer`` of pareto.json, from which console and MLflow have it."""
-        names = (
-            "headline",
-            "outcome",
-            "recommended",
-            "trial_id",
-            "epoch",
-            "checkpoint",
-            "advice",
-            "judged",
-            "thresholds",
-        )
-        return {name: getattr(self, name) for name in names} | {
-            "selection": None if self.selection is None else self.selection.to_dict() | {"reason": self.reason}
+        """The entry ``answer`` of pareto.json, which console and MLflow show."""
+        model, selection = self.model, self.judgement.selection
+        return {
+            "headline": self.headline,
+            "outcome": self.outcome,
+            "recommended": self.recommended,
+            "trial_id": model.trial_id if model else "",
+            "epoch": model.epoch if model else None,
+            "checkpoint": model.checkpoint if model else "",
+            "advice": self.advice,
+            "judged": self.judged,
+            "thresholds": say("answer.thresholds", answer=self),
+            "selection": selection.to_dict() | {"reason": self.reason} if model and selection else None,
         }
 
 
 def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: ModelChoice | None = None) -> Answer:
-    """The answer of a sweep, from its ``choice``; a row from elsewhere has no checkpoint here and is only mentioned."""
-    every = table.own.every_epoch
+    """Answer for a sweep, with its ``choice``; ``front`` may have rows of other programs, which cannot be taken."""
     choice = choice or choose_model(table, sweep)
     rows, thresholds, judgement = choice.rows, choice.thresholds, choice.judgement
     own = frontier(table.own.models, sweep.objectives)
-    if judgement.place is None or not sweep.objectives:
-        why, members = _nothing(table, sweep), _members(front, {}, sweep, table, thresholds)
-        return Answer(why, tuple(_after_divergence(table)), "", "", (), tuple(members))
-    row = rows.iloc[judgement.place]
-    knobs = advice(judgement, rows, thresholds, diverged=table.own.with_status("diverged"))
-    noun = "epoch" if every else "trial"
-    name, settings = model_name(row, with_epoch=every), settings_in_words(row, table.varying)
-    selection = judgement.selection
-    reason = "" if selection is None else selected_by(selection, judgement.outcome, noun)
-    judged = (*judged_by(judgement, row, thresholds), *filter(None, [reason]))
-    return Answer(
-        headline=headline(judgement, rows, thresholds, take=f"Take {name}: {settings}.", noun=noun),
-        sentences=(
-            *([] if judgement.recommended else [knobs, f"Closest is {name}: {settings}."]),
-            _moves(row, sweep),
-            *judged,
-            *_place_on(own, row, table),
-            *_elsewhere(front, row, sweep.objectives),
-            *_beware(row, sweep),
-            *_other_seeds(row, table, thresholds),
-        ),
-        trial_id=str(row["trial_id"]),
-        epoch=float(row["epoch"]) if every else None,
-        checkpoint=str(row["checkpoint"]),
-        metrics=tuple(_metric_lines(rows.iloc[[judgement.place]], sweep, thresholds)),
-        members=tuple(_members(front, _roles(own, judgement, row), sweep, table, thresholds)),
-        advice=knobs,
-        judged=judged,
-        outcome=str(judgement.outcome),
-        recommended=judgement.recommended,
-        thresholds=_whose(thresholds),
-        selection=selection,
-        reason=reason,
-    )
-
-
-def _nothing(table: TrialTable, sweep: SweepFile) -> str:
-    if not sweep.objectives:
-        return "Nothing to take yet: the sweep is still making its target model."
-    statuses = table.own.trials["status"]
-    if statuses.empty:
-        return "Nothing to take yet: no trial has ended."
-    counts = [(status, int((statuses == status).sum())) for status in STATUSES]
-    ended = ", ".join(f"{count} {status}" for status, count in counts if count)
-    return f"Nothing to take: no trial finished with a value of every objective ({ended})."
-
-
-def _after_divergence(table: TrialTable) -> Iterator[str]:
-    statuses = table.own.trials["status"]
-    if len(statuses) and not (statuses == "finished").any() and (statuses == "diverged").any():
-        yield "Where every trial diverges the learning rate is too high: try a lower one (--lr)."
-
-
-def _moves(row: pd.Series, sweep: SweepFile) -> str:
-    """What the trial's objectives were before and are now."""
-    moves, baseline = [], sweep.baseline_of(row)
-    for objective in sweep.objectives:
-        before = baseline.get(objective.column)
-        better = "higher" if objective.direction == "max" else "lower"
-        start = f"from {number(before)} to " if before is not None else ""
-        value = number(float(row[objective.column]))
-        moves.append(f"{objective.label.partition(' (')[0]} {start}{value} ({better} is better)")
-    against = any(item.column in baseline for item in sweep.objectives)
-    return f"{'Against the model before unlearning' if against else 'It scores'}: {'; '.join(moves)}."
-
-
-def _place_on(front: Frontier, row: pd.Series, table: TrialTable) -> Iterator[str]:
-    """Where the model stands among the others, and which of them adds most."""
-    best, count = recommend(front), len(front.members)
-    if best is None:
-        return
     every = table.own.every_epoch
-    what = "epoch" if every else "trial"
-    models = (
-        f"{counted(len(table.own.models.trials), 'epoch')} evaluated"
-        if every
-        else (f"{counted(len(table.own.finished), 'trial')} finished")
+    statuses = table.own.trials["status"]
+    row = None if judgement.place is None or not sweep.objectives else rows.iloc[judgement.place]
+    roles = {} if row is None else _roles(own, judgement, row)
+    found = Answer(
+        noun="epoch" if every else "trial",
+        statuses={status: int((statuses == status).sum()) for status in STATUSES if (statuses == status).any()},
+        has_target=bool(sweep.objectives),
+        judgement=judgement,
+        thresholds=thresholds,
+        members=tuple(_members(front, roles, sweep, table, thresholds)),
+        tried=tried(rows, table.own.with_status("diverged")),
     )
-    knee, largest = front.members.iloc[best.nearest], front.members.iloc[best.largest]
-    name, knee_name, largest_name = (model_name(item, with_epoch=every) for item in (row, knee, largest))
-    alone = " of these trials alone" if len(table.own.trials) < len(table.trials) else ""
-    if count == 1 and knee_name == name:
-        yield f"{models}; this one is at least as good as any other in every objective."
-        return
-    near = (
-        f"nearest to the ideal corner (distance {best.distance:.3f}, with each objective scaled to 0 at its best bound "
-        "and 1 at its worst)"
+    if row is None or judgement.place is None:
+        return found
+    before = sweep.baseline_of(row)
+    objectives = tuple(_objective(item, row, before) for item in sweep.objectives)
+    return replace(
+        found,
+        model=_model(row, table.varying, every_epoch=every),
+        assessment=assess(row, thresholds),
+        objectives=objectives,
+        scores=tuple(_scores(rows.iloc[[judgement.place]], sweep, thresholds)),
+        standing=_standing(own, row, table),
+        external=_external(front, row, sweep.objectives),
+        no_gain=all(
+            item.before is not None
+            and item.after is not None
+            and (item.after <= item.before if item.direction == "max" else item.after >= item.before)
+            for item in objectives
+        ),
+        seeds=_seeds(row, table, thresholds),
     )
-    which = "this one is" if knee_name == name else f"{knee_name} is"
-    named = [model_name(item, with_epoch=every) for _, item in front.members.iterrows()]
-    aside = "" if name in named else f"; {name} is not among them"
-    yield (
-        f"{models}, {count} of them on the frontier{alone}: no other {what} is better than one of these "
-        f"in some objective without being worse in another. Of these, {which} {near}{aside}."
-    )
-    if largest_name not in (name, knee_name):
-        yield (
-            f"{largest_name[0].upper()}{largest_name[1:]} adds most to the hypervolume "
-            f"({front.contributions[best.largest]:.3f}): take it, or another point of the frontier, if one objective "
-            "matters more to you than the other."
-        )
 
 
-def _elsewhere(front: Frontier, row: pd.Series, objectives: Sequence[Objective]) -> Iterator[str]:
+def _model(row: pd.Series, varying: Sequence[str], *, every_epoch: bool) -> Model:
+    epoch = finite_cell(row, "epoch") if every_epoch else None
+    name = model_name(row, with_epoch=every_epoch)
+    return Model(name, settings_in_words(row, varying), str(row["trial_id"]), epoch, str(row["checkpoint"]))
+
+
+def _objective(item: Objective, row: pd.Series, before: Mapping[str, float]) -> Score:
+    label = item.label.partition(" (")[0]
+    return Score(item.column, label, before.get(item.column), finite_cell(row, item.column), item.direction)
+
+
+def _standing(front: Frontier, row: pd.Series, table: TrialTable) -> Standing | None:
+    if (best := recommend(front)) is None:
+        return None
+    own = table.own
+    members = [_model(item, table.varying, every_epoch=own.every_epoch) for _, item in front.members.iterrows()]
+    return Standing(
+        models=len(own.models.trials) if own.every_epoch else len(own.finished),
+        members=len(members),
+        knee=members[best.nearest],
+        distance=best.distance,
+        largest=members[best.largest],
+        contribution=float(front.contributions[best.largest]),
+        is_member=model_name(row, with_epoch=own.every_epoch) in {item.name for item in members},
+        leaves_out=len(own.trials) < len(table.trials),
+    )
+
+
+def _external(front: Frontier, row: pd.Series, objectives: Sequence[Objective]) -> External | None:
     best = recommend(front)
     own = float(np.linalg.norm(costs_of(values_of(row.to_frame().T.infer_objects(), objectives), objectives)))
-    if best is not None and best.distance < own and front.members.iloc[best.nearest]["elsewhere"]:
-        foreign = front.members.iloc[best.nearest]
-        yield (
-            f"{foreign['trial_id']} ({foreign['method']}), a row of a table from elsewhere, is nearer to the ideal "
-            f"corner (distance {best.distance:.3f}), but there is no checkpoint of it to take."
-        )
+    if best is None or best.distance >= own or not front.members.iloc[best.nearest]["elsewhere"]:
+        return None
+    nearer = front.members.iloc[best.nearest]
+    return External(str(nearer["trial_id"]), str(nearer["method"]), best.distance)
 
 
-def _beware(row: pd.Series, sweep: SweepFile) -> Iterator[str]:
-    baseline = sweep.baseline_of(row)
-    before = {item: baseline.get(item.column) for item in sweep.objectives}
-    if not any(
-        value is None or not float(item.oriented(row[item.column])) >= float(item.oriented(value))
-        for item, value in before.items()
-    ):
-        yield "Beware: the model before unlearning scores at least as well in every objective. Nothing was gained."
-
-
-def _other_seeds(row: pd.Series, table: TrialTable, thresholds: Thresholds) -> Iterator[str]:
-    """How the settings of a trial fare on the other seeds that they were run with, where not as well."""
+def _seeds(row: pd.Series, table: TrialTable, thresholds: Thresholds) -> tuple[int, int] | None:
+    """Return the numbers of good trials and of all trials with the settings of a good one, if not all are good."""
     if table.own.every_epoch or not thresholds.good(row):
-        return
+        return None
     same = table.own.finished
     for name in table.own.varying:
         if name not in ("seed", "target_key"):
             same = same[(same[name] == row[name]) | (same[name].isna() & pd.isna(row[name]))]
     good = [thresholds.good(other) for _, other in same.iterrows()]
-    if not all(good):
-        yield f"The same settings meet the thresholds on {sum(good)} of {len(good)} seeds."
-
-
-def _whose(thresholds: Thresholds) -> str:
-    papers = [str(item) for item in thresholds.all if item not in thresholds.stated]
-    of_paper = f"those of arXiv:2410.22086 ({', '.join(papers)})" if papers else ""
-    stated = f"stated (--constraint {', '.join(map(str, thresholds.stated))})" if thresholds.stated else ""
-    said = " and ".join(filter(None, (stated, of_paper)))
-    return f"The thresholds are {said}." if said else ""
+    return None if all(good) else (sum(good), len(good))
 
 
 def _roles(front: Frontier, judgement: Judgement, row: pd.Series) -> dict[str, list[str]]:
@@ -265,34 +288,27 @@ def _roles(front: Frontier, judgement: Judgement, row: pd.Series) -> dict[str, l
     return roles
 
 
-def _metric_lines(chosen: pd.DataFrame, sweep: SweepFile, thresholds: Thresholds) -> Iterator[MetricLine]:
-    """The objectives, then what the model before unlearning was scored by or, beyond that, the one trial ``chosen``."""
+def _scores(chosen: pd.DataFrame, sweep: SweepFile, thresholds: Thresholds) -> Iterator[Score]:
+    """Yield the objectives, then every other score that the target or the one model ``chosen`` has."""
     columns, baseline = sweep.columns, sweep.baseline_of(chosen.iloc[0])
     labels = {name: columns.axis(name) for name in (*baseline, *columns.losses, *columns.metrics)}
     own = {objective.column: objective.label for objective in sweep.objectives}
     for name, label in (own | {name: label for name, label in labels.items() if name not in own}).items():
         before, after = baseline.get(name), float(numbers(chosen, name).iloc[0])
-        asked = thresholds.of(name)
-        verdicts = [item.met(after, before) for item in asked]
+        wanted = thresholds.of(name)
         if name not in chosen or (before is None and not math.isfinite(after)):
             continue
-        # What tells a loss from another one on the same set.
+        # Two losses on one set differ in their cap.
         twins = [other for other in columns.entries if columns.is_loss(other) and columns[other].of == columns[name].of]
         cap = ", uncapped" if name in twins[:1] else ", at most a random guess"
-        yield MetricLine(
+        yield Score(
+            column=name,
             label=label + (cap if name in twins and len(twins) > 1 else ""),
-            before=number(before),
-            after=number(after),
-            criterion=", ".join(item.words() for item in asked),
-            met=all_met(verdicts),
+            before=before,
+            after=after if math.isfinite(after) else None,
+            wanted=wanted,
+            met=all_met(item.met(after, before) for item in wanted),
         )
-
-
-def _is_collapsed(row: pd.Series, sweep: SweepFile) -> bool:
-    """Whether a loss that is to be kept small is near that of a random guess or above it, so that nothing is kept."""
-    guess = sweep.random_guess_loss
-    kept = [item.column for item in sweep.objectives if item.direction == "min" and sweep.columns.is_loss(item.column)]
-    return guess is not None and any(float(row[name]) >= NEAR_GUESS * guess for name in kept)
 
 
 def _members(
@@ -302,16 +318,15 @@ def _members(
     table: TrialTable,
     thresholds: Thresholds,
 ) -> Iterator[Member]:
+    guess = sweep.random_guess_loss
+    kept = [item.column for item in sweep.objectives if item.direction == "min" and sweep.columns.is_loss(item.column)]
     for i, (_, row) in enumerate(front.members.iterrows()):
         yield Member(
-            trial_id=str(row["trial_id"]),
-            epoch=number(float(row["epoch"])) if table.every_epoch else "",
-            settings=settings_in_words(row, table.varying),
-            values=tuple(number(value) for value in front.values[i].tolist()),
-            contribution=number(float(front.contributions[i])),
-            meets_criteria=thresholds.met(row),
-            checkpoint=str(row["checkpoint"]),
+            model=_model(row, table.varying, every_epoch=table.every_epoch),
+            values=tuple(front.values[i].tolist()),
+            contribution=float(front.contributions[i]),
+            met=thresholds.met(row),
             roles=tuple(roles.get(model_name(row, with_epoch=True), ())),
             measured=any(known(row.get(name)) is not None for name in sweep.columns.metrics),
-            collapsed=_is_collapsed(row, sweep),
+            collapsed=guess is not None and any(float(row[name]) >= NEAR_GUESS * guess for name in kept),
         )

@@ -1,28 +1,37 @@
-"""What ``pick`` takes, and how it is judged: without a rule it is the report's answer."""
+"""The model that ``pick`` takes, and how it is judged. Without a rule it is the report's answer."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
+import pandas as pd
+
+from analysis.frontier.assessment import assess
 from analysis.frontier.frontier import frontier, takeable
 from analysis.frontier.judgement import judge
-from analysis.frontier.judgement_words import judged_by
-from analysis.frontier.pick import KNEE, Best, Pick, pick
+from analysis.frontier.neighbours import neighbours
+from analysis.frontier.pick import KNEE, Best, pick
 from analysis.frontier.thresholds import thresholds_of
-from analysis.report.answer import Answer, answer
+from analysis.report.answer import answer
+from analysis.report.render import paragraphs, say
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
-from analysis.words import counted
 from search_spaces.constraint import Constraint
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Taken:
+    """A row of the table of models, the number of models it was taken from, and the reason in a sentence."""
+
+    row: pd.Series
+    eligible: int
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class ChoiceJudged:
-    """How the trial taken stands: ``recommended`` whether it is a good one, ``outcome`` what the sweep came to.
-
-    ``lines`` say it in sentences, with which knob to turn where nothing in the sweep is good.
-    """
+    """Whether the model is ``recommended``, the sweep's ``outcome``, and both in sentences, with advice if needed."""
 
     recommended: bool
     outcome: str
@@ -36,29 +45,33 @@ def choose(
     rule: str | None = None,
     limits: Sequence[Constraint] = (),
     best: Best | None = None,
-) -> tuple[Pick, ChoiceJudged]:
-    """The trial of a rule or, without one, the report's answer.
+) -> tuple[Taken, ChoiceJudged]:
+    """Take the model of a rule or, without a rule, that of the report's answer.
 
     Raises:
         AnalysisError: as :func:`analysis.frontier.pick.pick`.
     """
     given = answer(table, sweep, frontier(table.models, sweep.objectives))
-    if rule is None and best is None and given.trial_id:
-        found = _answered(table, sweep, given)
+    if rule is None and best is None and given.model is not None:
+        models = takeable(table.own, sweep.objectives).trials
+        named = models["trial_id"] == given.model.trial_id
+        row = models[named if given.model.epoch is None else named & (models["epoch"] == given.model.epoch)].iloc[0]
+        taken = Taken(row, len(models), given.reason or say("pick.closest", count=len(models), noun=given.noun))
     else:
         found = pick(table, sweep, rule=rule or KNEE, limits=limits, best=best)
+        taken = Taken(found.row, found.eligible, say("pick.reason", pick=found))
     thresholds = thresholds_of(sweep)
-    alone = judge(found.row.to_frame().T.infer_objects(), thresholds, sweep.columns, sweep.objectives)
-    lines = tuple(judged_by(alone, found.row, thresholds))
+    alone = judge(taken.row.to_frame().T.infer_objects(), thresholds, sweep.columns, sweep.objectives)
+    lines = paragraphs("judgement.assessed", assessment=assess(taken.row, thresholds), outcome=alone.outcome)
     if not given.recommended and given.outcome:
         lines = (given.headline, given.advice, *lines)
-    return found, ChoiceJudged(alone.recommended, given.outcome, lines)
+    return taken, ChoiceJudged(alone.recommended, given.outcome, lines)
 
 
-def _answered(table: TrialTable, sweep: SweepFile, given: Answer) -> Pick:
-    """The answer's model, with the reason why the answer selected it."""
-    models = takeable(table.own, sweep.objectives).trials
-    named = models["trial_id"] == given.trial_id
-    row = models[named if given.epoch is None else named & (models["epoch"] == given.epoch)].iloc[0]
-    count = counted(len(models), "epoch" if table.own.every_epoch else "finished trial")
-    return Pick(row, len(models), given.reason or f"closest to the thresholds (of {count})")
+def neighbour_entries(
+    row: pd.Series, table: TrialTable, sweep: SweepFile, *, limits: Sequence[Constraint] = (), best: Best | None = None
+) -> tuple[dict[str, object], ...]:
+    """Return the entries ``neighbours`` of ``pick --json``; ``words`` has each in a sentence."""
+    found = neighbours(row, table, sweep, limits=limits, best=best)
+    entries = [asdict(item) | {"words": say("pick.neighbour", neighbour=item)} for item in found]
+    return tuple({key: value for key, value in item.items() if key not in ("name", "settings")} for item in entries)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from analysis.figures.ablation import ablation_data
 from analysis.frontier.frontier import frontier
+from analysis.report.render import paragraphs, say
 from analysis.study.fronts import arm_fronts
 from analysis.study.lr_grid import lr_grid
 from analysis.study.lr_study import LrStudy
@@ -16,7 +17,7 @@ from analysis.tables.problems import Problem
 from analysis.tables.sources import Sources
 from analysis.tables.trial_table import auto_lr_on
 from analysis.tables.worker_time import worker_time
-from analysis.words import DataTable, counted, number
+from analysis.words import DataTable, number
 
 HEADINGS = {
     "sensitivity": "How much does the learning rate matter?",
@@ -85,24 +86,36 @@ def findings(
             yield Finding(anchor, heading, sentences, tables, shown)
 
 
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """The ``trials`` that finished with or without AutoLR, and the share of the box that they dominate."""
+
+    auto_lr: bool
+    trials: int
+    hypervolume: float
+
+
+@dataclass(frozen=True, slots=True)
+class AutoLrDescription:
+    """What both arms reached, and the number of seeds, which is too small or too unequal for a verdict."""
+
+    arms: tuple[Arm, ...]
+    seeds: int
+
+
 def _auto_lr(sources: Sources) -> tuple[tuple[str, ...], tuple[DataTable, ...]]:
-    """What both arms reached, with what forbids a verdict."""
+    """Describe both arms; () if only one was run."""
     data = ablation_data(sources)
     if data is None:
         return (), ()
     own = sources.table.own
     on = auto_lr_on(own.trials)
-    arms = []
-    for name, rows in (("AutoLR", own.trials[on]), ("a fixed rate", own.trials[~on])):
-        part = own.of(rows)
-        count = counted(len(part.finished), "finished trial")
-        arms.append(f"{frontier(part, sources.sweep.objectives).hypervolume:.4f} with {name} ({count})")
-    sentences = (
-        f"Hypervolume {' and '.join(arms)}.",
-        f"This is a description, not a test: it rests on {counted(own.trials['seed'].nunique(), 'seed')}, the arms may "
-        "have had unequal numbers of trials, and a learning rate picked and reported on the same trials looks better "
-        "than it is. A paired comparison on fresh seeds, which lr-study runs (--seeds 8 or more), gives a verdict.",
+    parts = {True: own.of(own.trials[on]), False: own.of(own.trials[~on])}
+    arms = tuple(
+        Arm(name, len(part.finished), frontier(part, sources.sweep.objectives).hypervolume)
+        for name, part in parts.items()
     )
+    description = AutoLrDescription(arms, own.trials["seed"].nunique())
     cells = []
     for method in dict.fromkeys(change.method for panel in data.panels for change in panel.changes):
         found = [next((item for item in panel.changes if item.method == method), None) for panel in data.panels]
@@ -112,4 +125,5 @@ def _auto_lr(sources: Sources) -> tuple[tuple[str, ...], tuple[DataTable, ...]]:
         panel.label.partition(" (")[0] + (f" ({panel.better} is better)" if panel.better else "")
         for panel in data.panels
     ]
-    return sentences, (DataTable(f"Fixed rate \u2192 AutoLR. {data.caption}", ("method", *labels), tuple(cells)),)
+    caption = say("page.auto_lr_caption", data=data)
+    return paragraphs("page.auto_lr", description=description), (DataTable(caption, ("method", *labels), tuple(cells)),)

@@ -1,4 +1,4 @@
-"""How the trials ended and what they cost."""
+"""How the trials ended, and what they cost in seconds."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analysis.tables.trial_table import STATUSES, TrialTable, numbers
-from analysis.words import duration
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Trials that ended early in the same way for the same reason; ``varied`` says that the numbers in it differ."""
+    """Trials that ended early for the same reason; ``varied`` if the numbers in it differ between them."""
 
     status: str
     reason: str
@@ -24,33 +23,51 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class EarlyStops:
+    """Trials that a scheduler stopped.
+
+    Attributes:
+        stopped, trials: the number of them, and of all trials.
+        after: the number of trials stopped after each epoch, as (epoch, count).
+        saved, planned: epochs not run, and epochs of all trials; None if they were not recorded.
+    """
+
+    stopped: int
+    trials: int
+    after: tuple[tuple[float, int], ...]
+    saved: float | None
+    planned: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class CostLine:
-    """A share of the time. ``share`` is in [0, 1]; ``mean`` is the time per trial."""
+    """Seconds of some trials: ``mean`` per trial (None without trials), ``share`` of all seconds in [0, 1]."""
 
     name: str
     trials: int
-    total: str
-    mean: str
+    seconds: float
+    mean: float | None
     share: float
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Trial-seconds: the sum over trials of the time each held its worker.
+    """Trial-seconds: the sum over trials of the time for which each held its worker.
 
-    ``parts`` splits it into training, evaluation and the rest (loading, saving), ``by_status`` and ``by_method`` over
-    the trials, without what the first trial of each worker waited for it to start (``starts``, "" for none): that falls
-    on whatever method comes first. ``wasted`` is what trials took that did not finish, as a share in [0, 1] and in
-    words.
+    Attributes:
+        seconds: the total.
+        parts: the total split into training, evaluation and the rest (loading, saving).
+        starts: the time until the first trial of each worker took its first step. It depends on which trial comes
+            first, so ``lost``, ``by_status`` and ``by_method`` leave it out.
+        lost: what trials that did not finish took.
     """
 
-    total: str
-    wasted: str
-    wasted_share: float
+    seconds: float
     parts: tuple[CostLine, ...]
+    starts: float
+    lost: CostLine
     by_status: tuple[CostLine, ...]
     by_method: tuple[CostLine, ...]
-    starts: str = ""
 
 
 def ended_as(table: TrialTable) -> dict[str, int]:
@@ -59,14 +76,14 @@ def ended_as(table: TrialTable) -> dict[str, int]:
 
 
 def failures(table: TrialTable) -> tuple[Failure, ...]:
-    """The trials that failed or diverged, by status and reason, the commonest reason first."""
+    """Return the trials that failed or diverged by status and reason, the most frequent reason first."""
     unfinished = table.trials[~table.trials["status"].isin(("finished", "stopped"))]
     # "at step 12" and "at step 40" are one reason.
     kinds = unfinished["error"].map(lambda reason: re.sub(r"\d[\d.]*", "#", str(reason)))
     groups = [
         Failure(
             status=str(status),
-            reason=str(rows["error"].iloc[0]) or "no reason was recorded",
+            reason=str(rows["error"].iloc[0]),
             varied=rows["error"].nunique() > 1,
             trial_ids=tuple(rows["trial_id"]),
             methods=tuple(sorted(set(rows["method"]))),
@@ -76,21 +93,22 @@ def failures(table: TrialTable) -> tuple[Failure, ...]:
     return tuple(sorted(groups, key=lambda group: (-len(group.trial_ids), STATUSES.index(group.status), group.reason)))
 
 
-def stopped_early(table: TrialTable) -> str:
-    """How many trials a scheduler ended, after which epochs, and what that saved; "" where it ended none."""
+def early_stops(table: TrialTable) -> EarlyStops | None:
+    """Return which trials a scheduler stopped; None if it stopped none."""
     trials = table.trials
     stopped = trials[trials["status"] == "stopped"]
     if stopped.empty:
-        return ""
+        return None
     done, asked = numbers(stopped, "epochs_done"), numbers(stopped, "epochs")
-    places = ", ".join(f"{count} after epoch {epoch:g}" for epoch, count in done.value_counts().sort_index().items())
-    told = f"{len(stopped)} of {len(trials)} trials were stopped early"
-    saved, whole = float((asked - done).sum()), float(numbers(trials, "epochs").sum())
-    return f"{told} ({places}): {saved:g} of {whole:g} epochs were saved." if places and whole > 0 else f"{told}."
+    after = tuple((epoch, int((done == epoch).sum())) for epoch in sorted(set(done.dropna().tolist())))
+    planned = float(numbers(trials, "epochs").sum())
+    is_known = bool(after) and planned > 0
+    saved = float((asked - done).sum())
+    return EarlyStops(len(stopped), len(trials), after, saved if is_known else None, planned if is_known else None)
 
 
 def cost(table: TrialTable) -> Cost:
-    """What the trials cost. A trial without ``wall_seconds`` counts its training and evaluation."""
+    """Return what the trials cost. A trial without ``wall_seconds`` counts its training and evaluation."""
     trials = table.trials
     train, evaluation, wall = (numbers(trials, f"{part}_seconds") for part in ("train", "eval", "wall"))
     busy = train.fillna(0.0) + evaluation.fillna(0.0)
@@ -99,30 +117,27 @@ def cost(table: TrialTable) -> Cost:
     total = float(held.sum())
     own = held - _starts(trials, most=held - busy)
 
-    def line(name: str, seconds: pd.Series, whole: float = total) -> CostLine:
+    def line(name: str, seconds: pd.Series, whole: float) -> CostLine:
         amount, count = float(seconds.sum()), len(seconds)
-        mean = duration(amount / count) if count else "–"
-        return CostLine(name, count, duration(amount), mean, amount / whole if whole > 0 else 0.0)
+        return CostLine(name, count, amount, amount / count if count else None, amount / whole if whole > 0 else 0.0)
 
     def lines(column: str, names: Sequence[str]) -> tuple[CostLine, ...]:
         groups = ((name, own[trials[column] == name]) for name in names)
         return tuple(line(name, group, float(own.sum())) for name, group in groups if len(group))
 
-    lost = line("lost", own[trials["status"] != "finished"])
-    starting = total - float(own.sum())
+    parts = {"training": train, "evaluation": evaluation, "loading, saving, waiting": held - busy}
     return Cost(
-        total=duration(total),
-        wasted=lost.total,
-        wasted_share=lost.share,
-        parts=(line("training", train), line("evaluation", evaluation), line("loading, saving, waiting", held - busy)),
+        seconds=total,
+        parts=tuple(line(name, seconds, total) for name, seconds in parts.items()),
+        starts=total - float(own.sum()),
+        lost=line("lost", own[trials["status"] != "finished"], float(own.sum())),
         by_status=lines("status", STATUSES),
         by_method=lines("method", sorted(set(trials["method"]))),
-        starts=duration(starting) if starting > 0 else "",
     )
 
 
 def _starts(trials: pd.DataFrame, *, most: pd.Series) -> pd.Series:
-    """Seconds that the first trial on each worker waited for its first step, ``most`` at most; 0 for all others."""
+    """Return the seconds, at most ``most``, that the first trial on each worker waited for its first step; else 0."""
     waited = numbers(trials, "first_step_at") - numbers(trials, "started_at")
     if "worker" not in trials.columns:
         return pd.Series(0.0, trials.index)

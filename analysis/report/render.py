@@ -6,6 +6,7 @@ a macro of an unescaped file must not be imported into an HTML template: :func:`
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING
@@ -41,7 +42,7 @@ def environment() -> Environment:
         "sentence": sentence,
         "markup": Markup,
     }
-    made.globals |= {"say": say}
+    made.globals |= {"say": say, "paragraphs": paragraphs}
     return made
 
 
@@ -59,7 +60,9 @@ def paragraphs(macro: str, /, **facts: object) -> tuple[str, ...]:
     """Render one macro whose sentences are separated by blank lines; each sentence as one line."""
     file, _, name = macro.partition(".")
     text = str(getattr(environment().get_template(f"{file}.j2").module, name)(**facts))
-    return tuple(" ".join(part.split()) for part in text.split("\n\n") if part.strip())
+    # Line breaks of a template before a punctuation mark are no spaces.
+    parts = (re.sub(r"\s+(?=[,;:.](\s|$))", "", " ".join(part.split())) for part in re.split(r"\n\s*\n", text))
+    return tuple(filter(None, parts))
 
 
 def plural(count: float, one: str, many: str) -> str:

@@ -13,8 +13,7 @@ from search_spaces.durable import staged
 if TYPE_CHECKING:
     import pandas as pd
 
-    from analysis.frontier.pick import Pick
-    from analysis.report.choice import ChoiceJudged
+    from analysis.report.choice import ChoiceJudged, Taken
     from analysis.tables.sweep_file import SweepFile
     from analysis.tables.trial_table import TrialTable
     from sweeper.followers.mlflow.registry import Registered
@@ -29,7 +28,7 @@ class Model:
     name: str
     checkpoint: Path
     out: Path
-    found: Pick
+    found: Taken
     judgement: ChoiceJudged
     table: TrialTable
     sweep: SweepFile

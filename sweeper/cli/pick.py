@@ -24,9 +24,7 @@ from sweeper.cli.pick_options import LIMITED, Asked, read_asked
 from sweeper.store.plugins import restore_plugins
 
 if TYPE_CHECKING:
-    from analysis.frontier.neighbours import Neighbour
-    from analysis.frontier.pick import Pick
-    from analysis.report.choice import ChoiceJudged
+    from analysis.report.choice import ChoiceJudged, Taken
     from analysis.tables.sweep_file import SweepFile
     from analysis.tables.trial_table import TrialTable
 
@@ -105,8 +103,7 @@ def chosen(folder: str, given: Mapping[str, Any], *, command: str) -> Chosen:
     Raises:
         Problems, AnalysisError: with plain sentences.
     """
-    from analysis.frontier.neighbours import neighbours
-    from analysis.report.choice import choose
+    from analysis.report.choice import choose, neighbour_entries
     from analysis.tables.sweep_file import SweepFile
     from analysis.tables.trial_table import TrialTable
     from analysis.words import model_name
@@ -121,7 +118,7 @@ def chosen(folder: str, given: Mapping[str, Any], *, command: str) -> Chosen:
     sweep = replace(sweep, settings={**sweep.settings, "constraints": [*given["constraint"], *kept]})
     table = TrialTable.read(out, sweep=sweep.name)
     found, judgement = choose(table, sweep, rule=asked.rule, limits=asked.limits, best=asked.best)
-    near = neighbours(found.row, table, sweep, limits=asked.limits, best=asked.best)
+    near = neighbour_entries(found.row, table, sweep, limits=asked.limits, best=asked.best)
     checkpoint = out / str(found.row["checkpoint"]) if found.row["checkpoint"] else None
     there = checkpoint is not None and checkpoint.is_dir()
     name = model_name(found.row, with_epoch=table.every_epoch)
@@ -142,12 +139,12 @@ def chosen(folder: str, given: Mapping[str, Any], *, command: str) -> Chosen:
 
 
 def _content(
-    found: Pick,
+    found: Taken,
     judgement: ChoiceJudged,
     table: TrialTable,
     *,
     asked: Asked,
-    near: tuple[Neighbour, ...],
+    near: tuple[Mapping[str, object], ...],
     checkpoint: str | None,
 ) -> dict[str, Any]:
     from analysis.frontier.pareto_json import plain, whole
@@ -164,14 +161,18 @@ def _content(
         "metrics": measured_of(row, table),
         "checkpoint": checkpoint,
         "eligible": found.eligible,
-        "neighbours": [asdict(item) for item in near],
+        "neighbours": list(near),
     }
     plain_content: Any = plain(content)
     return dict(plain_content)
 
 
 def _in_words(
-    found: Pick, judgement: ChoiceJudged, table: TrialTable, sweep: SweepFile, near: tuple[Neighbour, ...]
+    found: Taken,
+    judgement: ChoiceJudged,
+    table: TrialTable,
+    sweep: SweepFile,
+    near: tuple[Mapping[str, object], ...],
 ) -> Iterator[str]:
     from analysis.words import model_name, number, settings_in_words
 
@@ -185,4 +186,4 @@ def _in_words(
     for column, value in metrics.items():
         unlearned = f"   (No-unlearn {number(before[column])})" if column in before else ""
         yield f"  {column:<{width}}  {number(value)}{unlearned}"
-    yield from (item.words for item in near)
+    yield from (str(item["words"]) for item in near)

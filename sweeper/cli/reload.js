@@ -1,8 +1,9 @@
 (() => {
-  /* Reloads the page when it was made anew; what was searched, filtered and opened stays. */
+  /* Reloads the page after it was rewritten; search, filters and what was opened stay. */
   const KEY = "report-view";
   const byId = (id) => document.getElementById(id);
   const kept = JSON.parse(sessionStorage.getItem(KEY) || "null");
+  for (const id of kept ? kept.parts : []) if (byId(id)) byId(id).open = true;
   if (kept && byId("search")) {
     byId("search").value = kept.search;
     byId("status").value = kept.status;
@@ -19,6 +20,7 @@
     if (byId("search")) {
       sessionStorage.setItem(KEY, JSON.stringify({
         search: byId("search").value, status: byId("status").value, front: byId("front-only").checked,
+        parts: [...document.querySelectorAll("details[id][open]")].map((part) => part.id),
         open: [...document.querySelectorAll("tr.line.open")].map((row) => row.id), y: scrollY,
       }));
     }

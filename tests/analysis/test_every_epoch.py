@@ -120,7 +120,7 @@ def test_pareto_json_and_the_page_name_each_epoch_with_its_step_and_checkpoint(m
     assert "trial 00001 after epoch 1" in answer["headline"]
     page = (out / "report.html").read_text()
     assert page.count('<th scope="col" class="n">epoch</th>') == 1
-    assert "Of 2 of these 5" in page, "more than the losses was measured"
+    assert "for 2 of these 5" in page, "more than the losses was measured"
     for place in ("checkpoints/00000-epoch-2", "checkpoints/00002-epoch-1"):
         assert f"<code>{place}</code>" in page
     before = (out / "pareto.json").read_bytes()

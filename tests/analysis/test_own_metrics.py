@@ -15,7 +15,7 @@ import analysis
 from analysis.comparison.comparison import comparison_data, comparison_parts
 from analysis.comparison.formats import markdown
 from analysis.errors import AnalysisError
-from analysis.frontier.pick import CONSTRAINT, SUCCESS, NothingQualifies, pick
+from analysis.frontier.pick import CONSTRAINT, SUCCESS, Best, NothingQualifies, pick
 from analysis.report.report import write_report
 from analysis.study.lr_study import read_study
 from analysis.study.study_tables import rates_table
@@ -94,7 +94,7 @@ def test_pick_knows_what_is_best_and_what_is_success(folder: Path) -> None:
     table, sweep = tables_of(folder)
     limits = [Constraint("grudge", "<=", 5.0)]
     found = pick(table, sweep, rule=CONSTRAINT, limits=limits)
-    assert (found.row["trial_id"], "politeness (8)" in found.reason) == ("00001", True)
+    assert (found.row["trial_id"], found.best, found.value) == ("00001", Best("politeness", "max"), 8)
     assert pick(table, sweep, rule=SUCCESS).row["trial_id"] == "00002"
     with pytest.raises(NothingQualifies, match=r"grudge below 2.*politeness at least 50%"):
         pick(table, replace(sweep, baseline={"politeness": 99.0}), rule=SUCCESS)

@@ -100,7 +100,11 @@
     row.classList.remove("open");
     row.querySelector("button").setAttribute("aria-expanded", "false");
   }
+  function unfold(node) {
+    for (let part = node.closest("details"); part; part = part.parentElement.closest("details")) part.open = true;
+  }
   function open(row) {
+    unfold(row);
     const trial = data.trials[row.dataset.trial];
     const detail = make("tr", { class: "detail" });
     const cell = make("td", { colspan: row.cells.length });
@@ -125,7 +129,7 @@
   });
 
   /* Sorting: numbers by value, empty cells last in both directions. */
-  const headers = section ? [...section.querySelectorAll("th")] : [];
+  const headers = section ? [...section.querySelectorAll(".window th")] : [];
   headers.forEach((header, column) => {
     header.querySelector("button").addEventListener("click", () => {
       const up = header.getAttribute("aria-sort") !== "ascending";
@@ -152,7 +156,7 @@
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     let shown = 0;
     for (const row of rows) {
-      /* A word is found where a word of a cell begins: gdiff is not ngdiff. */
+      /* A word matches the start of a word in a cell: gdiff does not match ngdiff. */
       const parts = [...row.cells].flatMap((cell) => cell.textContent.toLowerCase().split(/[\s/]+/));
       const hit = words.every((word) => parts.some((part) => part.startsWith(word))) && (!status.value || row.dataset.status === status.value)
         && (!frontOnly.checked || row.classList.contains("front"));
@@ -170,6 +174,7 @@
   /* A point of the figure, or a trial named in a table, opens its row. */
   function show(anchor) {
     const row = document.getElementById(anchor);
+    if (row && row.matches("details")) unfold(row);
     if (!row || !row.classList.contains("line")) return;
     if (row.hidden) { search.value = ""; status.value = ""; frontOnly.checked = false; filter(); }
     if (!row.classList.contains("open")) open(row);
@@ -181,7 +186,7 @@
     event.preventDefault();
     show(link.getAttribute("href").slice(1));
   });
-  /* The name, settings and values of the model of a point: beside the point, for the mouse and for the keyboard. */
+  /* A tip beside a point, for the mouse and the keyboard: name, settings and values of its model. */
   const tip = make("div", { id: "tip", role: "tooltip", hidden: "" });
   document.body.append(tip);
   function point(link) {
@@ -203,16 +208,21 @@
     for (const kind of ["mouseleave", "blur"]) link.addEventListener(kind, () => { tip.hidden = true; });
   }
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") tip.hidden = true; });
-  /* The focus of the keyboard scrolls its point into view: what is said of it goes along. */
+  /* The keyboard's focus scrolls its point into view; the tip follows. */
   document.addEventListener("scroll", () => {
     const link = document.activeElement.closest("figure a:focus-visible");
     if (link && !tip.hidden) place(link); else tip.hidden = true;
   }, { passive: true });
-  const nav = document.querySelector("nav");
-  for (const part of document.querySelectorAll("main > section[id]")) {
-    nav.append(make("a", { href: `#${part.id}` }, part.querySelector("h2").textContent));
-  }
-  if (location.hash) show(location.hash.slice(1));
+  const follow = () => { if (location.hash) show(location.hash.slice(1)); };
+  addEventListener("hashchange", follow);
+  follow();
+  /* On paper nothing can be unfolded. */
+  let folded = [];
+  addEventListener("beforeprint", () => {
+    folded = [...document.querySelectorAll("details:not([open])")];
+    for (const part of folded) part.open = true;
+  });
+  addEventListener("afterprint", () => { for (const part of folded) part.open = false; });
 
   for (const button of document.querySelectorAll("button.copy")) {
     button.addEventListener("click", async () => {

@@ -8,6 +8,7 @@ import pytest
 
 from analysis.errors import AnalysisError
 from analysis.frontier.pick import CONSTRAINT, KNEE, SUCCESS, Best, NothingQualifies, Pick, pick
+from analysis.report.render import say
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
 from search_spaces.constraint import Constraint
@@ -38,13 +39,13 @@ def choose(make_sweep: MakeSweep) -> Choose:
 def test_the_knee_is_nearest_to_the_ideal_corner(choose: Choose) -> None:
     found = choose(rule=KNEE)
     assert found.row["trial_id"] == "00001"  # costs (1/8, 1/8)
-    assert "0.177" in found.reason
+    assert (found.best, found.distance) == (None, pytest.approx(2**0.5 / 8))
 
 
 def test_the_constraint_takes_the_best_utility_and_of_equals_the_lower_verbmem(choose: Choose) -> None:
     found = choose(rule=CONSTRAINT, limits=[Constraint("verbmem", "<=", 0.1)])
     assert (found.row["trial_id"], found.eligible) == ("00003", 3)
-    assert "verbmem at most 0.1" in found.reason
+    assert (found.best, found.value, found.limits) == (Best("utility", "max"), 0.6, (AT_MOST,))
     assert choose(rule=CONSTRAINT, limits=[Constraint("utility", ">=", 0.7)]).row["trial_id"] == "00000"
 
 
@@ -69,8 +70,8 @@ AT_LEAST, AT_MOST = Constraint("utility", ">=", 0.7), Constraint("verbmem", "<="
             r"verbmem at most 0\.01\b.*lowest.*0\.05",
         ),
         ({"rule": SUCCESS, "limits": [AT_LEAST]}, r"utility.*0\.7\b.*verbmem.*0\.1\b"),
-        ({"rule": KNEE, "limits": [AT_LEAST, AT_MOST]}, r"verbmem.*0\.1\b.* 1 trial .*utility.*0\.7\b.*lowest.*0\.5"),
-        ({"rule": KNEE, "limits": [AT_MOST, AT_LEAST]}, r"utility.*0\.7\b.* 3 trials .*verbmem.*0\.1\b.*highest.*0\.6"),
+        ({"rule": KNEE, "limits": [AT_LEAST, AT_MOST]}, r"verbmem.*0\.1\b.*lowest.* 1 trial .*utility.*0\.7\b.*0\.5"),
+        ({"rule": KNEE, "limits": [AT_MOST, AT_LEAST]}, r"utility.*0\.7\b.*highest.* 3 trials .*verbmem.*0\.1\b.*0\.6"),
     ],
 )
 def test_an_error_names_the_limit_and_the_nearest_value(choose: Choose, options: dict[str, object], named: str) -> None:
@@ -82,8 +83,10 @@ def test_any_column_may_be_the_one_to_be_best_in(choose: Choose) -> None:
     assert choose(best=Best("retain_loss", "min")).row["trial_id"] == "00000"
     found = choose(best=Best("forget_loss", "max"), limits=[Constraint("utility", ">=", 0.5)])
     assert found.row["trial_id"] == "00002"  # of equals the nearest to the ideal, then the first
-    assert found.eligible == 3
-    assert found.reason == "the highest forget loss (5) among 3 finished trials with utility at least 0.5"
+    assert (found.eligible, found.value) == (3, 5.0)
+    assert say("pick.reason", pick=found) == (
+        "the highest forget loss (5) among 3 finished trials with utility at least 0.5"
+    )
     assert choose(rule=SUCCESS, best=Best("utility", "min")).eligible == 2
     with pytest.raises(NothingQualifies, match="knowmem"):
         choose(best=Best("knowmem", "max"))

@@ -214,7 +214,7 @@ CASES = (
         [(0.04, 0.05, scores(0.05, 0.8))],
         Outcome.NOTHING_FORGOTTEN,
         decisive=(RISEN, 0.04),
-        named=["No-unlearn's 0.05"],
+        named=["the target's 0.05"],
         baseline=BASELINE | {"verbmem": 0.05},
     ),
     Case(

@@ -98,7 +98,7 @@ def test_the_report_is_four_files_and_the_figures(folder: Path) -> None:
 def test_the_page_opens_with_the_answer_and_holds_all_sections(page: Page) -> None:
     text = " ".join(page.text.split())
     assert text.index("trial 00002: ngdiff") < text.index("The frontier") < text.index("All trials")
-    assert {"frontier", "sensitivity", "auto-lr", "courses", "failures", "cost", "rerun"} <= set(page.values("id"))
+    assert {"frontier", "sensitivity", "auto-lr", "courses", "cost", "rerun"} <= set(page.values("id"))
     for expected in (
         *("checkpoints/00002", "nan at step 12", "python -m sweeper pareto --method ngdiff", "torch 2.13.0"),
         *("arXiv:2410.22086", "@inproceedings{", "2 → 6", "Over ROUGE", "10.0 s of it (25%)", "1 seed", "seeds 0."),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,8 @@ import pytest
 
 from analysis.frontier.frontier import frontier
 from analysis.report.answer import Answer, answer
-from analysis.report.outcomes import cost, ended_as, failures, stopped_early
+from analysis.report.outcomes import EarlyStops, cost, early_stops, ended_as, failures
+from analysis.report.render import say
 from analysis.report.report import write_report
 from analysis.report.trials import page_data, trials_section
 from analysis.tables.trial_table import TrialTable
@@ -28,10 +28,14 @@ def _answer(out: Path) -> Answer:
 def test_the_answer_names_the_trial_its_settings_its_values_and_its_checkpoint(make_sweep: MakeSweep) -> None:
     rows = [trial("00004", 7.0, 1.0, method="gdiff", c=0.75, lr=5e-5), trial("00005", 1.0, 0.5)]
     found = _answer(make_sweep(rows))
-    assert "trial 00004: gdiff, c 0.75, lr 5e-5" in found.headline
-    assert (found.trial_id, found.checkpoint) == ("00004", "checkpoints/00004")
-    assert ["0.04 to 7 " in found.sentences[0], "0.05 to 1 " in found.sentences[0]] == [True, True]
-    assert [member.trial_id for member in found.members] == ["00004", "00005"]
+    assert found.headline == "Take trial 00004: gdiff, c 0.75, lr 5e-5."
+    assert found.model is not None
+    assert (found.model.trial_id, found.model.checkpoint) == ("00004", "checkpoints/00004")
+    assert [(item.before, item.after, item.direction) for item in found.objectives] == [
+        (0.04, 7.0, "max"),
+        (0.05, 1.0, "min"),
+    ]
+    assert [member.model.trial_id for member in found.members] == ["00004", "00005"]
     assert "nearest to ideal" in found.members[0].roles
 
 
@@ -42,7 +46,7 @@ def test_no_gain_warns(make_sweep: MakeSweep, forget: float | None, scores: dict
     """Without an objective, nobody knows whether something was gained."""
     baseline = {"forget_loss": 0.04, "forget_loss_capped": 0.04, "retain_loss": 0.05, "verbmem": 0.9, "utility": 0.8}
     found = _answer(make_sweep([trial("0", forget, 0.9, **scores)], baseline=baseline))
-    assert any(sentence.startswith("Beware") for sentence in found.sentences) is warned
+    assert found.no_gain is warned
 
 
 @pytest.mark.parametrize(
@@ -58,7 +62,7 @@ def test_if_there_is_nothing_to_take_the_headline_says_why(
 ) -> None:
     trials = None if rows is None else [trial(name, None, None, status=status) for name, status in rows]
     found = _answer(make_sweep(trials, **entries))
-    assert (named in found.headline, found.trial_id, found.members) == (True, "", ())
+    assert (named in found.headline, found.model, found.members) == (True, None, ())
 
 
 def test_the_table_has_columns_for_what_differs_and_says_once_what_does_not(make_sweep: MakeSweep) -> None:
@@ -103,9 +107,12 @@ def test_failures_with_one_reason_are_one_line_even_if_numbers_in_it_differ(make
 def test_early_stops_are_counted_by_epoch_with_the_epochs_saved(make_sweep: MakeSweep) -> None:
     stopped = [trial(n, 1.0, 1.0, status="stopped", epochs=9, epochs_done=e) for n, e in (("1", 1), ("2", 3), ("3", 1))]
     rows = [trial("0", 1.0, 1.0, epochs=9, epochs_done=9), *stopped]
-    numbers = [3, 4, 2, 1, 1, 3, 22, 36]  # 3 of 4 trials; 2 after epoch 1, 1 after epoch 3; 22 of 36 epochs saved
-    assert list(map(int, re.findall(r"\d+", stopped_early(TrialTable.read(make_sweep(rows)))))) == numbers
-    assert stopped_early(TrialTable.read(make_sweep([trial("0", 1.0, 1.0, status="diverged")], name="none"))) == ""
+    found = early_stops(TrialTable.read(make_sweep(rows)))
+    assert found == EarlyStops(stopped=3, trials=4, after=((1.0, 2), (3.0, 1)), saved=22.0, planned=36.0)
+    assert say("page.early_stops", stops=found) == (
+        "3 of 4 trials were stopped early (2 after epoch 1, 1 after epoch 3): 22 of 36 epochs were saved."
+    )
+    assert early_stops(TrialTable.read(make_sweep([trial("0", 1.0, 1.0, status="diverged")], name="none"))) is None
 
 
 def test_the_cost_splits_the_time_that_trials_held_their_workers(make_sweep: MakeSweep) -> None:
@@ -115,14 +122,15 @@ def test_the_cost_splits_the_time_that_trials_held_their_workers(make_sweep: Mak
         trial("2", None, None, train_seconds=None, eval_seconds=None, wall_seconds=5, status="failed"),
     ]
     found = cost(TrialTable.read(make_sweep(rows)))
-    assert found.total == "1 min 40 s"
+    assert found.seconds == 100
     assert [line.name for line in found.parts] == ["training", "evaluation", "loading, saving, waiting"]
     assert [line.share for line in found.parts] == pytest.approx([0.60, 0.25, 0.15])
-    statuses = [("finished", 1, "1 min 20 s"), ("diverged", 1, "15.0 s"), ("failed", 1, "5.0 s")]
-    assert [(line.name, line.trials, line.total) for line in found.by_status] == statuses
-    assert [(line.name, line.mean) for line in found.by_method] == [("ga", "15.0 s"), ("ngdiff", "42.5 s")]
+    statuses = [("finished", 1, 80), ("diverged", 1, 15), ("failed", 1, 5)]
+    assert [(line.name, line.trials, line.seconds) for line in found.by_status] == statuses
+    assert [(line.name, line.mean) for line in found.by_method] == [("ga", 15), ("ngdiff", 42.5)]
+    assert found.lost.seconds == 20
     nothing = cost(TrialTable.read(make_sweep(None, name="none")))
-    assert (nothing.total, [line.share for line in nothing.parts]) == ("0.0 s", [0.0, 0.0, 0.0])
+    assert (nothing.seconds, [line.share for line in nothing.parts]) == (0, [0, 0, 0])
 
 
 def test_the_start_of_a_worker_is_no_cost_of_the_method_that_comes_first(make_sweep: MakeSweep) -> None:
@@ -136,8 +144,8 @@ def test_the_start_of_a_worker_is_no_cost_of_the_method_that_comes_first(make_sw
         ran("2", "gdiff", "b:2", start=100, waited=20),
     ]
     found = cost(TrialTable.read(make_sweep(rows)))
-    assert (found.total, found.starts) == ("1 min 21 s", "50.0 s")
-    assert [(line.name, line.mean) for line in found.by_method] == [("gdiff", "10.0 s"), ("ngdiff", "11.0 s")]
+    assert (found.seconds, found.starts) == (81, 50)
+    assert [(line.name, line.mean) for line in found.by_method] == [("gdiff", 10), ("ngdiff", 11)]
     assert sum(line.share for line in found.by_method) == pytest.approx(1.0)
 
 

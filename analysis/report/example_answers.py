@@ -1,0 +1,101 @@
+"""Ten answers of the recommended model beside those of the target, from the per-item logs in the folder items/."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+PER_SET = 5
+TARGET_ITEMS = "target-{key}.json"
+"""The file in items/ with the answers of the target with this key."""
+_LOGS = {"forget": "eval_log_forget.json", "retain": "eval_log.json"}
+"""The part of a per-item log by evaluation set, in the format of the TOFU authors' evaluation logs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Successive words of an answer; ``changed`` if they differ between the two answers."""
+
+    text: str
+    changed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleAnswer:
+    """What the target and the recommended model answer to one question."""
+
+    question: str
+    before: tuple[Words, ...]
+    after: tuple[Words, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleAnswers:
+    """Answers to questions of the ``forget`` and of the ``retain`` set, evenly spread over each.
+
+    ``is_target`` says whether the answers before are the target's; otherwise they are the data set's own.
+    """
+
+    forget: tuple[ExampleAnswer, ...]
+    retain: tuple[ExampleAnswer, ...]
+    is_target: bool
+
+
+def example_answers(out: Path, checkpoint: str, target_key: str) -> ExampleAnswers | None:
+    """Read the answers of the model with a checkpoint; None if no generated answers were recorded.
+
+    ``checkpoint`` is relative to the report's folder ``out``, inside ``checkpoints`` of its sweep.
+    """
+    place = out / checkpoint
+    items = place.parent.parent / "items"
+    model, target = _read(items / f"{place.name}.json"), _read(items / TARGET_ITEMS.format(key=target_key))
+    forget, retain = (tuple(_examples(model.get(name, {}), target.get(name, {}))) for name in _LOGS.values())
+    return ExampleAnswers(forget, retain, bool(target)) if forget or retain else None
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+
+
+def _examples(model: Mapping[str, Any], target: Mapping[str, Any]) -> Iterator[ExampleAnswer]:
+    answered: Mapping[str, list[str]] = model.get("generated_text", {})
+    known: Mapping[str, list[str]] = target.get("generated_text", {})
+    head, tail = _template([prompt for prompt, *_ in answered.values()])
+    keys = list(answered)
+    for place in range(min(PER_SET, len(keys))):
+        key = keys[place * len(keys) // min(PER_SET, len(keys))]
+        prompt, after, reference = answered[key]
+        before = known[key][1] if key in known else reference
+        yield ExampleAnswer(prompt.removeprefix(head).removesuffix(tail).strip(), *_compared(before, after))
+
+
+def _template(prompts: list[str]) -> tuple[str, str]:
+    """Return what all prompts have before and after their question, such as ``Question: `` and ``\\nAnswer:``."""
+    if len(set(prompts)) < 2:
+        return "", ""
+    head = re.match(r".*\s", _shared(prompts), re.DOTALL)  # questions may start with the same letters
+    tail = re.search(r"[\n<\[].*", _shared([prompt[::-1] for prompt in prompts])[::-1], re.DOTALL)
+    return head[0] if head else "", tail[0] if tail else ""
+
+
+def _shared(texts: list[str]) -> str:
+    """Return the longest start that all texts have."""
+    first, last = min(texts), max(texts)
+    same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
+    return "".join(letter for letter, _ in same)
+
+
+def _compared(before: str, after: str) -> tuple[tuple[Words, ...], tuple[Words, ...]]:
+    """Return both texts as runs of equal and of different words."""
+    first, second = before.split(), after.split()
+    runs = difflib.SequenceMatcher(None, first, second, autojunk=False).get_opcodes()
+    return (
+        tuple(Words(" ".join(first[a:b]), tag != "equal") for tag, a, b, _, _ in runs if b > a),
+        tuple(Words(" ".join(second[c:d]), tag != "equal") for tag, _, _, c, d in runs if d > c),
+    )
