@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from analysis.tables.sources import Sources
-    from sweeper.conclude import Summary
+    from sweeper.execution.finalize import Summary
 
 
 @dataclass(frozen=True, slots=True)

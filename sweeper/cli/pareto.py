@@ -24,7 +24,7 @@ from sweeper.cli.plugin_option import PLUGIN
 from sweeper.cli.scheduler_options import scheduler_options
 
 if TYPE_CHECKING:
-    from sweeper.conclude import Summary
+    from sweeper.execution.finalize import Summary
     from sweeper.settings.sweep_settings import SweepSettings
 
 

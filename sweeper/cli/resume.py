@@ -121,12 +121,12 @@ def _say_plan(out: Path, change: dict[str, Any], *, measure: bool, as_json: bool
 
     from sweeper.cli.dry_run import say_plan_of_sweep
     from sweeper.search.stopping import Stopping
-    from sweeper.store.folder import check_tables, read_settings
+    from sweeper.store.folder import check_record, read_settings
     from sweeper.store.tables import ResultTables
     from trainables.run.failures import is_no_result
 
     settings = replace(read_settings(out), **change)
-    check_tables(out)
+    check_record(out)
     tables = ResultTables(out)
     rows = tables.trials.read()
     ended = sum(not is_no_result(row["status"], row["error"]) for row in rows)
@@ -140,11 +140,11 @@ def _problems(out: Path, change: dict[str, Any]) -> list[str]:
     from sweeper.execution.placement import address_problem
     from sweeper.search.stopping import stopping_problems
     from sweeper.settings.sweep_settings import LR_STUDY
-    from sweeper.store.folder import check_tables, read_settings
+    from sweeper.store.folder import check_record, read_settings
     from sweeper.store.tables import ResultTables
 
     settings, found = read_settings(out), list[str]()
-    check_tables(out)
+    check_record(out)
     found += filter(None, [address_problem(change.get("address"))])
     if "extend" in change and settings.kind != LR_STUDY:
         found.append(f"--extend: the sweep in {out} is no learning-rate study and has no edge to go beyond")

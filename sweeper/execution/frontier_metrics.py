@@ -11,10 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from sweeper.execution.open_sweep import OpenSweep
 from sweeper.execution.shutdown import is_interrupted
-from sweeper.session import SweepSession
-from sweeper.settings.sweep_settings import SweepSettings
-from trainables.target.target import Target
+from sweeper.store.events import Kind
 
 _WAIT = 0.5
 """Seconds: so long a signal may go unnoticed."""
@@ -55,13 +54,11 @@ def unmeasured(out: Path, *, most: int) -> list[Unmeasured]:
     ]
 
 
-def measure_front(
-    session: SweepSession, settings: SweepSettings, target: Target, *, head_answers: Callable[[], None]
-) -> None:
-    """Measure what is :func:`unmeasured`, on the Ray that is up, as many at once as trials would run.
+def measure_frontier(sweep: OpenSweep, head_answers: Callable[[], None]) -> None:
+    """Measure the epochs that :func:`unmeasured` returns, on the running Ray, as many at once as trials run.
 
-    A checkpoint that cannot be scored is told and left out: the next ``resume`` tries again. ``head_answers`` returns
-    while Ray's head is there: a task begun without it hangs, or ends this process.
+    A checkpoint that cannot be scored is logged and left out; the next ``resume`` tries again. ``head_answers`` returns
+    when Ray's head answers: a task that is started without it hangs or ends this process.
     """
     import ray
     from ray.exceptions import RayError
@@ -69,31 +66,31 @@ def measure_front(
     from sweeper.execution.ray_payload import task_with
     from trainables.worker import measure_checkpoint
 
-    out = session.tables.out
     if is_interrupted():
         return
-    session.bring_models()
-    if not (left := unmeasured(out, most=settings.front_metrics)):
+    settings, display = sweep.settings, sweep.followers.display
+    sweep.followers.checkpoints.fetch_models()
+    if not (epochs := unmeasured(sweep.out, most=settings.front_metrics)):
         return
-    gpus = settings.resources.gpus if session.shares is None else session.shares.widest
-    cpus = settings.cpus_per_trial
-    same = {"target": target, "spec": settings.base, "cpus": cpus, "gpus": gpus, "storage": settings.bucket}
+    cpus, gpus = settings.cpus_per_trial, sweep.gpus_per_trial
+    shared = {"target": sweep.target, "spec": settings.base, "cpus": cpus, "gpus": gpus, "storage": settings.bucket}
     head_answers()
-    score = task_with(measure_checkpoint, same, max_retries=1, num_cpus=cpus, num_gpus=gpus)
+    score = task_with(measure_checkpoint, shared, max_retries=1, num_cpus=cpus, num_gpus=gpus)
 
     def place(checkpoint: str) -> Path:
-        return Path(checkpoint) if settings.bucket else (out / checkpoint).resolve()
+        return Path(checkpoint) if settings.bucket else (sweep.out / checkpoint).resolve()
 
-    waiting = {score(folder=place(item.checkpoint)): item for item in left}
+    waiting = {score(folder=place(item.checkpoint)): item for item in epochs}
     while waiting:
-        session.display.note(f"measuring {len(waiting)} of {len(left)} epochs on the frontier")
-        session.display.refresh()
+        display.activity = f"measuring {len(waiting)} of {len(epochs)} epochs on the frontier"
+        sweep.log.flush()
         done, _ = ray.wait(list(waiting), timeout=_WAIT)
         for reference in done:
             item = waiting.pop(reference)
             try:
-                session.tables.add_metrics(item.trial_id, item.step, ray.get(reference))
+                payload = {"step": item.step, "metrics": ray.get(reference)}
             except (RayError, OSError) as error:
                 reason = str(error).strip().splitlines()[-1:]
-                session.unscored = True
                 logger.warning("the metrics of %s are missing: %s", item.checkpoint, *reason or [type(error).__name__])
+            else:
+                sweep.log.record(Kind.METRICS_MEASURED, item.trial_id, payload)

@@ -1,182 +1,154 @@
-"""Between Ray Tune and the session: the searcher that hands out trials, and the callback that hears of them.
+"""The bridge between Ray Tune and a sweep: Tune asks for trials and executes them; the sweep's event log records them.
 
-Tune only executes here. What is to run comes from the study, what has run is in the tables, and a resumed sweep is a
-new Tune run over what is left, so nothing depends on Tune's periodic snapshots of itself.
+A resumed sweep is a new Tune run over the trials that remain, so nothing depends on Tune's own snapshots. For each
+report Tune calls the stopper, the scheduler, the searcher and then the callbacks. So the stopper records the report,
+and the scheduler decides from a state that includes it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
-import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ParamSpec
 
 from ray.tune import Callback, Stopper
 from ray.tune.search import Searcher
 
-from sweeper.execution.ray_health import StarvationCheck
+from sweeper.execution.open_sweep import OpenSweep
+from sweeper.execution.ray_health import StarvationCheck, worker_logs
 from sweeper.execution.tune_scheduler import TuneScheduler
-from sweeper.session import SweepSession
+from sweeper.store.events import Kind
+from sweeper.store.state import Phase
+from trainables.run.failures import WORKER_DIED, one_line, write_log
+from trainables.run.reports import Status
 
 logger = logging.getLogger(__name__)
 _P = ParamSpec("_P")
 
 
-def what_runs_when(
-    session: SweepSession,
-    *,
-    left: int,
-    at_once: int,
-    columns: Sequence[str],
-    pausing: bool,
-    restore_folders: Mapping[str, str],
-) -> dict[str, Any]:
-    """The part of Tune's configuration that says so: the session's ``left`` trials, ``at_once`` at a time.
+class TrialSearcher(Searcher):
+    """Hands Tune the sweep's next trial, and ends the Tune run when no trial remains.
 
-    ``columns`` are what the session's scheduler compares. Where trials are ``pausing`` Tune's own limits would count
-    those that wait: the scheduler keeps them instead, and the searcher ends the sweep.
-    """
-    gate = None
-    if session.scheduler is not None:
-        gate = TuneScheduler(
-            session.scheduler,
-            columns,
-            at_once=at_once,
-            is_over=lambda: session.is_over,
-            on_pause=session.paused,
-            is_to_end=session.is_asked_to_end,
-        )
-    searcher = SessionSearcher(session, restore_folders=restore_folders, gate=gate if pausing else None)
-    if pausing:  # else Tune starts one worker after the other, each when the one before is there
-        os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(at_once)
-    return {
-        "search_alg": searcher,
-        "scheduler": gate,
-        "num_samples": -1 if pausing else left,
-        "max_concurrent_trials": None if pausing else at_once,
-    }
-
-
-class SessionSearcher(Searcher):
-    """Hands Tune the session's next trial. Ends the sweep when there is none.
-
-    With a ``gate``, a scheduler under which trials wait, a new one comes when that has room, and the sweep ends when
-    none runs any more.
+    With a ``scheduler`` under which trials pause, a new trial starts when the scheduler has room, and the run ends when
+    no trial runs.
     """
 
-    def __init__(
-        self,
-        session: SweepSession,
-        *,
-        restore_folders: Mapping[str, str],
-        gate: TuneScheduler | None = None,
-    ) -> None:
+    def __init__(self, sweep: OpenSweep, scheduler: TuneScheduler | None) -> None:
         super().__init__(metric=None, mode=None)
-        self._session = session
-        self._restore = dict(restore_folders)
-        self._gate = gate
+        self._sweep = sweep
+        self._scheduler = scheduler
 
     def suggest(self, trial_id: str) -> Any:
-        """The next trial's config for :class:`UnlearningTrainable`."""
-        gate = self._gate
-        if gate is not None and not gate.has_room():
+        """Return the config of the next :class:`UnlearningTrainable`; None if no trial can start now."""
+        scheduler, controller, shares = self._scheduler, self._sweep.controller, self._sweep.followers.shares
+        if (scheduler is not None and not scheduler.has_room()) or (shares is not None and not shares.has_room()):
             return None
-        shares = self._session.shares
-        if shares is not None and not shares.has_room():
-            return None
-        if (following := self._session.next_trial()) is None:
-            return Searcher.FINISHED if gate is None or gate.running == 0 else None
-        trial_id, spec = following[0].trial_id, following[1]
-        config = {"trial_id": trial_id, "spec": spec.to_dict(), "restore_from": self._restore.get(trial_id)}
+        if (following := controller.next_trial()) is None:
+            return Searcher.FINISHED if scheduler is None or scheduler.running == 0 else None
+        state = self._sweep.states.get(following.id)
+        is_current = state is not None and state.step == self._sweep.log.state.trials[following.id].last_step
+        config = {
+            "trial_id": following.id,
+            "spec": following.spec.to_dict(),
+            "restore_from": state.place if state is not None and is_current else None,
+        }
         if shares is None:
             return config
-        if not shares.has_room(gpus := shares.share_of(spec)):
-            self._session.put_back(following)
+        gpus = shares.share_of(following.spec)
+        if not shares.has_room(gpus):
+            controller.requeue(following)
             return None
-        shares.take(trial_id, gpus)
+        shares.take(following.id, gpus)
         return config | {"gpus": gpus}
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        """Nothing: the callback hears of the end together with its result and tells the study."""
+        """Nothing: the callback records the end together with its result."""
 
     def save(self, checkpoint_path: str) -> None:
-        """Nothing: the study is on disk already."""
+        """Nothing: the study is on disk."""
 
     def restore(self, checkpoint_path: str) -> None:
-        """Nothing: a resumed sweep builds its study from disk."""
+        """Nothing: a resumed sweep restores its study from disk."""
 
 
-class AskedToEnd(Stopper):
-    """Tells Tune with a trial's report that a user wants the trial to end."""
+class ReportRecorder(Stopper):
+    """Records each report, and stops a trial after this report if a user asked for it."""
 
-    def __init__(self, session: SweepSession) -> None:
-        self._session = session
+    def __init__(self, sweep: OpenSweep) -> None:
+        self._log = sweep.log
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """Whether this is the trial's last report; ``trial_id`` is Tune's, the trial's own is in its config."""
-        return self._session.is_asked_to_end(str((result.get("config") or {}).get("trial_id")))
+        """Return whether this is the trial's last report. ``trial_id`` is Tune's; the sweep's id is in the config."""
+        trial = self._log.state.trials.get(str((result.get("config") or {}).get("trial_id")))
+        if trial is None:
+            return False
+        report = result.get("report")
+        if report and int(report["step"]) > trial.last_step:  # a restarted worker repeats reports
+            _guarded(
+                self._log.record, Kind.TRIAL_REPORTED, trial.id, {"report": {"reported_at": time.time(), **report}}
+            )
+        return trial.stop_requested
 
     def stop_all(self) -> bool:
-        """Never: a whole sweep is stopped as by Ctrl-C."""
+        """Return False: a whole sweep is stopped by a signal."""
         return False
 
 
-class SessionCallback(Callback):
-    """Passes Tune's events on. Tune would end the sweep on any exception in a callback, so each is logged."""
+class TrialRecorder(Callback):
+    """Records the starts and ends of trials. Errors are logged: Tune would end the sweep on an error in a callback."""
 
-    def __init__(self, session: SweepSession, idle: StarvationCheck | None = None) -> None:
-        self._session = session
-        self._idle = idle
+    def __init__(self, sweep: OpenSweep, starvation: StarvationCheck) -> None:
+        self._sweep = sweep
+        self._starvation = starvation
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A worker took a trial."""
-        self._guard(self._session.started, trial.config["trial_id"])
-
-    def on_trial_result(
-        self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
-    ) -> None:
-        """An epoch is done."""
-        if report := result.get("report"):
-            self._guard(self._session.reported, trial.config["trial_id"], report)
+        """A worker starts or continues a trial."""
+        _guarded(self._sweep.log.record, Kind.TRIAL_STARTED, trial.config["trial_id"])
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A run ended by itself, finished, diverged or failed, or the scheduler ended it."""
-        self._guard(_forget_statistics, trial)
-        trial_id, outcome = trial.config["trial_id"], (trial.last_result or {}).get("outcome")
-        if outcome is None and self._session.is_ended_early(trial_id):
-            self._guard(self._session.stopped, trial_id)
-            return
-        outcome = outcome or {"status": "failed", "error": "the run left no outcome"}
-        self._guard(self._session.ended, trial_id, outcome)
+        """A run ended by itself, or the scheduler or a user stopped it."""
+        _guarded(_forget_statistics, trial)
+        controller, trial_id = self._sweep.controller, trial.config["trial_id"]
+        outcome = (trial.last_result or {}).get("outcome")
+        if outcome is None and controller.is_stopped_early(trial_id):
+            _guarded(controller.end_stopped, trial_id)
+        else:
+            outcome = outcome or {"status": str(Status.FAILED), "error": "the run left no outcome"}
+            _guarded(controller.end_trial, trial_id, outcome)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A worker died more often than Ray was told to restart it."""
-        self._guard(_forget_statistics, trial)
-        self._guard(self._session.died, trial.config["trial_id"], _last_failure(trial))
+        """A worker died more often than Ray restarts it. What is known of it is kept in a file."""
+        _guarded(_forget_statistics, trial)
+        trial_id, text = trial.config["trial_id"], _last_failure(trial)
+        error = one_line(text or WORKER_DIED)
+        with contextlib.suppress(OSError):
+            error += f" (see {write_log(self._sweep.out, trial_id, text or error, *worker_logs(text))})"
+        _guarded(self._sweep.controller.end_trial, trial_id, {"status": str(Status.FAILED), "error": error})
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
-        """The controller went round once."""
-        self._guard(self._session.end_kept_back)
-        if self._idle is not None:
-            self._guard(self._check_starvation, self._idle)
-        self._guard(self._session.display.refresh)
+        """Tune's loop went round once: retry what the disk refused, and redraw."""
+        _guarded(self._sweep.controller.stop_waiting, all_trials=False)
+        _guarded(self._check_starvation)
+        _guarded(self._sweep.log.flush)
 
-    def _check_starvation(self, check: StarvationCheck) -> None:
-        display = self._session.display
-        display.idle = check.message(is_running=bool(display.running))
+    def _check_starvation(self) -> None:
+        is_running = bool(self._sweep.log.state.in_phase(Phase.RUNNING))
+        self._sweep.followers.display.starving = self._starvation.message(is_running=is_running)
 
-    @staticmethod
-    def _guard(action: Callable[_P, None], *args: _P.args, **given: _P.kwargs) -> None:
-        try:
-            action(*args, **given)
-        except Exception:
-            logger.exception("the sweep goes on after an error in its own bookkeeping")
+
+def _guarded(action: Callable[_P, object], *args: _P.args, **kwargs: _P.kwargs) -> None:
+    try:
+        action(*args, **kwargs)
+    except Exception:
+        logger.exception("Error in a sweep callback; the sweep continues")
 
 
 def _last_failure(trial: Any) -> str:
-    """What Ray wrote of the last failure: at first it is in Tune's local folder only, and goes to the storage later."""
+    """Return what Ray wrote about the last failure. The file is in Tune's local folder until Tune uploads it."""
     text = ""
     try:
         text = Path(trial.error_file).read_text(encoding="utf-8", errors="replace")
@@ -186,7 +158,7 @@ def _last_failure(trial: Any) -> str:
 
 
 def _forget_statistics(trial: Any) -> None:
-    """Tune keeps running means of everything reported, 100 kB for each trial that is over, and nobody asks for them."""
+    """Drop Tune's running means of all reported values: 100 kB for each ended trial that nothing reads."""
     known = getattr(trial, "run_metadata", None)
     for name in ("metric_analysis", "metric_n_steps"):
         getattr(known, name, {}).clear()

@@ -1,105 +1,147 @@
-"""The front of a running sweep over the epochs of all trials, and the checkpoints of just these on disk.
+"""The checkpoints of a running sweep: the models of epochs on the frontier are kept, all others are deleted.
 
-The workers save, the driver alone deletes: an epoch's folder goes as soon as a reported epoch of any trial dominates
-it. The last epoch of a finished trial is no concern of this file: its model is in ``checkpoints/ID`` and stays.
+Workers save, only the driver deletes. An epoch's folder is deleted as soon as a reported epoch of any trial dominates
+it. The model of a finished trial's last epoch lies in ``checkpoints/ID`` and always stays. The saved state of a trial
+is deleted when the trial has a result.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from search_spaces.durable import is_leftover, remove_whole
 from sweeper.followers.syncer import Syncer
+from sweeper.store.event_log import Follower
+from sweeper.store.events import Event, Kind
+from sweeper.store.saved_states import remove_run_states
+from sweeper.store.state import Row, SweepState, Trial
 from trainables.candidates import Costs, Goals, candidate_folder, costs_of, dominates, write_front
 
+Candidate = tuple[str, float]
+"""A trial's id and an epoch."""
 logger = logging.getLogger(__name__)
 
 
-class CheckpointManager:
-    """Which candidates are on the front: of equals all, as each is a model of its own.
+class CheckpointManager(Follower):
+    """Keeps the front of all evaluated epochs, and on disk the checkpoints of its members.
 
-    With a ``syncer`` the models, and the file the workers read, are in its storage, too.
+    Epochs with equal objectives are all members. Without ``goals`` only the last epoch of a trial is a candidate: the
+    front stays empty. With a ``syncer`` checkpoints and states also lie in object storage.
     """
 
-    def __init__(self, out: Path, goals: Goals, *, syncer: Syncer | None = None) -> None:
+    needs_disk = True
+
+    def __init__(self, out: Path, goals: Goals, *, states: Path, syncer: Syncer | None = None) -> None:
         self._out = out
-        self._courier = syncer
         self._goals = goals
-        self._front: dict[tuple[str, float], Costs] = {}
+        self._states = states
+        self._syncer = syncer
+        self._front: dict[Candidate, Costs] = {}
+        self._published: dict[Candidate, Costs] | None = None
+        self._dominated: set[Candidate] = set()
+        self._over: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._front)
 
-    def __contains__(self, candidate: tuple[str, float]) -> bool:
+    def __contains__(self, candidate: Candidate) -> bool:
         return candidate in self._front
-
-    def take_up(self, rows: Iterable[Mapping[str, object]]) -> None:
-        """Begin with the rows of candidates.csv, and remove every epoch's folder that is not on their front.
-
-        No worker may be running: what one is just saving would be taken for a killed one's.
-        """
-        self._front.clear()
-        for row in rows:
-            self._place((str(row["trial_id"]), float(str(row["epoch"]))), row)
-        self._publish()
-        self.remove_others()
-
-    def add(self, trial_id: str, report: Mapping[str, object]) -> None:
-        """An epoch was evaluated, and maybe saved. Telling one twice changes nothing."""
-        candidate = trial_id, float(str(report["epoch"]))
-        before = dict(self._front)
-        self._place(candidate, report)
-        if self._front != before:
-            self._publish()
-        for gone in {candidate, *before} - self._front.keys():
-            self._remove(self._out / candidate_folder(*gone))
 
     @property
     def folders(self) -> frozenset[str]:
-        """Where the models of those on the front are, as far as they were kept, relative to the sweep's folder."""
+        """The folders of the front's models relative to the sweep's folder."""
         return frozenset(candidate_folder(*candidate) for candidate in self._front)
 
-    def checkpoint(self, trial_id: str, epoch: float) -> str:
-        """The folder of an epoch's model, relative to the sweep's; "" where there is none."""
-        folder = candidate_folder(trial_id, epoch)
-        is_there = (self._out / folder).is_dir() or (self._courier is not None and self._courier.has(folder))
-        return folder if is_there else ""
+    def find(self, trial: Trial, row: Row) -> str:
+        """Return the folder of the model of a row of candidates.csv, relative to the sweep's folder, or ""."""
+        if not self._goals:
+            return ""
+        own = str(trial.outcome.get("checkpoint") or "")
+        if own and int(row["step"]) == trial.last_step and self._has(own):
+            return own
+        folder = candidate_folder(trial.id, float(row["epoch"]))
+        return folder if self._has(folder) else ""
 
-    def remove_others(self) -> None:
-        """Remove the epochs' folders that are not on the front, and what killed processes left; not beside workers."""
-        kept = {self._out / candidate_folder(*candidate) for candidate in self._front}
+    def apply(self, event: Event, state: SweepState) -> None:
+        """Update the front, and note what can be deleted."""
+        if event.kind is Kind.TRIAL_REQUEUED:
+            before, self._front = self._front, {}
+            for trial in list(state.trials.values()):
+                for row in trial.candidates():
+                    self._place((trial.id, float(row["epoch"])), row)
+            self._dominated |= before.keys() - self._front.keys()
+            self._over.discard(event.trial_id)
+        elif event.kind is Kind.TRIAL_REPORTED and event.payload["report"].get("evaluated", True):
+            report = event.payload["report"]
+            self._place((event.trial_id, float(report["epoch"])), report)
+        elif event.kind is Kind.TRIAL_ENDED and state.trials[event.trial_id].has_result:
+            self._over.add(event.trial_id)
+
+    def flush(self, state: SweepState) -> None:
+        """Publish the front to the workers, and delete dominated checkpoints and the states of ended trials."""
+        if self._goals and self._published != self._front:
+            self._published = dict(self._front)
+            try:
+                write_front(self._out, self._front.values())
+            except OSError as error:  # the workers then save more than they need to
+                logger.warning("cannot write to %s: %s", self._out, error)
+            if self._syncer is not None:
+                self._syncer.publish_front()
+        for candidate in self._dominated - self._front.keys():
+            self._remove(candidate_folder(*candidate))
+        self._dominated.clear()
+        for trial_id in self._over:
+            if self._syncer is not None:
+                self._syncer.forget(trial_id)
+            else:
+                remove_run_states(self._states, trial_id)
+        self._over.clear()
+
+    def reconcile(self) -> None:
+        """Delete every epoch's folder that is not on the front, and what killed processes left. No worker may run."""
+        if not self._goals:
+            return
         for path in (self._out / "checkpoints").glob("*-epoch-*"):
-            if path not in kept and not path.name.startswith("."):
-                self._remove(path)
+            folder = f"checkpoints/{path.name}"
+            if is_leftover(path) or (folder not in self.folders and not path.name.startswith(".")):
+                self._remove(folder)
         for path in (self._out / "checkpoints").glob(".*-epoch-*"):
             if is_leftover(path):
-                self._remove(path)
-        if self._courier is not None:
-            for folder in self._courier.models - self.folders:
+                self._remove(f"checkpoints/{path.name}")
+        if self._syncer is not None:
+            for folder in self._syncer.models - self.folders:
                 if "-epoch-" in folder:
-                    self._courier.remove(folder)
+                    self._syncer.remove(folder)
 
-    def _place(self, candidate: tuple[str, float], row: Mapping[str, object]) -> None:
-        costs = costs_of(row, self._goals)
+    def fetch_models(self) -> list[str]:
+        """Fetch the models that the tables name from object storage. Return the ones that could not be fetched.
+
+        No worker may run.
+        """
+        if self._syncer is None:
+            return []
+        self.reconcile()
+        self._syncer.fetch(sorted(self.folders & self._syncer.models))
+        return self._syncer.settle()
+
+    def _has(self, folder: str) -> bool:
+        return (self._out / folder).is_dir() or (self._syncer is not None and self._syncer.has(folder))
+
+    def _place(self, candidate: Candidate, row: Mapping[str, object]) -> None:
+        costs = costs_of(row, self._goals) if self._goals else None
         self._front.pop(candidate, None)
         if costs is None or any(dominates(other, costs) for other in self._front.values()):
+            self._dominated.add(candidate)
             return
+        self._dominated |= {key for key, other in self._front.items() if dominates(costs, other)}
         self._front = {key: other for key, other in self._front.items() if not dominates(costs, other)}
         self._front[candidate] = costs
 
-    def _publish(self) -> None:
-        try:
-            write_front(self._out, self._front.values())
-        except OSError as error:  # the workers then save more than they need to
-            logger.warning("cannot write to %s: %s", self._out, error)
-        if self._courier is not None:
-            self._courier.publish_front()
-
-    def _remove(self, path: Path) -> None:
-        if self._courier is not None:
-            self._courier.remove(f"checkpoints/{path.name}")
-        with contextlib.suppress(OSError):  # it is found again at the end, or at the next start
-            remove_whole(path)
+    def _remove(self, folder: str) -> None:
+        if self._syncer is not None:
+            self._syncer.remove(folder)
+        with contextlib.suppress(OSError):  # reconcile() finds it again
+            remove_whole(self._out / folder)

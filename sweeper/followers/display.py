@@ -1,9 +1,9 @@
-"""What a person sees while a sweep runs: a live table in a terminal, a line per finished trial anywhere else."""
+"""What a person sees while a sweep runs: a live table in a terminal, otherwise one line for each trial that ended."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -14,116 +14,89 @@ from rich.table import Table
 from rich.text import Text
 
 from search_spaces.messages import counted
-from sweeper.followers.progress import Course
+from sweeper.followers.progress import Remaining, cost_of
 from sweeper.followers.progress_bar import heartbeat
+from sweeper.settings.resources import Resources
+from sweeper.store.event_log import Follower
+from sweeper.store.events import Event, Kind
+from sweeper.store.state import Phase, SweepState, Trial
 
 _ROWS = 12
 _HERTZ = 4.0
 
 
-class Display:
-    """Progress on stderr; ``close`` leaves the last state standing. ``scores`` are the metrics beside the losses,
-    ``course`` has the totals of the trials that ended before, ``idle`` says why nothing runs."""
+class Display(Follower):
+    """Shows progress on stderr; :meth:`close` leaves the last state on the screen.
+
+    ``scores`` are the metrics shown beside the losses, ``resources`` those of one trial. The owner sets ``activity``
+    (what happens after the trials) and ``starving`` (why no trial runs), and the functions ``frontier`` (the number of
+    epochs on it), ``hypervolume`` and ``remaining`` (an estimate).
+    """
+
+    needs_disk = False
 
     def __init__(
-        self, console: Console, *, trials: int, done: int, scores: Sequence[str] = (), course: Course | None = None
+        self,
+        console: Console,
+        state: SweepState,
+        *,
+        trials: int,
+        resources: Resources,
+        scores: Sequence[str] = (),
     ) -> None:
         self._console = console
+        self._state = state
         self._scores = tuple(scores)
-        self.course = course or Course()
-        self.doing = "trials"
-        self.idle = ""
-        self.asked = trials
-        self._running: dict[str, dict[str, Any]] = {}
-        self._ended: list[dict[str, Any]] = []
-        self._paused: set[str] = set()
-        self._stopped, self._epochs_saved = 0, 0.0
+        self.resources = resources
+        self.activity = "trials"
+        self.starving = ""
+        self.frontier: Callable[[], int] = lambda: 0
+        self.hypervolume: Callable[[], float | None] = lambda: None
+        self.remaining: Callable[[], Remaining] | None = None
+        self.warning, self.warned_at = "", 0.0
         self._progress = Progress(
             *(TextColumn("trials"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()),
-            *(TextColumn("{task.fields[left]}"), TextColumn("{task.fields[front]}")),
+            *(TextColumn("{task.fields[remaining]}"), TextColumn("{task.fields[activity]}")),
         )
-        self._task = self._progress.add_task("trials", total=trials, completed=done, left="", front="")
+        self._task = self._progress.add_task(
+            "trials", total=trials, completed=len(state.ended), remaining="", activity=""
+        )
         self._drawn = 0.0
         self._live = Live(self._render(), console=console, auto_refresh=False) if console.is_terminal else None
         self._open = ExitStack()
         if self._live is not None:
             self._live.start()
         else:
-            self._open.enter_context(heartbeat(console, self._words))
+            self._open.enter_context(heartbeat(console, self._summary))
 
-    def started(self, trial_id: str, row: Mapping[str, Any]) -> None:
-        """A trial begins, or goes on."""
-        self._paused.discard(trial_id)
-        self._running[trial_id] = {"trial_id": trial_id, **row, "status": "running", "since": time.time()}
-
-    def reported(self, trial_id: str, report: Mapping[str, Any]) -> None:
-        """A trial reports an epoch."""
-        if trial_id in self._running:
-            self._running[trial_id] |= {name: report.get(name) for name in ("epoch", "forget_loss", "retain_loss")}
-
-    def front(self, epochs: int) -> None:
-        """So many epochs are on the frontier."""
-        self._progress.update(self._task, front=f"{counted(epochs, 'epoch')} on the frontier")
-
-    def attained(self, hypervolume: float) -> None:
-        """The front dominates this share of the objectives' box."""
-        self.course.hypervolume = hypervolume
-
-    def warned(self, text: str) -> None:
-        """Something went wrong that does not end the sweep."""
-        self.course.warned(text)
-
-    def note(self, text: str) -> None:
-        """What stands at the end of the line of progress, and is done now where it is not trials."""
-        self.doing = text
-        self._progress.update(self._task, front=text)
-
-    @property
-    def running(self) -> list[dict[str, Any]]:
-        """Of each trial on a worker what it was asked to do, its last epoch, and ``since`` when it runs."""
-        return list(self._running.values())
-
-    @property
-    def waiting(self) -> list[str]:
-        """The trials that wait for their rank to allow them to go on."""
-        return list(self._paused)
-
-    def left(self, words: str) -> None:
-        """An estimate of what is left."""
-        self._progress.update(self._task, left=f"left: {words}")
-
-    def paused(self, trial_id: str) -> None:
-        """A trial waits for its rank to allow it to go on."""
-        self._running.pop(trial_id, None)
-        self._paused.add(trial_id)
-
-    def ended(self, trial_id: str, row: Mapping[str, Any]) -> None:
-        """A trial is over."""
-        self._running.pop(trial_id, None)
-        self._paused.discard(trial_id)
-        self._ended.append(dict(row))
-        self.course.ended(row)
+    def apply(self, event: Event, state: SweepState) -> None:
+        """Print a line for a trial that ended, unless the table is live."""
+        if event.kind is not Kind.TRIAL_ENDED:
+            return
+        row = state.trials[event.trial_id].row()
         if row["status"] == "failed":
-            self.warned(f"trial {trial_id} failed: {row.get('error') or 'no reason was recorded'}")
+            self.warn(f"trial {event.trial_id} failed: {row.get('error') or 'no reason was recorded'}")
+        if self._live is not None:
+            return
         early = ""
         if row["status"] == "stopped":
-            done, asked = float(row.get("epochs_done") or 0.0), float(row.get("epochs") or 0.0)
-            self._stopped, self._epochs_saved = self._stopped + 1, self._epochs_saved + asked - done
-            early = f"  after {done:g} of {counted(asked, 'epoch')}"
-        self._progress.advance(self._task)
-        if self._live is None:
-            shown = {"forget": "forget_loss", "retain": "retain_loss"} | {name: name for name in self._scores}
-            scores = " ".join(f"{word} {_number(row.get(name))}" for word, name in shown.items())
-            error = f"  {row['error']}" if row.get("error") else ""
-            line = f"{trial_id} {row['status']:<8} {describe(row):<32} {scores} {_number(row.get('wall_seconds'))} s"
-            self._console.print(line + early + error, highlight=False, markup=False, soft_wrap=True)
+            early = f"  after {float(row.get('epochs_done') or 0):g} of {counted(float(row['epochs']), 'epoch')}"
+        shown = {"forget": "forget_loss", "retain": "retain_loss"} | {name: name for name in self._scores}
+        scores = " ".join(f"{label} {_number(row.get(name))}" for label, name in shown.items())
+        error = f"  {row['error']}" if row.get("error") else ""
+        line = f"{event.trial_id} {row['status']:<8} {describe(row):<32} {scores} {_number(row.get('wall_seconds'))} s"
+        self._console.print(line + early + error, highlight=False, markup=False, soft_wrap=True)
 
-    def refresh(self) -> None:
+    def flush(self, state: SweepState) -> None:
         """Redraw, at most four times a second."""
         now = time.monotonic()
         if self._live is not None and now - self._drawn >= 1.0 / _HERTZ:
             self._drawn = now
             self._live.update(self._render(), refresh=True)
+
+    def warn(self, text: str) -> None:
+        """Show a warning until the next one."""
+        self.warning, self.warned_at = text, time.time()
 
     def close(self) -> None:
         """Draw the last state and stop."""
@@ -133,19 +106,29 @@ class Display:
             self._live.stop()
             self._live = None
 
-    def _words(self) -> str:
-        """How far the sweep is, in a line."""
-        task = self._progress.tasks[0]
+    def _activity(self) -> str:
+        if self.activity != "trials":
+            return self.activity
+        epochs = self.frontier()
+        return f"{counted(epochs, 'epoch')} on the frontier" if epochs else ""
+
+    def _remaining(self) -> str:
+        return f"left: {self.remaining()}" if self.remaining is not None and self._state.ended else ""
+
+    def _summary(self) -> str:
+        """Return the progress in one line."""
+        total = self._progress.tasks[0].total or 0
+        ended = len(self._state.ended)
         running = [
-            row["trial_id"] + (f" at epoch {_number(row['epoch'])}" if "epoch" in row else "")
-            for row in [*self._running.values()]
+            trial.id + (f" at epoch {_number(trial.last_epoch)}" if trial.reports else "")
+            for trial in self._state.in_phase(Phase.RUNNING)
         ]
         parts = (
-            f"{task.completed:g} of {counted(task.total or 0, 'trial')} done",
-            f"running {', '.join(running)}" if running else self.idle,
-            str(task.fields["front"]),
+            f"{ended} of {counted(total, 'trial')} done",
+            f"running {', '.join(running)}" if running else self.starving,
+            self._activity(),
             self._hypervolume(),
-            "" if task.finished else str(task.fields["left"]),
+            "" if ended >= total else self._remaining(),
         )
         return "; ".join(filter(None, parts))
 
@@ -155,47 +138,57 @@ class Display:
             table.add_column(name, no_wrap=True)
         for name in ("epoch", "forget loss", "retain loss", *self._scores):
             table.add_column(name.replace("_", " "), justify="right", no_wrap=True)
-        running = list(self._running.values())
+        running = self._state.in_phase(Phase.RUNNING)
         rows = max(4, min(_ROWS, self._console.height - 7))
-        for row in [*self._ended[-max(1, rows - len(running)) :], *running]:
+        for trial in [*self._state.ended_trials[-max(1, rows - len(running)) :], *running]:
+            values = trial.outcome or (trial.reports[-1] if trial.reports else {})
             table.add_row(
-                str(row["trial_id"]),
-                describe(row),
-                str(row["status"]),
-                _number(row.get("epochs_done", row.get("epoch"))),
-                *(_number(row.get(name)) for name in ("forget_loss", "retain_loss", *self._scores)),
+                trial.id,
+                describe(trial.settings),
+                str(trial.outcome.get("status", "running")),
+                _number(values.get("epochs_done", values.get("epoch"))),
+                *(_number(values.get(name)) for name in ("forget_loss", "retain_loss", *self._scores)),
             )
-        lines = (Text(line, no_wrap=True, overflow="ellipsis") for line in self._words_of_the_whole())
+        self._progress.update(
+            self._task, completed=len(self._state.ended), remaining=self._remaining(), activity=self._activity()
+        )
+        lines = (Text(line, no_wrap=True, overflow="ellipsis") for line in self._totals())
         return Group(table, *lines, self._progress)
 
-    def _words_of_the_whole(self) -> Iterator[str]:
-        """A line each on what ended early, on what was attained at which cost, on what went wrong last."""
-        if self._stopped or self._paused:
-            waiting = f", {len(self._paused)} wait" if self._paused else ""
-            saved = counted(self._epochs_saved, "epoch")
-            yield f"{counted(self._stopped, 'trial')} stopped early{waiting}: {saved} saved"
-        spent = self.course.spent(row["since"] for row in self.running)
-        if spent.seconds >= 1.0:
-            yield "; ".join(filter(None, (self._hypervolume(), f"cost so far: {spent.words()}")))
-        if self.idle:
-            yield self.idle
-        if self.course.warning:
-            yield f"last warning: {self.course.warning}"
+    def _totals(self) -> Iterator[str]:
+        """Yield a line each on early stops, on the hypervolume and cost, and on the last warning."""
+        stopped = [trial for trial in self._state.ended_trials if trial.outcome["status"] == "stopped"]
+        paused = len(self._state.in_phase(Phase.PAUSED))
+        if stopped or paused:
+            saved = sum(_saved_epochs(trial) for trial in stopped)
+            waiting = f", {paused} paused" if paused else ""
+            yield f"{counted(len(stopped), 'trial')} stopped early{waiting}: {counted(saved, 'epoch')} saved"
+        cost = cost_of(self._state, self.resources)
+        if cost.seconds >= 1.0:
+            yield "; ".join(filter(None, (self._hypervolume(), f"cost so far: {cost}")))
+        if self.starving:
+            yield self.starving
+        if self.warning:
+            yield f"last warning: {self.warning}"
 
     def _hypervolume(self) -> str:
-        found = self.course.hypervolume
-        return "" if found is None else f"hypervolume {found:.4f}"
+        value = self.hypervolume()
+        return "" if value is None else f"hypervolume {value:.4f}"
 
 
 def describe(row: Mapping[str, Any]) -> str:
-    """A trial in a few words: ``gdiff c=0.41 lr=8.3e-05 autolr``."""
-    words = [str(row["method"])]
+    """Return a trial's settings in short: ``gdiff c=0.41 lr=8.3e-05 autolr``."""
+    parts = [str(row["method"])]
     if row.get("c") is not None:
-        words.append(f"c={float(row['c']):.2f}")
-    words.append(f"lr={float(row['lr']):.1e}")
+        parts.append(f"c={float(row['c']):.2f}")
+    parts.append(f"lr={float(row['lr']):.1e}")
     if row.get("auto_lr") == "on":
-        words.append("autolr")
-    return " ".join(words)
+        parts.append("autolr")
+    return " ".join(parts)
+
+
+def _saved_epochs(trial: Trial) -> float:
+    return float(trial.settings.get("epochs") or 0.0) - float(trial.outcome.get("epochs_done") or 0.0)
 
 
 def _number(value: object) -> str:

@@ -1,65 +1,81 @@
-"""Totals of a running sweep for its display: what it spent, its hypervolume and its last warning."""
+"""What a running sweep has cost so far and what remains, computed from its state."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from analysis.words import duration
+from search_spaces.messages import counted
 from sweeper.search.archive import number
 from sweeper.settings.resources import Resources
+from sweeper.store.state import Phase, SweepState
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
-    """Seconds that trials held their workers, each with these resources; ``gpu_seconds`` where GPU shares differed."""
+class Cost:
+    """Seconds that trials held their workers, with the resources of one trial, and ``gpu_seconds`` of whole GPUs."""
 
     seconds: float
     resources: Resources
-    gpu_seconds: float | None = None
+    gpu_seconds: float
 
     @property
     def gpu_hours(self) -> float:
-        """Of a GPU shared by four a quarter each."""
-        return (self.seconds * self.resources.gpus if self.gpu_seconds is None else self.gpu_seconds) / 3600
+        """Hours of whole GPUs: a quarter of a GPU for an hour counts 0.25."""
+        return self.gpu_seconds / 3600
 
     @property
     def cpu_hours(self) -> float:
-        """Of CPU threads."""
+        """Hours of CPU threads."""
         return self.seconds * self.resources.cpus / 3600
 
-    def words(self) -> str:
-        """``12 min 30 s of trials, 0.21 GPU hours``."""
+    def __str__(self) -> str:
         hours, kind = (self.gpu_hours, "GPU") if self.resources.gpus else (self.cpu_hours, "CPU")
         return f"{duration(self.seconds)} of trials, {hours:.3g} {kind} hours"
 
 
-@dataclass(kw_only=True)
-class Course:
-    """Totals over the trials that have ended; ``resources`` are those of a trial."""
+def cost_of(state: SweepState, resources: Resources) -> Cost:
+    """Return the cost of ended trials and of trials that run now. Reused trials cost nothing.
 
-    resources: Resources = field(default_factory=lambda: Resources(cpus=1.0, gpus=0.0))
-    hypervolume: float | None = None
-    warning: str = ""
-    warned_at: float | None = None
-    _seconds: float = 0.0
-    _gpu_seconds: float = 0.0
+    A trial without a GPU share of its own counts with the GPUs of ``resources``.
+    """
+    now = time.time()
+    held: list[tuple[float, float]] = []
+    for trial in list(state.trials.values()):
+        if trial.phase is Phase.RUNNING:
+            held.append((max(0.0, now - trial.started_at), resources.gpus))
+        elif not trial.reused_from and math.isfinite(seconds := number(trial.outcome.get("wall_seconds"))):
+            share = number(trial.outcome.get("gpu_share"))
+            held.append((seconds, share if math.isfinite(share) else resources.gpus))
+    return Cost(sum(seconds for seconds, _ in held), resources, sum(seconds * gpus for seconds, gpus in held))
 
-    def ended(self, row: Mapping[str, object]) -> None:
-        """Add the cost of a trial that ended; a reused trial cost nothing here."""
-        if not row.get("reused_from") and math.isfinite(seconds := number(row.get("wall_seconds"))):
-            self._seconds += seconds
-            share = number(row.get("gpu_share"))
-            self._gpu_seconds += seconds * (share if math.isfinite(share) else self.resources.gpus)
 
-    def warned(self, text: str) -> None:
-        """Remember a warning that does not stop the sweep."""
-        self.warning, self.warned_at = text, time.time()
+@dataclass(frozen=True, slots=True)
+class Remaining:
+    """An estimate of what remains: at most ``trials`` trials, and ``seconds``, which is None before any trial ended."""
 
-    def spent(self, running_since: Iterable[float] = ()) -> Spent:
-        """Return the cost of the trials that ended, and of those that have run on a worker since these times."""
-        now = time.time()
-        running = sum(max(0.0, now - since) for since in running_since)
-        return Spent(self._seconds + running, self.resources, self._gpu_seconds + running * self.resources.gpus)
+    trials: int
+    seconds: float | None = None
+
+    def __str__(self) -> str:
+        time_left = "" if self.seconds is None else f", {duration(self.seconds)}"
+        return f"about {counted(self.trials, 'trial')}{time_left}"
+
+
+def remaining(state: SweepState, *, trials: int, epochs_left: float | None, max_concurrent: int) -> Remaining:
+    """Estimate what remains of ``trials`` trials, as if the rest took as long as the trials that ended."""
+    ended = state.ended_trials
+    left = max(0, trials - len(ended))
+
+    def values(name: str) -> Iterator[float]:
+        return (value for trial in ended if math.isfinite(value := number(trial.outcome.get(name))))
+
+    epochs, seconds = [*values("epochs_done")], [*values("wall_seconds")]
+    if epochs_left is not None and sum(epochs) > 0:
+        left = min(left, math.ceil(epochs_left * len(epochs) / sum(epochs)))
+    if not seconds:
+        return Remaining(left)
+    return Remaining(left, left / max(1, min(max_concurrent, left)) * sum(seconds) / len(seconds))

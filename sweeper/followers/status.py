@@ -14,7 +14,7 @@ from analysis.tables.trial_table import STATUSES, finite_cell, numbers
 from analysis.words import duration, number
 from search_spaces.durable import is_held
 from search_spaces.messages import counted, resume_command
-from sweeper.followers.progress import Spent
+from sweeper.followers.progress import Cost
 from sweeper.followers.status_file import FINISHED, INTERRUPTED, RUNNING, Published
 from sweeper.settings.resources import AUTO, Resources
 
@@ -51,7 +51,7 @@ class SweepStatus:
     front: int
     front_trials: int
     hypervolume: float | None
-    spent: Spent
+    spent: Cost
     left_trials: int | None
     left_seconds: float | None
     warning: str
@@ -133,7 +133,7 @@ def _under_way(source: Sources, live: Published | None) -> tuple[RunningTrial, .
 _REPORTED = ("epoch", "forget_loss", "retain_loss")
 
 
-def _spent(source: Sources, live: Published | None) -> Spent:
+def _spent(source: Sources, live: Published | None) -> Cost:
     trials, settings = source.table.trials, source.sweep.settings
     own = trials[trials["reused_from"].map(str).isin(("", "nan"))] if "reused_from" in trials else trials
     now = time.time()
@@ -141,10 +141,11 @@ def _spent(source: Sources, live: Published | None) -> Spent:
     cpus, gpus = float(settings.get("cpus_per_trial") or 1), settings.get("gpus_per_trial") or 0
     seconds = numbers(own, "wall_seconds").fillna(0.0)
     if gpus != AUTO:
-        return Spent(float(seconds.sum()) + running, Resources(cpus=cpus, gpus=float(gpus)))
+        held = float(seconds.sum()) + running
+        return Cost(held, Resources(cpus=cpus, gpus=float(gpus)), held * float(gpus))
     shares = numbers(own, "gpu_share").fillna(0.0) if "gpu_share" in own else seconds * 0.0
     last = float(shares.iloc[-1]) if len(shares) else 0.0
-    return Spent(
+    return Cost(
         float(seconds.sum()) + running,
         Resources(cpus=cpus, gpus=last),
         float((seconds * shares).sum()) + running * last,
@@ -166,7 +167,7 @@ def words(standing: SweepStatus) -> list[str]:
     if standing.hypervolume is not None:
         members = f"{counted(standing.front, 'epoch')} of {counted(standing.front_trials, 'trial')}"
         lines.append(f"frontier: {members}, hypervolume {standing.hypervolume:.4f}")
-    lines.append(f"cost so far: {standing.spent.words()}")
+    lines.append(f"cost so far: {standing.spent}")
     if standing.left_trials is not None:
         took = "" if standing.left_seconds is None else f", {duration(standing.left_seconds)}"
         lines.append(f"left: about {counted(standing.left_trials, 'trial')}{took}")

@@ -15,16 +15,20 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 from search_spaces.durable import Throttle, whole_lines
+from sweeper.store.event_log import FILE as EVENTS
+from sweeper.store.event_log import Follower
+from sweeper.store.events import Event, Kind
 from sweeper.store.lease import FILE as DRIVER
 from sweeper.store.plugins import FOLDER
 from sweeper.store.saved_states import run_state_keys
+from sweeper.store.state import SweepState
 from sweeper.store.tables import TABLES
-from trainables.candidates import FRONT_FILE
+from trainables.candidates import FRONT_FILE, candidate_folder
 from trainables.run.failures import LOGS
 from trainables.storage import Storage, StorageError
 
-_TABLES = (*TABLES[:-1], "optuna.log", TABLES[-1])
-"""In the order in which they are mirrored: what a row of trials.csv builds on is there before it."""
+_LAST = (*TABLES, "optuna.log", EVENTS)
+"""Uploaded last and in this order, so that the log in the storage is never newer than what its events build on."""
 _PATIENCE = 2
 """After so many files that do not come no other is asked for."""
 _PAUSE = 10.0
@@ -35,7 +39,7 @@ _SILENCE = 30.0
 logger = logging.getLogger(__name__)
 
 
-class Syncer:
+class Syncer(Follower):
     """Carries a sweep's files; :meth:`close` ends it. What it could not carry, the syncer of the next resume does."""
 
     def __init__(self, out: Path, storage: Storage) -> None:
@@ -57,6 +61,24 @@ class Syncer:
         self._refused_at = 0.0
         self._outcome: str | None = None
         self._forgotten: set[str] = set()
+        self._dirty = self._urgent = True  # from the first upload on, the address alone suffices to resume
+
+    needs_disk = True
+
+    def apply(self, event: Event, state: SweepState) -> None:
+        """Note which models a worker has stored, and fetch the files of a trial that ended."""
+        self._dirty = True
+        if event.kind is Kind.TRIAL_REPORTED and event.payload["report"].get("stored"):
+            self._models.add(candidate_folder(event.trial_id, float(event.payload["report"]["epoch"])))
+        elif event.kind is Kind.TRIAL_ENDED:
+            self.expect(state.trials[event.trial_id].row())
+            self._urgent = True
+
+    def flush(self, state: SweepState) -> None:
+        """Upload the sweep's files: at once if a trial ended, otherwise from time to time."""
+        if self._urgent or (self._dirty and self._throttle.is_due()):
+            self._urgent = self._dirty = False
+            self._order("mirror")
 
     @property
     def models(self) -> frozenset[str]:
@@ -66,15 +88,6 @@ class Syncer:
     def has(self, folder: str) -> bool:
         """Whether this model is in the storage."""
         return folder in self._models
-
-    def stored(self, folder: str) -> None:
-        """A worker has put this model there."""
-        self._models.add(folder)
-
-    def written(self, *, urgent: bool) -> None:
-        """The folder's tables have new rows; ``urgent`` where one is of a trial that is over."""
-        if urgent or self._throttle.is_due():
-            self._order("mirror")
 
     def share(self, trial_id: str) -> None:
         """Put what the folder has of a trial that was not run into the storage, too."""
@@ -179,18 +192,19 @@ class Syncer:
 
     def _mirror(self, _: str) -> None:
         with self._throttle.saving():
-            tables = {name: self.out / name for name in _TABLES}
-            last = self._content(tables["trials.csv"])  # what is read after it has all that its rows build on
-            others = sorted(path for path in self.out.iterdir() if path.is_file() and path.name not in tables)
+            last = [self.out / name for name in _LAST]
+            log = last[-1]
+            stamps = {log: _stamp(log)} if log.is_file() else {}
+            content_of = {log: self._content(log)}  # read first: all that its events build on is read later
+            others = sorted(path for path in self.out.iterdir() if path.is_file() and path not in last)
             plugins = sorted(path for path in (self.out / FOLDER).glob("*") if path.is_file())
-            for path in (*others, *plugins, *tables.values()):
+            for path in (*others, *plugins, *last):
                 if path.name.startswith(".") or not path.is_file():
                     continue
-                state = path.stat()
-                name, stamp = path.relative_to(self.out).as_posix(), (state.st_mtime_ns, state.st_size)
-                if path != tables["trials.csv"] and self._mirrored.get(name) == stamp:
+                name, stamp = path.relative_to(self.out).as_posix(), stamps.get(path) or _stamp(path)
+                if self._mirrored.get(name) == stamp:
                     continue
-                content = last if path == tables["trials.csv"] else self._content(path)
+                content = content_of.get(path) or self._content(path)
                 if content is not None:
                     self.storage.write(name, content)
                     self._mirrored[name] = stamp
@@ -201,7 +215,7 @@ class Syncer:
             content = path.read_bytes()
         except FileNotFoundError:
             return None
-        return whole_lines(content) if path.suffix in (".csv", ".log") else content
+        return whole_lines(content) if path.suffix in (".csv", ".log", ".jsonl") else content
 
     def _get(self, key: str) -> None:
         if not (self.out / key).exists() and not self.storage.get(key, self.out / key):
@@ -223,6 +237,11 @@ class Syncer:
 
     def _items(self, trial_id: str) -> list[str]:
         return [f"items/{trial_id}.json"]
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    state = path.stat()
+    return state.st_mtime_ns, state.st_size
 
 
 def fetch_sweep(storage: Storage, out: Path) -> bool:

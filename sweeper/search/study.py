@@ -199,6 +199,10 @@ class SweepStudy:
             state = TrialState.PRUNED if row.get("status") == Status.STOPPED else TrialState.FAIL
             self._study.tell(trial.number, state=state)
 
+    def forget(self, trial_id: str) -> None:
+        """Accept another report of how a trial ended: it runs again."""
+        self._reported.discard(trial_id)
+
     def _add_missing(self, rows: Mapping[str, Row]) -> None:
         """Add the trials with a row that the study does not have, under their numbers; enqueue the gaps between them.
 

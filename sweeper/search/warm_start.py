@@ -17,9 +17,9 @@ from search_spaces.space import Space
 from search_spaces.values import Value, same
 from search_spaces.yaml_nodes import plain_scalar
 from sweeper.search.archive import ParetoArchive, Result, costs_of, number
-from sweeper.search.cached_trials import rows_by_trial
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import read_settings
+from sweeper.store.import_tables import rows_by_trial
 from sweeper.store.tables import ResultTables
 from trainables.methods import option_names
 from trainables.run.reports import Status

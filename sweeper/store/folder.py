@@ -18,8 +18,9 @@ from search_spaces.durable import write_json
 from search_spaces.messages import no_sweep
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.columns import column_dictionary
+from sweeper.store.event_log import FILE as LOG
+from sweeper.store.event_log import read_events
 from sweeper.store.plugins import plugin_records, save_plugins
-from sweeper.store.tables import ResultTables
 from sweeper.store.version import __version__, commit
 from trainables.modality import dataset_modality
 from trainables.storage import is_address
@@ -65,8 +66,8 @@ def begin(settings: SweepSettings, out: Path) -> None:
 
 
 def discard(out: Path) -> None:
-    """Remove the folder of a sweep that could not begin, so that the mended command can have it; never a trial."""
-    if not ResultTables(out).trials.read():
+    """Remove the folder of a sweep that could not begin, so that the corrected command can use it; never a trial."""
+    if not (out / LOG).is_file():
         shutil.rmtree(out, ignore_errors=True)
 
 
@@ -92,6 +93,18 @@ def read_settings(out: Path) -> SweepSettings:
     except (ValueError, TypeError) as error:
         raise UsageError(f"cannot read {path}: {error}") from None
     return settings
+
+
+def check_record(out: Path) -> None:
+    """Check that the sweep in a folder can be resumed: from its event log or, without one, from its tables.
+
+    Raises:
+        EventLogError, UsageError: the message names the damaged file, the line and the remedy.
+    """
+    if (out / LOG).is_file():
+        read_events(out / LOG)
+    else:
+        check_tables(out)
 
 
 def check_tables(out: Path) -> None:

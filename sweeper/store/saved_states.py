@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sweeper.store.tables import ResultTables
 from trainables.storage import Storage
 
 if TYPE_CHECKING:
-    from sweeper.search.study import Proposal
     from sweeper.settings.sweep_settings import SweepSettings
 
 RUN_STATES = "ray"
@@ -64,35 +63,47 @@ def attempts(storage: Storage) -> list[str]:
     return [name for name in names if name.startswith("attempt-") and name.rpartition("-")[2].isdecimal()]
 
 
-def restorable(storage: Path, again: Sequence[Proposal]) -> dict[str, tuple[str, int]]:
-    """For trials that were running: the newest whole state of each, and its step."""
-    if not again or not storage.is_dir():
-        return {}
+@dataclass(frozen=True, slots=True)
+class SavedState:
+    """The newest complete state of a trial: its folder, or its key in object storage, and its step."""
+
+    place: str
+    step: int
+
+
+def find_states(storage: Path, last_steps: Mapping[str, int]) -> dict[str, SavedState]:
+    """Return the newest complete state of each trial that has one, from a local folder.
+
+    ``last_steps`` has the last step that the event log knows of each trial. A state that is newer is not used: the
+    reports between the two were lost.
+    """
     from trainables.saved_state import read_state
 
     found = {}
-    for proposal in again:
-        for folder in run_state_folders(storage, proposal.trial_id):
-            if (state := read_state(folder)) is not None:
-                found[proposal.trial_id] = (str(folder.resolve()), int(state["step"]))
+    for trial_id, last_step in last_steps.items():
+        for folder in run_state_folders(storage, trial_id):
+            state = read_state(folder)
+            if state is not None and int(state["step"]) <= last_step:
+                found[trial_id] = SavedState(str(folder.resolve()), int(state["step"]))
                 break
     return found
 
 
-def restorable_from(storage: Storage, again: Sequence[Proposal], tables: ResultTables) -> dict[str, tuple[str, int]]:
-    """The same of a storage, where the folders are keys.
+def find_stored_states(storage: Storage, last_steps: Mapping[str, int]) -> dict[str, SavedState]:
+    """Return the same from object storage, with keys instead of folders.
 
-    Tables that were mirrored before a state was saved lack what was reported in between: that state is of no use.
+    Raises:
+        StorageError: the storage does not answer.
     """
     from trainables.saved_state import STATE_FILE, read_state
 
-    found, known = {}, {row["trial_id"]: int(row["step"]) for row in tables.history.read()}
-    for proposal in again:
-        for key in run_state_keys(storage, proposal.trial_id):
+    found = {}
+    for trial_id, last_step in last_steps.items():
+        for key in run_state_keys(storage, trial_id):
             with tempfile.TemporaryDirectory(prefix="sweeper-") as scratch:
                 storage.get(f"{key}/{STATE_FILE}", Path(scratch) / STATE_FILE)
                 state = read_state(Path(scratch))
-            if state is not None and int(state["step"]) <= known.get(proposal.trial_id, -1):
-                found[proposal.trial_id] = (key, int(state["step"]))
+            if state is not None and int(state["step"]) <= last_step:
+                found[trial_id] = SavedState(key, int(state["step"]))
                 break
     return found

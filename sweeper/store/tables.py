@@ -147,17 +147,6 @@ class ResultTables:
         """Put down the row of a trial that is over, for :meth:`write`."""
         self._waiting[self.trials].append(row)
 
-    def add_metrics(self, trial_id: str, step: int, metrics: Mapping[str, object]) -> None:
-        """Put metrics into a row of candidates.csv that has been written.
-
-        Raises:
-            OSError: the disk refuses; the table is as it was.
-        """
-        place = (trial_id, str(step))
-        self.candidates.rewrite(
-            {**row, **metrics} if (row["trial_id"], row["step"]) == place else row for row in self.candidates.read()
-        )
-
     def write(self) -> None:
         """Write what was put down.
 
@@ -171,6 +160,31 @@ class ResultTables:
             if rows:
                 log.append(rows)
                 rows.clear()
+
+    def replace(
+        self,
+        *,
+        history: Sequence[Mapping[str, object]],
+        auto_lr: Sequence[Mapping[str, object]],
+        candidates: Sequence[Mapping[str, object]],
+        trials: Sequence[Mapping[str, object]],
+    ) -> None:
+        """Write all tables anew with these rows. A log without rows is written only if its file exists.
+
+        Raises:
+            OSError: the disk refuses; each table is either new or as it was.
+        """
+        rows_of = {
+            self.history: history,
+            self.auto_lr: auto_lr,
+            self.candidates: candidates if self.every_epoch else (),
+        }
+        for log, rows in rows_of.items():
+            if rows or log.path.is_file():
+                log.rewrite(rows)
+        self.trials.rewrite(trials)
+        for waiting in self._waiting.values():
+            waiting.clear()
 
     def mend(self, restored_steps: Mapping[str, int], *, again: Collection[str] = ()) -> None:
         """Make the files whole before a resumed sweep appends to them.

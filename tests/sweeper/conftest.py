@@ -20,6 +20,7 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial
 from rich.console import Console
+from sweeper.session import SweepSession
 
 from search_spaces.builtin import default_space
 from search_spaces.constraint import Constraint
@@ -27,7 +28,6 @@ from search_spaces.space import Space
 from sweeper.execution import shutdown as interruption
 from sweeper.followers.display import Display
 from sweeper.search.study import STUDY_NAME, Proposal, SweepStudy
-from sweeper.session import SweepSession
 from sweeper.settings.objectives import DEFAULT_OBJECTIVES, axes, parse_objectives
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.study_journal import open_journal

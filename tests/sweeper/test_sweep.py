@@ -20,11 +20,11 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from sweeper.open_session import open_session
 
 from sweeper.execution.cluster import Cluster
 from sweeper.execution.placement import PlacementError
 from sweeper.execution.shutdown import Interrupted
-from sweeper.open_session import open_session
 from sweeper.store.folder import Origin, SweepError, UsageError, begin, describe, discard, read_settings
 from sweeper.store.version import __version__, commit
 from sweeper.sweep import _ended, run, run_config

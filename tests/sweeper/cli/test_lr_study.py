@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
 from sweeper.conclude import Summary
+
 from sweeper.search.study import SweepStudy
 from sweeper.settings.objectives import axes
 from sweeper.settings.sweep_settings import LR_STUDY, SweepSettings

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from ray.tune.search import Searcher
 from ray.tune.trainable.metadata import _TrainingRunMetadata
+from sweeper.session import OUT_OF_TIME, SweepSession
 
 from sweeper.execution.gpu_shares import GpuShares
 from sweeper.execution.ray_bridge import SessionCallback, SessionSearcher
-from sweeper.session import OUT_OF_TIME, SweepSession
 from tests.sweeper.conftest import OUTCOME, RecordingTracker
 from trainables.spec import TrialSpec
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from ray.tune.schedulers import TrialScheduler
 from ray.tune.search import Searcher
+from sweeper.session import SweepSession
 
 from search_spaces.builtin import default_space
 from sweeper.execution.ray_bridge import SessionCallback, SessionSearcher, what_runs_when
 from sweeper.execution.tune_scheduler import TuneScheduler
 from sweeper.search.halving import Mode, SuccessiveHalving
 from sweeper.search.schedulers import compared_objectives, comparison_axes, restore
-from sweeper.session import SweepSession
 from sweeper.settings.objectives import axes, parse_objectives
 from tests.sweeper.conftest import SETTINGS as ANY
 from tests.sweeper.conftest import bare_session, running

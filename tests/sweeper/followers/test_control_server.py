@@ -9,13 +9,13 @@ import time
 from pathlib import Path
 
 import pytest
+from sweeper.followers.control_server import ControlServer, control_server
+from sweeper.session import SweepSession
 
 from sweeper.execution.ray_bridge import AskedToEnd
 from sweeper.execution.shutdown import Interrupted, interruptible
-from sweeper.followers.control_server import ControlServer, control_server
 from sweeper.followers.status_file import Published
 from sweeper.followers.stop_requests import Request, ask, take
-from sweeper.session import SweepSession
 from tests.sweeper.conftest import bare_session, running
 
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sweeper.session import NO_ANSWER, SweepSession
 
 from sweeper.followers.checkpoints import CheckpointManager
 from sweeper.followers.syncer import Syncer, fetch_sweep
-from sweeper.session import NO_ANSWER, SweepSession
 from sweeper.store.folder import begin, read_settings
 from sweeper.store.saved_states import attempts, run_state_keys
 from tests.sweeper.conftest import OUTCOME, SETTINGS, bare_session, run_trial

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
 from sweeper.followers.eta import Estimate, Pace
+
 from sweeper.search.stopping import Plateau, Stopping, UntilError, parse_until
 
 

@@ -9,13 +9,13 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from sweeper.search.cached_trials import cached_trials
+from sweeper.session import SweepSession
 
 from search_spaces.builtin import default_space
 from sweeper.followers.checkpoints import CheckpointManager
-from sweeper.search.cached_trials import cached_trials
 from sweeper.search.stopping import Stopping
 from sweeper.search.warm_start import PreviousSweep, WarmStart, warm_start
-from sweeper.session import SweepSession
 from sweeper.settings.objectives import axes
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import begin

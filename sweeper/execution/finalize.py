@@ -9,20 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from search_spaces.messages import resume_command, some_of
 from search_spaces.phases import phase
 from sweeper.execution.frontier_metrics import unmeasured
+from sweeper.execution.open_sweep import OpenSweep
 from sweeper.execution.shutdown import Interrupted, is_interrupted
 from sweeper.followers.mlflow.runs import NOTE, Recommendation
 from sweeper.followers.mlflow.store import RECOMMENDED_EPOCH, RECOMMENDED_TRIAL
-from sweeper.session import SweepSession
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.settings.tracking_uri import shown_uri
+from sweeper.store.events import Kind
 from sweeper.store.folder import SweepError
+from sweeper.store.state import Trial
 from sweeper.store.tables import TABLES
-from trainables.run.failures import is_no_result
 from trainables.run.reports import Status
 
 _KEPT = (
@@ -60,8 +59,8 @@ class Summary:
     unmeasured: int = 0
 
 
-def conclude(settings: SweepSettings, out: Path, session: SweepSession, console: Console) -> Summary:
-    """Order the tables, write the report, log both to MLflow; say what is missing.
+def finalize(sweep: OpenSweep) -> Summary:
+    """Write the tables and the report, send both to MLflow, and return the summary. No worker may run.
 
     Raises:
         SweepError: finished trials could not be written.
@@ -69,64 +68,68 @@ def conclude(settings: SweepSettings, out: Path, session: SweepSession, console:
     """
     from analysis.report.report import write_report
 
-    rows = session.tables.trials.read()
-    undone = len(rows) < settings.trials
-    end = session.end if undone else None
-    origins = [row["reused_from"] for row in rows if row.get("reused_from")]
-    here = {f"{session.tables.out}/{row['trial_id']}" for row in rows}
-    complete = not undone or end is not None
-    interrupted = is_interrupted() or not complete
-    over = [row for row in rows if not is_no_result(row["status"], row["error"])]
-    for row in over:  # a driver killed as a trial ended left the trial's saved states behind
-        session.forget_states(row["trial_id"])
-    missing = [] if interrupted else session.bring_models()
+    out, settings, log, followers = sweep.out, sweep.settings, sweep.log, sweep.followers
+    trials = log.state.ended_trials
+    failure = sweep.controller.failure
+    end = sweep.controller.end if sweep.remaining_trials > 0 else None
+    is_complete = sweep.remaining_trials <= 0 or end is not None
+    interrupted = is_interrupted() or not is_complete
+    missing = [] if interrupted else followers.checkpoints.fetch_models()
     refused: OSError | None = None
-    if rows or not interrupted:
+    if trials or not interrupted:
         try:
             with phase("tables, figures and report"):
-                session.put_in_order()
+                log.flush()
+                followers.checkpoints.reconcile()
+                followers.tables.rewrite(log.state)
                 write_report(out)
         except OSError as error:
             refused = error
     pareto = out / "pareto.json"
     front: dict[str, Any] = json.loads(pareto.read_text(encoding="utf-8")) if pareto.is_file() else {}
-    session.tracker.sweep_ended(
-        status="interrupted" if interrupted or session.broken else "finished",
+    answer, members = front.get("answer"), front.get("front", ())
+    log.record(Kind.SWEEP_ENDED, payload={"status": "interrupted" if interrupted else "finished"})
+    followers.tracker.sweep_ended(
+        status="interrupted" if interrupted or failure else "finished",
         metrics={"hypervolume": front.get("hypervolume")},
         artifacts=[out / name for name in _KEPT if (out / name).exists()],
-        tags=_answer_tags(front.get("answer")),
-        front=_by_trial(front.get("front", ())),
-        recommended=_recommended(front.get("answer"), rows),
+        tags=_answer_tags(answer),
+        front=_by_trial(members),
+        recommended=_recommended(answer, trials),
         picture="pareto.png" if (out / "pareto.png").exists() else None,
     )
+    console = sweep.console
     waiting = console.status("sending what is left to MLflow") if console.is_terminal else nullcontext()
     with waiting, phase("MLflow, what was not sent yet"):
-        delivered = session.tracker.close(timeout=60.0)
-    unmirrored = session.syncer.close() if session.syncer is not None else None
-    if refused is not None or session.tables.unwritten:
-        raise SweepError(_of_the_disk(out, refused, session.tables.unwritten))
+        delivered = followers.tracker.close(timeout=60.0)
+    unmirrored = followers.syncer.close() if followers.syncer is not None else None
+    if refused is not None or log.unwritten:
+        raise SweepError(_of_the_disk(out, refused, log.unwritten))
     if interrupted:
         raise Interrupted
     if missing or unmirrored:
         raise SweepError(_of_the_storage(out, settings, missing, unmirrored))
-    lacking = len(unmeasured(out, most=settings.front_metrics)) if session.broken or session.unscored else 0
-    end = session.end if undone or (lacking and session.broken) else None
+    unscored = len(unmeasured(out, most=settings.front_metrics))
+    end = end or (failure if unscored else None)
+    without_result = sum(not trial.has_result for trial in trials)
+    reused = [trial.reused_from for trial in trials if trial.reused_from]
+    repeated = sum(Path(origin).parent == out for origin in reused)
     return Summary(
         out=str(out),
-        trials=len(rows),
+        trials=len(trials),
         asked=settings.trials,
-        status={str(status): sum(row["status"] == status for row in rows) for status in Status},
+        status={str(status): sum(trial.outcome["status"] == status for trial in trials) for status in Status},
         hypervolume=front.get("hypervolume"),
-        front=len(front.get("front", ())),
-        front_trials=len(_by_trial(front.get("front", ()))),
+        front=len(members),
+        front_trials=len(_by_trial(members)),
         tracking=delivered.message or shown_uri(settings.tracking_uri),
-        answer=front.get("answer"),
-        reused=sum(origin not in here for origin in origins),
-        repeated=sum(origin in here for origin in origins),
+        answer=answer,
+        reused=len(reused) - repeated,
+        repeated=repeated,
         ended_because=end.because if end else None,
         further=end.further if end else "",
-        run_again=len(rows) - len(over) + (settings.trials - len(rows) if session.broken else 0),
-        unmeasured=lacking,
+        run_again=without_result + (max(0, sweep.remaining_trials) if failure else 0),
+        unmeasured=unscored,
     )
 
 
@@ -156,12 +159,12 @@ def _by_trial(front: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
     return found
 
 
-def _recommended(answer: Mapping[str, Any] | None, rows: Sequence[Mapping[str, str]]) -> Recommendation | None:
-    """The model to take, if the answer recommends one; ``rows`` are those of trials.csv."""
+def _recommended(answer: Mapping[str, Any] | None, trials: Sequence[Trial]) -> Recommendation | None:
+    """Return the recommended model, if the answer recommends one."""
     if not answer or not answer["recommended"]:
         return None
     trial_id, epoch, place = answer["trial_id"], answer["epoch"], answer["checkpoint"] or ""
-    is_end = epoch is None or any(place and place == row["checkpoint"] for row in rows if row["trial_id"] == trial_id)
+    is_end = epoch is None or any(place and place == trial.outcome.get("checkpoint") for trial in trials)
     which = f"trial {trial_id}" if epoch is None else f"epoch {epoch:g} of trial {trial_id}"
     where = f"folder `checkpoint` under Artifacts; `{place}` in the sweep's folder" if place else "not available"
     return Recommendation(

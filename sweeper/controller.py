@@ -1,0 +1,207 @@
+"""Which trial runs next, which trials stop, and when the sweep is over."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from sweeper.search.reuse import ReusableTrials
+from sweeper.search.schedulers import Scheduler
+from sweeper.search.stopping import End, Stopping
+from sweeper.search.study import SweepStudy
+from sweeper.store.columns import OUTCOME_METRICS
+from sweeper.store.event_log import EventLog, Follower
+from sweeper.store.events import Event, Kind
+from sweeper.store.state import Phase, SweepState
+from trainables.run.failures import NO_DISK, NO_SPACE, NO_STORAGE, infrastructure
+from trainables.run.reports import Status
+from trainables.spec import TrialSpec
+
+logger = logging.getLogger(__name__)
+FULL_DISK = End("a disk that is full or refuses")
+OUT_OF_TIME = End("the time budget")
+NO_ANSWER = End("a storage that refuses or does not answer")
+_FATAL = {NO_SPACE: FULL_DISK, NO_DISK: FULL_DISK, NO_STORAGE: NO_ANSWER}
+"""The failures of one trial that every other trial would meet, too, with the reason they end the sweep for."""
+_KEPT_OF_REPORT = (*OUTCOME_METRICS, "started_at", "first_step_at", "worker", "retried_with", "gpu_share", "gpu_gb")
+
+
+class NextTrial(NamedTuple):
+    """A trial to run."""
+
+    id: str
+    spec: TrialSpec
+
+
+@dataclass(eq=False, kw_only=True)
+class Controller(Follower):
+    """Decides on the trials of a sweep. Its facts are in the event log; it keeps only trials that cannot start yet.
+
+    ``scheduler`` stops or pauses trials early; None lets each run to its end. No trial starts after ``deadline``, which
+    is on the monotonic clock. ``failure`` is why the infrastructure ended the sweep.
+    """
+
+    log: EventLog
+    study: SweepStudy
+    make_spec: Callable[[Mapping[str, Any]], TrialSpec]
+    reusable: ReusableTrials
+    stopping: Stopping = field(default_factory=Stopping)
+    scheduler: Scheduler | None = None
+    deadline: float | None = field(default=None, init=False)
+    failure: End | None = field(default=None, init=False)
+    compared: tuple[str, ...] = ()
+    _ready: list[NextTrial] = field(default_factory=list, init=False)
+    _at_rung: dict[str, NextTrial] = field(default_factory=dict, init=False)
+
+    needs_disk = True
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        """Pickle to nothing: Ray pickles the callbacks it is given, and only the driver uses them."""
+        return object, ()
+
+    def apply(self, event: Event, state: SweepState) -> None:
+        """Report an ended trial to the study, and an epoch to the scheduler and to the epoch budget."""
+        trial = state.trials.get(event.trial_id)
+        if trial is None or (trial.reused_from and event.kind is Kind.TRIAL_REPORTED):
+            return
+        if event.kind is Kind.TRIAL_REQUEUED:
+            self.failure = None
+            self.study.forget(trial.id)
+        elif event.kind is Kind.TRIAL_REPORTED:
+            report = event.payload["report"]
+            self.stopping.reported(trial.id, float(report["epoch"]))
+            if self.scheduler is not None:
+                self.scheduler.judge(trial.id, float(report["epoch"]), [report.get(name) for name in self.compared])
+        elif event.kind is Kind.TRIAL_ENDED and trial.has_result:
+            self.study.tell(trial.id, trial.row(), candidates=list(trial.candidates()))
+        elif event.kind is Kind.TRIAL_ENDED:
+            self.failure = _FATAL.get(infrastructure(str(trial.outcome.get("error"))) or "", self.failure)
+
+    def flush(self, state: SweepState) -> None:
+        """Nothing: the study writes its own journal."""
+
+    # Which trial runs next ------------------------------------------------------------------------------------------
+
+    def next_trial(self) -> NextTrial | None:
+        """Return the next trial to run, or None if none can start now or the sweep is over.
+
+        A trial that had started continues regardless of the budgets. A trial that has run before, here or in a previous
+        sweep, is reused at once. A trial that was paused when the sweep was killed waits for its promotion.
+        """
+        if self._ready and not self._is_out_of_time:
+            return self._ready.pop()
+        if (promoted := self._promoted()) is not None:
+            return promoted
+        while not self.is_over and (proposed := self._ask()) is not None:
+            reusable = self.reusable.find(proposed.spec.spec_hash, self.log.state)
+            if reusable is not None:
+                self._reuse(proposed.id, reusable)
+            elif self.is_stopped_early(proposed.id):
+                self._at_rung[proposed.id] = proposed
+            else:
+                return proposed
+        return self._promoted()
+
+    def requeue(self, trial: NextTrial) -> None:
+        """Return the trial to the front of the queue."""
+        self._ready.append(trial)
+
+    def has_next(self) -> bool:
+        """Return whether there is a trial to run. Trials that can be reused have ended when this returns."""
+        if (following := self.next_trial()) is not None:
+            self.requeue(following)
+        return bool(self._ready)
+
+    def _ask(self) -> NextTrial | None:
+        try:
+            proposal = self.study.ask()
+        except OSError as error:
+            logger.warning("cannot write to %s: %s; no new trial starts", self.log.path.parent, error)
+            self.failure = FULL_DISK
+            return None
+        if proposal is None:
+            return None
+        spec = self.make_spec(proposal.config)
+        known = self.log.state.trials.get(proposal.trial_id)
+        if known is None or known.settings.get("spec_hash") != spec.spec_hash:
+            if known is not None and known.settings:  # the study's journal was lost: the id has other settings now
+                self.log.record(Kind.TRIAL_REQUEUED, proposal.trial_id, {"step": -1})
+            settings = {"spec_hash": spec.spec_hash, **spec.row()}
+            self.log.record(Kind.TRIAL_PROPOSED, proposal.trial_id, {"settings": settings})
+        return NextTrial(proposal.trial_id, spec)
+
+    def _promoted(self) -> NextTrial | None:
+        """Return a trial that waited at a rung and may continue now."""
+        if self.scheduler is None or not self._at_rung or self.is_over:
+            return None
+        promoted = self.scheduler.next_promotion([*self._at_rung])
+        return None if promoted is None else self._at_rung.pop(promoted)
+
+    def _reuse(self, trial_id: str, found: Any) -> None:
+        """Copy a trial that has run before, with its reports and checkpoints, under its new id."""
+        found.copy_files(self.log.path.parent, trial_id)
+        self.log.record(Kind.TRIAL_REUSED, trial_id, {"origin": found.origin})
+        for report in found.reports():
+            self.log.record(Kind.TRIAL_REPORTED, trial_id, {"report": report})
+        self.end_trial(trial_id, found.outcome(trial_id))
+
+    # When the sweep is over -----------------------------------------------------------------------------------------
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no new trial starts; :attr:`end` has the reason."""
+        return self.end is not None
+
+    @property
+    def end(self) -> End | None:
+        """Why no new trial starts although trials remain; None while new trials start."""
+        if self.failure is not None:
+            return self.failure
+        if self._is_out_of_time:
+            return OUT_OF_TIME
+        return None if self.study.unfinished else self.stopping.end(self.study.archive.trace)
+
+    @property
+    def _is_out_of_time(self) -> bool:
+        return self.deadline is not None and time.monotonic() > self.deadline
+
+    # What happens to trials -----------------------------------------------------------------------------------------
+
+    def is_stopped_early(self, trial_id: str) -> bool:
+        """Return whether a user or the scheduler stopped or paused the trial."""
+        trial = self.log.state.trials.get(trial_id)
+        stopped = self.scheduler is not None and self.scheduler.ended_at(trial_id) is not None
+        return stopped or (trial is not None and trial.stop_requested)
+
+    def request_stop(self, trial_id: str) -> None:
+        """Stop a trial after its current epoch, for a user. Called from any thread; ignored for a trial not running."""
+        trial = self.log.state.trials.get(trial_id)
+        if trial is not None and (trial.phase in (Phase.RUNNING, Phase.PAUSED) or trial_id in self._at_rung):
+            self.log.record(Kind.STOP_REQUESTED, trial_id)
+
+    @property
+    def at_rung(self) -> list[str]:
+        """The trials that were paused when the sweep was killed and may not continue yet."""
+        return [*self._at_rung]
+
+    def stop_waiting(self, *, all_trials: bool) -> None:
+        """End the trials that wait at a rung: all of them, or those that a user wants to stop."""
+        for trial_id in self.at_rung:
+            if all_trials or self.log.state.trials[trial_id].stop_requested:
+                del self._at_rung[trial_id]
+                self.end_stopped(trial_id)
+
+    def end_trial(self, trial_id: str, outcome: Mapping[str, Any]) -> None:
+        """Record the end of a trial; ``outcome`` has at least ``status``."""
+        self.log.record(Kind.TRIAL_ENDED, trial_id, {"outcome": {"ended_at": time.time(), **outcome}})
+
+    def end_stopped(self, trial_id: str) -> None:
+        """Record that a trial was stopped early, with the values of its last report and without a checkpoint."""
+        reports = self.log.state.trials[trial_id].reports
+        report = reports[-1] if reports else {}
+        outcome = {name: report[name] for name in _KEPT_OF_REPORT if name in report}
+        outcome |= {"steps": report.get("step"), "epochs_done": report.get("epoch")}
+        self.end_trial(trial_id, outcome | {"status": str(Status.STOPPED), "checkpoint": None, "error": None})

@@ -1,0 +1,168 @@
+"""Lets other processes see and stop a running sweep: writes status.json and takes stop requests, once a second."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from sweeper.execution.finalize import Summary
+from sweeper.execution.open_sweep import OpenSweep
+from sweeper.execution.shutdown import Interrupted, is_interrupted
+from sweeper.followers.display import describe
+from sweeper.followers.status_file import FAILED, FINISHED, INTERRUPTED, RUNNING, Published
+from sweeper.followers.stop_requests import take
+from sweeper.store.state import Phase, Trial
+from sweeper.store.version import PACKAGES
+
+LOOKS_EVERY = 1.0
+"""Seconds between two looks for requests."""
+
+
+@dataclass(eq=False)
+class ControlServer:
+    """Writes status.json and takes requests in the folder ``out``, of a process that has ``sweep`` once it is open."""
+
+    out: Path
+    sweep: OpenSweep | None = None
+    _written: Published = field(init=False)
+    _warning: tuple[str, float] | None = None
+
+    def __post_init__(self) -> None:
+        run, now = uuid.uuid4().hex, time.time()
+        self._written = Published(run=run, state=RUNNING, host=socket.gethostname(), pid=os.getpid(), started_at=now)
+        take(self.out, run)  # requests to a previous process are void
+        self._write(replace(self._written, doing="target"), always=True)
+
+    def follow(self, sweep: OpenSweep) -> None:
+        """Report on a sweep that is open now."""
+        self.sweep = sweep
+        if self._warning is not None:
+            sweep.followers.display.warn(self._warning[0])
+
+    def warned(self, text: str) -> None:
+        """Show a log line that is a warning or worse."""
+        self._warning = text, time.time()
+        if self.sweep is not None:
+            self.sweep.followers.display.warn(text)
+
+    def look(self) -> None:
+        """Obey new requests and write what has changed."""
+        for request in take(self.out, self._written.run):
+            if request.trial_id is None:
+                if not is_interrupted():  # a second signal would not wait for the trials' states
+                    os.kill(os.getpid(), signal.SIGINT)
+            elif self.sweep is not None:
+                self.sweep.controller.request_stop(request.trial_id)
+        self._write(self._now())
+
+    def close(self, error: BaseException | None) -> None:
+        """Write how the process ended."""
+        controller = self.sweep.controller if self.sweep is not None else None
+        failed = controller is not None and controller.failure is not None
+        state = FINISHED if error is None and not failed else INTERRUPTED
+        if error is not None and not isinstance(error, Interrupted | KeyboardInterrupt):
+            state = FAILED
+            self.warned(" ".join(str(error).split()) or type(error).__name__)
+        end = controller.end if controller is not None and self._has_remaining_trials() else None
+        now = replace(self._now(), state=state, doing="", running=(), waiting=(), to_end=())
+        self._write(replace(now, ended_because=end.because if end and error is None else ""), always=True)
+
+    def closed_by(self, finalize: Callable[[], Summary]) -> Summary:
+        """Return what ``finalize`` returns, after :meth:`close`: the process ends without leaving its blocks."""
+        try:
+            summary = finalize()
+        except BaseException as error:
+            self.close(error)
+            raise
+        self.close(None)
+        return summary
+
+    def _has_remaining_trials(self) -> bool:
+        return self.sweep is not None and (self.sweep.remaining_trials > 0 or self.sweep.controller.failure is not None)
+
+    def _now(self) -> Published:
+        text, at = self._warning or ("", None)
+        if (sweep := self.sweep) is None:
+            return replace(self._written, warning=text, warned_at=at)
+        display, trials = sweep.followers.display, list(sweep.log.state.trials.values())
+        left = display.remaining() if display.remaining else None
+        paused = (trial.id for trial in trials if trial.phase is Phase.PAUSED)
+        return replace(
+            self._written,
+            doing=display.activity,
+            running=tuple(_running(trial) for trial in trials if trial.phase is Phase.RUNNING),
+            waiting=tuple(sorted({*paused, *sweep.controller.at_rung})),
+            to_end=tuple(sorted(trial.id for trial in trials if trial.stop_requested)),
+            left_trials=left.trials if left else None,
+            left_seconds=left.seconds if left else None,
+            warning=display.warning or text,
+            warned_at=display.warned_at or at,
+        )
+
+    def _write(self, now: Published, *, always: bool = False) -> None:
+        if always or now != self._written:
+            with contextlib.suppress(OSError):
+                now.write(self.out)
+                self._written = now
+
+
+def _running(trial: Trial) -> dict[str, Any]:
+    return {
+        "trial_id": trial.id,
+        "settings": describe(trial.settings),
+        "epochs": trial.settings.get("epochs"),
+        "since": trial.started_at,
+    }
+
+
+class _WarningHandler(logging.Handler):
+    """Passes each warning of the project on, and prints it as if this handler did not exist."""
+
+    def __init__(self, warned: Callable[[str], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._warned = warned
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._warned(" ".join(record.getMessage().split()))
+        if not logging.getLogger().handlers and logging.lastResort is not None:
+            logging.lastResort.handle(record)
+
+
+@contextlib.contextmanager
+def control_server(out: Path) -> Iterator[ControlServer]:
+    """Run the control server of the process that holds the sweep in ``out`` while the block runs."""
+    server, over = ControlServer(out), threading.Event()
+
+    def watch() -> None:
+        while not over.wait(LOOKS_EVERY):
+            with contextlib.suppress(Exception):  # an error here must not cost the sweep
+                server.look()
+
+    handler = _WarningHandler(server.warned)
+    loggers = [logging.getLogger(name) for name in PACKAGES]
+    for logger in loggers:
+        logger.addHandler(handler)
+    watcher = threading.Thread(target=watch, name="control-server", daemon=True)
+    watcher.start()
+    error: BaseException | None = None
+    try:
+        yield server
+    except BaseException as raised:
+        error = raised
+        raise
+    finally:
+        over.set()
+        watcher.join()
+        for logger in loggers:
+            logger.removeHandler(handler)
+        server.close(error)

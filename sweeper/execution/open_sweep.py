@@ -1,0 +1,329 @@
+"""Open a sweep: its event log, its study, and the followers of the log, new or as a previous driver left them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+
+from search_spaces.durable import write_whole
+from sweeper.controller import Controller
+from sweeper.execution.gpu_shares import GpuShares
+from sweeper.export.spec_of_row import spec_of_row
+from sweeper.followers.checkpoints import CheckpointManager
+from sweeper.followers.display import Display
+from sweeper.followers.mlflow import Tracker
+from sweeper.followers.mlflow.logged import LoggedData
+from sweeper.followers.mlflow.runs import SHOWN
+from sweeper.followers.progress import Remaining, remaining
+from sweeper.followers.syncer import Syncer
+from sweeper.followers.tables import TableWriter
+from sweeper.search.reuse import ReusableTrials
+from sweeper.search.schedulers import compared_columns, open_scheduler
+from sweeper.search.stopping import Stopping, parse_until
+from sweeper.search.study import open_study
+from sweeper.settings.sweep_settings import SweepSettings
+from sweeper.settings.tracking_uri import sqlite_path
+from sweeper.store.columns import unused_columns
+from sweeper.store.event_log import FILE, EventLog, Follower
+from sweeper.store.events import Event, Kind
+from sweeper.store.import_tables import events_of_tables
+from sweeper.store.saved_states import SavedState, find_states, find_stored_states
+from sweeper.store.state import SweepState
+from sweeper.store.tables import ResultTables
+from trainables.data import DATASETS
+from trainables.metrics.registry import primary_metrics
+from trainables.run.reports import Status
+from trainables.target.target import Target
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Followers:
+    """The followers of a sweep's log. ``syncer`` is None without object storage, ``shares`` without shared GPUs."""
+
+    tables: TableWriter
+    checkpoints: CheckpointManager
+    tracker: Tracker
+    display: Display
+    syncer: Syncer | None
+    shares: GpuShares | None
+
+    def remove_leftovers(self) -> None:
+        """Delete what killed processes left. No worker may run."""
+        self.checkpoints.reconcile()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenSweep:
+    """A sweep that a driver holds: its settings, targets by seed, log, controller and followers.
+
+    ``states`` are the saved states from which unfinished trials continue.
+    """
+
+    out: Path
+    settings: SweepSettings
+    targets: Mapping[int, Target]
+    log: EventLog
+    controller: Controller
+    followers: Followers
+    states: Mapping[str, SavedState]
+    console: Console
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        """Pickle to nothing: Ray pickles the callbacks it is given, and only the driver uses them."""
+        return object, ()
+
+    @property
+    def target(self) -> Target:
+        """The target of the first seed."""
+        return next(iter(self.targets.values()))
+
+    @property
+    def remaining_trials(self) -> int:
+        """How many trials have not ended."""
+        return self.settings.trials - len(self.log.state.ended)
+
+    @property
+    def gpus_per_trial(self) -> float:
+        """The GPUs of one trial: the largest share that a trial was measured to need, if shares are measured."""
+        shares = self.followers.shares
+        return self.settings.resources.gpus if shares is None else shares.widest
+
+    def max_concurrent(self, slots: int) -> int:
+        """Return how many trials run at once if ``slots`` fit now.
+
+        On a cluster, which may grow, this is the number that was asked for: Ray keeps one trial pending, and an
+        autoscaler reacts to it.
+        """
+        asked = self.settings.max_concurrent or slots
+        return min(asked, slots) if self.settings.address is None else asked
+
+    def estimate(self, max_concurrent: int = 1) -> Remaining:
+        """Estimate the trials and the time that remain."""
+        shares = self.followers.shares
+        return remaining(
+            self.log.state,
+            trials=self.settings.trials,
+            epochs_left=self.controller.stopping.epochs_left,
+            max_concurrent=max_concurrent if shares is None else shares.at_once,
+        )
+
+    def say(self, line: str) -> None:
+        """Print a line on the console."""
+        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def open_sweep(
+    out: Path,
+    settings: SweepSettings,
+    targets: Mapping[int, Target],
+    *,
+    sweep_id: str,
+    console: Console,
+    retry_failed: bool = False,
+) -> OpenSweep:
+    """Open the sweep in ``out``. Trials that the infrastructure ended run again, with ``retry_failed`` all failed ones.
+
+    Raises:
+        EventLogError: the event log is damaged.
+    """
+    target = next(iter(targets.values()))
+    log = _open_log(out)
+    syncer = None if settings.bucket is None else Syncer(out, settings.bucket)
+    tables = ResultTables(
+        out, every_epoch=bool(settings.goals), without=unused_columns(settings.methods, settings.base.metrics)
+    )
+    states = _requeue(log, settings, out, retry_failed=retry_failed, console=console)
+    study = open_study(out, settings, target, console=console)
+    results = {trial.id: trial for trial in log.state.ended_trials}
+    study.restore(
+        {trial_id: trial.row() for trial_id, trial in results.items()},
+        {trial_id: list(trial.candidates()) for trial_id, trial in results.items()},
+    )
+    controller = Controller(
+        log=log,
+        study=study,
+        make_spec=lambda config: settings.make_spec(config, target_key=targets.get(config["seed"], target).key),
+        # The checkpoints of a trial of this sweep may still be on their way from object storage.
+        reusable=ReusableTrials(out, [Path(folder) for folder in settings.reuse], own=syncer is None),
+        stopping=Stopping(plateau=parse_until(settings.until), epoch_budget=settings.epoch_budget),
+        scheduler=open_scheduler(settings, target, ()),
+        compared=compared_columns(settings),
+    )
+    checkpoints = CheckpointManager(out, settings.goals, states=settings.ray_storage(out), syncer=syncer)
+    followers = Followers(
+        tables=TableWriter(tables, checkpoints.find),
+        checkpoints=checkpoints,
+        tracker=_tracker(settings, tables, sweep_id, targets, syncer),
+        display=Display(
+            console,
+            log.state,
+            trials=settings.trials,
+            resources=settings.resources,
+            scores=primary_metrics(target.data.modality),
+        ),
+        syncer=syncer,
+        shares=_shares(settings, log.state) if settings.shares_gpus else None,
+    )
+    sweep = OpenSweep(
+        out=out,
+        settings=settings,
+        targets=targets,
+        log=log,
+        controller=controller,
+        followers=followers,
+        states=states,
+        console=console,
+    )
+    _attach(sweep)
+    return sweep
+
+
+def _open_log(out: Path) -> EventLog:
+    """Open the event log. The tables of a sweep without one become its first events."""
+    path = out / FILE
+    if not path.exists() and (out / "trials.csv").is_file():
+        write_whole(path, b"".join(event.to_line() for event in events_of_tables(out)), sync=True)
+    return EventLog(path)
+
+
+def _requeue(
+    log: EventLog, settings: SweepSettings, out: Path, *, retry_failed: bool, console: Console
+) -> dict[str, SavedState]:
+    """Requeue the trials that have no result, each from its newest saved state. Return these states."""
+    failed = [
+        trial.id
+        for trial in log.state.ended_trials
+        if not trial.has_result or (retry_failed and trial.outcome["status"] == Status.FAILED)
+    ]
+    if failed:
+        console.print(f"failed trials that run again: {', '.join(sorted(failed))}", highlight=False, soft_wrap=True)
+    unfinished = {
+        trial.id: trial.last_step for trial in log.state.trials.values() if not trial.outcome or trial.id in failed
+    }
+    if settings.bucket is None:
+        states = find_states(settings.ray_storage(out), unfinished)
+    else:
+        states = find_stored_states(settings.bucket, unfinished)
+    for trial_id in unfinished:
+        step = states[trial_id].step if trial_id in states else -1
+        log.record(Kind.TRIAL_REQUEUED, trial_id, {"step": step})
+    return states
+
+
+def _attach(sweep: OpenSweep) -> None:
+    """Replay the log to the followers that keep a part of it, then attach those that only watch."""
+    log, controller, followers = sweep.log, sweep.controller, sweep.followers
+    archive = controller.study.archive
+    log.attach(followers.tables, *filter(None, [followers.syncer]), controller, followers.checkpoints)
+    log.replay()
+    log.attach(_TrackerFollower(followers.tracker))
+    if followers.shares is not None:
+        log.attach(_SharesFollower(followers.shares))
+    display = followers.display
+    display.frontier = partial(len, followers.checkpoints)
+    display.hypervolume = lambda: archive.trace[-1] if archive.trace else None
+    display.remaining = sweep.estimate
+    log.attach(display)
+    log.flush()
+    followers.checkpoints.reconcile()
+
+
+class _TrackerFollower(Follower):
+    """Wakes the thread that sends the tables to MLflow."""
+
+    needs_disk = True
+
+    def __init__(self, tracker: Tracker) -> None:
+        self._tracker = tracker
+
+    def apply(self, event: Event, state: SweepState) -> None:
+        if event.kind in (Kind.TRIAL_STARTED, Kind.TRIAL_REUSED):
+            self._tracker.trial_started(event.trial_id, state.trials[event.trial_id].row())
+        self._tracker.wake()
+
+    def flush(self, state: SweepState) -> None:
+        """Nothing: the thread sends."""
+
+
+class _SharesFollower(Follower):
+    """Releases the GPU share of a trial that is paused or has ended, and learns from the memory it took."""
+
+    needs_disk = False
+
+    def __init__(self, shares: GpuShares) -> None:
+        self._shares = shares
+
+    def apply(self, event: Event, state: SweepState) -> None:
+        match event.kind:
+            case Kind.TRIAL_STARTED:
+                self._shares.started(event.trial_id)
+            case Kind.TRIAL_PAUSED:
+                self._shares.paused(event.trial_id)
+            case Kind.TRIAL_ENDED:
+                row = state.trials[event.trial_id].row()
+                self._shares.ended(event.trial_id, spec_of_row(row), row)
+
+    def flush(self, state: SweepState) -> None:
+        """Nothing: shares are in memory."""
+
+
+def _shares(settings: SweepSettings, state: SweepState) -> GpuShares:
+    """Return the shares of GPUs, with the memory that this sweep and previous ones have measured."""
+    shares = GpuShares()
+    for folder in dict.fromkeys((*settings.warm_start, *settings.reuse)):
+        shares.restore(ResultTables(Path(folder)).trials.read(), spec_of_row)
+    shares.restore([trial.row() for trial in state.ended_trials], spec_of_row)
+    return shares
+
+
+def _tracker(
+    settings: SweepSettings,
+    tables: ResultTables,
+    sweep_id: str,
+    targets: Mapping[int, Target],
+    syncer: Syncer | None,
+) -> Tracker:
+    shown = (*primary_metrics(next(iter(targets.values())).data.modality), "forget_loss", "retain_loss")
+    return Tracker(
+        tables=tables,
+        sweep_id=sweep_id,
+        uri=settings.tracking_uri,
+        experiment=settings.experiment,
+        sweep_name=settings.name,
+        parent_params={"trials": settings.trials, "sampler": settings.sampler, **settings.params},
+        parent_tags={
+            "sweep": settings.name,
+            "out": str(tables.out.resolve()),
+            "objectives": settings.objectives,
+            SHOWN: ",".join(shown),
+        },
+        artifact_root=(sqlite_path(settings.tracking_uri) or Path.cwd() / "mlflow.db").parent / "mlartifacts",
+        data=_logged_data(settings, targets),
+        is_awaited=(lambda trial_id: False) if syncer is None else syncer.is_awaited,
+    )
+
+
+def _logged_data(settings: SweepSettings, targets: Mapping[int, Target]) -> dict[str, LoggedData]:
+    """Return the data sets that trials are trained on, by the seed of the data."""
+    base = settings.base
+    hub_id = DATASETS[base.dataset].hub_id
+    source: dict[str, object]
+    if base.data_dir is not None:
+        source_type, source = "local", {"uri": Path(base.data_dir).as_uri()}
+    elif hub_id is not None:
+        source_type, source = "hf", {"path": hub_id}
+    else:
+        source_type, source = "code", {"tags": {"data set": base.dataset}}
+    found = {}
+    for seed, target in targets.items():
+        sizes = {name: len(getattr(target.data, name)) for name in ("forget", "retain", "forget_eval", "retain_eval")}
+        data = LoggedData(target.data.name, target.data.content_hash, source_type, source, sizes)
+        found[str(settings.base_of(seed).data_seed)] = data
+    return found

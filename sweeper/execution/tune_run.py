@@ -1,0 +1,165 @@
+"""Run the trials that remain of a sweep on Ray Tune."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from search_spaces.messages import counted
+from search_spaces.phases import phase
+from sweeper.checks.disk import check_disk, disk_of
+from sweeper.execution.cluster import Cluster, import_for_report
+from sweeper.execution.frontier_metrics import measure_frontier
+from sweeper.execution.gpu_shares import MOST, GpuShares, part
+from sweeper.execution.open_sweep import OpenSweep
+from sweeper.execution.placement import gpus_to_share
+from sweeper.execution.ray_health import StarvationCheck, head_watched
+from sweeper.execution.shutdown import abort_main_thread, detach_tune, is_interrupted
+from sweeper.search.schedulers import NONE
+from sweeper.search.stopping import End
+from sweeper.settings.resources import Resources
+from sweeper.settings.sweep_settings import SweepSettings
+from sweeper.store.saved_states import place_of_run_states
+
+WORKER_RESTARTS = 3
+HeadWatch = AbstractContextManager[Callable[[], None]]
+
+
+def run_trials(sweep: OpenSweep, cluster: Cluster, *, on_lost_head: Callable[[], None]) -> None:
+    """Run the remaining trials, then measure the epochs on the frontier."""
+    settings, controller = sweep.settings, sweep.controller
+    folders = [sweep.out.resolve(), *(Path(target.path) for target in sweep.targets.values())]
+    slots = cluster.slots(sharing=settings.shared(*folders))
+    if sweep.followers.shares is not None:
+        slots = _share_gpus(sweep.followers.shares, sweep)
+    max_concurrent = sweep.max_concurrent(slots)
+    sweep.followers.display.remaining = lambda: sweep.estimate(max_concurrent)
+    if ended := len(sweep.log.state.ended):
+        left = sweep.estimate(max_concurrent)
+        sweep.console.print(f"{ended} of {counted(settings.trials, 'trial')} done; left: {left}")
+    pausing = settings.scheduler != NONE and settings.stopping == "pause"
+    remaining = sweep.remaining_trials
+    running = max(min(max_concurrent, remaining), remaining if pausing else 0)
+    sweep.say(check_disk(disk_of(settings.base, Path(sweep.target.path), models=remaining, running=running), sweep.out))
+    tuner = _tuner(sweep, max_concurrent=max_concurrent, pausing=pausing)
+    for name in ("ray.tune", "ray.train"):  # the syncer reports a storage that does not answer, in one line
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    import_for_report()
+    with watch_head(sweep, on_lost_head) as head_answers:
+        try:
+            with phase("trials, from the first worker's start to the last trial's end"):
+                tuner.fit()
+        except Exception:
+            if controller.failure is None:  # otherwise Tune failed on its own files, which the disk refused
+                raise
+        finally:
+            detach_tune()
+        if controller.failure is not None:
+            return
+        if not is_interrupted():
+            controller.stop_waiting(all_trials=True)
+        with phase("metrics of the frontier's epochs"):
+            measure_frontier(sweep, head_answers)
+
+
+def watch_head(sweep: OpenSweep, on_lost_head: Callable[[], None]) -> HeadWatch:
+    """End the sweep and call ``on_lost_head`` if Ray's head is lost while the block runs."""
+    settings = sweep.settings
+
+    def lost(address: str) -> None:
+        external = "--address ADDRESS|none" if settings.address else ""
+        sweep.controller.failure = End(f"the loss of Ray's head at {address}", external)
+        abort_main_thread()
+
+    return head_watched(lost, end_process=on_lost_head, is_cluster=settings.address is not None)
+
+
+def _tuner(sweep: OpenSweep, *, max_concurrent: int, pausing: bool) -> Any:
+    """Return the ``tune.Tuner`` of the remaining trials.
+
+    If trials pause, Tune's own limits would count paused trials, so the scheduler limits the running ones.
+    """
+    from ray import tune
+    from ray.tune import TuneConfig
+
+    from sweeper.execution.ray_bridge import TrialSearcher
+    from sweeper.execution.ray_payload import trainable_with
+    from sweeper.execution.tune_scheduler import TuneScheduler
+
+    settings, controller = sweep.settings, sweep.controller
+    if settings.time_budget_seconds is not None:
+        controller.deadline = time.monotonic() + settings.time_budget_seconds
+    scheduler = None
+    if controller.scheduler is not None:
+        scheduler = TuneScheduler(controller, max_concurrent=max_concurrent)
+    if pausing:  # otherwise Tune starts workers one after the other
+        os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(max_concurrent)
+    trainable = trainable_with(
+        target=sweep.target,
+        targets={target.key: target for target in sweep.targets.values()},
+        out=str(sweep.out.resolve()),
+        cpus=settings.cpus_per_trial,
+        gpus=settings.resources.gpus,
+        goals=settings.goals,
+        storage=settings.bucket,
+    )
+    return tune.Tuner(
+        tune.with_resources(trainable, _resources(settings)),
+        tune_config=TuneConfig(
+            search_alg=TrialSearcher(sweep, scheduler if pausing else None),
+            scheduler=scheduler,
+            num_samples=-1 if pausing else sweep.remaining_trials,
+            max_concurrent_trials=None if pausing else max_concurrent,
+            reuse_actors=True,
+            trial_name_creator=lambda trial: str(trial.config["trial_id"]),
+            trial_dirname_creator=lambda trial: str(trial.config["trial_id"]),
+        ),
+        run_config=run_config(sweep),
+    )
+
+
+def run_config(sweep: OpenSweep) -> Any:
+    """Return Tune's ``RunConfig``: where it saves states, and what it notifies."""
+    from ray.tune import CheckpointConfig, FailureConfig, RunConfig
+
+    from sweeper.execution.ray_bridge import ReportRecorder, TrialRecorder
+
+    settings = sweep.settings
+    where, attempt = place_of_run_states(settings, sweep.out)
+    starvation = StarvationCheck(settings.resources, is_cluster=settings.address is not None)
+    return RunConfig(
+        name=f"attempt-{attempt}",
+        **where,
+        callbacks=[TrialRecorder(sweep, starvation)],
+        stop=ReportRecorder(sweep),
+        failure_config=FailureConfig(max_failures=WORKER_RESTARTS),
+        # By default Tune also saves the whole state of every trial that has just ended.
+        checkpoint_config=CheckpointConfig(num_to_keep=1, checkpoint_at_end=False),
+        verbose=0,
+    )
+
+
+def _resources(settings: SweepSettings) -> Any:
+    """Return the resources of a trial: the same for all, or the share of a GPU in the trial's config."""
+    from ray import tune
+
+    cpus, gpus = settings.cpus_per_trial, settings.resources.gpus
+    if not settings.shares_gpus:
+        return {"cpu": cpus, "gpu": gpus}
+    return lambda config: tune.PlacementGroupFactory([{"CPU": cpus, "GPU": config["gpus"]}])
+
+
+def _share_gpus(shares: GpuShares, sweep: OpenSweep) -> int:
+    """Configure GPU sharing from the available GPUs. Return the maximum number of concurrent trials."""
+    settings = sweep.settings
+    found = gpus_to_share(Resources(cpus=settings.cpus_per_trial, gpus=part(MOST)))
+    shares.gpus, shares.gpu_gb = found.count, found.gb
+    shares.most = min(settings.max_concurrent or found.slots, found.slots)
+    shares.say = sweep.say
+    shares.begin()
+    return found.slots

@@ -1,0 +1,70 @@
+"""trials.csv, history.csv, candidates.csv and auto_lr.csv, written from the events of a sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sweeper.store.event_log import Follower
+from sweeper.store.events import Event, Kind
+from sweeper.store.state import Row, SweepState, Trial
+from sweeper.store.tables import ResultTables
+
+FindCheckpoint = Callable[[Trial, Row], str]
+"""Return the folder of the model of a row of candidates.csv, relative to the sweep's folder, or ""."""
+
+
+class TableWriter(Follower):
+    """Appends rows while trials run, and rewrites the tables, sorted by trial and step, whenever rows change."""
+
+    needs_disk = True
+
+    def __init__(self, tables: ResultTables, find_checkpoint: FindCheckpoint) -> None:
+        self._tables = tables
+        self._find_checkpoint = find_checkpoint
+        self._stale = True
+
+    def apply(self, event: Event, state: SweepState) -> None:
+        """Add the event's rows, or note that the tables must be rewritten."""
+        if event.kind in (Kind.TRIAL_REQUEUED, Kind.METRICS_MEASURED):
+            self._stale = True
+        if self._stale:
+            return
+        if event.kind is Kind.TRIAL_REPORTED:
+            report: dict[str, Any] = dict(event.payload["report"])
+            checkpoint = self._find_checkpoint(state.trials[event.trial_id], report)
+            self._tables.add_report(event.trial_id, report, checkpoint=checkpoint)
+        elif event.kind is Kind.TRIAL_ENDED:
+            self._tables.add_trial(state.trials[event.trial_id].row())
+
+    def flush(self, state: SweepState) -> None:
+        """Write the rows that wait, or all tables if they are stale.
+
+        Raises:
+            OSError: the disk refuses.
+        """
+        if not self._stale:
+            self._tables.write()
+            return
+        trials = [state.trials[trial_id] for trial_id in sorted(state.trials)]
+        tables = self._tables
+        tables.replace(
+            history=[row for trial in trials for row in trial.history()],
+            auto_lr=[row for trial in trials for row in trial.auto_lr()],
+            candidates=[
+                {**row, "checkpoint": self._find_checkpoint(trial, row)}
+                for trial in trials
+                for row in trial.candidates()
+            ],
+            trials=[trial.row() for trial in trials if trial.outcome],
+        )
+        self._stale = False
+
+    def rewrite(self, state: SweepState) -> None:
+        """Write all tables anew.
+
+        Raises:
+            OSError: the disk refuses.
+        """
+        self._stale = True
+        self.flush(state)

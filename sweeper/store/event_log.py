@@ -1,0 +1,164 @@
+"""OUT/events.jsonl, the record of a sweep. Every other file of the sweep can be rebuilt from it.
+
+The log only grows. It is never sorted, repaired or rewritten; only a last line that a kill has torn is cut off. An
+event is on disk before any follower acts on it. While the disk is full, events wait in memory.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from search_spaces.durable import append, cut_torn_line
+from sweeper.store.events import Event, Kind
+from sweeper.store.state import SweepState
+
+FILE = "events.jsonl"
+logger = logging.getLogger(__name__)
+
+
+class EventLogError(ValueError):
+    """The log has a damaged line; the message names the file, the line and the remedy."""
+
+    exit_code = 2
+
+
+class Follower(Protocol):
+    """Keeps something outside the log up to date with the sweep: tables, checkpoints, MLflow, a display."""
+
+    needs_disk: bool
+    """Whether the follower only sees events that are on disk. A display sees events even while the disk is full."""
+
+    def apply(self, event: Event, state: SweepState) -> None:
+        """Take note of an event. ``state`` includes it. Called for each event in order, replayed ones included."""
+
+    def flush(self, state: SweepState) -> None:
+        """Bring the outside up to date with all events so far. Raises OSError if it must be tried again."""
+
+
+def read_events(path: Path) -> list[Event]:
+    """Return the events of a log. A torn last line is ignored.
+
+    Raises:
+        EventLogError: another line is damaged.
+    """
+    if not path.is_file():
+        return []
+    *lines, _ = path.read_bytes().split(b"\n")
+    events = []
+    for number, line in enumerate(lines):
+        try:
+            event = Event.from_line(line)
+            if event.seq != number:
+                raise ValueError(f"its seq is {event.seq}")
+        except ValueError as error:
+            raise EventLogError(
+                f"{path}, line {number + 1} is damaged ({error}). Restore the file from a copy, or delete it: resume "
+                "then continues from the tables"
+            ) from None
+        events.append(event)
+    return events
+
+
+class EventLog:
+    """The events of a sweep, the state that follows from them, and the followers that are notified.
+
+    All methods may be called from any thread.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Read the log and compute the state.
+
+        Raises:
+            EventLogError: a line other than the last is damaged.
+        """
+        cut_torn_line(path)
+        self.path = path
+        self.events = read_events(path)
+        self.state = SweepState()
+        for event in self.events:
+            self.state.apply(event)
+        self._pending: list[Event] = []
+        self._followers: list[Follower] = []
+        self._lock = threading.RLock()
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        """Pickle to nothing: Ray pickles the callbacks it is given, and only the driver uses them."""
+        return object, ()
+
+    @property
+    def unwritten(self) -> int:
+        """The number of ended trials that are not on disk yet."""
+        return sum(event.kind is Kind.TRIAL_ENDED for event in self._pending)
+
+    def attach(self, *followers: Follower) -> None:
+        """Notify followers, in this order, of all further events."""
+        with self._lock:
+            self._followers += followers
+
+    def replay(self) -> None:
+        """Apply the events so far to the state and to the followers attached so far, as when they were recorded.
+
+        :meth:`flush` then lets the followers act.
+        """
+        with self._lock:
+            self.state.clear()
+            for event in self.events:
+                self.state.apply(event)
+                for follower in self._followers:
+                    self._notify(follower, event)
+
+    def record(self, kind: Kind, trial_id: str = "", payload: Mapping[str, Any] | None = None) -> None:
+        """Append an event, notify the followers and let them catch up."""
+        with self._lock:
+            event = Event.new(len(self.events) + len(self._pending), kind, trial_id, payload or {})
+            self._pending.append(event)
+            self.state.apply(event)
+            for follower in self._followers:
+                if not follower.needs_disk:
+                    self._notify(follower, event)
+            self.flush()
+
+    def flush(self) -> bool:
+        """Write the events that wait, then notify the followers. Return whether the log and all followers caught up.
+
+        A follower that fails is tried again at the next call.
+        """
+        with self._lock:
+            written, done = self._write(), True
+            for follower in self._followers:
+                if follower.needs_disk:
+                    for event in written or ():
+                        self._notify(follower, event)
+                try:
+                    if written is not None or not follower.needs_disk:
+                        follower.flush(self.state)
+                except OSError as error:
+                    done = False
+                    logger.warning("%s: %s; it is tried again", type(follower).__name__, error)
+                except Exception:
+                    logger.exception("error in %s; the sweep continues", type(follower).__name__)
+            return done and written is not None
+
+    def _write(self) -> list[Event] | None:
+        """Append the waiting events to the file. Return them, or None if the disk refuses."""
+        pending = self._pending
+        if not pending:
+            return []
+        try:
+            append(self.path, b"".join(event.to_line() for event in pending), sync=True)
+        except OSError as error:
+            logger.warning("cannot write to %s: %s; %d events wait in memory", self.path, error, len(pending))
+            return None
+        self._pending = []
+        self.events += pending
+        return pending
+
+    def _notify(self, follower: Follower, event: Event) -> None:
+        try:
+            follower.apply(event, self.state)
+        except Exception:
+            logger.exception("error in %s; the sweep continues", type(follower).__name__)

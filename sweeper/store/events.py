@@ -1,0 +1,89 @@
+"""The events of a sweep: the closed list of what OUT/events.jsonl can contain."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Kind(StrEnum):
+    """The kind of an event, with its payload in parentheses."""
+
+    SWEEP_STARTED = "sweep_started"
+    """A driver starts or resumes the sweep (trials: how many are asked for)."""
+    SWEEP_ENDED = "sweep_ended"
+    """The driver ends in an orderly way (status: finished or interrupted; reason: why trials remain, or "")."""
+    TRIAL_PROPOSED = "trial_proposed"
+    """The search proposed a trial (settings: its columns in trials.csv)."""
+    TRIAL_REUSED = "trial_reused"
+    """The trial is copied from an equal one that has run (origin: FOLDER/ID). Its reports and its end follow."""
+    TRIAL_REQUEUED = "trial_requeued"
+    """The trial runs again from a saved state (step: reports after it are void; -1 voids all reports)."""
+    TRIAL_STARTED = "trial_started"
+    """A worker starts or continues the trial."""
+    TRIAL_REPORTED = "trial_reported"
+    """An epoch ended (report: the columns of history.csv, ``evaluated``, and the updates of AutoLR)."""
+    TRIAL_PAUSED = "trial_paused"
+    """The scheduler paused the trial; its state is saved."""
+    TRIAL_ENDED = "trial_ended"
+    """The trial ended (outcome: the columns of trials.csv that are known at the end)."""
+    STOP_REQUESTED = "stop_requested"
+    """A user asked that the trial stops after its current epoch."""
+    METRICS_MEASURED = "metrics_measured"
+    """A checkpoint on the frontier was scored after the trials (step; metrics by name)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of events.jsonl. ``seq`` counts from 0 without gaps; ``time`` is in seconds since 1970."""
+
+    seq: int
+    time: float
+    kind: Kind
+    trial_id: str
+    payload: Mapping[str, Any]
+
+    @classmethod
+    def new(cls, seq: int, kind: Kind, trial_id: str, payload: Mapping[str, Any]) -> Event:
+        """Return an event that happens now. Its payload equals the payload that a reader of the file gets."""
+        return cls(seq, time.time(), kind, trial_id, json.loads(json.dumps(_json(payload), allow_nan=False)))
+
+    def to_line(self) -> bytes:
+        """Return the event as one line of JSON."""
+        content = {"seq": self.seq, "time": self.time, "kind": self.kind, "trial_id": self.trial_id}
+        return json.dumps(content | {"payload": self.payload}, allow_nan=False).encode() + b"\n"
+
+    @classmethod
+    def from_line(cls, line: bytes) -> Event:
+        """Return the event in a line of the file.
+
+        Raises:
+            ValueError: the line is not an event of this version.
+        """
+        try:
+            content = json.loads(line)
+            return cls(
+                int(content["seq"]),
+                float(content["time"]),
+                Kind(content["kind"]),
+                str(content["trial_id"]),
+                dict(content["payload"]),
+            )
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"not an event: {error!r}") from None
+
+
+def _json(value: object) -> object:
+    """Return the value with NaN as None and an infinity as the text that ``float`` reads: JSON has neither."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    if isinstance(value, Mapping):
+        return {str(key): _json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json(item) for item in value]
+    return value

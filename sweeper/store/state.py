@@ -1,0 +1,135 @@
+"""The state of a sweep, computed from its events alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from sweeper.store.events import Event, Kind
+from trainables.run.failures import is_no_result
+
+Row = Mapping[str, Any]
+
+
+class Phase(StrEnum):
+    """What a trial is doing."""
+
+    PROPOSED = "proposed"
+    RUNNING = "running"
+    PAUSED = "paused"
+    ENDED = "ended"
+
+
+@dataclass(slots=True)
+class Trial:
+    """A trial with everything that is known of it.
+
+    ``reports`` are its reports in order, ``measured`` the metrics that were measured later, by step. ``outcome`` is
+    empty until the trial ends. ``started_at`` is when a worker last took it, in seconds since 1970.
+    """
+
+    id: str
+    settings: Row
+    phase: Phase = Phase.PROPOSED
+    reused_from: str = ""
+    stop_requested: bool = False
+    started_at: float = 0.0
+    reports: list[Row] = field(default_factory=list)
+    measured: dict[int, Row] = field(default_factory=dict)
+    outcome: Row = field(default_factory=dict)
+
+    @property
+    def last_step(self) -> int:
+        """The step of the last report, or -1."""
+        return int(self.reports[-1]["step"]) if self.reports else -1
+
+    @property
+    def last_epoch(self) -> float:
+        """The epoch of the last report, or 0."""
+        return float(self.reports[-1]["epoch"] or 0.0) if self.reports else 0.0
+
+    @property
+    def has_result(self) -> bool:
+        """Whether the trial ended, and not because the infrastructure failed."""
+        return bool(self.outcome) and not is_no_result(self.outcome["status"], self.outcome.get("error"))
+
+    def row(self) -> dict[str, Any]:
+        """Return the trial's row of trials.csv."""
+        return {"trial_id": self.id, **self.settings, **self.outcome}
+
+    def history(self) -> Iterator[Row]:
+        """Yield the trial's rows of history.csv."""
+        return ({"trial_id": self.id, **report} for report in self.reports)
+
+    def auto_lr(self) -> Iterator[Row]:
+        """Yield the trial's rows of auto_lr.csv."""
+        return ({"trial_id": self.id, **update} for report in self.reports for update in report.get("auto_lr") or ())
+
+    def candidates(self) -> Iterator[Row]:
+        """Yield the trial's rows of candidates.csv, without the checkpoint: its evaluated epochs."""
+        for report in self.reports:
+            if report.get("evaluated", True):
+                yield {"trial_id": self.id, **report, **self.measured.get(int(report["step"]), {})}
+
+
+@dataclass(slots=True)
+class SweepState:
+    """All trials by id, in the order in which they were proposed, and the ids of ended trials in their order."""
+
+    trials: dict[str, Trial] = field(default_factory=dict)
+    ended: dict[str, None] = field(default_factory=dict)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.trials.clear()
+        self.ended.clear()
+
+    def apply(self, event: Event) -> None:
+        """Take in one event. The same events in the same order always give the same state."""
+        if event.kind is Kind.TRIAL_PROPOSED:
+            trial = self.trials.setdefault(event.trial_id, Trial(event.trial_id, {}))
+            trial.settings = event.payload["settings"]
+        elif event.trial_id:
+            self._apply_to(self.trials[event.trial_id], event)
+
+    def _apply_to(self, trial: Trial, event: Event) -> None:
+        match event.kind:
+            case Kind.TRIAL_REUSED:
+                trial.reused_from = event.payload["origin"]
+            case Kind.TRIAL_REQUEUED:
+                trial.reports = [item for item in trial.reports if int(item["step"]) <= event.payload["step"]]
+                trial.phase, trial.outcome, trial.reused_from = Phase.PROPOSED, {}, ""
+                trial.stop_requested = False
+                self.ended.pop(trial.id, None)
+            case Kind.TRIAL_STARTED:
+                trial.phase, trial.started_at = Phase.RUNNING, event.time
+            case Kind.TRIAL_REPORTED:
+                report = event.payload["report"]
+                if int(report["step"]) > trial.last_step:  # a restarted worker repeats reports
+                    trial.reports.append(report)
+            case Kind.TRIAL_PAUSED:
+                trial.phase = Phase.PAUSED
+            case Kind.TRIAL_ENDED:
+                trial.phase, trial.outcome, trial.stop_requested = Phase.ENDED, event.payload["outcome"], False
+                self.ended[trial.id] = None
+            case Kind.STOP_REQUESTED:
+                trial.stop_requested = True
+            case Kind.METRICS_MEASURED:
+                step = int(event.payload["step"])
+                trial.measured[step] = {**trial.measured.get(step, {}), **event.payload["metrics"]}
+
+    @property
+    def ended_trials(self) -> list[Trial]:
+        """The ended trials in the order in which they ended."""
+        return [self.trials[trial_id] for trial_id in self.ended]
+
+    def in_phase(self, phase: Phase) -> list[Trial]:
+        """The trials in a phase, in the order in which they were proposed."""
+        return [trial for trial in self.trials.values() if trial.phase is phase]
+
+    @property
+    def trained_epochs(self) -> float:
+        """The epochs that were trained in this sweep. Reused trials do not count."""
+        return sum(trial.last_epoch for trial in self.trials.values() if not trial.reused_from)
