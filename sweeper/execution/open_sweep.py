@@ -181,7 +181,7 @@ def open_sweep(
         states=states,
         console=console,
     )
-    _attach(sweep)
+    attach(sweep)
     return sweep
 
 
@@ -217,7 +217,7 @@ def _requeue(
     return states
 
 
-def _attach(sweep: OpenSweep) -> None:
+def attach(sweep: OpenSweep) -> None:
     """Replay the log to the followers that keep a part of it, then attach those that only watch."""
     log, controller, followers = sweep.log, sweep.controller, sweep.followers
     archive = controller.study.archive

@@ -1,4 +1,4 @@
-"""A sweep's study and session that a test plays the driver and Ray Tune of, without MLflow."""
+"""A sweep without Ray and MLflow, whose driver is the test."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import optuna
 import pytest
@@ -20,16 +20,24 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial
 from rich.console import Console
-from sweeper.session import SweepSession
 
 from search_spaces.builtin import default_space
 from search_spaces.constraint import Constraint
 from search_spaces.space import Space
+from sweeper.controller import Controller
 from sweeper.execution import shutdown as interruption
+from sweeper.execution.gpu_shares import GpuShares
+from sweeper.execution.open_sweep import Followers, OpenSweep, attach
+from sweeper.followers.checkpoints import CheckpointManager
 from sweeper.followers.display import Display
+from sweeper.followers.syncer import Syncer
+from sweeper.followers.tables import TableWriter
+from sweeper.search.reuse import ReusableTrials
 from sweeper.search.study import STUDY_NAME, Proposal, SweepStudy
 from sweeper.settings.objectives import DEFAULT_OBJECTIVES, axes, parse_objectives
 from sweeper.settings.sweep_settings import SweepSettings
+from sweeper.store.event_log import EventLog
+from sweeper.store.events import Kind
 from sweeper.store.study_journal import open_journal
 from sweeper.store.tables import ResultTables
 from trainables.data import UnlearningData
@@ -219,19 +227,51 @@ class RecordingTracker:
         self.woken.append((len(tables.history.read()), {row["trial_id"] for row in tables.trials.read()}))
 
 
-def bare_session(
-    out: Path, settings: SweepSettings = SETTINGS, *, study: SweepStudy | None = None, **given: Any
-) -> SweepSession:
-    """A session that is asked and told by a test; ``given`` are further fields of it."""
+def bare_sweep(
+    out: Path,
+    settings: SweepSettings = SETTINGS,
+    *,
+    study: SweepStudy | None = None,
+    tracker: RecordingTracker | None = None,
+    console: Console | None = None,
+    syncer: Syncer | None = None,
+    shares: GpuShares | None = None,
+    **controller: Any,
+) -> OpenSweep:
+    """A sweep without Ray that a test drives; opened on a folder that has events, it is the resumed sweep.
+
+    ``controller`` has further fields of its controller.
+    """
+    log = EventLog(out / "events.jsonl")
+    study = study or open_study(out, space=settings.space, trials=settings.trials)
+    results = log.state.ended_trials
+    study.restore({trial.id: trial.row() for trial in results}, {trial.id: [*trial.candidates()] for trial in results})
+    console = console or Console(quiet=True)
+    checkpoints = CheckpointManager(out, settings.goals, states=out / "ray", syncer=syncer)
+    tables = ResultTables(out, every_epoch=bool(settings.goals))
     fields: dict[str, Any] = {
-        "tables": ResultTables(out),
-        "storage": out / "ray",
-        "study": study or open_study(out, space=settings.space, trials=settings.trials),
-        "tracker": RecordingTracker(out),
-        "display": Display(Console(quiet=True), trials=settings.trials, done=0),
         "make_spec": lambda config: settings.make_spec(config, target_key="key"),
+        "reusable": ReusableTrials(out, own=syncer is None),
     }
-    return SweepSession(**(fields | given))
+    sweep = OpenSweep(
+        out=out,
+        settings=settings,
+        targets={0: TARGET},
+        log=log,
+        controller=Controller(log=log, study=study, **(fields | controller)),
+        followers=Followers(
+            tables=TableWriter(tables, checkpoints.find),
+            checkpoints=checkpoints,
+            tracker=cast(Any, tracker or RecordingTracker(out)),
+            display=Display(console, log.state, trials=settings.trials, resources=settings.resources),
+            syncer=syncer,
+            shares=shares,
+        ),
+        states={},
+        console=console,
+    )
+    attach(sweep)
+    return sweep
 
 
 @pytest.fixture
@@ -247,16 +287,22 @@ def tracker(out: Path) -> RecordingTracker:
 
 
 @pytest.fixture
-def session(out: Path, tracker: RecordingTracker) -> SweepSession:
-    return bare_session(out, tracker=tracker)
+def sweep(out: Path, tracker: RecordingTracker) -> OpenSweep:
+    return bare_sweep(out, tracker=tracker)
 
 
-def running(session: SweepSession) -> str:
-    """Begin the next trial; returns its id."""
-    following = session.next_trial()
+def running(sweep: OpenSweep) -> str:
+    """Start the next trial; returns its id."""
+    following = sweep.controller.next_trial()
     assert following is not None
-    session.started(following[0].trial_id)
-    return following[0].trial_id
+    sweep.log.record(Kind.TRIAL_STARTED, following.id)
+    return following.id
+
+
+def report(sweep: OpenSweep, trial_id: str, step: int, **values: Any) -> None:
+    """Report an epoch of one step, as a worker does."""
+    found = {"step": step, "epoch": float(step), "forget_loss": step / 3, "seconds": 0.1, **values}
+    sweep.log.record(Kind.TRIAL_REPORTED, trial_id, {"report": found})
 
 
 def wait_until(condition: Callable[[], object], *, patience: float = 120.0) -> None:
@@ -267,9 +313,10 @@ def wait_until(condition: Callable[[], object], *, patience: float = 120.0) -> N
         time.sleep(0.02)
 
 
-def run_trial(session: SweepSession, *, steps: int = 2, outcome: Mapping[str, Any] = OUTCOME) -> str:
-    trial_id = running(session)
+def run_trial(sweep: OpenSweep, *, steps: int = 2, outcome: Mapping[str, Any] = OUTCOME) -> str:
+    """Run the next trial to its end; returns its id."""
+    trial_id = running(sweep)
     for step in range(1, steps + 1):
-        session.reported(trial_id, {"step": step, "epoch": float(step), "forget_loss": step / 3, "seconds": 0.1})
-    session.ended(trial_id, outcome)
+        report(sweep, trial_id, step)
+    sweep.controller.end_trial(trial_id, outcome)
     return trial_id
