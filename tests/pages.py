@@ -20,6 +20,7 @@ OF_THEIR_OWN = {
 BEGIN = ("pareto", "lr-study", "unlearn")
 """What begins trials."""
 _COMMAND = re.compile(r"^(?: {4})?python -m sweeper (.+?)(?:\s+#(.*))?$")
+_BENCHMARK = re.compile(r"python (benchmarks/\w+\.py[^`#|\n]*)")
 
 
 @dataclass(frozen=True)
@@ -57,3 +58,9 @@ def commands() -> Iterator[PageCommand]:
 def run_by_all() -> Iterator[PageCommand]:
     """Those that need nothing and are on no page with a test of its own."""
     return (command for command in commands() if not command.needs and command.page not in OF_THEIR_OWN)
+
+
+def benchmarks() -> list[tuple[str, ...]]:
+    """The benchmark commands on the pages: script and arguments, also those within a sentence or a table."""
+    pages = (page.read_text(encoding="utf-8") for page in PAGES)
+    return sorted({tuple(shlex.split(words)) for text in pages for words in _BENCHMARK.findall(text)})

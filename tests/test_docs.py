@@ -14,7 +14,7 @@ import pytest
 
 from sweeper.cli.main import main
 from sweeper.store.columns import TRIAL_COLUMNS
-from tests.pages import ROOT, PageCommand, commands
+from tests.pages import ROOT, PageCommand, benchmarks, commands
 from trainables.methods import method_names
 from trainables.metrics.registry import METRICS
 from trainables.spec import FIELDS
@@ -34,6 +34,12 @@ def test_there_are_commands_on_the_pages() -> None:
     found = list(commands())
     assert len(found) > 60
     assert {"README.md", "start.md", "howto.md", "data.md"} <= {command.page for command in found}
+
+
+@pytest.mark.parametrize("words", benchmarks(), ids=" ".join)
+def test_a_benchmark_on_a_page_has_these_options(words: tuple[str, ...]) -> None:
+    script = (ROOT / words[0]).read_text(encoding="utf-8")
+    assert not {word for word in words if word.startswith("--") and f'"{word}"' not in script}
 
 
 def test_the_licence_of_every_dependency_is_listed() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from sweeper.cli.main import main
-from tests.pages import BEGIN, ROOT, run_by_all
+from tests.pages import BEGIN, ROOT, benchmarks, run_by_all
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
@@ -68,3 +71,19 @@ def test_other_commands_are_run_elsewhere() -> None:
     assert len(COMMANDS) > 20
     for name, test in ELSEWHERE.items():
         assert f'"{name}"' in (ROOT / test).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("words", [words for words in benchmarks() if "docs/data" in " ".join(words)], ids=" ".join)
+def test_a_table_of_a_study_is_printed_from_its_rows(words: tuple[str, ...], tmp_path: Path) -> None:
+    arguments = [str(ROOT / word) if word.startswith("docs/") else word for word in words[1:]]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, ROOT / words[0], *arguments],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "|" in done.stdout or (tmp_path / "FILE.png").is_file()
