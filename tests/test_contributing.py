@@ -196,7 +196,7 @@ ADDITIONS = {
     "sampler": Addition(
         {
             "sweeper/search/samplers.py": (
-                '    "nsga2": _nsga2,',
+                '    "nsga2": _genetic("NSGAIISampler"),',
                 '    "toy": lambda search: __import__("optuna").samplers.QMCSampler(seed=search.seed),\n',
             )
         },
