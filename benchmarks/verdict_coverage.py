@@ -19,8 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from analysis.study.bounded_mean import p_above, p_below
-from analysis.study.paired import ALPHA, holm, sign_flip_p, t_interval
+from analysis.study.paired import ALPHA, holm, p_above, p_below, sign_flip_p, t_interval
 
 Floats = npt.NDArray[np.float64]
 Draw = Callable[[np.random.Generator, int], Floats]

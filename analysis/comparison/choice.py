@@ -1,56 +1,113 @@
-"""Which configuration stands for a method: the one that most surely succeeds."""
+"""The configuration that represents a method: the one that most surely succeeds, with its numbers over seeds.
+
+The seeds of a configuration are ranked by the lower end of the exact 95% interval of the share that meets the paper's
+thresholds (Clopper & Pearson 1934: 3 of 3 seeds come before 1 of 1), then by the share of the reference box that the
+mean objectives dominate. A lost seed (diverged, failed or stopped) counts as no success and as the worst corner.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
+from statistics import stdev
 
 import numpy as np
+import pandas as pd
 
-from analysis.comparison.entry import entry_of, succeeds
-from analysis.comparison.table import Entry
+from analysis.comparison.table import Entry, Value
 from analysis.frontier.frontier import hypervolume
-from analysis.study.bounded_mean import exact_share
-from analysis.study.placed_trials import PlacedTrial, PlacedTrials
-from analysis.tables.columns import Columns, short
+from analysis.study.paired import exact_share
+from analysis.study.study_runs import StudyRun, StudyRuns
+from analysis.tables.columns import Columns
+from analysis.tables.out_of_bounds import is_possible
 from analysis.tables.sweep_file import SweepFile
+from analysis.tables.trial_table import finite_cell
+from analysis.words import number, policy_in_words
+from search_spaces.constraint import Constraint, all_met
 
 
-def chosen(
-    trials: Sequence[PlacedTrial], placed: PlacedTrials, metrics: Sequence[str], targets: SweepFile
-) -> Entry | None:
-    """The entry of the configuration that :func:`rule` picks, of equals the first; None without trials."""
-    configurations: dict[tuple[object, ...], list[PlacedTrial]] = {}
-    for trial in trials:
-        configurations.setdefault((trial.variant, trial.lr, trial.setting), []).append(trial)
-    rank = partial(_rank, columns=placed.columns, targets=targets)
+def chosen(runs: Sequence[StudyRun], study: StudyRuns, metrics: Sequence[str], targets: SweepFile) -> Entry | None:
+    """The entry of the configuration that ranks first, of equals the first; None without runs."""
+    configurations: dict[tuple[object, ...], list[StudyRun]] = {}
+    for run in runs:
+        configurations.setdefault((run.variant, run.lr, run.configuration), []).append(run)
+    rank = partial(_rank, columns=study.columns, targets=targets)
     best = max(configurations.values(), key=rank, default=None)
-    return None if best is None else entry_of(best, placed, metrics, targets)
-
-
-def rule(columns: Columns) -> str:
-    """How an entry was chosen, and what its numbers and bold mean."""
-    asked: dict[str, list[str]] = {}
-    for name, threshold in columns.thresholds.items():
-        asked.setdefault(threshold.words(), []).append(short(name))
-    said = "; ".join(f"{' and '.join(names)} {words}" for words, names in asked.items())
-    return (
-        "Each method is shown at one configuration (learning rate and options), without AutoLR and with it: the one "
-        f"whose seeds most surely meet the paper's thresholds ({said or 'none of them applies here'}), by the lower "
-        "end of the exact 95% interval of their share (Clopper & Pearson 1934: 3 of 3 seeds come before 1 of 1), of "
-        "those the one whose mean objectives dominate the largest share of the box. A seed that was lost (diverged, "
-        "failed or stopped) counts there as no success and as the worst corner. Choice and numbers are from the same "
-        "seeds. Bold: the mean meets the metric's threshold. Means are over finished seeds, or over the seeds that a "
-        "cell names; a seed succeeds that meets all thresholds. ± is the standard deviation over seeds."
+    if best is None:
+        return None
+    done = [run.row for run in best if run.row["status"] == "finished"]
+    verdicts = [succeeds(row, study.columns, targets) for row in done]
+    seeds = [run.seed for run in best if run.seed is not None]
+    return Entry(
+        _label(best[0], study.configuration_columns),
+        len(done),
+        len(best) - len(done),
+        {name: value for name in metrics if (value := _value(done, name, study.columns, targets)) is not None},
+        succeeded=verdicts.count(True),
+        missed=verdicts.count(False),
+        not_judged=verdicts.count(None),
+        seed_numbers=tuple(sorted(seeds)) if len(seeds) == len(best) else (),
     )
 
 
-def _rank(members: Sequence[PlacedTrial], columns: Columns, targets: SweepFile) -> tuple[float, float, int]:
-    """How surely a seed succeeds, the share of the box that the mean objectives dominate, and the finished seeds."""
-    done = [trial.row for trial in members if trial.row["status"] == "finished"]
+def _rank(runs: Sequence[StudyRun], columns: Columns, targets: SweepFile) -> tuple[float, float, int]:
+    """The rank of a configuration; the last number is the count of finished seeds."""
+    done = [run.row for run in runs if run.row["status"] == "finished"]
     met = sum(succeeds(row, columns, targets) is True for row in done)
-    # A lost seed attains the worst corner.
-    size = next((len(trial.costs) for trial in members if trial.costs is not None), 0)
-    costs = [np.ones(size) if trial.costs is None else trial.costs for trial in members]
+    size = next((len(run.costs) for run in runs if run.costs is not None), 0)
+    costs = [np.ones(size) if run.costs is None else run.costs for run in runs]
     box = hypervolume([np.mean(costs, axis=0)]) if size else 0.0
-    return exact_share(met, len(members)).low, box, len(done)
+    return exact_share(met, len(runs)).low, box, len(done)
+
+
+def succeeds(row: pd.Series, columns: Columns, targets: SweepFile) -> bool | None:
+    """Whether a finished trial meets all thresholds; None if one cannot be judged and none is missed.
+
+    An impossible value, such as a percentage instead of a share, is not judged.
+    """
+
+    def value(name: str) -> float | None:
+        found = finite_cell(row, name)
+        return found if found is not None and is_possible(found, name, columns) else None
+
+    return columns.success(value, targets.baseline_of(row))
+
+
+def _label(run: StudyRun, columns: Sequence[str]) -> str:
+    rate = [] if run.lr is None else [f"lr {number(run.lr)}"]
+    options = [
+        f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in zip(columns, run.configuration, strict=True)
+        if value is not None
+    ]
+    return ", ".join([*([policy_in_words(run.variant, run.lr)] if run.variant else rate), *options])
+
+
+def _value(done: Sequence[pd.Series], name: str, columns: Columns, targets: SweepFile) -> Value | None:
+    found = [(row, score) for row in done if (score := finite_cell(row, name)) is not None]
+    if not found:
+        return None
+    scores = [score for _, score in found]
+    mean, deviation = math.fsum(scores) / len(scores), stdev(scores) if scores[1:] else None
+    before = [targets.baseline_of(row).get(name) for row, _ in found]
+    possible = all(is_possible(score, name, columns) for score in scores)
+    met = _met(columns[name].threshold, mean, scores, before) if possible else None
+    return Value(mean, deviation, met, len(scores))
+
+
+def _met(
+    threshold: Constraint | None, mean: float, scores: Sequence[float], before: Sequence[float | None]
+) -> bool | None:
+    """Whether the mean of ``scores`` meets a threshold; of seeds with targets of their own, each against its own.
+
+    Where each does the mean does, whatever rounding says.
+
+    ``before`` is what the target of each score has, None where it was not measured.
+    """
+    if threshold is None:
+        return None
+    each = all_met(threshold.met(*pair) for pair in zip(scores, before, strict=True))
+    if each or (threshold.relative and len(set(before)) > 1):
+        return each
+    return threshold.met(mean, before[0])

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from analysis.comparison.choice import chosen, rule
-from analysis.comparison.elsewhere import about_the_sweeps
-from analysis.comparison.notes import UNPLACED, notes_on
+from analysis.comparison.choice import chosen
+from analysis.comparison.notes import notes_on
 from analysis.comparison.table import ComparisonTable, Entry, MethodRow, Value
 from analysis.errors import AnalysisError
-from analysis.study.placed_trials import PlacedTrials, placed_trials
+from analysis.study.study_runs import StudyRuns, study_runs
 from analysis.tables.columns import Columns
+from analysis.tables.note import Note, note
 from analysis.tables.problems import Problem
-from analysis.tables.sources import Sources, read_source, shared
+from analysis.tables.sources import Sources, read_source, same_model, shared
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
 
@@ -58,7 +58,7 @@ def comparison_data(parts: Sequence[Sources]) -> tuple[ComparisonTable, ...]:
         AnalysisError: no trial at all, or sweeps on one problem whose No-unlearn metrics differ: they had different
             targets.
     """
-    named = about_the_sweeps({str(name): part for part in parts for name in part.table.trials["sweep"].unique()})
+    named = _with_places({str(name): part for part in parts for name in part.table.trials["sweep"].unique()})
     if not named:
         raise AnalysisError("there is no trial to compare yet")
     if len(named) > 1:
@@ -66,34 +66,61 @@ def comparison_data(parts: Sequence[Sources]) -> tuple[ComparisonTable, ...]:
     merged = TrialTable.merge([part.table for part in named.values()])
     sweep = shared({name: part.sweep for name, part in named.items()})
     boxes = [(part.table, part.sweep.objectives) for part in named.values()]
-    placed = placed_trials(boxes, sweep, seeds_vary=sweep.seeds_vary)
-    words = " ".join([rule(merged.columns), *(f"{note[:1].upper()}{note[1:]}." for note in placed.problems.notes)])
+    study = study_runs(boxes, sweep, seeds_vary=sweep.seeds_vary)
     tables = []
-    problems = dict.fromkeys(placed.problems.of)
+    problems = dict.fromkeys(study.problems.of)
     for problem in problems:
-        here = merged.of(merged.trials[[other == problem for other in placed.problems.of]])
+        here = merged.of(merged.trials[[other == problem for other in study.problems.of]])
         targets = _targets(problem, {name: named[str(name)] for name in here.trials["sweep"].unique()})
-        unplaced = UNPLACED if len(problems) > 1 and not all(problem[:2]) else ()
-        said = (*merged.notes, *placed.notes, *unplaced)
-        tables.append(_table(problem, placed, here, targets, words, said))
+        unplaced = [note("unplaced_rows")] if len(problems) > 1 and not all(problem[:2]) else []
+        tables.append(_table(problem, study, here, targets, [*merged.notes, *study.notes, *unplaced]))
     return tuple(tables)
 
 
+def _with_places(parts: Mapping[str, Sources]) -> dict[str, Sources]:
+    """The sources, by name, with the model and data set of external rows filled in if only one place is possible.
+
+    Possible is the model and data set of any trial here whose No-unlearn model may be that of the external table, if
+    it has one. A row for which several places, or none, are possible stays as it is.
+    """
+    before: dict[tuple[str, str], list[Mapping[str, float]]] = {}
+    for part in parts.values():
+        own = part.table.own.trials
+        for place in dict.fromkeys(zip(own["model"], own["dataset"], strict=True)):
+            before.setdefault(place, []).append(part.sweep.baseline)
+    found = {}
+    for name, part in parts.items():
+        ours = part.sweep.baseline
+        places = [place for place, baselines in before.items() if all(same_model(ours, other) for other in baselines)]
+        found[name] = _filled(part, places)
+    return found
+
+
+def _filled(part: Sources, places: list[tuple[str, str]]) -> Sources:
+    trials = part.table.trials.copy()
+    for index in trials.index[trials["external"].astype(bool)]:
+        model, dataset = trials.at[index, "model"], trials.at[index, "dataset"]
+        meant = [place for place in places if model in ("", place[0]) and dataset in ("", place[1])]
+        if len(meant) == 1:
+            trials.loc[index, ["model", "dataset"]] = meant[0]
+    return replace(part, table=part.table.of(trials))
+
+
 def _source(name: str) -> str:
-    """What a reader calls a source: without the number that tells two of one name apart."""
+    """The name of a source without the number that distinguishes two of one name."""
     return name.split(": ", 1)[-1]
 
 
 def _labelled(part: Sources, name: str) -> Sources:
     """The source with its name before those of its trials."""
     table = part.table.renamed(f"{name}/".__add__, str)
-    return replace(part, table=replace(table, notes=tuple(f"{name}: {note}" for note in table.notes)))
+    return replace(part, table=replace(table, notes=tuple(replace(item, source=name) for item in table.notes)))
 
 
 def _targets(problem: Problem, parts: Mapping[str, Sources]) -> SweepFile:
     """What the sweeps on a problem share, and of each trial there the No-unlearn model from which it started.
 
-    Rows from elsewhere without a model before unlearning of their own are held against that of the others.
+    External rows without a model before unlearning of their own are compared with that of the others.
     """
     files = {name: part.sweep for name, part in parts.items()}
     file = shared(files)
@@ -107,19 +134,19 @@ def _targets(problem: Problem, parts: Mapping[str, Sources]) -> SweepFile:
 
 
 def _table(
-    problem: Problem, placed: PlacedTrials, here: TrialTable, targets: SweepFile, words: str, said: Sequence[str]
+    problem: Problem, study: StudyRuns, here: TrialTable, targets: SweepFile, notes: Sequence[Note]
 ) -> ComparisonTable:
-    trials = [trial for trial in placed.trials if trial.case.problem == problem]
+    runs = [run for run in study.runs if run.task.problem == problem]
     columns = here.columns
     # The paper's metrics, the losses, then every other metric.
     asked = [name for name in columns.metrics if columns[name].primary or name in columns.thresholds]
     metrics = here.measured(tuple(dict.fromkeys([*asked, *columns.losses, *columns.metrics])))
     rows = []
-    for case in dict.fromkeys(trial.case for trial in trials):
-        own = [trial for trial in trials if trial.case == case]
-        arms = [[trial for trial in own if bool(trial.variant) is on] for on in (False, True)]
-        rows.append(MethodRow(case.method, *(chosen(arm, placed, metrics, targets) for arm in arms)))
+    for task in dict.fromkeys(run.task for run in runs):
+        arms = [[run for run in runs if run.task == task and bool(run.variant) is on] for on in (False, True)]
+        rows.append(MethodRow(task.method, *(chosen(arm, study, metrics, targets) for arm in arms)))
     values = {name: Value(targets.baseline[name], None, None) for name in metrics if name in targets.baseline}
     top = Entry("No-unlearn", 1, 0, values) if targets.baseline else None
-    notes = (*said, *notes_on(here, rows, targets))
-    return ComparisonTable(*problem, metrics, top, tuple(rows), words, notes)
+    every = (*notes, *notes_on(here, rows, targets))
+    asked_of = tuple(study.columns.thresholds.values())
+    return ComparisonTable(*problem, metrics, top, tuple(rows), asked_of, study.problems.notes, every)

@@ -39,7 +39,7 @@ def attainment_figures(study: LrStudy, axes: tuple[str, str]) -> Iterator[Attain
     for verdict in study.verdicts:
         if len(verdict.fresh) > 1:
             title = f"Attained objectives. {study.subject(verdict)}"
-            stem = file_stem("attainment", *verdict.case.names, verdict.variant)
+            stem = file_stem("attainment", *verdict.task.names, verdict.variant)
             yield AttainmentData(title, axes, study_attainment(study.grid, verdict), stem)
 
 

@@ -50,7 +50,7 @@ def tuning_panels(study: LrStudy) -> Iterator[PanelFigure[Panel]]:
         curve, title = verdict.curve, study.subject(verdict)
         picks, expected = curve.picks.tolist(), curve.expected.tolist()
         figure = tuning_figure(picks, expected, auto=curve.auto, charge=curve.charge, equals=curve.equals, title=title)
-        yield replace(figure, name=file_stem("tuning-curve", *verdict.case.names, verdict.variant))
+        yield replace(figure, name=file_stem("tuning-curve", *verdict.task.names, verdict.variant))
 
 
 def anytime_figure(

@@ -83,7 +83,7 @@ def _trials(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None:
     for series in data.methods:
         colour, marker = series.colour, series.marker
         # Another program's results are four-pointed stars, whatever the method.
-        if series.elsewhere:
+        if series.external:
             star: dict[str, Any] = {"marker": (4, 1, 0), "s": 110, "color": colour, "edgecolors": INK}
             _scatter(axes, series.points, links, **star, linewidths=0.7, zorder=4, clip_on=False, label=series.name)
             continue

@@ -52,11 +52,11 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The points under one entry of the legend; ``elsewhere``: from another program's table."""
+    """The points under one entry of the legend; ``external``: from another program's table."""
 
     name: str
     points: tuple[Point, ...]
-    elsewhere: bool = False
+    external: bool = False
     colour: str = MUTED
     marker: str = "o"
 
@@ -111,7 +111,7 @@ def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None 
     shown = takeable(table, sweep.objectives).trials
     finished = shown.loc[measured(values_of(shown, sweep.objectives))]
     ends = table.own.finished
-    own, foreign = finished[~finished["elsewhere"]], finished[finished["elsewhere"]]
+    own, foreign = finished[~finished["external"]], finished[finished["external"]]
     both = auto_lr_on(own).nunique() == 2
     hollow = set(own.loc[~auto_lr_on(own), "trial_id"]) if both else set()
     series = [(str(method), rows, False) for method, rows in own.groupby("method")]
@@ -123,7 +123,7 @@ def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None 
     ended = ((status, tuple(_points(table.with_status(status), pair))) for status in STATUSES[1:])
     unfinished = tuple(Series(status, points) for status, points in ended if points)
     before = [sweep.baseline.get(item.column) for item in pair]
-    # Of a table from elsewhere only the mean is there to be capped; a sweep's own has each token capped.
+    # Of an external table only the mean is there to be capped; a sweep's own has each token capped.
     clipped = [float(item.clip(value)) for item, value in zip(pair, before, strict=True) if value is not None]
     baseline = (clipped[0], clipped[1]) if len(clipped) == 2 else None
     drawn = [(point.x, point.y) for one in methods + unfinished for point in one.points]

@@ -260,7 +260,7 @@ def _standing(front: Frontier, row: pd.Series, table: TrialTable) -> Standing | 
 def _external(front: Frontier, row: pd.Series, objectives: Sequence[Objective]) -> External | None:
     best = recommend(front)
     own = float(np.linalg.norm(costs_of(values_of(row.to_frame().T.infer_objects(), objectives), objectives)))
-    if best is None or best.distance >= own or not front.members.iloc[best.nearest]["elsewhere"]:
+    if best is None or best.distance >= own or not front.members.iloc[best.nearest]["external"]:
         return None
     nearer = front.members.iloc[best.nearest]
     return External(str(nearer["trial_id"]), str(nearer["method"]), best.distance)

@@ -7,17 +7,16 @@ from dataclasses import dataclass, replace
 
 from analysis.figures.ablation import ablation_data
 from analysis.frontier.frontier import frontier
-from analysis.report.render import paragraphs, say
+from analysis.report.render import paragraphs, percent, say
+from analysis.report.study import arms_table, differences_table, rates_table, sensitivity_line, verdict_lines
 from analysis.study.fronts import arm_fronts
 from analysis.study.lr_grid import lr_grid
 from analysis.study.lr_study import LrStudy
-from analysis.study.study_tables import arms_table, differences_table, rates_table
-from analysis.study.verdict_words import words
 from analysis.tables.problems import Problem
 from analysis.tables.sources import Sources
 from analysis.tables.trial_table import auto_lr_on
 from analysis.tables.worker_time import worker_time
-from analysis.words import DataTable, number
+from analysis.words import DataTable, duration, number
 
 HEADINGS = {
     "sensitivity": "How much does the learning rate matter?",
@@ -67,10 +66,12 @@ def findings(
         sentences: tuple[str, ...] = ()
         tables: tuple[DataTable, ...] = ()
         if anchor == "sensitivity" and study is not None:
-            sentences = tuple(f"{item.words()}." for item in study.compared)
+            sentences = tuple(f"{sensitivity_line(item)}." for item in study.compared)
             tables = tuple(rates_table(item, study.grid.columns) for item in study.compared)
         elif anchor == "auto_lr" and study is not None and study.verdicts:
-            sentences = tuple(dict.fromkeys(f"{line}." for verdict in study.verdicts for line in words(verdict)))
+            sentences = tuple(
+                dict.fromkeys(f"{line}." for verdict in study.verdicts for line in verdict_lines(verdict))
+            )
             tables = (differences_table(study),)
         elif anchor == "auto_lr":
             told = [(f"{problem}: " if len(parts) > 1 else "", *_auto_lr(part)) for problem, part in parts.items()]
@@ -81,7 +82,11 @@ def findings(
             found = arm_fronts(lr_grid([(part.table, part.sweep.objectives) for part in sources.each_sweep]))
             tables = tuple(arms_table(fronts) for fronts in found if len(fronts.indicators) > 1)
         elif anchor == "compute" and (spent := worker_time(sources.table.own.trials)) is not None:
-            sentences, tables = (spent.sentence(),), (spent.table(),)
+            sentences = (f"{say('note.worker_time', spent=spent)}.",)
+            rows = tuple(
+                (kind, duration(seconds), percent(seconds / spent.total, 1)) for kind, seconds in spent.kinds.items()
+            )
+            tables = (DataTable("Where the workers' time went.", ("", "time", "share"), rows),)
         if shown or tables:
             yield Finding(anchor, heading, sentences, tables, shown)
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from analysis.study.verdict import seeds_for
 from analysis.tables.columns import short
+from analysis.tables.note import Note
 from analysis.words import counted, duration, number
 
 if TYPE_CHECKING:
@@ -41,6 +43,11 @@ def environment() -> Environment:
         "short": short,
         "sentence": sentence,
         "markup": Markup,
+        "note": note_text,
+        "seeds": seeds,
+        "seeds_for": seeds_for,
+        "signed": signed,
+        "grouped": grouped,
     }
     made.globals |= {"say": say, "paragraphs": paragraphs}
     return made
@@ -84,3 +91,34 @@ def listed(items: Iterable[object], last: str = "and") -> str:
 def sentence(text: str) -> str:
     """``text`` with a capital first letter; the other letters stay."""
     return text[:1].upper() + text[1:]
+
+
+def note_text(note: Note) -> str:
+    """Word a note with its macro in note.j2, without capital and full stop; its source comes first."""
+    text = say(f"note.{note.code}", **dict(note.facts))
+    return f"{note.source}: {text}" if note.source else text
+
+
+def seeds(numbers: Iterable[int]) -> str:
+    """``seed 0``, ``seeds 1, 2``, ``seeds 0 to 7, 9``; ``no seed`` for none."""
+    runs: list[list[int]] = []
+    for seed in sorted(numbers):
+        if runs and seed == runs[-1][-1] + 1:
+            runs[-1].append(seed)
+        else:
+            runs.append([seed])
+    ranges = (f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
+    return f"seed{'s' if sum(map(len, runs)) > 1 else ''} {', '.join(ranges)}" if runs else "no seed"
+
+
+def signed(value: float) -> str:
+    """A number with its sign: ``+0.43``, ``-0.12``, ``0``."""
+    return f"{'+' if value > 0 else ''}{number(value + 0.0)}"  # no -0
+
+
+def grouped(items: Iterable[Any], key: str | int) -> list[tuple[Any, list[Any]]]:
+    """The items by an attribute or a place, in the order in which its values first appear."""
+    found: dict[Any, list[Any]] = {}
+    for item in items:
+        found.setdefault(item[key] if isinstance(key, int) else getattr(item, key), []).append(item)
+    return list(found.items())

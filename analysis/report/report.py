@@ -25,11 +25,12 @@ from analysis.report.answer import Answer, answer
 from analysis.report.example_answers import ExampleAnswers, example_answers
 from analysis.report.findings import Finding, PageFigure, findings
 from analysis.report.outcomes import cost, early_stops, ended_as, failures
-from analysis.report.render import paragraphs, render, say, sentence
+from analysis.report.render import note_text, paragraphs, render, say, sentence
+from analysis.report.study import study_cautions, study_headline
 from analysis.report.trials import anchors, charts, page_data, point_labels, trials_section
 from analysis.study.lr_study import LrStudy, study_in
-from analysis.study.study_headline import study_cautions, study_headline
 from analysis.tables.columns import Columns
+from analysis.tables.note import Note
 from analysis.tables.out_of_bounds import values_outside
 from analysis.tables.problems import Problem, by_problem, file_stem
 from analysis.tables.sources import Sources, read_source, read_sources
@@ -282,7 +283,7 @@ def _content(
 
 
 def _notices(
-    sources: Sources, notes: Sequence[str], fronts: Mapping[Problem, Frontier], study: LrStudy | None
+    sources: Sources, notes: Sequence[Note], fronts: Mapping[Problem, Frontier], study: LrStudy | None
 ) -> tuple[str, ...]:
     """Return what is incomplete or left out."""
     table, sweep = sources.table, sources.sweep
@@ -296,9 +297,10 @@ def _notices(
         planned=sweep.planned_trials,
         running=len(table.running),
         unscored=list(dict.fromkeys(unscored)) if sweep.objectives else [],
-        # A note about one source begins with the source's name as it is written.
+        # The name of a source stays as it is written.
         notes=[
-            note if note.partition(":")[0] in names else sentence(note) for note in dict.fromkeys([*notes, *outside])
+            note_text(note) if note.source in names else sentence(note_text(note))
+            for note in dict.fromkeys([*notes, *outside])
         ],
-        study_notes=list(dict.fromkeys(study.notes if study else ())),
+        study_notes=list(map(note_text, dict.fromkeys(study.notes if study else ()))),
     )

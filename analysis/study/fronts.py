@@ -14,8 +14,9 @@ from analysis.frontier.attainment import (
     attainment_surfaces,
 )
 from analysis.frontier.indicators import Indicators, ReferenceSensitivity, indicators, reference_sensitivity
-from analysis.study.lr_grid import LrGrid
-from analysis.study.verdict import SINGLE, Verdict
+from analysis.study.lr_grid import LrGrid, Unit
+from analysis.study.verdict import Verdict
+from analysis.tables.problems import Problem
 from analysis.tables.trade_off import Floats
 from analysis.words import number
 
@@ -25,25 +26,17 @@ class ArmFronts:
     """All arms of one problem; an arm is a method at fixed learning rates, or under one AutoLR variant.
 
     Attributes:
-        apart: what sets the problem apart from others on the same model and data set; mostly empty.
         indicators: per arm those of all its trials together, against the front of all arms.
         sensitivity: the arms' hypervolumes with the reference point at several places.
         trials: per arm how many trials with an outcome: the arm with more has had more chances.
-        further: the indicators in other boxes, by the box's name, of the arms whose trials were all measured.
+        further: the indicators in other reference boxes, by name, of the arms whose trials were all measured.
     """
 
-    model: str
-    dataset: str
+    problem: Problem
     indicators: dict[str, Indicators]
     sensitivity: ReferenceSensitivity
     trials: dict[str, int]
-    apart: str = ""
     further: Mapping[str, dict[str, Indicators]] = field(default_factory=dict)
-
-    @property
-    def place(self) -> str:
-        """The problem in words."""
-        return f"{self.model}, {self.dataset}" + (f" ({self.apart})" if self.apart else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,24 +57,23 @@ class StudyAttainment:
 def arm_fronts(grid: LrGrid) -> tuple[ArmFronts, ...]:
     """The arms of every problem, in the order of the table."""
     found = []
-    for model, dataset, apart in dict.fromkeys((item.model, item.dataset, item.apart) for item in grid.cases):
-        gathered: dict[str, list[Floats]] = {}
-        trials: dict[str, int] = {}
-        axes = 2
-        elsewhere: dict[str, dict[str, list[Floats | None]]] = {box: {} for box in grid.boxes}
+    for problem in dict.fromkeys(task.problem for task in grid.tasks):
+        units: dict[str, list[Unit]] = {}
         for unit in grid.units:
-            if (unit.case.model, unit.case.dataset, unit.case.apart) == (model, dataset, apart):
+            if unit.task.problem == problem:
                 policy = f"AutoLR {unit.variant}" if unit.variant else "fixed lr"
-                finished = [costs for costs in unit.costs.values() if costs is not None]
-                arm = f"{unit.case.method}, {policy}"
-                gathered.setdefault(arm, []).extend(finished)
-                trials[arm] = trials.get(arm, 0) + len(unit.costs)
-                axes = len(finished[0]) if finished else axes
-                for box, points in elsewhere.items():
-                    points.setdefault(arm, []).append(unit.further_points(box))
-        sets = {name: np.stack(costs) if costs else np.empty((0, axes)) for name, costs in gathered.items()}
-        further = {box: indicators(_whole(points)) for box, points in elsewhere.items() if _whole(points)}
-        found.append(ArmFronts(model, dataset, indicators(sets), reference_sensitivity(sets), trials, apart, further))
+                units.setdefault(f"{unit.task.method}, {policy}", []).append(unit)
+        costs = {arm: [item for unit in own for item in unit.costs.values()] for arm, own in units.items()}
+        finished = {arm: [item for item in every if item is not None] for arm, every in costs.items()}
+        axes = next((len(items[0]) for items in finished.values() if items), 2)
+        sets = {arm: np.stack(items) if items else np.empty((0, axes)) for arm, items in finished.items()}
+        further = {}
+        for box in grid.boxes:
+            points = {arm: [unit.further_points(box) for unit in own] for arm, own in units.items()}
+            if whole := _whole(points):
+                further[box] = indicators(whole)
+        trials = {arm: len(every) for arm, every in costs.items()}
+        found.append(ArmFronts(problem, indicators(sets), reference_sensitivity(sets), trials, further))
     return tuple(found)
 
 
@@ -98,10 +90,9 @@ def study_attainment(grid: LrGrid, verdict: Verdict) -> StudyAttainment:
     Raises:
         AnalysisError: the study has more than two objectives.
     """
-    single = next(opponent for opponent in verdict.opponents if opponent.name == SINGLE)
-    rate = next(iter(single.choice.values()))
-    hand = [grid.arm(verdict.case)[rate][seed].points for seed in verdict.fresh]
-    auto = [units[seed].points for units in grid.arm(verdict.case, verdict.variant).values() for seed in verdict.fresh]
+    rate = next(iter(verdict.single.choice.values()))
+    hand = [grid.arm(verdict.task)[rate][seed].points for seed in verdict.fresh]
+    auto = [units[seed].points for units in grid.arm(verdict.task, verdict.variant).values() for seed in verdict.fresh]
     return StudyAttainment(
         (f"AutoLR {verdict.variant}", f"lr {number(rate)}"),
         (attainment_surfaces(auto), attainment_surfaces(hand)),

@@ -7,75 +7,87 @@ The rules, for one method on one model and data set:
 - Seeds are split beforehand, in rising order: the first ``max(1, n // 3)`` are for tuning, the others fresh. The
   person's rates are chosen on the tuning seeds; every difference is taken on fresh ones. A seed without whole fronts on
   both sides drops out of its own part, and no other changes sides for it; one that was run on one side only is in none.
-- Two opponents: the best single rate for all c (L runs per c), and the per-c oracle, which takes for every c its own
+- Two baselines: the best single rate for all c (L runs per c), and the per-c oracle, which takes for every c its own
   rate so that the front's mean hypervolume on the tuning seeds is largest (the same L runs per c, used better).
 - The best rate must lie inside the grid: at its edge (on the tuning seeds, or on all), nothing is concluded but that
   AutoLR is worse than it, and so than the best.
-- The mean of the paired differences is tested by betting (:mod:`analysis.study.bounded_mean`), which holds whatever
+- The mean of the paired differences is tested by betting (:mod:`analysis.study.paired`), which holds whatever
   their distribution in [-1, 1]; Holm over both directions of every comparison of the report, whatever its method,
-  variant, opponent and problem, so that all of it decides anything wrongly with probability 5% at most. Where no
+  variant, baseline and problem, so that all of it decides anything wrongly with probability 5% at most. Where no
   differences at all could reach that, nothing is concluded.
-- A primary question, named before there were results (:class:`analysis.study.primary.Primary`), is a family of its own:
+- A primary question, named before there are results (:class:`analysis.study.verdict.Primary`), is a family of its own:
   it errs with 5% at most by itself, and all others together with another 5%.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from analysis.study.bounded_mean import lower_bound, upper_bound
-from analysis.study.grid_edge import GridEdge, best_rate, edge_of_choice, edge_of_curve
-from analysis.study.hand_tuning import mean_volume, oracle_choice, volume_on
-from analysis.study.lost_seeds import lost_seeds
-from analysis.study.lr_grid import LrGrid, Unit
-from analysis.study.paired import ALPHA, holm, paired
-from analysis.study.placed_trials import Case, Setting
-from analysis.study.primary import Primary
+from analysis.study.collapse import Collapse, chosen, collapse
+from analysis.study.hand_tuning import (
+    GridEdge,
+    best_rate,
+    edge_of_choice,
+    edge_of_curve,
+    mean_volume,
+    oracle_choice,
+    volume_on,
+)
+from analysis.study.lr_grid import Arm, LrGrid, Unit
+from analysis.study.paired import ALPHA, holm, lower_bound, paired, upper_bound
 from analysis.study.probe_cost import auto_lr_charge, median_updates
-from analysis.study.ruin import Ruin, chosen, ruin
+from analysis.study.study_runs import Configuration, StudyRun, Task
 from analysis.study.tuning_curve import tuning_curve
 from analysis.study.verdict import (
     BETTER,
     DESCRIBED,
+    MISSING,
     OPEN,
     ORACLE,
     SINGLE,
     UNDECIDED,
     WORSE,
-    Opponent,
+    Baseline,
+    LostSeeds,
+    NoVerdict,
+    Primary,
     Sides,
     Verdict,
     least_seeds,
     split_seeds,
 )
+from analysis.tables.note import Note, note
+
+_HOW = {"failed": "failed", "stopped": "were stopped", "finished": "lack a value of an objective"}
 
 
 def verdicts_data(grid: LrGrid, primary: Primary | None = None) -> tuple[Verdict, ...]:
     """A verdict for every method, problem and AutoLR variant that has seeds with whole fronts on both sides.
 
-    ``primary`` is the question that was named before there were results.
+    ``primary`` is the question that was named before there are results.
     """
     found = [
         verdict
-        for case in grid.cases
-        for variant in grid.variants(case)
-        if (verdict := _verdict(grid, case, variant)) is not None
+        for task in grid.tasks
+        for variant in grid.variants(task)
+        if (verdict := _verdict(grid, task, variant)) is not None
     ]
     return tuple(_corrected(found, primary))
 
 
 def described(verdict: Verdict) -> Verdict:
     """The verdict without what only a test can say: no outcome, no p-value and no bounds."""
-    opponents = (replace(item, outcome=DESCRIBED, p_holm=None, bounds=None) for item in verdict.opponents)
-    return replace(verdict, opponents=tuple(opponents))
+    baselines = (replace(item, outcome=DESCRIBED, p_holm=None, bounds=None) for item in verdict.baselines)
+    return replace(verdict, baselines=tuple(baselines))
 
 
-def _verdict(grid: LrGrid, case: Case, variant: str) -> Verdict | None:
-    hand, auto = grid.arm(case), grid.arm(case, variant)
+def _verdict(grid: LrGrid, task: Task, variant: str) -> Verdict | None:
+    hand, auto = grid.arm(task), grid.arm(task, variant)
     everyone = sorted({seed for units in (*hand.values(), *auto.values()) for seed in units})
     whole = {
         seed
@@ -96,61 +108,61 @@ def _verdict(grid: LrGrid, case: Case, variant: str) -> Verdict | None:
         for seeds in (tuning, fresh, sorted(whole))
     )
     best = best_rate(rates, choice)
-    settings = tuple(hand[best][fresh[0]].costs)
-    single = dict.fromkeys(settings, best)
+    configurations = tuple(hand[best][fresh[0]].costs)
+    single = dict.fromkeys(configurations, best)
     oracle = oracle_choice(hand, single, tuning)
     edge = edge_of_curve(rates, choice) or edge_of_curve(rates, over_all)
-    # With one setting the oracle is the best single rate.
+    # With one configuration the oracle is the best single rate.
     of_oracle = (
         edge_of_choice(rates, oracle, lambda rates: mean_volume(hand, rates, tuning)) if single != oracle else edge
     )
     boxes = {box: _mean(units[seed].further_hypervolume(box) for units in auto.values() for seed in fresh)
              for box in grid.boxes}  # fmt: skip
-    opponents = (
-        _opponent(SINGLE, single, edge, hand, of_auto, fresh, boxes),
-        _opponent(ORACLE, oracle, of_oracle, hand, of_auto, fresh, boxes),
+    baselines = (
+        _baseline(SINGLE, single, edge, hand, of_auto, fresh, boxes),
+        _baseline(ORACLE, oracle, of_oracle, hand, of_auto, fresh, boxes),
     )
     charge, was_measured = auto_lr_charge(hand, auto)
-    elsewhere = [seed for seed in everyone if seed not in fresh]
-    ruined, other_ruin = (_ruin_of(auto, seeds) for seeds in (fresh, elsewhere))
+    others = [seed for seed in everyone if seed not in fresh]
+    collapsed, other_collapsed = (_collapse_of(auto, seeds) for seeds in (fresh, others))
     curve = tuning_curve(choice, float(np.mean(of_auto)), report=report, charge=charge)
     left_out = tuple(seed for seed in everyone if seed not in whole)
-    lost = lost_seeds({"with AutoLR": auto, "at fixed learning rates": hand}, planned)
+    lost = _lost_seeds({"with AutoLR": auto, "at fixed learning rates": hand}, planned)
     return Verdict(
-        *(case, variant, tuple(auto), of_starts, rates, tuning, fresh, left_out, planned, lost, ruined, other_ruin),
-        *(charge, was_measured, opponents, curve),
+        *(task, variant, tuple(auto), of_starts, rates, tuning, fresh, left_out, planned, lost),
+        *(collapsed, other_collapsed, charge, was_measured, baselines, curve),
         updates=median_updates(auto),
         seeds_vary=grid.seeds_vary,
     )
 
 
-def _ruin_of(auto: Mapping[float, Mapping[int, Unit]], seeds: Iterable[int]) -> Ruin:
-    """AutoLR's ruin on these seeds, over the starts that were run there."""
-    return ruin([[units[seed] for units in auto.values() if seed in units] for seed in seeds])
+def _collapse_of(auto: Arm, seeds: Iterable[int]) -> Collapse:
+    """AutoLR's collapse on these seeds, over the starts that were run there."""
+    return collapse([[units[seed] for units in auto.values() if seed in units] for seed in seeds])
 
 
-def _of_both(*sides: Mapping[float, Mapping[int, Unit]]) -> tuple[int, ...]:
+def _of_both(*sides: Arm) -> tuple[int, ...]:
     """The seeds that every side was run on, at some rate or from some start."""
     return tuple(set.intersection(*({seed for units in side.values() for seed in units} for side in sides)))
 
 
-def _opponent(
+def _baseline(
     name: str,
-    choice: Mapping[Setting, float],
+    choice: Mapping[Configuration, float],
     edge: GridEdge | None,
-    hand: Mapping[float, Mapping[int, Unit]],
+    hand: Arm,
     auto: tuple[float, ...],
     fresh: Sequence[int],
     boxes: Mapping[str, float],
-) -> Opponent:
+) -> Baseline:
     of_hand = tuple(volume_on(hand, choice, seed) for seed in fresh)
-    fronts = [chosen([(setting, hand[rate][seed]) for setting, rate in choice.items()]) for seed in fresh]
+    fronts = [chosen([(configuration, hand[rate][seed]) for configuration, rate in choice.items()]) for seed in fresh]
     result = paired(np.subtract(auto, of_hand))
     sides = {box: Sides(volume, _mean(unit.further_hypervolume(box) for unit in fronts))
              for box, volume in boxes.items()}  # fmt: skip
     further = {box: found for box, found in sides.items() if math.isfinite(found.auto) and math.isfinite(found.hand)}
-    return Opponent(
-        *(name, choice, len(hand), of_hand, auto, result, ruin([[unit] for unit in fronts]), edge), further=further
+    return Baseline(
+        *(name, choice, len(hand), of_hand, auto, result, collapse([[unit] for unit in fronts]), edge), further=further
     )
 
 
@@ -161,29 +173,29 @@ def _mean(values: Iterable[float]) -> float:
 def _corrected(verdicts: Sequence[Verdict], primary: Primary | None) -> list[Verdict]:
     """Holm over both directions of each family's comparisons, the bounds that belong to it, and what follows."""
     rows = [(row, column) for row, verdict in enumerate(verdicts) for column in verdict.asked]
-    found = [list(verdict.opponents) for verdict in verdicts]
+    found = [list(verdict.baselines) for verdict in verdicts]
     first = [
         (row, column)
         for row, column in rows
-        if primary and column == 0 and primary.asks(verdicts[row].case.method, verdicts[row].variant)
+        if primary and column == 0 and primary.asks(verdicts[row].task.method, verdicts[row].variant)
     ]
     for family in (first, [place for place in rows if place not in first]):
-        for (row, column), opponent in _family(verdicts, family).items():
-            found[row][column] = replace(opponent, primary=family is first)
-    for verdict, opponents in zip(verdicts, found, strict=True):
+        for (row, column), baseline in _family(verdicts, family).items():
+            found[row][column] = replace(baseline, primary=family is first)
+    for verdict, baselines in zip(verdicts, found, strict=True):
         for column in {0, 1} - set(verdict.asked):
-            opponents[column] = replace(opponents[0], name=opponents[column].name)
-    return [replace(verdict, opponents=tuple(opponents)) for verdict, opponents in zip(verdicts, found, strict=True)]
+            baselines[column] = replace(baselines[0], name=baselines[column].name)
+    return [replace(verdict, baselines=tuple(baselines)) for verdict, baselines in zip(verdicts, found, strict=True)]
 
 
-def _family(verdicts: Sequence[Verdict], rows: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Opponent]:
-    """The comparisons at these places, (verdict, opponent), corrected for one another."""
-    asked = {(row, column): verdicts[row].opponents[column] for row, column in rows}
+def _family(verdicts: Sequence[Verdict], rows: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Baseline]:
+    """The comparisons at these places, (verdict, baseline), corrected for one another."""
+    asked = {(row, column): verdicts[row].baselines[column] for row, column in rows}
     # What cannot be tested at all is no burden to the others; that is known before any difference is.
     tested = [
         (row, column)
-        for (row, column), opponent in asked.items()
-        if not verdicts[row].same_seeds and opponent.result.n >= least_seeds(1)
+        for (row, column), baseline in asked.items()
+        if not verdicts[row].same_seeds and baseline.result.n >= least_seeds(1)
     ]
     results = [asked[place].result for place in tested]
     adjusted = holm([p for result in results for p in (result.p_above, result.p_below)])
@@ -191,27 +203,89 @@ def _family(verdicts: Sequence[Verdict], rows: Sequence[tuple[int, int]]) -> dic
     # More seeds for one that could not be tested would make it one of all.
     return {
         place: _decided(
-            replace(opponent, comparisons=len(tested) if place in p_values else len(rows)),
+            replace(baseline, comparisons=len(tested) if place in p_values else len(rows)),
             p_values.get(place),
             verdicts[place[0]],
         )
-        for place, opponent in asked.items()
+        for place, baseline in asked.items()
     }
 
 
-def _decided(opponent: Opponent, p_holm: tuple[float, float] | None, verdict: Verdict) -> Opponent:
-    """The opponent with the bounds of its difference, its outcome and, where it has one, its corrected p-value."""
-    differences = np.subtract(opponent.auto, opponent.hand)
+def _decided(baseline: Baseline, p_holm: tuple[float, float] | None, verdict: Verdict) -> Baseline:
+    """The baseline with the bounds of its difference, its outcome and, where it has one, its corrected p-value."""
+    differences = np.subtract(baseline.auto, baseline.hand)
     if verdict.same_seeds:
-        return opponent
-    level = ALPHA / (2 * opponent.comparisons)
+        return baseline
+    level = ALPHA / (2 * baseline.comparisons)
     low, high = lower_bound(differences, level), upper_bound(differences, level)
-    if p_holm is None or opponent.result.n < opponent.fresh_least:
-        return replace(opponent, bounds=(low, high))
+    if p_holm is None or baseline.result.n < baseline.fresh_least:
+        return replace(baseline, bounds=(low, high))
     outcome = BETTER if p_holm[0] < ALPHA else WORSE if p_holm[1] < ALPHA else UNDECIDED
     # What is worse than a rate that was tried is worse than the best one, wherever that lies.
-    if opponent.edge and outcome != WORSE:
-        return replace(opponent, bounds=(low, high), outcome=OPEN)
+    if baseline.edge and outcome != WORSE:
+        return replace(baseline, bounds=(low, high), outcome=OPEN)
     # Holm decides a little more than the bounds alone (Strassburger & Bretz 2008).
     bounds = (max(low, 0.0), high) if outcome == BETTER else (low, min(high, 0.0)) if outcome == WORSE else (low, high)
-    return replace(opponent, bounds=bounds, outcome=outcome, p_holm=min(p_holm))
+    return replace(baseline, bounds=bounds, outcome=outcome, p_holm=min(p_holm))
+
+
+def _lost_seeds(sides: Mapping[str, Arm], seeds: Sequence[int]) -> tuple[LostSeeds, ...]:
+    """Per side those of ``seeds`` on which it lacks an outcome, at any rate or from any start."""
+    found = []
+    for side, arm in sides.items():
+        lacks = {seed: [how for units in arm.values() for how in _lacks(units.get(seed))] for seed in seeds}
+        lost = tuple(seed for seed, how in lacks.items() if how)
+        if lost:
+            found.append(LostSeeds(side, lost, tuple(dict.fromkeys(how for seed in lost for how in lacks[seed]))))
+    return tuple(found)
+
+
+def _lacks(unit: Unit | None) -> list[str]:
+    """What became of the runs that a front lacks."""
+    if unit is None:
+        return [MISSING]
+    runs = (unit.runs.get(configuration) for configuration in unit.missing)
+    return [MISSING if run is None else _HOW[str(run.row["status"])] for run in runs]
+
+
+def no_verdicts(grid: LrGrid, judged: Collection[tuple[Task, str]]) -> tuple[NoVerdict, ...]:
+    """Every method, problem and AutoLR variant of the grid that is not among those ``judged``, and why."""
+    return tuple(
+        NoVerdict(task, variant, _why(grid, task, variant))
+        for task in grid.tasks
+        for variant in grid.variants(task) or ("",)
+        if (task, variant) not in judged
+    )
+
+
+def _why(grid: LrGrid, task: Task, variant: str) -> Note:
+    hand, auto = grid.arm(task), grid.arm(task, variant) if variant else {}
+    if not hand:
+        return note("no_fixed_rate")
+    if not auto:
+        return note("no_auto_lr")
+    if (
+        part := _part_without_outcome(grid, auto, auto=True) or _part_without_outcome(grid, hand, auto=False)
+    ) is not None:
+        return part
+    of_hand, of_auto = (tuple(sorted({seed for units in arm.values() for seed in units})) for arm in (hand, auto))
+    if set(of_hand).isdisjoint(of_auto):
+        return note("no_common_seed", fixed=of_hand, auto=of_auto)
+    return note("no_whole_seed")
+
+
+def _part_without_outcome(grid: LrGrid, arm: Arm, *, auto: bool) -> Note | None:
+    """The first part of a side (all of it, a configuration, or a rate) of which no run ended; None if all have one."""
+    units = [unit for by_seed in arm.values() for unit in by_seed.values()]
+    configurations = dict.fromkeys(item for unit in units for item in (*unit.runs, *unit.missing))
+    parts: list[tuple[tuple[tuple[str, object], ...], float | None, list[StudyRun]]]
+    parts = [((), None, [run for unit in units for run in unit.runs.values()])]
+    for item in configurations:
+        at = tuple(zip(grid.configuration_columns, item, strict=True))
+        parts.append((at, None, [unit.runs[item] for unit in units if item in unit.runs]))
+    parts += [((), lr, [run for unit in by_seed.values() for run in unit.runs.values()]) for lr, by_seed in arm.items()]
+    for at, lr, runs in parts:
+        if not any(run.judged for run in runs):
+            ended = tuple(Counter(str(run.row["status"]) for run in runs).items())
+            return note("no_run_ended", auto=auto, at=at, lr=lr, ended=ended)
+    return None

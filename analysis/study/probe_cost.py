@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from analysis.study.lr_grid import Unit
+from analysis.study.lr_grid import Arm
 from analysis.study.tuning_curve import PROBE_CHARGE
 from analysis.tables.trial_table import TrialTable, finite_cell
 
@@ -50,36 +49,36 @@ def with_step_passes(table: TrialTable) -> TrialTable:
     return replace(table, trials=table.trials.assign(**{STEP_PASSES: passes}))
 
 
-def auto_lr_charge(
-    hand: Mapping[float, Mapping[int, Unit]], auto: Mapping[float, Mapping[int, Unit]]
-) -> tuple[float, bool]:
+def auto_lr_charge(hand: Arm, auto: Arm) -> tuple[float, bool]:
     """AutoLR's cost in runs, and whether it is measured: the larger of training time and of what its probes must cost.
 
-    The time is the median over pairs (same lr as start, seed, setting) of the ratio of the training times; with a
+    The time is the median over pairs (same lr as start, seed, configuration) of the ratio of the training times; with a
     noisy timer it may fall below what the probes must cost, which is the median of :func:`probe_runs`, or
-    :data:`PROBE_CHARGE` where the table does not say how often AutoLR probed.
+    :data:`PROBE_CHARGE` if the table does not say how often AutoLR probed.
     """
-    ratios = [
-        seconds / hand[lr][seed].train_seconds[setting]
-        for lr, units in auto.items()
-        if lr in hand
-        for seed, unit in units.items()
+    pairs = [
+        (unit.runs[item].train_seconds, hand[lr][seed].runs[item].train_seconds)
+        for lr in auto.keys() & hand.keys()
+        for seed, unit in auto[lr].items()
         if seed in hand[lr]
-        for setting, seconds in unit.train_seconds.items()
-        if hand[lr][seed].train_seconds.get(setting, 0.0) > 0 and seconds > 0
+        for item in unit.runs.keys() & hand[lr][seed].runs.keys()
+        if unit.runs[item].costs is not None and hand[lr][seed].runs[item].costs is not None
     ]
-    rows = [trial.row for units in auto.values() for unit in units.values() for trial in unit.trials.values()]
-    known = [runs for row in rows if (runs := probe_runs(row)) is not None]
+    ratios = [own / fixed for own, fixed in pairs if own > 0 and fixed > 0]
+    known = [runs for row in _rows(auto) if (runs := probe_runs(row)) is not None]
     least = float(np.median(known)) if known else PROBE_CHARGE
     measured = float(np.median(ratios)) if ratios else 0.0
     return (measured, True) if measured >= least else (least, False)
 
 
-def median_updates(auto: Mapping[float, Mapping[int, Unit]]) -> float | None:
-    """How often a run of AutoLR set its rate, the median over its finished trials; None where no row says so."""
-    rows = [trial.row for units in auto.values() for unit in units.values() for trial in unit.trials.values()]
-    known = [count for row in rows if row["status"] == "finished" and (count := updates_of(row)) is not None]
+def median_updates(auto: Arm) -> float | None:
+    """How often a run of AutoLR set its rate, the median over its finished trials; None if no row says so."""
+    known = [count for row in _rows(auto) if row["status"] == "finished" and (count := updates_of(row)) is not None]
     return float(np.median(known)) if known else None
+
+
+def _rows(arm: Arm) -> list[pd.Series]:
+    return [run.row for units in arm.values() for unit in units.values() for run in unit.runs.values()]
 
 
 def updates_of(row: pd.Series) -> int | None:

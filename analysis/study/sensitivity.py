@@ -13,15 +13,10 @@ from statistics import stdev
 
 import numpy as np
 
-from analysis.study.grid_edge import best_rate
-from analysis.study.lr_grid import LrGrid, Unit
-from analysis.study.placed_trials import Case
-from analysis.study.seeds import seeds_in_words
-from analysis.words import counted, number
-
-WITHIN = 0.05
-Arm = Mapping[float, Mapping[int, Unit]]
-"""By learning rate, or AutoLR's start, the unit of each seed."""
+from analysis.study.hand_tuning import best_rate
+from analysis.study.lr_grid import Arm, LrGrid, Unit
+from analysis.study.study_runs import Task
+from analysis.study.verdict import WITHIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +29,7 @@ class RateRow:
         seeds: how many they are.
         diverged: trials that diverged, over all seeds.
         metrics: means over their finished trials, by name; only those that were measured.
-        further: hypervolumes in other boxes, mean over seeds, by the box's name; NaN where one was not measured.
+        further: hypervolumes in other reference boxes, mean over seeds, by name; NaN if one was not measured.
     """
 
     lr: float
@@ -72,7 +67,7 @@ class Sensitivity:
 
     Attributes:
         rates: a row for each fixed learning rate, rising.
-        best_lr: the rate with the highest mean hypervolume (:func:`analysis.study.grid_edge.best_rate`); None without
+        best_lr: the rate with the highest mean hypervolume (:func:`analysis.study.hand_tuning.best_rate`); None without
             a whole front, and where every front attains nothing.
         near_best: the neighbouring rates around it, itself included, whose hypervolume is at least 95% of its own:
             lowest and highest. The true range may reach up to the next rates tried.
@@ -82,7 +77,7 @@ class Sensitivity:
         paired: whether the rates are compared on the same seeds; not where they have none in common.
     """
 
-    case: Case
+    task: Task
     rates: tuple[RateRow, ...]
     best_lr: float | None
     near_best: tuple[float, float] | None
@@ -96,45 +91,29 @@ class Sensitivity:
         """The width of ``near_best`` in powers of ten."""
         return None if self.near_best is None else math.log10(self.near_best[1] / self.near_best[0])
 
-    def words(self) -> str:
-        """The answer in a sentence."""
-        if not self.rates:
-            return f"{self.case.what}: no fixed learning rate was run"
-        if any(row.seeds for row in self.rates) and self.best_lr is None:
-            lost = counted(sum(row.diverged for row in self.rates), "trial")
-            tried = counted(len(self.rates), "learning rate")
-            return f"{self.case.what}: nothing is attained at any of {tried}; {lost} diverged"
-        if self.best_lr is None or self.near_best is None:
-            return f"{self.case.what}: no learning rate has a whole front"
-        low, high = self.near_best
-        tried = counted(len(self.rates), "learning rate")
-        reach = (
-            f"only lr {number(low)}"
-            if low == high
-            else f"lr {number(low)} to {number(high)} ({self.decades:.1f} decades)"
-        )
-        ends = (self.rates[0].lr, self.rates[-1].lr) if len(self.rates) > 1 else ()
-        edge = ", at the edge of the rates tried" if self.best_lr in ends else ""
-        return (
-            f"{self.case.what}: best at lr {number(self.best_lr)}{edge}; within {WITHIN:.0%} of it: {reach}, of "
-            f"{tried}; hypervolume differs by {self.spread['hypervolume']:.3f} between the best and the worst of these"
-            f"{self._seeds()}"
-        )
+    @property
+    def at_edge(self) -> bool:
+        """Whether the best rate is the lowest or the highest of several."""
+        return len(self.rates) > 1 and self.best_lr in (self.rates[0].lr, self.rates[-1].lr)
 
-    def _seeds(self) -> str:
-        if not self.paired:
-            return "; each on seeds of its own, as no seed has a whole front at all of them"
-        without = f"; compared on the seeds that all of them have, without {seeds_in_words(self.left_out)}"
-        return without if self.left_out else ""
+    @property
+    def diverged(self) -> int:
+        """Trials that diverged, over all rates."""
+        return sum(row.diverged for row in self.rates)
+
+    @property
+    def has_front(self) -> bool:
+        """Whether some rate has a whole front."""
+        return any(row.seeds for row in self.rates)
 
 
 def rate_sensitivity(grid: LrGrid) -> tuple[Sensitivity, ...]:
     """The sensitivity of every method on every model and data set."""
-    return tuple(_sensitivity(grid, case) for case in grid.cases)
+    return tuple(_sensitivity(grid, task) for task in grid.tasks)
 
 
-def _sensitivity(grid: LrGrid, case: Case) -> Sensitivity:
-    hand = grid.arm(case)
+def _sensitivity(grid: LrGrid, task: Task) -> Sensitivity:
+    hand = grid.arm(task)
     shared = _shared(hand)
     rates = _rows(grid, hand, shared)
     volumes = np.array([row.hypervolume for row in rates])
@@ -155,10 +134,10 @@ def _sensitivity(grid: LrGrid, case: Case) -> Sensitivity:
         values = [row.metrics[name] for row in rates if name in row.metrics]
         if values:
             spread[name] = _range(np.array(values))
-    places = [_place(grid, hand, variant, grid.arm(case, variant)) for variant in grid.variants(case)]
+    places = [_place(grid, hand, variant, grid.arm(task, variant)) for variant in grid.variants(task)]
     whole = {seed for units in hand.values() for seed in _whole(units)}
     left_out = tuple(sorted(whole - shared)) if shared else ()
-    return Sensitivity(case, rates, best_lr, near_best, spread, tuple(places), left_out, bool(shared or not whole))
+    return Sensitivity(task, rates, best_lr, near_best, spread, tuple(places), left_out, bool(shared or not whole))
 
 
 def _place(grid: LrGrid, hand: Arm, variant: str, auto: Arm) -> AutoPlace:
@@ -193,7 +172,7 @@ def _row(lr: float, units: Mapping[int, Unit], seeds: set[int], grid: LrGrid) ->
     volumes = [unit.hypervolume for unit in whole]
     further = {box: [unit.further_hypervolume(box) for unit in whole] for box in grid.boxes}
     # Without a whole front there is nothing to compare, and what was measured is described.
-    rows = [trial.row for unit in whole or units.values() for trial in unit.trials.values()]
+    rows = [run.row for unit in whole or units.values() for run in unit.runs.values()]
     metrics = {}
     for name in grid.columns.outcomes:
         values = [float(row[name]) for row in rows if row["status"] == "finished" and name in row.index]
@@ -205,7 +184,7 @@ def _row(lr: float, units: Mapping[int, Unit], seeds: set[int], grid: LrGrid) ->
         hypervolume=math.fsum(volumes) / len(volumes) if volumes else math.nan,
         deviation=stdev(volumes) if len(volumes) > 1 else math.nan,
         seeds=len(volumes),
-        diverged=sum(trial.diverged for unit in units.values() for trial in unit.trials.values()),
+        diverged=sum(run.diverged for unit in units.values() for run in unit.runs.values()),
         metrics=metrics,
         further={box: float(np.mean(values)) if values else math.nan for box, values in further.items()},
     )

@@ -43,6 +43,11 @@ class TuningCurve:
     equals: float
     beats_at_cost: bool
 
+    @property
+    def above_all_rates(self) -> bool:
+        """Whether no number of hand-picked rates attains AutoLR's hypervolume."""
+        return math.isinf(self.equals)
+
 
 def expected_best(choice: npt.ArrayLike, report: npt.ArrayLike | None = None) -> Floats:
     """For n = 1, ..., L the mean over all subsets of n learning rates of the hypervolume of the chosen one.

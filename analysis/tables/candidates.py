@@ -9,7 +9,6 @@ import pandas as pd
 
 from analysis.tables.columns import Columns
 from analysis.tables.csv_rows import read_rows, typed_frame
-from search_spaces.messages import some_of
 
 _NAMED = ("trial_id", "epoch", "step", "checkpoint")
 
@@ -35,20 +34,17 @@ def read_candidates(out: Path, sweep: str, columns: Columns) -> pd.DataFrame:
     return frame
 
 
-def lost_notes(trials: pd.DataFrame, candidates: pd.DataFrame) -> list[str]:
-    """That finished trials of this sweep have no last epoch among the candidates, each of which has one."""
+def lost_ends(trials: pd.DataFrame, candidates: pd.DataFrame) -> tuple[str, ...]:
+    """The finished trials of this sweep whose last epoch is missing among the candidates."""
     if "steps" not in trials:
-        return []
+        return ()
     ended = trials[trials["status"] == "finished"]
     if "reused_from" in ended:
         ended = ended[ended["reused_from"].fillna("") == ""]
     there = set(zip(candidates["trial_id"], candidates["step"], strict=True))
-    lost = [name for name, step in zip(ended["trial_id"], ended["steps"], strict=True) if (name, step) not in there]
-    if not lost:
-        return []
-    return [
-        f"epochs of trial {some_of(lost)} are missing from candidates.csv: 'resume' takes what history.csv has of them"
-    ]
+    return tuple(
+        name for name, step in zip(ended["trial_id"], ended["steps"], strict=True) if (name, step) not in there
+    )
 
 
 def models_of(trials: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:

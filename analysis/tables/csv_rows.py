@@ -84,8 +84,9 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> C
             )
         for name, cell in zip(columns, row.cells, strict=True):
             if name in _PLACES and _leads_out(cell):
-                outside = f"{name} is '{cell}', which leads out of the table's folder"
-                raise AnalysisError(f"{path}, line {row.line}: {outside}")
+                raise AnalysisError(
+                    f"{path}, line {row.line}: {name} is '{cell}', which leads out of the table's folder"
+                )
     return CsvRows(columns, tuple(records[1:]), torn)
 
 

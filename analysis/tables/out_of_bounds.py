@@ -7,14 +7,14 @@ import math
 import pandas as pd
 
 from analysis.tables.columns import Columns
+from analysis.tables.note import Note, note
 from analysis.tables.trial_table import numbers
-from analysis.words import number
 
 _ROUNDING = 1e-6
 
 
-def values_outside(frame: pd.DataFrame, columns: Columns) -> list[str]:
-    """A note for every loss and metric with values outside its bounds in the rows of a trial table, in words.
+def values_outside(frame: pd.DataFrame, columns: Columns) -> list[Note]:
+    """A note for every loss and metric with values outside its bounds in the rows of a trial table.
 
     A loss may lie above its bound, which is that of a random guess, and so may a change in percent. What was not
     measured or is not finite is left out, and rounding is allowed for.
@@ -26,17 +26,20 @@ def values_outside(frame: pd.DataFrame, columns: Columns) -> list[str]:
         finite = values.abs() < math.inf
         beyond = finite & ((values < low - _ROUNDING) | (values > high + _ROUNDING))
         if beyond.any():
-            first = frame.loc[beyond, "trial_id"].iloc[0]
-            rest = f" and {beyond.sum() - 1} more" if beyond.sum() > 1 else ""
-            expected = f"from {number(low)} to {number(high)}" if math.isfinite(high) else f"at least {number(low)}"
             # Percent of a share; beyond that nobody knows.
             percent = (
                 (low, high) == (0.0, 1.0) and values[beyond].between(1.0, 100.0).all() and values[beyond].max() > 2.0
             )
-            advice = ": write shares, not percent" if percent else ""
-            notes.append(
-                f"{name} is {number(float(values[beyond].iloc[0]))} in {first}{rest}, expected {expected}{advice}"
-            )
+            first, trial_id = float(values[beyond].iloc[0]), frame.loc[beyond, "trial_id"].iloc[0]
+            bounds = low, high if math.isfinite(high) else None
+            facts = {
+                "name": name,
+                "value": first,
+                "trial": trial_id,
+                "count": int(beyond.sum()),
+                "percent": bool(percent),
+            }
+            notes.append(note("value_out_of_bounds", **facts, bounds=bounds))
     return notes
 
 

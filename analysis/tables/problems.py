@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.tables.columns import short
+from analysis.tables.note import Note, note
 from analysis.tables.sources import Sources, differences, shared
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Mask
@@ -58,13 +59,10 @@ class Problems:
     given: pd.DataFrame
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        """What differs, in a sentence for each model and data set."""
+    def notes(self) -> tuple[Note, ...]:
+        """For each model and data set with several problems the columns in which they differ."""
         return tuple(
-            f"the trials on {', '.join(place)} differ in {' and '.join(short(name) for name in names)}: these are "
-            "different problems, and nothing is pooled over them"
-            for place, names in self.differ.items()
-            if names
+            note("several_problems", place=place, columns=tuple(names)) for place, names in self.differ.items() if names
         )
 
 
@@ -75,7 +73,7 @@ def problems_of(
 
     What the seeds were declared to vary makes no problem. ``target_key`` names a target by a hash: it is left out where
     the other columns tell the problems apart as well. Given ``sweep``, a column that the tables of one of its sweeps
-    lack says nothing about the trials of that one, nor does an empty cell of a row from elsewhere: they are taken to be
+    lack says nothing about the trials of that one, nor does an empty cell of an external row: they are taken to be
     about the only problem there is on their model and data set or, where there are several, about one of their own.
     """
     own = table.own.trials
@@ -116,10 +114,10 @@ def _silent(table: TrialTable, given: pd.DataFrame, sweep: SweepFile | None) -> 
     """Where an empty cell says nothing, as nobody could have filled it; shape of ``given``."""
     nobody = np.zeros(given.shape, dtype=bool)
     if sweep is not None:
-        elsewhere = table.trials["elsewhere"].to_numpy(dtype=bool)
+        external = table.trials["external"].to_numpy(dtype=bool)
         for place, name in enumerate(given.columns):
             lacking = [called for called, file in sweep.parts.items() if name not in file.columns]
-            nobody[:, place] = elsewhere | table.trials["sweep"].isin(lacking).to_numpy()
+            nobody[:, place] = external | table.trials["sweep"].isin(lacking).to_numpy()
     return pd.DataFrame(nobody & given.isna().to_numpy(dtype=bool), given.index, given.columns)
 
 
@@ -127,16 +125,16 @@ def _in_words(name: str, value: object) -> str:
     return f"no {short(name)}" if value is None else f"{short(name)} {number(value)}"
 
 
-def by_problem(sources: Sources) -> tuple[dict[Problem, Sources], tuple[str, ...]]:
-    """The sources of each problem in the order of the table, and the notes of all, in sentences.
+def by_problem(sources: Sources) -> tuple[dict[Problem, Sources], tuple[Note, ...]]:
+    """The sources of each problem in the order of the table, and the notes of all.
 
-    A row from elsewhere that does not say its model, its data set or in what problems differ is taken to be about every
+    An external row that does not say its model, its data set or in what problems differ is taken to be about every
     one; a row about one of which there is no trial is in no part. Without trials there is one part, named ("", "").
     """
     table, sweep = sources.table, sources.sweep
     problems = problems_of(table, sweep, seeds_vary=sweep.seeds_vary)
-    foreign = table.trials["elsewhere"].to_numpy(dtype=bool)
-    found = dict.fromkeys(problem for problem, far in zip(problems.of, foreign, strict=True) if not far)
+    external = table.trials["external"].to_numpy(dtype=bool)
+    found = dict.fromkeys(problem for problem, far in zip(problems.of, external, strict=True) if not far)
     if not found:
         return {Problem("", ""): sources}, table.notes
     inside = {problem: _inside(table, problems, problem) for problem in found}
@@ -145,10 +143,12 @@ def by_problem(sources: Sources) -> tuple[dict[Problem, Sources], tuple[str, ...
     notes = [*table.notes, *problems.notes]
     if len(parts) > 1:
         # Sweeps of different problems may differ; those of one are scored together.
-        notes = [note for note in notes if note not in differences(sources.sweeps)]
-        notes += [f"{problem}: {note}" for problem, part in parts.items() for note in differences(part.sweeps)]
+        notes = [item for item in notes if item not in differences(sources.sweeps)]
+        notes += [
+            replace(item, source=str(problem)) for problem, part in parts.items() for item in differences(part.sweeps)
+        ]
     if homeless:
-        notes.append(f"on no frontier, as no trial has their model and data set: {', '.join(homeless)}")
+        notes.append(note("rows_on_no_frontier", rows=tuple(homeless)))
     return parts, tuple(notes)
 
 
@@ -159,10 +159,10 @@ def file_stem(name: str, *words: str) -> str:
 
 def _inside(table: TrialTable, problems: Problems, problem: Problem) -> Mask:
     """Which trials are about ``problem``; shape (trials,)."""
-    foreign = table.trials["elsewhere"].to_numpy(dtype=bool)
-    mask = np.array([found == problem for found in problems.of], dtype=bool) & ~foreign
+    external = table.trials["external"].to_numpy(dtype=bool)
+    mask = np.array([found == problem for found in problems.of], dtype=bool) & ~external
     one = table.trials.index[mask][0]
-    may = foreign.copy()
+    may = external.copy()
     for column in ("model", "dataset"):
         may &= table.trials[column].isin(("", table.trials.at[one, column])).to_numpy()
     for column in problems.differ[problem.model, problem.dataset]:
@@ -183,8 +183,8 @@ def _part(sources: Sources, mask: Mask, *, alone: bool) -> Sources:
     sweep = shared(files) if files else sources.sweep
     if not files and sources.sweep.parts:
         sweep = replace(sweep, baseline={}, parts={})
-    elsewhere = set(table.trials.loc[~mask, "sweep"])
-    if not files or names & elsewhere & set(files):
+    others = set(table.trials.loc[~mask, "sweep"])
+    if not files or names & others & set(files):
         sweep = replace(sweep, settings={**sweep.settings, "trials": None})
     updates, landscape = (
         frame[frame["trial_id"].isin(set(part.trials["trial_id"]))] if len(frame) else frame

@@ -1,4 +1,4 @@
-"""What a report or a comparison is made of: one sweep, or several sweeps, single runs and tables from elsewhere."""
+"""What a report or a comparison is made of: one sweep, or several sweeps, single runs and external tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ import pandas as pd
 from analysis.errors import AnalysisError
 from analysis.tables.columns import Columns
 from analysis.tables.csv_rows import read_rows, typed_frame
-from analysis.tables.foreign import read_foreign
+from analysis.tables.external import read_external
+from analysis.tables.note import Note, note
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Objective, widest
 from analysis.tables.trial_table import TrialTable, concatenated
@@ -49,7 +50,7 @@ class Sources:
 
     @property
     def each_sweep(self) -> list[Sources]:
-        """Every sweep by itself, with the bounds of its own; rows from elsewhere and single runs are of none, and one
+        """Every sweep by itself, with the bounds of its own; external rows and single runs are of none, and one
         that is still making its target has no bounds yet."""
         if not self.sweep.parts:
             return [replace(self, table=self.table.own)]
@@ -63,7 +64,7 @@ class Sources:
 def read_source(
     path: Path, columns: Columns | None = None, *, sweep: str | None = None, objectives: Sequence[Objective] = ()
 ) -> Sources:
-    """A sweep's folder, a single run's (with metrics.json), or a CSV from elsewhere.
+    """A sweep's folder, a single run's (with metrics.json), or an external CSV.
 
     ``columns`` describes what no sweep.json does, ``sweep`` names the trials' sweep where its own name will not do,
     and ``objectives`` are those that a CSV is scored by.
@@ -80,7 +81,7 @@ def read_source(
         return Sources(TrialTable.read_run(path, columns), SweepFile(name=path.name, columns=columns), (), *_logs(path))
     if path.is_dir():
         raise AnalysisError(no_sweep(path))
-    table, baseline = read_foreign(path, columns, sweep=sweep or path.stem, objectives=objectives)
+    table, baseline = read_external(path, columns, sweep=sweep or path.stem, objectives=objectives)
     return Sources(table, SweepFile(name=path.stem, columns=table.columns, baseline=baseline))
 
 
@@ -110,11 +111,11 @@ def read_sources(paths: Sequence[Path], *, out: Path) -> Sources:
     before = {prefix: part.sweep.baseline for prefix, part in named.items() if not part.sweeps and part.sweep.baseline}
     notes = [*merged.notes, *differences(files)]
     if before and any(file.baseline for file in files):
-        notes.append("the model before unlearning is that of the sweeps here, and not one of a table from elsewhere")
+        notes.append(note("target_of_the_sweeps"))
     elif before:
         prefix, baseline = next(iter(before.items()))
         sweep = replace(sweep, baseline=baseline)
-        notes.append(f"the model before unlearning is that of {prefix}: no sweep here has measured its own")
+        notes.append(note("target_of_a_table", name=prefix))
     return Sources(
         replace(merged, notes=tuple(dict.fromkeys(notes))),
         replace(sweep, columns=merged.columns),
@@ -130,7 +131,7 @@ def _labelled(part: Sources, prefix: str, out: Path, path: Path) -> Sources:
     trials, history, candidates = (
         part.assign(sweep=prefix) for part in (table.trials, table.history, table.candidates)
     )
-    notes = tuple(f"{prefix}: {note}" for note in table.notes)
+    notes = tuple(replace(item, source=prefix) for item in table.notes)
     auto_lr, landscape = (
         log.assign(trial_id=[f"{prefix}/{name}" for name in log["trial_id"]]) if len(log) else log
         for log in (part.auto_lr, part.landscape)
@@ -205,20 +206,18 @@ def _agreed(baselines: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {}
 
 
-def differences(files: Sequence[SweepFile]) -> list[str]:
-    """In what sweeps differ that are scored together, in sentences."""
+def differences(files: Sequence[SweepFile]) -> list[Note]:
+    """In what sweeps differ that are scored together."""
     known = [file for file in files if file.objectives]
     found = []
     if any(file.objectives != known[0].objectives for file in known):
-        found.append("the sweeps have other bounds of the objectives: the widest count for all")
+        found.append(note("different_bounds"))
     if any(file.baseline for file in known) and not _agreed([file.baseline for file in known]):
-        found.append(
-            "the sweeps have other No-unlearn models: each trial is held against its own, and none is shown for all"
-        )
+        found.append(note("different_targets"))
     if len({file.constraints for file in files}) > 1:
-        found.append("the sweeps state other thresholds: the paper's count")
+        found.append(note("different_thresholds"))
     if len(known) < len(files):
-        found.append("a sweep is still making its target model")
+        found.append(note("target_in_progress"))
     return found
 
 

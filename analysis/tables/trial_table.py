@@ -14,9 +14,10 @@ import numpy as np
 import pandas as pd
 
 from analysis.errors import AnalysisError
-from analysis.tables.candidates import lost_notes, models_of, no_candidates, read_candidates
+from analysis.tables.candidates import lost_ends, models_of, no_candidates, read_candidates
 from analysis.tables.columns import Columns
 from analysis.tables.csv_rows import CsvRow, CsvRows, read_rows, typed_frame
+from analysis.tables.note import Note, note
 from analysis.tables.sweep_file import SweepFile
 
 STATUSES = ("finished", "stopped", "diverged", "failed")
@@ -28,28 +29,28 @@ class TrialTable:
     """All trials that have ended.
 
     Attributes:
-        trials: one row per trial: ``sweep``, ``elsewhere`` (whether it is a row of another program's table), and the
+        trials: one row per trial: ``sweep``, ``external`` (whether it is a row of another program's table), and the
             columns of trials.csv.
         history: one row per report, the columns of history.csv behind a column ``sweep``; also of running trials.
         candidates: one row per evaluated epoch, the columns of candidates.csv behind a column ``sweep``; empty where
             only the last epoch of a trial counts.
         columns: what each column is.
-        notes: what was left out while reading, in sentences.
+        notes: what was left out while reading.
         methods: those of all trials of the report, also in a table of a part of them: their order is that of colours.
     """
 
     trials: pd.DataFrame
     history: pd.DataFrame
     columns: Columns
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     candidates: pd.DataFrame = field(default_factory=lambda: no_candidates())
     methods: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.methods:
             known = (
-                self.trials.loc[~self.trials["elsewhere"].astype(bool), "method"]
-                if len(self.trials) and {"elsewhere", "method"} <= set(self.trials.columns)
+                self.trials.loc[~self.trials["external"].astype(bool), "method"]
+                if len(self.trials) and {"external", "method"} <= set(self.trials.columns)
                 else ()
             )
             object.__setattr__(self, "methods", tuple(sorted(set(map(str, known)))))
@@ -71,16 +72,17 @@ class TrialTable:
         rows = read_rows(path, required=REQUIRED)
         trials = typed_trials(path, rows, columns, sweep)
         _check_trials(path, rows)
-        notes = ["the last line of trials.csv is incomplete and was left out"] if rows.torn else []
+        notes = [note("incomplete_line", file=path.name)] if rows.torn else []
         doubled = trials["trial_id"].duplicated()
         if doubled.any():
-            names = ", ".join(sorted(set(trials.loc[doubled, "trial_id"])))
-            notes.append(f"trials.csv has more than one row for trial {names}: the first counts")
+            notes.append(
+                note("repeated_rows", file=path.name, trials=tuple(sorted(set(trials.loc[doubled, "trial_id"]))))
+            )
         trials = trials[~doubled].reset_index(drop=True)
         history = _history(out / "history.csv", sweep, columns)
         candidates = read_candidates(out, sweep, columns)
-        if file.settings.get("candidates") == "all":
-            notes += lost_notes(trials, candidates)
+        if file.settings.get("candidates") == "all" and (lost := lost_ends(trials, candidates)):
+            notes.append(note("missing_epochs", trials=lost))
         return cls(trials, history, columns, tuple(notes), candidates)
 
     @classmethod
@@ -116,7 +118,7 @@ class TrialTable:
             concatenated([table.trials for table in tables]),
             concatenated([table.history for table in tables]),
             reduce(or_, [table.columns for table in tables]),
-            tuple(note for table in tables for note in table.notes),
+            tuple(item for table in tables for item in table.notes),
             concatenated([table.candidates for table in tables]),
         )
 
@@ -144,13 +146,13 @@ class TrialTable:
 
     @property
     def own(self) -> TrialTable:
-        """The trials of sweeps and runs, without the rows of tables from elsewhere: only they can be taken."""
-        return self.of(self.trials[~self.trials["elsewhere"]])
+        """The trials of sweeps and runs, without the rows of external tables: only they can be taken."""
+        return self.of(self.trials[~self.trials["external"]])
 
     @property
     def models(self) -> TrialTable:
         """What a frontier is over, a row each: every evaluated epoch of a trial that has candidates, and the end of a
-        finished one that has none (of a sweep where only it counts, or from elsewhere)."""
+        finished one that has none (of a sweep where only it counts, or external)."""
         return self.of(models_of(self.trials, self.candidates))
 
     @property
@@ -167,7 +169,7 @@ class TrialTable:
     def varying(self) -> tuple[str, ...]:
         """The settings in which trials differ; a missing value differs from a given one.
 
-        A table from elsewhere says little of its settings; that is no variation.
+        An external table says little of its settings; that is no variation.
         """
         own = self.own.trials
         return tuple(name for name in self.spec_columns if own[name].nunique(dropna=False) > 1)
@@ -233,7 +235,7 @@ def thinned(rows: pd.DataFrame, most: int) -> pd.DataFrame:
     return rows if len(rows) <= most else rows.iloc[np.linspace(0, len(rows) - 1, most).round().astype(int)]
 
 
-def typed_trials(path: Path, rows: CsvRows, columns: Columns, sweep: str, *, elsewhere: bool = False) -> pd.DataFrame:
+def typed_trials(path: Path, rows: CsvRows, columns: Columns, sweep: str, *, external: bool = False) -> pd.DataFrame:
     """Rows of trials with every required column: an unknown number is NaN, an unknown text empty.
 
     Raises:
@@ -243,7 +245,7 @@ def typed_trials(path: Path, rows: CsvRows, columns: Columns, sweep: str, *, els
     unknown = {name: float("nan") if name in ("lr", "seed") else "" for name in REQUIRED if name not in trials}
     trials = trials.assign(**unknown)
     trials.insert(0, "sweep", sweep)
-    trials.insert(1, "elsewhere", elsewhere)
+    trials.insert(1, "external", external)
     return trials
 
 

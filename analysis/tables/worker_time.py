@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analysis.tables.trial_table import numbers
-from analysis.words import DataTable, counted, duration
 
 _COLUMNS = ("train_seconds", "eval_seconds", "wall_seconds", "started_at", "first_step_at", "ended_at", "worker")
 
@@ -31,21 +30,17 @@ class WorkerTime:
     @property
     def total(self) -> float:
         """Training to rest together."""
-        return self.training + self.losses_and_metrics + self.generation + self.start + self.between + self.rest
+        return sum(self.kinds.values())
 
     @property
     def useful(self) -> float:
         """The share of training and evaluation."""
         return (self.training + self.losses_and_metrics + self.generation) / self.total
 
-    def sentence(self) -> str:
-        """``92% of the workers' time (2 workers, 3 min 20 s) were steps and evaluation.``"""
-        whole = f"{counted(self.workers, 'worker')}, {duration(self.total)}"
-        return f"{self.useful:.0%} of the workers' time ({whole}) were steps and evaluation."
-
-    def table(self) -> DataTable:
-        """A row per kind."""
-        kinds = {
+    @property
+    def kinds(self) -> dict[str, float]:
+        """The seconds of each kind of work."""
+        return {
             "training steps": self.training,
             "losses and metrics": self.losses_and_metrics,
             "generation of answers": self.generation,
@@ -53,12 +48,10 @@ class WorkerTime:
             "between trials": self.between,
             "checkpoints and waiting": self.rest,
         }
-        rows = tuple((name, duration(seconds), f"{seconds / self.total:.1%}") for name, seconds in kinds.items())
-        return DataTable("Where the workers' time went.", ("", "time", "share"), rows)
 
 
 def worker_time(trials: pd.DataFrame) -> WorkerTime | None:
-    """Of the trials that ran here; None where the table does not say, as one from elsewhere."""
+    """Of the trials that ran here; None where the table does not say, as in an external table."""
     if not set(_COLUMNS) <= set(trials.columns):
         return None
     if "reused_from" in trials.columns:

@@ -32,11 +32,9 @@ def compare(sources: tuple[str, ...], out: str | None, chosen: str, as_json: boo
     if out is not None and Path(out).is_file():
         problems.append(f"--out {out}: this is a file, expected a folder")
     refuse(problems)
-    from dataclasses import asdict
-
     from analysis.comparison.comparison import comparison_data, comparison_parts
-    from analysis.comparison.formats import FORMATS as WRITERS
-    from analysis.frontier.pareto_json import plain
+    from analysis.report.comparison import FORMATS as WRITERS
+    from analysis.report.comparison import comparison_content
     from analysis.tables.columns import Columns
     from search_spaces.durable import write_whole
     from sweeper.store.columns import column_dictionary
@@ -48,6 +46,6 @@ def compare(sources: tuple[str, ...], out: str | None, chosen: str, as_json: boo
         for suffix, write in WRITERS.items():
             write_whole(Path(out) / f"comparison.{suffix}", write(tables))
     if as_json:
-        click.echo(json.dumps(plain({"tables": [asdict(table) for table in tables]})))
+        click.echo(json.dumps(comparison_content(tables)))
     else:
         click.echo(WRITERS[chosen](tables), nl=False)

@@ -70,6 +70,7 @@ def lr_study(**given: Any) -> None:
     from sweeper.cli.lr_study_settings import lr_study_settings
 
     if given["folders"]:
+        from analysis.report.study import study_content
         from sweeper.cli.lr_study_result import judge, print_study
 
         refuse(_of_finished(given))
@@ -79,7 +80,7 @@ def lr_study(**given: Any) -> None:
             objectives=given["objectives"],
         )
         if given["as_json"]:
-            click.echo(json.dumps(study.to_dict()))
+            click.echo(json.dumps(study_content(study)))
         else:
             print_study(study)
         return

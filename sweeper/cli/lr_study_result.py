@@ -23,7 +23,8 @@ def judge(folders: Sequence[Path], *, target: Path | None = None, objectives: st
 
     ``objectives``, as ``--objectives`` has them, are judged by in place of the sweeps' own.
     """
-    from analysis.study.lr_study import read_study, write_study
+    from analysis.report.study import write_study
+    from analysis.study.lr_study import read_study
 
     study = read_study(folders, _axes(folders[0], objectives) if objectives else ())
     write_study(target or folders[0] / "lr_study.json", study)
@@ -63,24 +64,30 @@ def print_study(study: LrStudy) -> None:
     """Sensitivity and fronts as tables, and the verdicts in sentences."""
     from rich.console import Console
 
-    from analysis.study.study_headline import study_cautions, study_headline
-    from analysis.study.study_tables import arms_table, rates_table
-    from analysis.study.verdict_words import words
+    from analysis.report.render import note_text
+    from analysis.report.study import (
+        arms_table,
+        rates_table,
+        sensitivity_line,
+        study_cautions,
+        study_headline,
+        verdict_lines,
+    )
 
     # No colour codes and no folding in a file or a pipe.
     console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
     console.print("\n".join([study_headline(study), *study_cautions(study)]), end="\n\n")
     for item in study.sensitivity:
         _print_table(console, rates_table(item, study.grid.columns))
-        console.print(item.words(), end="\n\n")
+        console.print(sensitivity_line(item), end="\n\n")
     for fronts in study.fronts:
         _print_table(console, arms_table(fronts))
         console.print()
     for verdict in study.verdicts:
-        for line in words(verdict):
+        for line in verdict_lines(verdict):
             console.print(f"- {line}")
     for note in study.notes:
-        console.print(f"note: {note}")
+        console.print(f"note: {note_text(note)}")
 
 
 def _print_table(console: Console, data: DataTable) -> None:

@@ -229,6 +229,7 @@ def run_to_the_end(
 
 def _told(result: Callable[[], Summary], out: Path, *, is_study: bool, as_json: bool) -> int:
     """Print how the sweep ended, once it has; returns the exit code."""
+    from analysis.report.study import study_content
     from sweeper.cli.lr_study_result import judge, print_study
     from sweeper.execution.shutdown import Interrupted
 
@@ -241,7 +242,7 @@ def _told(result: Callable[[], Summary], out: Path, *, is_study: bool, as_json: 
         return INTERRUPTED
     study = judge([out]) if is_study else None
     if as_json:
-        click.echo(json.dumps(asdict(summary) | ({"lr_study": study.to_dict()} if study else {})))
+        click.echo(json.dumps(asdict(summary) | ({"lr_study": study_content(study)} if study else {})))
     else:
         click.echo(describe(summary))
         if study is not None:

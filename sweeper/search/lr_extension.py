@@ -35,9 +35,9 @@ def extensions(study: LrStudy, settings: SweepSettings) -> tuple[Extension, ...]
     """Return an extension for each method whose best rate is at the edge."""
     beyond: dict[str, dict[float, str]] = {}
     for verdict in study.verdicts:
-        for opponent in verdict.opponents:
-            for rate in opponent.edge.beyond if opponent.edge else ():
-                beyond.setdefault(verdict.case.method, {}).setdefault(float(f"{rate:.2g}"), opponent.name)
+        for baseline in verdict.baselines:
+            for rate in baseline.edge.beyond if baseline.edge else ():
+                beyond.setdefault(verdict.task.method, {}).setdefault(float(f"{rate:.2g}"), baseline.name)
     found = []
     for method, rates in beyond.items():
         grid = [point["lr"] for point in fixed_points(settings, method)]

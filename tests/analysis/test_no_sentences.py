@@ -16,32 +16,10 @@ ANALYSIS = Path(__file__).resolve().parents[2] / "analysis"
 WORDS = 4
 # Files that still assemble sentences. This list only shrinks.
 NOT_YET = (
-    "comparison/choice.py",
-    "comparison/formats.py",
-    "comparison/notes.py",
     "figures/ablation.py",
     "figures/attainment.py",
     "figures/gradient_plane.py",
     "figures/pareto.py",
-    "study/grid_edge.py",
-    "study/lost_seeds.py",
-    "study/lr_grid.py",
-    "study/lr_study.py",
-    "study/no_verdict.py",
-    "study/placed_trials.py",
-    "study/primary.py",
-    "study/ruin.py",
-    "study/sensitivity.py",
-    "study/study_headline.py",
-    "study/study_tables.py",
-    "study/verdict_words.py",
-    "tables/candidates.py",
-    "tables/csv_rows.py",
-    "tables/foreign.py",
-    "tables/problems.py",
-    "tables/sources.py",
-    "tables/trial_table.py",
-    "tables/worker_time.py",
 )
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from analysis.comparison.comparison import comparison_data, comparison_parts
-from analysis.comparison.formats import markdown
 from analysis.comparison.table import ComparisonTable
+from analysis.report.comparison import markdown
 from analysis.report.report import write_report
 from analysis.study.lr_study import read_study, study_in
 from analysis.tables.columns import Column, Columns
@@ -135,13 +135,13 @@ def test_report_and_study_score_every_model_in_its_own_box(make_sweep: MakeSweep
     on_page = study_in(read_sources(folders, out=tmp_path / "both"))
     assert on_page is not None
     alone, together, page = (
-        [opponent.result.mean for verdict in study.verdicts for opponent in verdict.opponents]
+        [opponent.result.mean for verdict in study.verdicts for opponent in verdict.baselines]
         for study in (read_study(folders[:1]), read_study(folders), on_page)
     )
     assert alone == pytest.approx([0.3, 0.3])
     assert together[:2] == alone
     assert page == together
-    assert {verdict.case.model for verdict in on_page.verdicts} == {"tiny-phi", "tiny-gpt2"}
+    assert {verdict.task.model for verdict in on_page.verdicts} == {"tiny-phi", "tiny-gpt2"}
     write_report(tmp_path / "both", folders)
     assert (tmp_path / "both" / "report.html").read_text().count("+0.3000") >= 2
 

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from analysis.comparison.formats import FORMATS, comma_separated, latex, markdown, web_page
 from analysis.comparison.table import ComparisonTable, Entry, MethodRow, Value
 from analysis.errors import AnalysisError
+from analysis.report.comparison import FORMATS, comma_separated, latex, markdown, web_page
+from analysis.report.render import say
 from sweeper.store.columns import METRIC_COLUMNS, OUTCOME_METRICS, TRIAL_COLUMNS, column_dictionary
 from tests.analysis.comparison.conftest import BASELINE, GOOD, Compared, WriteCsv, read, without
 from tests.analysis.conftest import MakeSweep, trial
@@ -173,9 +174,10 @@ def test_success_on_some_seeds_only_is_given_with_their_number(
     ]
     table = compared(rows)
     entry = without(table)
-    assert re.findall(r"^yes|^no|–|\d+", entry.outcome) == outcome
+    text = say("comparison_text.outcome", entry=entry)
+    assert re.findall(r"^yes|^no|–|\d+", text) == outcome
     assert (entry.success, entry.succeeded, entry.lost) == (success, succeeded, seeds.count(None))
-    assert f"| {entry.outcome} |" in markdown([table])
+    assert f"| {text} |" in markdown([table])
     cells = {(row["lost"], row["success"]) for row in csv_rows([table]) if row["method"] == "ngdiff"}
     assert cells == {(str(entry.lost), "" if success is None else str(success))}
 
@@ -224,7 +226,7 @@ NASTY = ComparisonTable(
     "target key 0x_1",
     ("my_metric",),
     None,
-    (MethodRow("x|y_{z}~^\\#$", Entry("lr 1", 1, 0, {"my_metric": Value(0.5, None, True)}, True, "yes"), None),),
+    (MethodRow("x|y_{z}~^\\#$", Entry("lr 1", 1, 0, {"my_metric": Value(0.5, None, True)}, 1), None),),
 )
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import csv
-import json
-import re
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
 
-from analysis.comparison.formats import latex, markdown, web_page
+from analysis.report.comparison import comparison_content, latex, markdown, web_page
+from analysis.report.render import note_text
+from analysis.tables.note import Note, note
 from tests.analysis.comparison.conftest import BASELINE, GOOD, Compared, WriteCsv, read, without
 from tests.analysis.conftest import MakeSweep, Row, trial
 
@@ -23,52 +22,67 @@ BOTH_SIDES = [*of_seeds(0, 1), *of_seeds(0, 1, auto_lr="on")]
 
 
 @pytest.mark.parametrize(
-    ("rows", "entries", "named"),
+    ("rows", "entries", "expected"),
     [
         (BOTH_SIDES, {}, None),
-        ([*of_seeds(0, 1, 2), *of_seeds(3, 4, 5, auto_lr="on")], {}, ["ngdiff", "seeds 0 to 2", "seeds 3 to 5"]),
-        ([*of_seeds(0, 1, 4), *of_seeds(0, 1, auto_lr="on")], {}, ["ngdiff", "seeds 0, 1 and 4", "seeds 0 and 1"]),
-        ([*of_seeds(0, 1), *of_seeds(0, method="gdiff")], {}, ["one seed", ": gdiff"]),
-        (of_seeds(0), {}, ["one seed", "ngdiff"]),
-        ([*of_seeds(1), *of_seeds(0, method="gdiff")], {}, ["one seed", "every configuration"]),
-        (of_seeds(0, status="diverged"), {}, ["ngdiff", "1 diverged"]),
-        ([*of_seeds(0, 1), of_seeds(0)[0] | {"seed": 2}], {}, ["trials.csv", f"trial {of_seeds(0)[0]['trial_id']}"]),
-        (of_seeds(0, 1), {"baseline": {}}, ["utility and truth ratio"]),
-        (of_seeds(0, 1), {"settings": {"constraints": ["verbmem<=0.5"]}}, ["(verbmem<=0.5)", "report and pick"]),
+        (
+            [*of_seeds(0, 1, 2), *of_seeds(3, 4, 5, auto_lr="on")],
+            {},
+            note("different_seeds", method="ngdiff", without=(0, 1, 2), with_auto=(3, 4, 5)),
+        ),
+        ([*of_seeds(0, 1), *of_seeds(0, method="gdiff")], {}, note("one_seed", names=("gdiff",))),
+        (of_seeds(0), {}, note("one_seed", names=("ngdiff",))),
+        ([*of_seeds(1), *of_seeds(0, method="gdiff")], {}, note("one_seed", names=())),
+        (
+            of_seeds(0, status="diverged"),
+            {},
+            note("arm_without_finished_trial", arm="ngdiff", ends=(("diverged", 1),)),
+        ),
+        (
+            [*of_seeds(0, 1), of_seeds(0)[0] | {"seed": 2}],
+            {},
+            note("repeated_rows", file="trials.csv", trials=(of_seeds(0)[0]["trial_id"],)),
+        ),
+        (of_seeds(0, 1), {"baseline": {}}, note("thresholds_not_judged", names=("utility", "truth ratio"))),
+        (
+            of_seeds(0, 1),
+            {"settings": {"constraints": ["verbmem<=0.5"]}},
+            note("stated_thresholds_ignored", stated=("verbmem<=0.5",)),
+        ),
     ],
     ids=[
-        *("no trouble", "other seeds", "more seeds", "one seed of one method", "one seed", "one seed of all"),
+        *("no trouble", "other seeds", "one seed of one method", "one seed", "one seed of all"),
         *("lost", "repeated trial", "no baseline", "stated thresholds"),
     ],
 )
 def test_each_trouble_has_one_note_in_every_format(
-    compared: Compared, rows: list[Row], entries: dict[str, object], named: Sequence[str] | None
+    compared: Compared, rows: list[Row], entries: dict[str, object], expected: Note | None
 ) -> None:
     table = compared(rows, **entries)
-    count = int(named is not None)
-    assert (len(table.notes), markdown([table]).count("\n- "), web_page([table]).count("<li>")) == (count,) * 3
-    for note in table.notes:
-        assert not [part for part in named or () if part not in note]
-        assert len(latex([table])) >= len(latex([replace(table, notes=())])) + len(note)
-    assert json.loads(json.dumps(asdict(table)))["notes"] == list(table.notes)
+    assert table.notes == (() if expected is None else (expected,))
+    count = len(table.notes)
+    assert (markdown([table]).count("\n- "), web_page([table]).count("<li>")) == (count, count)
+    texts = list(map(note_text, table.notes))
+    assert len(latex([table])) >= len(latex([replace(table, notes=())])) + sum(map(len, texts))
+    ((content,),) = comparison_content([table]).values()  # type: ignore[attr-defined]
+    assert content["notes"] == texts
 
 
 def test_a_repeated_trial_is_named_with_its_sweep(make_sweep: MakeSweep) -> None:
     rows = [row | {"trial_id": str(row["seed"])} for row in of_seeds(0, 1)]
     one = make_sweep(rows, name="one", baseline=BASELINE)
     two = make_sweep([rows[0] | {"utility": 0.1}], name="two", baseline=BASELINE)
-    ((note,),) = [table.notes for table in read(one, two)]
-    assert note.index("one/0") < note.index("two/0")
-    assert note.startswith("1 trial ")
+    ((repeated,),) = [table.notes for table in read(one, two)]
+    assert dict(repeated.facts) == {"count": 1, "different": (("one/0", "two/0"),)}
 
 
 def test_rows_without_seeds_are_runs(theirs: WriteCsv) -> None:
     path = theirs("method,verbmem,utility\nNo-unlearn,0.9,0.8\nA,0.05,0.7\nA,0.5,\nA,0.6,0.3\nB,0.05,0.7\n")
     (table,) = read(path)
-    assert [without(table, place).count for place in (0, 1)] == ["3 runs", "1 run"]
-    assert re.findall(r"^no|\d of \d runs|\d not", without(table).outcome) == ["no", "2 of 3 runs", "1 not"]
-    assert any("seeds" in note and note.endswith(": A") for note in table.notes)
-    assert any("truth ratio" in note for note in table.notes)
+    assert [(without(table, place).seeds, without(table, place).unit) for place in (0, 1)] == [(3, "run"), (1, "run")]
+    assert (without(table).missed, without(table).not_judged, without(table).success) == (2, 1, None)
+    assert note("unnamed_seeds", names=("A",)) in table.notes
+    assert note("thresholds_not_judged", names=("truth ratio",)) in table.notes
     assert "(2 of 3 runs)" in markdown([table])
     assert "seeds |" not in markdown([table])
 
@@ -76,26 +90,24 @@ def test_rows_without_seeds_are_runs(theirs: WriteCsv) -> None:
 def test_a_value_outside_its_bounds_is_named_with_its_row(make_sweep: MakeSweep, theirs: WriteCsv) -> None:
     path = theirs("method,model,dataset,verbmem,utility,truth_ratio\nnpo,tiny-phi,authors,5.2,71.3,0.6\n")
     (table,) = read(make_sweep(of_seeds(0, 1), baseline=BASELINE), path)
-    starts = ("verbmem is 5.2 in theirs.csv/line 2", "utility is 71.3 in theirs.csv/line 2")
-    assert [note.partition(",")[0] for note in table.notes] == list(starts)
+    found = [
+        (facts["name"], facts["value"], facts["trial"]) for facts in map(dict, (item.facts for item in table.notes))
+    ]
+    assert found == [("verbmem", 5.2, "theirs.csv/line 2"), ("utility", 71.3, "theirs.csv/line 2")]
 
 
 @pytest.mark.parametrize(
     ("epochs", "named"),
     [
         ({}, None),
-        ({("bad", 1): {}}, ""),
-        ({("bad", 2): GOOD}, "trial bad after epoch 2"),
-        ({("good", 2): GOOD}, ""),
-        ({("lost2", 1): GOOD}, "trial lost2 after epoch 1"),
-        (
-            {(name, epoch): GOOD for name in ("bad", "lost2", "lost3", "lost4") for epoch in (1, 2)},
-            "trial bad after epoch 1, trial lost2 after epoch 1, trial lost3 after epoch 1 and 1 more",
-        ),
+        ({("bad", 1): {}}, ()),
+        ({("bad", 2): GOOD}, ("trial bad after epoch 2",)),
+        ({("good", 2): GOOD}, ()),
+        ({("lost2", 1): GOOD}, ("trial lost2 after epoch 1",)),
     ],
 )
 def test_a_success_before_the_end_is_named(
-    make_sweep: MakeSweep, epochs: dict[tuple[str, int], Row], named: str | None
+    make_sweep: MakeSweep, epochs: dict[tuple[str, int], Row], named: tuple[str, ...] | None
 ) -> None:
     """``named`` is None if every epoch does not count, and empty if no end is worse than an earlier epoch."""
     rows = [
@@ -111,7 +123,7 @@ def test_a_success_before_the_end_is_named(
             for (name, epoch), scores in epochs.items():
                 writer.writerow({"trial_id": name, "epoch": epoch, "step": 5 * epoch} | scores)
     (table,) = read(out)
-    assert [note.partition(": ")[2] for note in table.notes] == ([] if named is None else [named])
+    assert table.notes == (() if named is None else (note("only_ends_compared", better=named),))
 
 
 # Rows from elsewhere -----------------------------------------------------------------------------------------------
@@ -144,7 +156,7 @@ def test_rows_that_can_only_mean_these_trials_join_them(make_sweep: MakeSweep, t
 def test_rows_that_may_mean_others_are_a_table_of_their_own(make_sweep: MakeSweep, theirs: WriteCsv, text: str) -> None:
     own, other = read(make_sweep(of_seeds(0, 1), baseline=BASELINE), theirs(text))
     assert [row.method for row in other.rows] == ["npo"]
-    assert ["model or data set" in " ".join(table.notes) for table in (own, other)] == [False, True]
+    assert [note("unplaced_rows") in table.notes for table in (own, other)] == [False, True]
 
 
 def test_rows_that_could_mean_two_problems_are_a_table_of_their_own(make_sweep: MakeSweep, theirs: WriteCsv) -> None:

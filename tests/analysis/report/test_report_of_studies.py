@@ -62,7 +62,7 @@ def test_a_row_without_a_seed_joins_the_frontier_and_not_the_study(
     assert "theirs/best" in {item["trial_id"] for item in json.loads((out / "pareto.json").read_text())["front"]}
     fronts = page[page.index('id="fronts"') : page.index('id="compute"')]
     assert ("gdiff, fixed lr" in fronts, "NPO" in fronts) == (True, False)
-    assert "no test" in fronts
+    assert "not a test" in fronts
     assert "trials" in re.findall(r"<th[^>]*>([^<]*)</th>", fronts)
     ids = re.findall(r'\sid="([^"]+)"', page)
     assert len(ids) == len(set(ids)) > 100
@@ -85,7 +85,7 @@ def test_a_trial_is_held_against_the_model_of_its_own_sweep(
     page = page_of(tmp_path / "out", one, two)
     assert not [move for move in moves if move not in page]
     assert json.loads((tmp_path / "out" / "pareto.json").read_text())["baseline"] is None
-    assert ("other No-unlearn models" in page) is pooled
+    assert ("different No-unlearn models" in page) is pooled
     assert "verbatim memorisation of the forget set" in page
 
 

@@ -12,8 +12,16 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from analysis.errors import AnalysisError
-from analysis.study.bounded_mean import CAPITAL, exact_share, lower_bound, p_above, p_below, seeds_to_tell, upper_bound
-from analysis.study.paired import sign_flip_p
+from analysis.study.paired import (
+    CAPITAL,
+    exact_share,
+    lower_bound,
+    p_above,
+    p_below,
+    seeds_to_tell,
+    sign_flip_p,
+    upper_bound,
+)
 
 Draw = Callable[[np.random.Generator, int], np.ndarray]
 NULLS: dict[str, Draw] = {

@@ -15,9 +15,9 @@ from optuna._hypervolume import compute_hypervolume
 from analysis.errors import AnalysisError
 from analysis.frontier.frontier import hypervolume
 from analysis.frontier.indicators import LOG_FLOOR, LOG_RETAIN, further_objectives
-from analysis.study.lr_study import read_study, write_study
-from analysis.study.study_tables import arms_table, rates_table
-from analysis.study.verdict_words import words
+from analysis.report.study import arms_table, rates_table, write_study
+from analysis.report.study import verdict_lines as words
+from analysis.study.lr_study import read_study
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Objective, costs_of
 from tests.analysis.conftest import MakeRow, MakeSweep, tables_of, trial
@@ -92,7 +92,7 @@ def study_rows(row: MakeRow, utilities: Sequence[float | None]) -> list[dict[str
 def test_a_verdict_describes_both_sides_in_every_box(make_sweep: MakeSweep, row: MakeRow, tmp_path: Path) -> None:
     study = read_study([make_sweep(study_rows(row, (0.8, 0.4)))])
     (verdict,) = study.verdicts
-    further = verdict.opponents[0].further
+    further = verdict.baselines[0].further
     assert further[SCORES] == pytest.approx((0.5 * 0.4, 0.5 * 0.8))
     logged = [math.log((8 - 8 * math.sqrt(volume)) / 0.008) / math.log(1000) for volume in (0.6, 0.5)]
     expected = [math.sqrt(volume) * (1 - share) for volume, share in zip((0.6, 0.5), logged, strict=True)]
@@ -113,7 +113,7 @@ def test_a_verdict_describes_both_sides_in_every_box(make_sweep: MakeSweep, row:
 
 def test_an_arm_that_was_not_measured_throughout_has_no_volume_there(make_sweep: MakeSweep, row: MakeRow) -> None:
     study = read_study([make_sweep(study_rows(row, (0.8, None)))])
-    assert list(study.verdicts[0].opponents[0].further) == [LOG_RETAIN]
+    assert list(study.verdicts[0].baselines[0].further) == [LOG_RETAIN]
     assert list(study.fronts[0].further[SCORES]) == ["gdiff, fixed lr"]
 
 

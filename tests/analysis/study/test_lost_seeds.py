@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from analysis.report.study import study_cautions, study_content, study_headline
 from analysis.study.lr_study import read_study
-from analysis.study.study_headline import study_cautions, study_headline
 from tests.analysis.conftest import MakeRow, MakeSweep, Row
 from tests.analysis.study.conftest import FAILED, PEAK, STOPPED, Of, StudyBySeed
 
@@ -68,7 +68,7 @@ def test_lost_fresh_seeds_are_counted_by_side(
     cautions = study_cautions(found)
     assert len(cautions) == (caution is not None)
     assert all(re.search(caution or "", text) for text in cautions)
-    content = found.to_dict()["verdicts"][0]  # type: ignore[index]
+    content = study_content(found)["verdicts"][0]  # type: ignore[index]
     assert content["fresh_seeds_planned"] == list(verdict.planned)
     assert {item["side"] for item in content["fresh_seeds_lost"]} == {side for side, _, _ in lost}
 

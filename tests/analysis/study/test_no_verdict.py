@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from analysis.report.render import note_text
+from analysis.report.render import seeds as seeds_in_words
 from analysis.report.report import write_report
+from analysis.report.study import study_content, study_headline
 from analysis.study.lr_study import LrStudy, read_study
-from analysis.study.seeds import seeds_in_words
-from analysis.study.study_headline import study_headline
 from tests.analysis.conftest import MakeRow, MakeSweep, Row
 from tests.analysis.study.conftest import FAILED, PEAK
 
@@ -21,7 +22,7 @@ SETTINGS = {"kind": "lr-study", "sampler": "grid"}
 def rows_of(
     row: MakeRow, *, hand: Sequence[int] = range(6), auto: Sequence[int] = range(6), **fields: object
 ) -> list[Row]:
-    """Fixed rates and AutoLR on their seeds, none of them ruined."""
+    """Fixed rates and AutoLR on their seeds, none of them collapsed."""
     fixed = [row(volume, lr, seed, utility=0.8, **fields) for seed in hand for lr, volume in PEAK.items()]
     return fixed + [row(0.45, 1e-4, seed, auto=True, utility=0.8, **fields) for seed in auto]
 
@@ -44,8 +45,8 @@ def study(make_sweep: MakeSweep) -> Make:
     ("rows", "why"),
     [
         (lambda row: rows_of(row, auto=()), "no run with AutoLR$"),
-        (lambda row: rows_of(row, hand=()), "no run at a fixed"),
-        (lambda row: rows_of(row, auto=range(6, 12)), "fixed .*seeds 0 to 5 .*AutoLR .*seeds 6 to 11$"),
+        (lambda row: rows_of(row, hand=()), "no run has a fixed"),
+        (lambda row: rows_of(row, auto=range(6, 12)), "fixed .*seeds 0 to 5, AutoLR .*seeds 6 to 11$"),
         (lambda row: failed(rows_of(row)), r"with AutoLR .*\(6 failed\)$"),
         (lambda row: failed(rows_of(row), auto="off"), r"at a fixed .*\(18 failed\)$"),
         (lambda row: failed(rows_of(row), auto="off", lr=1e-3), r"fixed lr 0\.001 .*\(6 failed\)$"),
@@ -61,10 +62,10 @@ def test_the_reason_names_what_would_have_to_be_run(
     study: Make, row: MakeRow, rows: Callable[[MakeRow], list[Row]], why: str
 ) -> None:
     found = study(rows(row))
-    ((item,), (content,)) = found.without, found.to_dict()["without_verdict"]  # type: ignore[misc]
-    assert re.search(why, item.why)
-    assert (content["method"], content["why"]) == ("gdiff", item.why)
-    assert study_headline(found) == f"No verdict for gdiff: {item.why}."
+    ((item,), (content,)) = found.without, study_content(found)["without_verdict"]  # type: ignore[misc]
+    assert (content["method"], content["why"]) == ("gdiff", note_text(item.why))
+    assert re.search(why, content["why"])
+    assert study_headline(found) == f"No verdict for gdiff: {content['why']}."
 
 
 def test_methods_without_a_verdict_stand_behind_those_that_have_one(study: Make, row: MakeRow) -> None:
@@ -74,7 +75,7 @@ def test_methods_without_a_verdict_stand_behind_those_that_have_one(study: Make,
     assert text.count("No verdict") == 1
 
 
-def test_the_same_ruin_of_several_methods_is_reported_once(study: Make, row: MakeRow) -> None:
+def test_the_same_collapse_of_several_methods_is_reported_once(study: Make, row: MakeRow) -> None:
     rows = [item | {"utility": None} for name in ("npo", "dpo") for item in rows_of(row, method=name, c=None)]
     text = study_headline(study(rows))
     assert (text.count("npo and dpo"), text.count("4 of 4")) == (2, 2)
@@ -89,8 +90,8 @@ def test_a_primary_question_without_a_verdict_comes_first(study: Make, row: Make
 @pytest.mark.parametrize("primary", ["rmu", "gdiff/official/fresh"])
 def test_a_primary_question_about_nothing_that_was_run_is_named(study: Make, row: MakeRow, primary: str) -> None:
     found = study(rows_of(row), primary=primary)
-    assert study_headline(found).startswith(f"The primary question is on {primary}")
-    assert found.to_dict()["primary"] == primary
+    assert study_headline(found).startswith(f"The primary question is about {primary}")
+    assert study_content(found)["primary"] == primary
 
 
 def test_a_table_without_runs_has_no_verdict(study: Make) -> None:

@@ -10,12 +10,10 @@ from dataclasses import replace
 import pytest
 
 from analysis.report.report import write_report
+from analysis.report.study import differences_table, study_cautions, study_content, study_headline
+from analysis.report.study import verdict_lines as words
 from analysis.study.lr_study import LrStudy, read_study
-from analysis.study.primary import Primary
-from analysis.study.study_headline import study_cautions, study_headline
-from analysis.study.study_tables import differences_table
-from analysis.study.verdict import BETTER, OPEN, UNDECIDED, WORSE
-from analysis.study.verdict_words import words
+from analysis.study.verdict import BETTER, OPEN, UNDECIDED, WORSE, Primary
 from tests.analysis.conftest import MakeRow, MakeSweep, trial
 from tests.analysis.study.conftest import PEAK, RISING
 
@@ -51,7 +49,7 @@ def study(make_sweep: MakeSweep, row: MakeRow) -> MakeStudy:
 
 def outcomes(study: LrStudy) -> dict[str, str]:
     """The outcome against the best single rate by method."""
-    return {item.case.method: item.opponents[0].outcome for item in study.verdicts}
+    return {item.task.method: item.baselines[0].outcome for item in study.verdicts}
 
 
 def test_a_primary_question_is_decided_while_correction_leaves_it_open(study: MakeStudy) -> None:
@@ -60,7 +58,7 @@ def test_a_primary_question_is_decided_while_correction_leaves_it_open(study: Ma
     assert set(outcomes(study(truths)).values()) == {UNDECIDED}
     found = study(truths, primary="method3", name="named")
     assert outcomes(found) == dict.fromkeys(truths, UNDECIDED) | {"method3": BETTER}
-    single = {item.case.method: item.opponents[0] for item in found.verdicts}
+    single = {item.task.method: item.baselines[0] for item in found.verdicts}
     assert {name: (item.primary, item.comparisons) for name, item in single.items()} == {
         **dict.fromkeys(truths, (False, 7)),
         "method3": (True, 1),
@@ -68,7 +66,7 @@ def test_a_primary_question_is_decided_while_correction_leaves_it_open(study: Ma
     text = study_headline(found)
     assert text.index("method3 (the primary question)") < text.index("method0")
     assert sum("the primary question" in line for item in found.verdicts for line in words(item)) == 1
-    assert json.loads(json.dumps(found.to_dict()))["verdicts"][3]["opponents"][0]["primary"] is True
+    assert json.loads(json.dumps(study_content(found)))["verdicts"][3]["opponents"][0]["primary"] is True
 
 
 def test_the_others_are_corrected_for_each_other_alone(study: MakeStudy) -> None:
@@ -76,7 +74,7 @@ def test_the_others_are_corrected_for_each_other_alone(study: MakeStudy) -> None
     truths = dict.fromkeys(["a", "b", "c"], 0.27)
     assert set(outcomes(study(truths, seeds=27)).values()) == {UNDECIDED}
     found = study(truths, seeds=27, primary="c", name="named")
-    assert [item.opponents[0].comparisons for item in found.verdicts] == [2, 2, 1]
+    assert [item.baselines[0].comparisons for item in found.verdicts] == [2, 2, 1]
 
 
 def test_a_null_primary_question_says_nothing_about_the_others(study: MakeStudy) -> None:
@@ -101,7 +99,7 @@ def test_studies_that_named_different_questions_have_none(make_sweep: MakeSweep,
     named = (("a", "gdiff"), ("b", None))
     found = read_study([make_sweep(rows, name=name, settings={"primary": primary}) for name, primary in named])
     assert found.primary is None
-    assert "gdiff and none" in " ".join(found.notes)
+    assert found.notes[-1].facts == (("named", ("gdiff", "")),)
 
 
 # The headline, and what weakens it ----------------------------------------------------------------------------------
@@ -135,7 +133,7 @@ def test_the_headline_has_a_loss_to_the_oracle_beside_a_win_and_an_open_question
 ) -> None:
     """60 differences of 1/8 each way: one-sided p-values of 1.4 (9/8)^-60 = 0.0012, times four."""
     found = read_study([make_sweep(between_rate_and_oracle(high, retain))])
-    opponents = found.verdicts[0].opponents
+    opponents = found.verdicts[0].baselines
     assert [item.outcome for item in opponents] == expected
     text = study_headline(found)
     assert ("better than the best single lr" in text, "worse than the per-c oracle" in text) == (better, True)
@@ -148,7 +146,7 @@ def test_the_edge_and_few_updates_are_cautions(study: MakeStudy) -> None:
     found = study({"gdiff": 0.3}, rates=RISING)
     (edge,) = study_cautions(found)
     assert re.match(r"gdiff: .*edge .*1e-5 to 0\.001.*--lr 0\.01 .*--extend", edge)
-    assert "best at lr 0.001, at the edge" in found.sensitivity[0].words()
+    assert (found.sensitivity[0].best_lr, found.sensitivity[0].at_edge) == (1e-3, True)
     hardly = replace(found, verdicts=(replace(found.verdicts[0], updates=3.0),))
     assert re.match(r"gdiff: AutoLR clip/fresh .* 3 times .*--auto-lr-every", study_cautions(hardly)[1])
     once = replace(hardly, verdicts=(replace(hardly.verdicts[0], variant="safe/freshx2"),))
@@ -211,10 +209,10 @@ def varied(make_sweep: MakeSweep, row: MakeRow, seeds_vary: str | None, **entrie
 def test_declared_targets_of_seeds_are_one_problem(make_sweep: MakeSweep, row: MakeRow, seeds_vary: str | None) -> None:
     verdicts = varied(make_sweep, row, seeds_vary).verdicts
     if seeds_vary is None:
-        assert {item.case.apart for item in verdicts} == {f"target key key{seed}" for seed in range(3)}
+        assert {item.task.apart for item in verdicts} == {f"target key key{seed}" for seed in range(3)}
     else:
         (verdict,) = verdicts
-        assert (verdict.tuning, verdict.fresh, verdict.case.apart) == ((0,), (1, 2), "")
+        assert (verdict.tuning, verdict.fresh, verdict.task.apart) == ((0,), (1, 2), "")
     assert verdicts[0].seeds_vary == (seeds_vary or "order")
     varies = words(verdicts[0])[-1].rpartition("Seeds vary ")[2].partition(":")[0]
     assert ("order" in varies, "target" in varies, "data" in varies) == (
@@ -228,6 +226,6 @@ def test_a_run_is_ruined_against_the_target_of_its_own_seed(make_sweep: MakeSwee
     """0.3 keeps 70% of 0.4 and not of the mean, 0.667."""
     before = {str(seed): {"utility": 0.4 if seed == 1 else 0.8} for seed in range(3)}
     found = varied(make_sweep, row, "target", baseline={"utility": 2 / 3}, baselines=before)
-    assert found.verdicts[0].ruin.runs == 0
+    assert found.verdicts[0].collapse.runs == 0
     alone = varied(make_sweep, row, "data", baseline={"utility": 2 / 3})
-    assert alone.verdicts[0].ruin.runs == 1
+    assert alone.verdicts[0].collapse.runs == 1

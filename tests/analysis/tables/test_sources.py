@@ -14,6 +14,7 @@ from analysis.errors import AnalysisError
 from analysis.figures.pareto import pareto_data
 from analysis.frontier.frontier import frontier
 from analysis.report.report import write_report, write_run_figures
+from analysis.tables.note import note
 from analysis.tables.sources import Sources, read_source, read_sources
 from analysis.tables.sweep_file import SweepFile
 from tests.analysis.conftest import MakeSweep, report, trial
@@ -23,7 +24,7 @@ ReadCsv = Callable[[str], Sources]
 
 @pytest.fixture
 def read_csv(make_sweep: MakeSweep, tmp_path: Path) -> ReadCsv:
-    """A table from elsewhere, for the objectives of a sweep."""
+    """An external table, for the objectives of a sweep."""
     sweep = SweepFile.read(make_sweep(None, name="objectives"))
     return lambda text: read_source(_csv(tmp_path, text), sweep.columns, objectives=sweep.objectives)
 
@@ -63,7 +64,7 @@ def test_sweeps_with_other_models_share_the_widest_box_and_no_baseline(make_swee
     read = read_sources([one, two], out=tmp_path)
     assert [item.high for item in read.sweep.objectives] == [11.0, 11.0]
     assert read.sweep.baseline == {}
-    assert any("bounds" in note for note in read.table.notes)
+    assert "different_bounds" in [note.code for note in read.table.notes]
 
 
 def test_sweeps_with_other_objectives_are_refused(make_sweep: MakeSweep, tmp_path: Path) -> None:
@@ -86,7 +87,7 @@ def test_rows_from_elsewhere_join_the_frontier_under_their_own_mark(make_sweep: 
     theirs = _csv(tmp_path, "method,forget_loss,retain_loss,name,unknown\ngdiff,500,0.1,best,x\ngdiff,1,7,,y")
     read, pareto, _ = reported(tmp_path / "merged", make_sweep([trial("0", 3.0, 0.2)]), theirs)
     own, foreign = pareto_data(read.table, read.sweep).methods
-    assert [(item.name, item.elsewhere) for item in (own, foreign)] == [("ngdiff", False), ("gdiff (theirs)", True)]
+    assert [(item.name, item.external) for item in (own, foreign)] == [("ngdiff", False), ("gdiff (theirs)", True)]
     # A loss beyond a random guess is capped: 500 counts as 8.
     assert [(point.trial_id, point.x) for point in foreign.points] == [("theirs/best", 8.0), ("theirs/line 3", 1.0)]
     assert [(item["trial_id"], item["checkpoint"]) for item in pareto["front"]] == [("theirs/best", None)]
@@ -122,7 +123,7 @@ def test_the_no_unlearn_model_of_a_table_counts_if_no_sweep_has_one(make_sweep: 
     assert read.sweep.baseline["retain_loss"] == 0.01
     assert list(read.table.trials["method"]) == ["ngdiff", "SimNPO"]
     assert {read.sweep.baseline_of(row)["utility"] for _, row in read.table.trials.iterrows()} == {0.8}
-    assert "theirs" in read.table.notes[-1]
+    assert read.table.notes[-1] == note("target_of_a_table", name="theirs")
 
 
 def test_a_foreign_row_ends_as_its_status_says(read_csv: ReadCsv) -> None:

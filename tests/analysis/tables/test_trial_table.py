@@ -7,6 +7,7 @@ import math
 import pytest
 
 from analysis.errors import AnalysisError
+from analysis.tables.note import note
 from analysis.tables.trial_table import TrialTable
 from tests.analysis.conftest import MakeSweep, report, trial
 
@@ -51,9 +52,10 @@ def test_a_torn_last_row_and_a_second_row_of_a_trial_are_left_out_and_noted(make
     table = TrialTable.read(out)
     assert list(table.trials["trial_id"]) == ["0"]
     assert table.trials["retain_loss"].tolist() == [1.0]
-    assert len(table.notes) == 2
-    assert all("trials.csv" in note for note in table.notes)
-    assert any("trial 0" in note for note in table.notes)
+    assert table.notes == (
+        note("incomplete_line", file="trials.csv"),
+        note("repeated_rows", file="trials.csv", trials=("0",)),
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Ruined runs: counted if they are known, named in the headline, and not confused with runs that were stopped."""
+"""Collapsed runs: counted if they are known, named in the headline, and not confused with runs that were stopped."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from analysis.study.fronts_csv import fronts_csv
-from analysis.study.lr_study import read_study
-from analysis.study.study_headline import study_headline
+from analysis.report.render import say
+from analysis.report.study import study_content, study_headline
+from analysis.study.lr_study import fronts_table, read_study
 from analysis.study.verdict import BETTER, TOO_FEW
-from analysis.study.verdict_words import ruin_in_words
 from tests.analysis.conftest import MakeRow, MakeSweep, Row
 from tests.analysis.study.conftest import DIVERGED, Of, StudyBySeed
 
@@ -22,56 +21,56 @@ def only_auto(fields: Callable[[int], Row]) -> Of:
 
 def shares(text: str) -> list[str]:
     """``3 of 20`` and the like, in their order."""
-    return [f"{count} of {total}" for count, total in re.findall(r"(\d+) (?:ruined runs? )?of (\d+)", text)]
+    return [f"{count} of {total}" for count, total in re.findall(r"(\d+) (?:collapsed runs? )?of (\d+)", text)]
 
 
-def test_a_stopped_run_is_missing_and_not_ruined(study_by_seed: StudyBySeed) -> None:
-    """Ended by a user or a scheduler, whatever it scored: that says nothing of how its setting ends."""
+def test_a_stopped_run_is_missing_and_not_collapsed(study_by_seed: StudyBySeed) -> None:
+    """Ended by a user or a scheduler, whatever it scored: that does not show how its configuration ends."""
     found = study_by_seed(only_auto(lambda seed: {"status": "stopped"} if seed >= 25 else {}))
     (verdict,) = found.verdicts
     assert (verdict.fresh, verdict.left_out) == (tuple(range(10, 25)), tuple(range(25, 30)))
-    assert (verdict.ruin.runs, verdict.ruin.of) == (0, 15)
-    assert any("5 trials stopped" in note for note in found.notes)
+    assert (verdict.collapse.runs, verdict.collapse.of) == (0, 15)
+    assert ("stopped", 5) in found.notes[-1].facts
 
 
 def test_if_all_fresh_runs_were_stopped_nothing_is_concluded(study_by_seed: StudyBySeed) -> None:
     found = study_by_seed(only_auto(lambda seed: {"status": "stopped"} if seed >= 10 else {}), 0.0)
     (verdict,) = found.verdicts
-    assert (verdict.opponents[0].outcome, verdict.ruin.runs) == (TOO_FEW, 0)
+    assert (verdict.baselines[0].outcome, verdict.collapse.runs) == (TOO_FEW, 0)
 
 
-def test_diverged_runs_are_ruined(study_by_seed: StudyBySeed) -> None:
+def test_diverged_runs_are_collapsed(study_by_seed: StudyBySeed) -> None:
     (verdict,) = study_by_seed(only_auto(lambda seed: DIVERGED | {"utility": None} if seed >= 25 else {})).verdicts
-    assert (verdict.ruin.runs, verdict.ruin.of, verdict.ruin.seeds.count) == (5, 20, 5)
-    assert verdict.opponents[0].auto[-5:] == (0.0,) * 5
+    assert (verdict.collapse.runs, verdict.collapse.of, verdict.collapse.seeds.count) == (5, 20, 5)
+    assert verdict.baselines[0].auto[-5:] == (0.0,) * 5
 
 
-def test_of_a_target_without_any_utility_ruin_is_not_known(make_sweep: MakeSweep, row: MakeRow) -> None:
+def test_of_a_target_without_any_utility_collapse_is_not_known(make_sweep: MakeSweep, row: MakeRow) -> None:
     rows = [row(0.4, 1e-4, seed, auto=auto, utility=0.0) for seed in range(3) for auto in (False, True)]
     (verdict,) = read_study([make_sweep(rows, baseline={"utility": 0.0})]).verdicts
-    assert (verdict.ruin.of, verdict.ruin.runs_unknown) == (0, 2)
+    assert (verdict.collapse.of, verdict.collapse.runs_unknown) == (0, 2)
 
 
-RUINED, UNKNOWN = {"utility": 0.01}, {"utility": None}
-ALL = only_auto(lambda seed: RUINED)
-TUNING = only_auto(lambda seed: RUINED if seed < 10 else {})
+COLLAPSED, UNKNOWN = {"utility": 0.01}, {"utility": None}
+ALL = only_auto(lambda seed: COLLAPSED)
+TUNING = only_auto(lambda seed: COLLAPSED if seed < 10 else {})
 HALF = only_auto(lambda seed: UNKNOWN if seed % 2 else {})
-PARTLY = only_auto(lambda seed: RUINED if seed < 15 else UNKNOWN)
+PARTLY = only_auto(lambda seed: COLLAPSED if seed < 15 else UNKNOWN)
 
 
 def by_hand(seed: int, auto: bool) -> Row:
-    return RUINED if seed == 29 and not auto else {}
+    return COLLAPSED if seed == 29 and not auto else {}
 
 
 def left_out(seed: int, auto: bool) -> Row:
-    """On seed 29 a fixed rate failed and AutoLR ruined the model."""
-    return {} if seed != 29 else RUINED if auto else {"status": "failed"}
+    """On seed 29 a fixed rate failed and AutoLR collapsed the model."""
+    return {} if seed != 29 else COLLAPSED if auto else {"status": "failed"}
 
 
 @pytest.mark.parametrize(
     ("of", "auto", "hand", "other", "headline"),
     [
-        # AutoLR tunes nothing, so what it ruins on the tuning seeds, it ruins.
+        # AutoLR tunes nothing, so it collapses the model on the tuning seeds, too.
         (ALL, (20, 20, 0), (0, 20, 0), (10, 10), ["20 of 20", "10 of 10", "0 of 20"]),
         (TUNING, (0, 20, 0), (0, 20, 0), (10, 10), ["0 of 20", "10 of 10", "0 of 20"]),
         (by_hand, (0, 20, 0), (1, 20, 0), (0, 10), ["0 of 20", "1 of 20"]),
@@ -82,7 +81,7 @@ def left_out(seed: int, auto: bool) -> Row:
     ],
     ids=["all of AutoLR", "tuning seeds", "by hand", "unknown", "half unknown", "partly unknown", "a seed left out"],
 )
-def test_ruin_of_either_side_is_counted_and_in_the_headline(
+def test_collapse_of_either_side_is_counted_and_in_the_headline(
     study_by_seed: StudyBySeed,
     of: Of,
     auto: tuple[int, int, int],
@@ -90,20 +89,18 @@ def test_ruin_of_either_side_is_counted_and_in_the_headline(
     other: tuple[int, int],
     headline: list[str],
 ) -> None:
-    """``auto`` and ``hand``: ruined runs, runs of which it is known and others; ``other``: AutoLR's other seeds."""
+    """``auto`` and ``hand``: collapsed runs, runs of which it is known and others; ``other``: AutoLR's other seeds."""
     found = study_by_seed(of)
     (verdict,) = found.verdicts
-    single, text = verdict.opponents[0], study_headline(found)
-    assert [(item.runs, item.of, item.runs_unknown) for item in (verdict.ruin, single.ruin)] == [auto, hand]
-    assert (verdict.ruin.seeds.n, verdict.ruin.seeds_unknown) == auto[1:]
-    assert (verdict.other_ruin.runs, verdict.other_ruin.of) == other
+    single, text = verdict.baselines[0], study_headline(found)
+    assert [(item.runs, item.of, item.runs_unknown) for item in (verdict.collapse, single.collapse)] == [auto, hand]
+    assert (verdict.collapse.seeds.n, verdict.collapse.seeds_unknown) == auto[1:]
+    assert (verdict.other_collapse.runs, verdict.other_collapse.of) == other
     assert single.outcome == BETTER
     assert shares(text.partition("For ")[2]) == headline
-    # The verdict's own sentence has the seeds and the runs of AutoLR first; a share of no seeds is not told.
-    words = ruin_in_words(verdict)
+    # The verdict's own sentence has the seeds and the runs of AutoLR first; a share of no seeds is left out.
+    words = say("study_verdict.collapse", v=verdict)
     assert (f"{auto[0]} of {auto[1]}" in shares(words)) is (auto[1] > 0)
     assert (f"{auto[2]} " in words) or not auto[2]
-    assert found.to_dict()["verdicts"][0]["other_ruin"]["runs"] == other[0]  # type: ignore[index]
-    lines = [line.split(",") for line in fronts_csv(found.grid).splitlines()]
-    cells = {line[lines[0].index("ruined_runs")] for line in lines[1:]}
-    assert ("" in cells) is (auto[2] > 0)
+    assert study_content(found)["verdicts"][0]["other_ruin"]["runs"] == other[0]  # type: ignore[index]
+    assert ("" in set(fronts_table(found.grid)["ruined_runs"])) is (auto[2] > 0)

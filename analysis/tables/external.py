@@ -1,4 +1,4 @@
-"""Results of other programs, from a plain CSV with named columns: their trials, and their model before unlearning."""
+"""Results of other programs, from a plain CSV with named columns: their trials, and their target before unlearning."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ import pandas as pd
 from analysis.errors import AnalysisError
 from analysis.tables.columns import Column, Columns
 from analysis.tables.csv_rows import CsvRows, read_rows
+from analysis.tables.note import note
 from analysis.tables.trade_off import Objective
 from analysis.tables.trial_table import TrialTable, check_status, typed_trials
 
 _BASELINES = ("no-unlearn", "target")
-"""What other programs call the model before unlearning where they name a method."""
+"""Names of the model before unlearning in the column ``method``."""
 
 
-def read_foreign(
+def read_external(
     path: Path, columns: Columns, *, sweep: str, objectives: Sequence[Objective] = ()
 ) -> tuple[TrialTable, dict[str, float]]:
-    """The rows of ``path`` as trials, marked in the column ``elsewhere``, and the metrics of its baseline if any.
+    """The rows of ``path`` as trials, marked in the column ``external``, and the metrics of its baseline if any.
 
     Needed is ``method``. A row whose method is No-unlearn (or target) is the baseline and no trial. Understood:
     ``name`` (else the line number names the row), ``status`` (else finished) and every column of the dictionary
@@ -38,7 +39,7 @@ def read_foreign(
     if path.stat().st_size == 0:
         raise AnalysisError(f"{path} is empty: expected a header with a column method and the metrics")
     names = _names(path, rows)
-    trials = typed_trials(path, rows, columns, sweep, elsewhere=True)
+    trials = typed_trials(path, rows, columns, sweep, external=True)
     trials = trials.drop(columns="name", errors="ignore").assign(trial_id=pd.Series(names, dtype=object))
     if "status" not in rows.columns:
         trials["status"] = "finished"
@@ -54,8 +55,8 @@ def read_foreign(
     scores = [name for name in known if before.any() and described[name].role in ("loss", "metric")]
     first = {str(name): float(trials.loc[before, name].iloc[0]) for name in scores}
     baseline = {name: value for name, value in first.items() if math.isfinite(value)}
-    lines = ", ".join(str(row.line) for row, is_one in zip(rows.rows, before, strict=True) if is_one)
-    notes = (f"No-unlearn (line {lines}) is the model before unlearning, not a method",) if lines else ()
+    lines = tuple(row.line for row, is_one in zip(rows.rows, before, strict=True) if is_one)
+    notes = (note("target_row", lines=lines),) if lines else ()
     history = pd.DataFrame({"sweep": pd.Series(dtype=object), "trial_id": pd.Series(dtype=object), "step": []})
     if objectives:
         _check_objectives(path, rows, set(trials.columns), described, objectives)
@@ -65,7 +66,7 @@ def read_foreign(
 def _check_objectives(
     path: Path, rows: CsvRows, there: set[str], columns: Columns, objectives: Sequence[Objective]
 ) -> None:
-    """What a report needs of a foreign table: the columns of its objectives, the losses, or the primary metrics."""
+    """Check that an external table has the columns of the objectives, the losses, or the primary metrics."""
     pairs = [pair for pair in (columns.losses, columns.primaries(columns.entries)) if pair]
     if all({item.column, item.name} & there for item in objectives) or any(set(pair) <= there for pair in pairs):
         return
@@ -75,7 +76,7 @@ def _check_objectives(
 
 
 def _names(path: Path, rows: CsvRows) -> list[str]:
-    """What each row is called; its method and status are checked on the way."""
+    """The name of each row; checks its method and status."""
     names: list[str] = []
     for line, cells in rows.records():
         name = cells.get("name") or f"line {line}"

@@ -1,4 +1,4 @@
-"""What every trial of a sweep stands for: its case, its learning-rate policy, its setting and its seed."""
+"""The runs of a study: task, learning-rate policy, configuration and seed of every trial of one or several sweeps."""
 
 from __future__ import annotations
 
@@ -12,25 +12,24 @@ import pandas as pd
 from analysis.errors import AnalysisError
 from analysis.frontier.indicators import further_objectives
 from analysis.tables.columns import Columns
+from analysis.tables.note import Note, note
 from analysis.tables.problems import STRUCTURE, Problem, Problems, problems_of
 from analysis.tables.sweep_file import SweepFile
-from analysis.tables.trade_off import Floats, Mask, Objective, scored, widest
+from analysis.tables.trade_off import Floats, Objective, scored, widest
 from analysis.tables.trial_table import TrialTable, auto_lr_on
-from analysis.words import PROBE_BATCHES, auto_lr_variant, counted, known, nominal
+from analysis.words import PROBE_BATCHES, auto_lr_variant, known, nominal
 
-_SHOWN = 3
-"""Of trials alike so many are named."""
-Setting = tuple[object, ...]
+Configuration = tuple[object, ...]
 """What a person varies besides the learning rate: c, and any other option or field in which trials differ."""
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """What is unlearned by what: the model, the data set and the method.
+class Task:
+    """The model, the data set and the unlearning method.
 
     Attributes:
         apart: the data and training in which the problem differs from others on the same model and data set, such as
-            ``epochs 3, batch size 8``; empty where there is no other.
+            ``epochs 3, batch size 8``; empty if there is no other.
     """
 
     model: str
@@ -39,22 +38,12 @@ class Case:
     apart: str = ""
 
     def __str__(self) -> str:
-        return f"{self.method} on {self.place}"
-
-    @property
-    def place(self) -> str:
-        """The problem."""
-        return str(self.problem)
+        return f"{self.method} on {self.problem}"
 
     @property
     def problem(self) -> Problem:
-        """What is unlearned, by whatever method."""
+        """The task without its method."""
         return Problem(self.model, self.dataset, self.apart)
-
-    @property
-    def what(self) -> str:
-        """The method, with what sets its problem apart."""
-        return f"{self.method} ({self.apart})" if self.apart else self.method
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -63,22 +52,22 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PlacedTrial:
-    """One trial in its place.
+class StudyRun:
+    """One trial with its place in the study.
 
     Attributes:
         variant: AutoLR's, such as ``clip/fresh``; empty for a fixed learning rate.
-        lr: the fixed learning rate, or AutoLR's start; None where a table from elsewhere does not say.
-        seed: None where a table from elsewhere does not say.
+        lr: the fixed learning rate, or AutoLR's start; None if an external table does not say.
+        seed: None if an external table does not say.
         costs: shape (m,), in [0, 1], of a finished trial with all objectives; else None.
         row: the row of the trial table.
-        further: its costs in other boxes, by the box's name (:func:`analysis.frontier.indicators.further_objectives`).
+        further: costs in other reference boxes, by name (:func:`analysis.frontier.indicators.further_objectives`).
     """
 
-    case: Case
+    task: Task
     variant: str
     lr: float | None
-    setting: Setting
+    configuration: Configuration
     seed: int | None
     costs: Floats | None
     row: pd.Series
@@ -88,49 +77,49 @@ class PlacedTrial:
     def judged(self) -> bool:
         """Whether the trial has an outcome: it is scored, or it diverged and so attains nothing.
 
-        One that failed or was stopped, by a user or a scheduler, says nothing of how its setting ends.
+        A trial that failed or was stopped, by a user or a scheduler, does not show how its configuration ends.
         """
         return self.costs is not None or self.diverged
 
     @property
     def diverged(self) -> bool:
-        """Whether its loss was not finite, so that there is no model."""
+        """Whether the loss became NaN or infinite, so that there is no model."""
         return bool(self.row["status"] == "diverged")
 
     @property
     def train_seconds(self) -> float:
-        """Time in training; NaN where not recorded."""
+        """Time in training; NaN if not recorded."""
         return float(self.row.get("train_seconds", math.nan))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PlacedTrials:
-    """Every trial in its place; ``setting_columns`` make a setting, ``notes`` say what was left out.
+class StudyRuns:
+    """All runs; ``configuration_columns`` name the parts of a configuration, ``notes`` say what was left out.
 
-    ``problems`` are those of all trials that were read, also of what was left out.
+    ``problems`` are those of all trials that were read, including those left out.
     """
 
-    trials: tuple[PlacedTrial, ...]
-    setting_columns: tuple[str, ...]
+    runs: tuple[StudyRun, ...]
+    configuration_columns: tuple[str, ...]
     columns: Columns
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
     problems: Problems
 
 
-def placed_trials(
+def study_runs(
     parts: Sequence[tuple[TrialTable, Sequence[Objective]]],
     sweep: SweepFile | None = None,
     *,
     roles: Sequence[str] = ("data",),
     seeds_vary: str = "order",
-) -> PlacedTrials:
-    """The trials of one or several sweeps, each with its own objectives (and thus bounds).
+) -> StudyRuns:
+    """The runs of one or several sweeps, each with its own objectives (and thus bounds).
 
-    Of two trials in the same place the first counts, settings compared by nine digits; a trial without a seed is a run
-    of its own. Trials are cases of their own where they differ in a column of ``roles`` (target, split, ...; with
-    ``training`` also epochs, batch size, optimizer, ...), as :func:`analysis.tables.problems.problems_of` finds it by
-    ``sweep``, and only not in what ``seeds_vary``. Those of one problem are scored in one box, the widest of their
-    sweeps, and in no other's.
+    The first of two trials with the same task, policy, configuration (compared by nine digits) and seed counts; a trial
+    without a seed is a run of its own. Trials belong to different tasks if they differ in a column of ``roles``
+    (target, split, ...; with ``training`` also epochs, batch size, optimizer, ...), as
+    :func:`analysis.tables.problems.problems_of` finds it by ``sweep``, and not only in what ``seeds_vary``. The trials
+    of a problem are scored in one reference box, the widest of their sweeps.
 
     Raises:
         AnalysisError: sweeps with different objectives, or a table without a column of them.
@@ -140,46 +129,44 @@ def placed_trials(
         raise AnalysisError("the sweeps have different objectives: their hypervolumes do not compare")
     merged = TrialTable.merge([table for table, _ in parts])
     problems = problems_of(merged, sweep, roles=roles, seeds_vary=seeds_vary)
-    varying = tuple(name for name in merged.varying if _makes_a_setting(merged, name, roles))
+    varying = tuple(name for name in merged.varying if _is_configuration(merged, name, roles))
     of_variant = _numbers_of_variants(merged)
-    found: dict[tuple[object, ...], PlacedTrial] = {}
+    found: dict[tuple[object, ...], StudyRun] = {}
     repeated: list[tuple[pd.Series, pd.Series]] = []
     scores, automatics = _costs(parts, merged, problems.of), auto_lr_on(merged.trials)
     for (_, row), problem, (own, further), automatic in zip(
         merged.trials.iterrows(), problems.of, scores, automatics, strict=True
     ):
         variant = (auto_lr_variant(row, of_variant) or "on") if automatic else ""
-        case = Case(problem.model, problem.dataset, str(row["method"]), problem.apart)
-        setting = tuple(nominal(row.get(name)) for name in varying)
+        task = Task(problem.model, problem.dataset, str(row["method"]), problem.apart)
+        configuration = tuple(nominal(row.get(name)) for name in varying)
         lr, seed = nominal(row["lr"]), known(row["seed"])
         place = (
-            *(case, variant, float(lr) if isinstance(lr, (int, float)) else None, setting),
+            *(task, variant, float(lr) if isinstance(lr, (int, float)) else None, configuration),
             int(seed) if isinstance(seed, (int, float)) else None,
         )
         key = (*place, len(found) if seed is None else None)
         if key in found:
             repeated.append((found[key].row, row))
         else:
-            found[key] = PlacedTrial(*place, own, row, further)
+            found[key] = StudyRun(*place, own, row, further)
     notes = (_repeated(repeated, merged.columns),) if repeated else ()
-    return PlacedTrials(tuple(found.values()), varying, merged.columns, notes, problems)
+    return StudyRuns(tuple(found.values()), varying, merged.columns, notes, problems)
 
 
-def _repeated(pairs: Sequence[tuple[pd.Series, pd.Series]], columns: Columns) -> str:
-    """What became of trials in the place of an earlier one, as pairs of that one and them: whether it matters."""
-    told = ("status", *columns.outcomes)
-    otherwise = [
-        f"{_named(first, later)} counts and not {_named(later, first)}"
+def _repeated(pairs: Sequence[tuple[pd.Series, pd.Series]], columns: Columns) -> Note:
+    """The note on pairs of a trial and a later one in its place: how many, and which ended differently."""
+    compared = ("status", *columns.outcomes)
+    different = tuple(
+        (_named(first, later), _named(later, first))
         for first, later in pairs
-        if any(nominal(first.get(name)) != nominal(later.get(name)) for name in told)
-    ]
-    shown = "; ".join(otherwise[:_SHOWN]) + (f"; and {len(otherwise) - _SHOWN} more" if otherwise[_SHOWN:] else "")
-    ended = f"{len(otherwise)} ended otherwise: {shown}" if otherwise else "none ended otherwise"
-    return f"{counted(len(pairs), 'trial')} repeated the settings and seed of another and did not count; {ended}"
+        if any(nominal(first.get(name)) != nominal(later.get(name)) for name in compared)
+    )
+    return note("repeated_runs", count=len(pairs), different=different)
 
 
 def _named(trial: pd.Series, other: pd.Series) -> str:
-    """Its id, with its sweep where the other has the same."""
+    """The id of a trial, with its sweep if the other trial has the same id."""
     name = str(trial["trial_id"])
     return f"{trial['sweep']}/{name}" if name == other["trial_id"] else name
 
@@ -187,7 +174,7 @@ def _named(trial: pd.Series, other: pd.Series) -> str:
 def _costs(
     parts: Sequence[tuple[TrialTable, Sequence[Objective]]], merged: TrialTable, problems: Sequence[Problem]
 ) -> list[tuple[Floats | None, dict[str, Floats | None]]]:
-    """Of each trial of ``merged`` its costs in the box of its problem, shape (m,), and in the further boxes by name."""
+    """For each trial of ``merged`` its costs in the box of its problem, shape (m,), and in further boxes by name."""
     of_part = np.repeat(np.arange(len(parts)), [len(table.trials) for table, _ in parts])
     scores = merged.measured(merged.columns.metrics)
     found: list[tuple[Floats | None, dict[str, Floats | None]]] = [(None, {})] * len(problems)
@@ -196,25 +183,22 @@ def _costs(
         box = widest([parts[part][1] for part in sorted(set(of_part[places]))])
         rows = merged.trials.iloc[places]
         boxes = {"": box} | further_objectives(box, merged.columns, scores)
-        costs = {name: _rows_of(*scored(rows, axes)) for name, axes in boxes.items()}
+        costs = {name: zip(*scored(rows, axes), strict=True) for name, axes in boxes.items()}
+        of_box = {name: [line if is_known else None for is_known, line in lines] for name, lines in costs.items()}
         for index, place in enumerate(places):
-            here = {name: lines[index] for name, lines in costs.items()}
+            here = {name: lines[index] for name, lines in of_box.items()}
             found[place] = here.pop(""), here
     return found
 
 
-def _rows_of(known: Mask, costs: Floats) -> list[Floats | None]:
-    return [line if there else None for line, there in zip(costs, known, strict=True)]
-
-
-def _makes_a_setting(table: TrialTable, name: str, roles: Sequence[str]) -> bool:
-    """Whether trials that differ here are different trials of one case, and not the same trial made otherwise."""
+def _is_configuration(table: TrialTable, name: str, roles: Sequence[str]) -> bool:
+    """Whether trials that differ in this column are different configurations of one task."""
     role = table.columns[name].role
     return name not in STRUCTURE and (role == "method" or (role == "training" and role not in roles))
 
 
 def _numbers_of_variants(table: TrialTable) -> tuple[str, ...]:
-    """AutoLR's options beside those in words, where its trials differ in them."""
+    """AutoLR's numeric options in which the trials with AutoLR differ."""
     trials = table.trials[auto_lr_on(table.trials)]
     options = [name for name in table.spec_columns if table.columns[name].role == "auto_lr"]
     options = [name for name in options if name not in ("auto_lr", PROBE_BATCHES)]

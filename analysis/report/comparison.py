@@ -1,0 +1,142 @@
+"""A comparison for its readers: Markdown, LaTeX (booktabs), CSV, HTML and JSON."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from types import MappingProxyType
+
+import pandas as pd
+
+from analysis.comparison.table import ComparisonTable, Entry, MethodRow
+from analysis.frontier.pareto_json import plain
+from analysis.report.render import note_text, render, say, sentence
+from analysis.tables.columns import short
+
+_LATEX = str.maketrans({
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "|": r"\textbar{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "±": r"$\pm$",
+    "→": r"$\to$",
+    "–": "--",
+})  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row in words; a cell has a text for each side, and whether it is bold."""
+
+    label: str
+    is_target: bool
+    cells: list[list[tuple[str, bool]]]
+    success: str
+    configuration: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A table in words; the last two columns of the header are success and configuration."""
+
+    title: str
+    header: list[str]
+    rows: list[_Row]
+    notes: list[str]
+
+
+def comparison_content(tables: Sequence[ComparisonTable]) -> object:
+    """The content of ``compare --json``; NaN and infinite numbers are null."""
+    return plain({
+        "tables": [
+            {name: getattr(table, name) for name in ("model", "dataset", "apart", "metrics")}
+            | {"baseline": _entry(table.baseline)}
+            | {"rows": [{"method": row.method, "without": _entry(row.without), "with_auto": _entry(row.with_auto)}
+                        for row in table.rows]}
+            | {"rule": _rule(table), "notes": list(map(note_text, table.notes))}
+            for table in tables
+        ]
+    })  # fmt: skip
+
+
+def _entry(entry: Entry | None) -> dict[str, object] | None:
+    if entry is None:
+        return None
+    found = {name: value for name, value in asdict(entry).items() if name not in ("missed", "not_judged")}
+    return found | {"success": entry.success, "outcome": say("comparison_text.outcome", entry=entry)}
+
+
+def _rule(table: ComparisonTable) -> str:
+    """How an entry was chosen, and what its numbers and bold mean."""
+    thresholds: dict[str, list[str]] = {}
+    for item in table.thresholds:
+        thresholds.setdefault(item.words(), []).append(item.name)
+    return say("comparison_text.rule", table=table, thresholds=thresholds)
+
+
+def _rendered(template: str, tables: Sequence[ComparisonTable], escape: Callable[[str], str] = str) -> str:
+    shown = []
+    for table in tables:
+        names = " on ".join(name for name in (table.model, table.dataset) if name) or "All methods"
+        title = f"{names} ({table.apart})" if table.apart else names
+        header = ["Method", *(sentence(short(name)) for name in table.metrics), "Success", "Configuration"]
+        rows = [_row(table, row) for row in table.every_row]
+        shown.append(_Table(title, header, rows, list(map(note_text, table.notes))))
+    return render(template, tables=shown, rule=_rule(tables[0]) if tables else "", escape=escape).rstrip() + "\n"
+
+
+def _row(table: ComparisonTable, row: MethodRow) -> _Row:
+    cells = []
+    for name in table.metrics:
+        values = [(entry, entry.values.get(name) if entry is not None else None) for entry in table.sides(row)]
+        cells.append([
+            (say("comparison_text.value", entry=entry, name=name), bool(value and value.met)) for entry, value in values
+        ])  # fmt: skip
+    success, configuration = (say(f"comparison_text.{name}", row=row) for name in ("success", "configuration"))
+    return _Row(row.method, row.without is table.baseline is not None, cells, success, configuration)
+
+
+def markdown(tables: Sequence[ComparisonTable]) -> str:
+    """A GitHub-flavoured table for every model and data set, the rule below."""
+    return _rendered("comparison_markdown.j2", tables, lambda text: re.sub(r"[|*_`\[\]<>\\]", r"\\\g<0>", text))
+
+
+def latex(tables: Sequence[ComparisonTable]) -> str:
+    """A table environment for every model and data set. Needs ``\\usepackage{booktabs,graphicx}``."""
+    return _rendered("comparison_latex.j2", tables, lambda text: text.translate(_LATEX))
+
+
+def web_page(tables: Sequence[ComparisonTable]) -> str:
+    """One self-contained page."""
+    return _rendered("comparison_page.html.j2", tables)
+
+
+def comma_separated(tables: Sequence[ComparisonTable]) -> str:
+    """One row for each model, data set, method, policy and metric: the numbers unrounded.
+
+    An entry without a finished seed has one row without a metric.
+    """
+    columns = ("model", "dataset", "apart", "method", "auto_lr", "configuration", "seeds", "lost", "success", "metric")
+    rows = []
+    for table in tables:
+        for row in table.every_row:
+            for policy, entry in (("off", row.without), ("on", row.with_auto)):
+                if entry is not None:
+                    first = (table.model, table.dataset, table.apart, row.method, policy, entry.label, entry.seeds)
+                    last = (entry.succeeded, " ".join(map(str, entry.seed_numbers)))
+                    values: list[tuple[object, ...]] = [
+                        (name, item.mean, item.deviation, item.met, item.seeds) for name, item in entry.values.items()
+                    ]
+                    rows += [(*first, entry.lost, entry.success, *value, *last) for value in values or [(None,) * 5]]
+    further = ("mean", "deviation", "meets_threshold", "seeds_measured", "succeeded", "seed_numbers")
+    return pd.DataFrame(rows, columns=[*columns, *further], dtype=object).to_csv(index=False, lineterminator="\n")
+
+
+FORMATS: Mapping[str, Callable[[Sequence[ComparisonTable]], str]] = MappingProxyType(
+    {"md": markdown, "tex": latex, "csv": comma_separated, "html": web_page}
+)
+"""Every format by the suffix of its file."""

@@ -1,0 +1,209 @@
+"""A study for its readers: lr_study.json and lr_study.csv, its sentences and its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, cast
+
+from analysis.frontier.indicators import Indicators
+from analysis.frontier.pareto_json import plain
+from analysis.report.render import note_text, paragraphs, say
+from analysis.study.fronts import ArmFronts
+from analysis.study.lr_study import LrStudy, fronts_table
+from analysis.study.sensitivity import Sensitivity
+from analysis.study.verdict import DESCRIBED, Baseline, Verdict, seeds_for
+from analysis.tables.columns import Columns, short
+from analysis.words import DataTable, number
+from search_spaces.durable import write_json, write_whole
+
+_NOTHING = "\u2013"
+
+
+def write_study(path: Path, study: LrStudy) -> None:
+    """Write lr_study.json, and beside it the fronts as a table."""
+    write_json(path, study_content(study))
+    write_whole(path.with_suffix(".csv"), fronts_table(study.grid).to_csv(index=False, lineterminator="\n"))
+
+
+def study_headline(study: LrStudy) -> str:
+    """The answer in one paragraph, a primary question first, with the collapsed runs of either side."""
+    return say("study_headline.headline", study=study)
+
+
+def study_cautions(study: LrStudy) -> tuple[str, ...]:
+    """What weakens the headline: objectives chosen afterwards, lost seeds, the grid's edge, starts, few updates."""
+    return tuple(dict.fromkeys(paragraphs("study_headline.cautions", study=study)))
+
+
+def verdict_lines(verdict: Verdict) -> tuple[str, ...]:
+    """A verdict in sentences without their full stop."""
+    return paragraphs("study_verdict.lines", v=verdict)
+
+
+def sensitivity_line(item: Sensitivity) -> str:
+    """The sensitivity of a method to the learning rate in a sentence without its full stop."""
+    return say("study_tables.sensitivity", item=item)
+
+
+def study_content(study: LrStudy) -> dict[str, object]:
+    """The content of lr_study.json; NaN and infinite numbers are null."""
+    columns = study.grid.configuration_columns
+    content = {
+        "settings": list(columns),
+        "sensitivity": [_of_sensitivity(item) for item in study.sensitivity],
+        "verdicts": [_of_verdict(item, columns) for item in study.verdicts],
+        "without_verdict": [
+            asdict(item.task) | {"auto_lr": item.variant, "why": note_text(item.why)} for item in study.without
+        ],
+        "primary": str(study.primary) if study.primary else None,
+        "fronts": [_of_fronts(item) for item in study.fronts],
+        "notes": list(map(note_text, study.notes)),
+        "afterwards": note_text(study.afterwards) if study.afterwards else "",
+    }
+    return cast("dict[str, object]", plain(content))
+
+
+def _of_sensitivity(item: Sensitivity) -> dict[str, object]:
+    names = {"near_best": "within_5_percent", "auto": "auto_lr", "left_out": "seeds_left_out"}
+    return _content(item, names) | {"words": sensitivity_line(item), "decades": item.decades}
+
+
+def _of_verdict(item: Verdict, columns: Sequence[str]) -> dict[str, object]:
+    names = {
+        "tuning": "tuning_seeds",
+        "fresh": "fresh_seeds",
+        "left_out": "seeds_left_out",
+        "planned": "fresh_seeds_planned",
+        "lost": "fresh_seeds_lost",
+        "collapse": "ruin",
+        "other_collapse": "other_ruin",
+    }
+    found = _content(item, names)
+    del found["baselines"]
+    curve = found.pop("curve")
+    return found | {
+        "words": verdict_lines(item),
+        "opponents": [_of_baseline(baseline, columns) for baseline in item.baselines],
+        "tuning_curve": {"equals_best_of" if name == "equals" else name: value for name, value in curve.items()}
+        | {"above_all_rates": item.curve.above_all_rates},
+    }
+
+
+def _content(item: Any, names: dict[str, str]) -> dict[str, Any]:
+    """The fields of a record with a task, under the names that the file gives them."""
+    found = asdict(item)
+    task: dict[str, Any] = found.pop("task")
+    return task | {names.get(name, name): value for name, value in found.items()}
+
+
+def _of_baseline(item: Baseline, columns: Sequence[str]) -> dict[str, object]:
+    result = item.result
+    names = ("name", "runs", "hand", "auto", "p_holm", "outcome", "comparisons", "primary")
+    return {name: getattr(item, name) for name in names} | {
+        "further": {box: sides._asdict() for box, sides in item.further.items()},
+        "edge": asdict(item.edge) if item.edge else None,
+        "ruin": asdict(item.collapse),
+        "choice": [dict(zip((*columns, "lr"), (*at, rate), strict=True)) for at, rate in item.choice.items()],
+        "difference": result.mean,
+        "interval": None if item.bounds is None else list(item.bounds),
+        "p": result.p if result.n and item.outcome != DESCRIBED else None,
+        "seeds_ahead": asdict(result.ahead) if result.ahead else None,
+        "seeds_tied": result.tied,
+        "paired_t_interval": None if result.t_interval is None else list(result.t_interval),
+        "sign_flip_p": result.sign_flip_p,
+        "fresh_seeds_least": item.fresh_least,
+        "fresh_seeds_needed": item.fresh_needed,
+        "seeds_needed": None if item.fresh_needed is None else seeds_for(item.fresh_needed),
+    }
+
+
+def _of_fronts(item: ArmFronts) -> dict[str, object]:
+    arms = zip(item.indicators.items(), item.sensitivity.hypervolumes, strict=True)
+    return item.problem._asdict() | {
+        "references": item.sensitivity.references,
+        "order_stable": item.sensitivity.stable,
+        "arms": [
+            {"name": name, "trials": item.trials[name], **asdict(found), "hypervolume_by_reference": row}
+            | {"further": {box: asdict(arms[name]) for box, arms in item.further.items() if name in arms}}
+            for (name, found), row in arms
+        ],
+    }
+
+
+def rates_table(item: Sensitivity, columns: Columns) -> DataTable:
+    """The learning rates of a method, and AutoLR's starts among them."""
+    rows = [(f"lr {number(row.lr)}", row) for row in item.rates]
+    rows += [(f"AutoLR {place.variant} from {number(row.lr)}", row) for place in item.auto for row in place.starts]
+    scores = columns.primaries(name for _, row in rows for name in row.metrics)
+    boxes = list(dict.fromkeys(box for _, row in rows for box, volume in row.further.items() if volume == volume))
+    cells = tuple(
+        (
+            *(name, number(row.hypervolume), number(row.deviation), str(row.seeds), str(row.diverged)),
+            *(number(row.further[box]) for box in boxes),
+            *(number(row.metrics.get(score)) for score in scores),
+        )
+        for name, row in rows
+    )
+    head = (
+        *("learning rate", "hypervolume", "\u00b1 over seeds", "seeds", "diverged"),
+        *(f"hypervolume, {box}" for box in boxes),
+        *map(short, scores),
+    )
+    return DataTable(say("study_tables.rates_caption", item=item), head, cells)
+
+
+def arms_table(fronts: ArmFronts) -> DataTable:
+    """Each arm's front against the front of all arms."""
+    sensitivity = fronts.sensitivity
+    rows = tuple(
+        (
+            *(arm, str(fronts.trials[arm])),
+            *map(number, (found.hypervolume, found.igd_plus, found.epsilon, *moved[1:].tolist())),
+            *(cell for box in fronts.further.values() for cell in _box(box.get(arm))),
+        )
+        for (arm, found), moved in zip(fronts.indicators.items(), sensitivity.hypervolumes, strict=True)
+    )
+    places = (f"hypervolume at {place:g}" for place in sensitivity.references[1:])
+    boxes = (f"{name}, {box}" for box in fronts.further for name in ("hypervolume", "epsilon"))
+    head = ("arm", "trials", "hypervolume", "IGD+", "epsilon", *places, *boxes)
+    return DataTable(say("study_tables.arms_caption", fronts=fronts), head, rows)
+
+
+def _box(found: Indicators | None) -> tuple[str, str]:
+    return (number(found.hypervolume), number(found.epsilon)) if found else (_NOTHING, _NOTHING)
+
+
+def differences_table(study: LrStudy) -> DataTable:
+    """The differences behind the verdicts."""
+    caption = say(
+        "study_tables.differences_caption",
+        same_seeds=any(verdict.same_seeds for verdict in study.verdicts),
+        primary=any(baseline.primary for verdict in study.verdicts for baseline in verdict.baselines),
+    )
+    head = (
+        *("pair", "hypervolume, AutoLR minus hand-tuned", "95% interval", "fresh seeds", "ahead on", "p (Holm)"),
+        *("AutoLR is", "paired-t interval"),
+    )
+    return DataTable(caption, head, tuple(_differences(study)))
+
+
+def _differences(study: LrStudy) -> Iterator[tuple[str, ...]]:
+    for verdict in study.verdicts:
+        for baseline in verdict.baselines:
+            result = baseline.result
+            yield (
+                f"{study.subject(verdict)} against the {baseline.name}" + (" (primary)" if baseline.primary else ""),
+                f"{result.mean:+.4f}",
+                _interval(baseline.bounds),
+                str(result.n),
+                _NOTHING if result.ahead is None else f"{result.ahead}{f', {result.tied} tied' if result.tied else ''}",
+                _NOTHING if baseline.p_holm is None else f"{baseline.p_holm:.3g}",
+                baseline.outcome,
+                _interval(result.t_interval),
+            )
+
+
+def _interval(ends: tuple[float, float] | None) -> str:
+    return _NOTHING if ends is None else f"{ends[0]:+.4f} to {ends[1]:+.4f}"

@@ -1,0 +1,90 @@
+"""How often a side collapses the model: a mean over few seeds does not show what happens rarely."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from analysis.study.lr_grid import Unit
+from analysis.study.paired import Share, exact_share
+from analysis.study.study_runs import Configuration, StudyRun
+from analysis.tables.sources import Sources
+from analysis.tables.sweep_file import SweepFile
+from analysis.tables.trial_table import TrialTable, finite_cell
+from search_spaces.constraint import Constraint, all_met
+
+COLLAPSED = "collapsed"
+"""The column of :func:`with_collapse`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collapse:
+    """The collapsed runs of one side.
+
+    Attributes:
+        seeds: the seeds on which a front collapsed: no run of it keeps the model. One of AutoLR's starts is enough.
+            Counted over the seeds on which it is known; ``seeds_unknown`` others.
+        runs: collapsed runs among the ``of`` runs of which it is known; ``runs_unknown`` others.
+    """
+
+    seeds: Share
+    runs: int
+    of: int
+    seeds_unknown: int = 0
+    runs_unknown: int = 0
+
+
+def with_collapse(part: Sources) -> TrialTable:
+    """The table with a column :data:`COLLAPSED`: whether a finished trial lost the model.
+
+    It did if the retain set's primary metric misses its share of the target's before unlearning, the paper's 70% of
+    utility. NaN if the metric or the target's value is not known: then it is not known, unless the trial diverged.
+    """
+    table = part.table
+    found = pd.Series(np.nan, index=table.trials.index)
+    for _, rows in table.trials.groupby(["sweep", "seed"], sort=False, dropna=False):
+        before = part.sweep.baseline_of(rows.iloc[0])
+        for name, threshold in _retain_thresholds(part.sweep):
+            kept = [threshold.met(finite_cell(row, name), before.get(name)) for _, row in rows.iterrows()]
+            found.loc[rows.index] = np.array([np.nan if met is None else float(not met) for met in kept])
+    return replace(table, trials=table.trials.assign(**{COLLAPSED: found}))
+
+
+def _retain_thresholds(file: SweepFile) -> Iterable[tuple[str, Constraint]]:
+    for name, column in file.columns.entries.items():
+        threshold = column.threshold if column.primary and column.of == "retain" else None
+        if threshold is not None and threshold.relative:
+            yield name, threshold
+
+
+def collapse(seeds: Sequence[Sequence[Unit]]) -> Collapse:
+    """The collapsed runs of one side; per seed its fronts, one for each start of AutoLR."""
+    runs = [collapsed for units in seeds for unit in units for collapsed in _collapsed(unit)]
+    # A front collapsed if all its runs did, and a seed if any of its fronts did; None spreads where it decides.
+    lost = [_any(all_met(_collapsed(unit)) for unit in units) for units in seeds]
+    known_runs, known = ([item for item in found if item is not None] for found in (runs, lost))
+    share = exact_share(sum(known), len(known))
+    return Collapse(share, sum(known_runs), len(known_runs), len(lost) - len(known), len(runs) - len(known_runs))
+
+
+def chosen(unit_of: Sequence[tuple[Configuration, Unit]]) -> Unit:
+    """The front of a choice of one rate for each configuration."""
+    return replace(unit_of[0][1], runs={item: unit.runs[item] for item, unit in unit_of})
+
+
+def _any(found: Iterable[bool | None]) -> bool | None:
+    values = set(found)
+    return True if True in values else None if None in values else False
+
+
+def _collapsed(unit: Unit) -> list[bool | None]:
+    """Whether each trial with an outcome collapsed; None if that is not known."""
+    return [_is_collapsed(run) for run in unit.runs.values() if run.judged]
+
+
+def _is_collapsed(run: StudyRun) -> bool | None:
+    lost = finite_cell(run.row, COLLAPSED)
+    return True if run.diverged else None if lost is None else lost == 1.0

@@ -1,0 +1,25 @@
+"""A fact that weakens or explains a result, without its wording."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A fact to report beside a result.
+
+    Attributes:
+        code: the macro in analysis/report/templates/note.j2 that words the fact.
+        facts: the arguments of that macro, by name; hashable.
+        source: the sweep, table or problem that the note is about; "" if it is about all of them.
+    """
+
+    code: str
+    facts: tuple[tuple[str, object], ...] = ()
+    source: str = ""
+
+
+def note(code: str, **facts: object) -> Note:
+    """Return the note with these facts."""
+    return Note(code, tuple(facts.items()))
