@@ -20,16 +20,18 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from sweeper.open_session import open_session
 
 from sweeper.execution.cluster import Cluster
+from sweeper.execution.control_server import ControlServer
+from sweeper.execution.open_sweep import open_sweep
 from sweeper.execution.placement import PlacementError
 from sweeper.execution.shutdown import Interrupted
+from sweeper.execution.tune_run import run_config
 from sweeper.store.folder import Origin, SweepError, UsageError, begin, describe, discard, read_settings
 from sweeper.store.version import __version__, commit
-from sweeper.sweep import _ended, run, run_config
+from sweeper.sweep import run
 from tests.sweeper.conftest import SETTINGS as ANY
-from tests.sweeper.conftest import TARGET, bare_session
+from tests.sweeper.conftest import TARGET, bare_sweep
 from trainables.spec import TrialSpec
 from trainables.target.target import Target
 
@@ -80,7 +82,7 @@ def target(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*arguments: object, **given: object) -> None:
         raise SweepError("reached Ray")
 
-    monkeypatch.setattr("sweeper.sweep.open_session", refuse)
+    monkeypatch.setattr("sweeper.sweep.open_sweep", refuse)
 
 
 def run_to_ray(out: Path) -> None:
@@ -116,16 +118,17 @@ def test_a_sweep_is_in_its_bucket_as_soon_as_it_is_open(tmp_path: Path) -> None:
     uri = f"sqlite:///{tmp_path}/mlflow.db"
     begin(replace(SETTINGS, storage=(tmp_path / "bucket").as_uri(), tracking_uri=uri), out)
     settings = read_settings(out)
-    session, _ = open_session(settings, out, "an id", {0: TARGET}, console=CONSOLE)
-    assert session.syncer is not None
+    sweep = open_sweep(out, settings, {0: TARGET}, sweep_id="an id", console=CONSOLE)
+    syncer = sweep.followers.syncer
+    assert syncer is not None
     assert settings.bucket is not None
     try:
-        session.syncer.settle()
+        syncer.settle()
         assert settings.bucket.read("sweep.json") == (out / "sweep.json").read_bytes()
     finally:
-        session.display.close()
-        session.tracker.close(timeout=0.0)
-        session.syncer.close(timeout=60.0)
+        sweep.followers.display.close()
+        sweep.followers.tracker.close(timeout=0.0)
+        syncer.close(timeout=60.0)
 
 
 @pytest.mark.usefixtures("target")
@@ -290,34 +293,30 @@ def test_a_cluster_is_reached_before_the_target_is_made_and_only_if_trials_remai
 
 
 def test_a_sweep_that_could_not_begin_leaves_its_folder_free_and_one_with_trials_stays(out: Path) -> None:
-    (out / "trials.csv").write_text("trial_id\n00000\n")
+    (out / "events.jsonl").touch()
     discard(out)
     assert (out / "sweep.json").is_file()
-    (out / "trials.csv").write_text("trial_id\n")
+    (out / "events.jsonl").unlink()
     discard(out)
     assert not out.exists()
 
 
 def test_tune_saves_no_state_of_a_trial_that_has_ended(out: Path) -> None:
     """By default it does; the weights and the optimizer's state of a large model are gigabytes."""
-    found = run_config(bare_session(out), SETTINGS, out)
+    found = run_config(bare_sweep(out))
     assert (found.checkpoint_config.checkpoint_at_end, found.checkpoint_config.num_to_keep) == (False, 1)
 
 
-@pytest.mark.parametrize("error", [None, Interrupted()])
-def test_the_end_is_published_before_the_process_is_ended(error: Interrupted | None) -> None:
-    """Ray's head is gone, and nothing that would publish it afterwards runs any more."""
-    published: list[object] = []
+@pytest.mark.parametrize(("error", "state"), [(None, "finished"), (Interrupted(), "interrupted")])
+def test_the_end_is_published_before_the_process_is_ended(out: Path, error: Interrupted | None, state: str) -> None:
+    """Ray's head is lost, and nothing that would publish the end afterwards runs any more."""
 
-    def conclusion() -> Any:
+    def finalize() -> Any:
         if error:
             raise error
         return "summary"
 
-    def end_process(result: Any) -> None:
-        with suppress(Interrupted):
-            published.append(result())
-        published.append("ended")
-
-    _ended(end_process, SimpleNamespace(close=published.append), conclusion)  # type: ignore[arg-type]
-    assert published == ([error, "ended"] if error else [None, "summary", "ended"])
+    server = ControlServer(out)
+    with suppress(Interrupted):
+        assert server.closed_by(finalize) == "summary"
+    assert json.loads((out / "status.json").read_text())["state"] == state

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import ray
 from ray.exceptions import RayError
 
 from sweeper.execution import ray_payload
-from sweeper.execution.frontier_metrics import Unmeasured, measure_front, unmeasured
-from sweeper.settings.resources import Resources
+from sweeper.execution.frontier_metrics import Unmeasured, measure_frontier, unmeasured
+from sweeper.execution.open_sweep import OpenSweep
 from sweeper.store.columns import column_dictionary
+from sweeper.store.events import Kind
 from sweeper.store.tables import ResultTables
+from tests.sweeper.conftest import SETTINGS, bare_sweep, running
 from trainables.worker import measure_checkpoint
 
 GUESS = 8.0
@@ -24,7 +26,7 @@ AXES = (("forget_loss", "forget_loss_capped", "max"), ("retain_loss", "retain_lo
 
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
-    """One trial of four epochs, the third dominated, the second without a model."""
+    """A stopped trial of four epochs, the third dominated, the second without a checkpoint."""
     objectives = [
         {"name": name, "column": column, "direction": direction, "low": 0.0, "high": GUESS}
         for name, column, direction in AXES
@@ -32,18 +34,19 @@ def out(tmp_path: Path) -> Path:
     content = {"format": 2, "objectives": objectives, "baseline": {"verbmem": 0.9, "retain_loss": 0.1}}
     columns = column_dictionary(random_guess=GUESS)
     (tmp_path / "sweep.json").write_text(json.dumps(content | {"columns": columns}))
-    tables = ResultTables(tmp_path, every_epoch=True)
-    losses = [(1.0, 0.5), (4.0, 0.6), (3.0, 5.0), (6.0, 4.0)]
-    for epoch, (forget, retain) in enumerate(losses, start=1):
+    sweep = opened(tmp_path)
+    assert running(sweep) == "00000"
+    for epoch, (forget, retain) in enumerate([(1.0, 0.5), (4.0, 0.6), (3.0, 5.0), (6.0, 4.0)], start=1):
         row = {"step": 10 * epoch, "epoch": float(epoch), "forget_loss_capped": forget, "retain_loss": retain}
-        place = f"checkpoints/00000-epoch-{epoch}"
-        tables.add_report("00000", row, checkpoint=place)
         if epoch != 2:
-            (tmp_path / place).mkdir(parents=True)
-    trial = {"trial_id": "00000", "status": "stopped", "steps": 40, "lr": 1.0, "seed": 0, "model": "m", "dataset": "d"}
-    tables.add_trial(trial | {"method": "ga", "spec_hash": "h"})
-    tables.write()
+            (tmp_path / f"checkpoints/00000-epoch-{epoch}").mkdir(parents=True)
+        sweep.log.record(Kind.TRIAL_REPORTED, "00000", {"report": row})
+    sweep.controller.end_trial("00000", {"status": "stopped", "steps": 40})
     return tmp_path
+
+
+def opened(out: Path) -> OpenSweep:
+    return bare_sweep(out, replace(SETTINGS, trials=1))
 
 
 def steps(found: list[Unmeasured]) -> list[int]:
@@ -63,16 +66,15 @@ def test_what_has_been_measured_is_not_measured_again(out: Path) -> None:
     (out / "sweep.json").write_text(json.dumps(json.loads(content) | {"baseline": {"retain_loss": 0.1}}))
     assert unmeasured(out, most=8) == [], "no metric to measure"
     (out / "sweep.json").write_text(content)
-    tables = ResultTables(out)
-    tables.add_metrics("00000", 40, {"verbmem": 0.25})
+    opened(out).log.record(Kind.METRICS_MEASURED, "00000", {"step": 40, "metrics": {"verbmem": 0.25}})
     assert steps(unmeasured(out, most=8)) == [10]
-    rows = {row["step"]: row for row in tables.candidates.read()}
+    candidates = ResultTables(out).candidates
+    rows = {row["step"]: row for row in candidates.read()}
     assert (rows["40"]["verbmem"], rows["40"]["retain_loss"], rows["10"]["verbmem"]) == ("0.25", "4.0", "")
-    tables.mend({})
-    tables.sort()
-    assert steps(unmeasured(out, most=8)) == [10]
-    tables.candidates.path.unlink()
+    candidates.path.unlink()
     assert unmeasured(out, most=8) == []
+    opened(out)
+    assert steps(unmeasured(out, most=8)) == [10], "the table is rebuilt from the log"
 
 
 class OneAfterTheOther:
@@ -105,11 +107,7 @@ class OneAfterTheOther:
 
 
 def measure(out: Path, *, head_answers: Callable[[], None] = lambda: None) -> None:
-    display = SimpleNamespace(note=lambda text: None, refresh=lambda: None)
-    session = SimpleNamespace(tables=ResultTables(out), display=display, shares=None, bring_models=list, unscored=False)
-    resources = Resources(cpus=1.0, gpus=0.0)
-    settings = SimpleNamespace(front_metrics=8, cpus_per_trial=1.0, resources=resources, base=None, bucket=None)
-    measure_front(session, settings, None, head_answers=head_answers)  # type: ignore[arg-type]
+    measure_frontier(opened(out), head_answers)
 
 
 def test_what_was_measured_before_ctrl_c_is_kept_and_the_rest_is_measured_by_the_next_start(

@@ -1,4 +1,4 @@
-"""Between Ray Tune and the session: which trials are handed out, what a result means, where errors end."""
+"""The bridge to Ray Tune without Ray's processes: which trials Tune gets, what it reports, where errors end."""
 
 from __future__ import annotations
 
@@ -13,11 +13,18 @@ from typing import Any
 import pytest
 from ray.tune.search import Searcher
 from ray.tune.trainable.metadata import _TrainingRunMetadata
-from sweeper.session import OUT_OF_TIME, SweepSession
 
+from sweeper.controller import OUT_OF_TIME
 from sweeper.execution.gpu_shares import GpuShares
-from sweeper.execution.ray_bridge import SessionCallback, SessionSearcher
-from tests.sweeper.conftest import OUTCOME, RecordingTracker
+from sweeper.execution.open_sweep import OpenSweep
+from sweeper.execution.ray_bridge import ReportRecorder, TrialRecorder, TrialSearcher
+from sweeper.execution.ray_health import StarvationCheck
+from sweeper.settings.resources import Resources
+from sweeper.store.events import Kind
+from sweeper.store.saved_states import SavedState
+from sweeper.store.state import Phase
+from sweeper.store.tables import ResultTables
+from tests.sweeper.conftest import OUTCOME, SETTINGS, RecordingTracker, bare_sweep, report, running
 from trainables.spec import TrialSpec
 
 
@@ -26,58 +33,89 @@ def tune_trial(trial_id: str, *, last_result: Mapping[str, Any] | None = None, e
     return SimpleNamespace(config={"trial_id": trial_id}, last_result=last_result, get_error=lambda: error)
 
 
-def test_the_searcher_hands_out_every_trial_once_and_then_ends_the_search(session: SweepSession) -> None:
-    searcher = SessionSearcher(session, restore_folders={"00001": "/states/1"})
+def recorder(sweep: OpenSweep) -> TrialRecorder:
+    return TrialRecorder(sweep, StarvationCheck(Resources(cpus=1.0, gpus=0.0), is_cluster=False))
+
+
+def rows(sweep: OpenSweep) -> list[dict[str, str]]:
+    return ResultTables(sweep.out).trials.read()
+
+
+def test_the_searcher_hands_out_every_trial_once_and_then_ends_the_search(sweep: OpenSweep) -> None:
+    searcher = TrialSearcher(sweep, None)
     configs = [searcher.suggest(f"tune-{number}") for number in range(3)]
     assert [config["trial_id"] for config in configs] == ["00000", "00001", "00002"]
-    assert [config["restore_from"] for config in configs] == [None, "/states/1", None]
+    assert [config["restore_from"] for config in configs] == [None] * 3
     assert all(TrialSpec.from_dict(config["spec"]).target_key == "key" for config in configs)
     assert searcher.suggest("tune-3") == Searcher.FINISHED
 
 
-def test_with_measured_shares_the_first_trial_runs_alone_and_later_ones_are_packed(session: SweepSession) -> None:
-    made, session.shares = session.make_spec, GpuShares(gpus=1.0, gpu_gb=80.0, most=8)
-    session.make_spec = lambda config: replace(made(config), method="ngdiff", options=())  # all of one class
-    session.shares.take("another", 0.5)
-    searcher, callback = SessionSearcher(session, restore_folders={}), SessionCallback(session)
+def test_an_unfinished_trial_continues_from_the_state_that_its_reports_end_with(sweep: OpenSweep, out: Path) -> None:
+    for step in (1, 2):
+        report(sweep, running(sweep) if step == 1 else "00000", step)
+    sweep.log.record(Kind.TRIAL_REQUEUED, "00000", {"step": 1})
+    resumed = replace(bare_sweep(out), states={"00000": SavedState("/states/0", 1)})
+    assert TrialSearcher(resumed, None).suggest("tune-0")["restore_from"] == "/states/0"
+    stale = replace(bare_sweep(out), states={"00000": SavedState("/states/0", 2)})
+    assert TrialSearcher(stale, None).suggest("tune-0")["restore_from"] is None
+
+
+def test_with_measured_shares_the_first_trial_runs_alone_and_later_ones_are_packed(out: Path) -> None:
+    shares = GpuShares(gpus=1.0, gpu_gb=80.0, most=8)
+    sweep = bare_sweep(
+        out,
+        shares=shares,
+        make_spec=lambda config: replace(SETTINGS.make_spec(config, target_key="key"), method="ngdiff", options=()),
+    )
+    shares.take("another", 0.5)
+    searcher = TrialSearcher(sweep, None)
     assert [searcher.suggest("tune-0"), searcher.suggest("tune-1")] == [None, None], "it needs a whole GPU"
-    session.shares.ended("another", TrialSpec(), {})
+    shares.ended("another", TrialSpec(), {})
     first = searcher.suggest("tune-0")
     assert (first["trial_id"], first["gpus"]) == ("00000", 1.0), "it stayed the next one"
     assert searcher.suggest("tune-1") is None
-    assert session.study.asked == 1, "the study is not asked for a trial that cannot begin"
+    assert sweep.controller.study.asked == 1, "the study is not asked for a trial that cannot start"
     measured = {"peak_gpu_gb": 30.0, "gpu_share": 1.0, "gpu_gb": 80.0}
-    callback.on_trial_complete(1, [], tune_trial("00000", last_result={"outcome": OUTCOME | measured}))
+    recorder(sweep).on_trial_complete(1, [], tune_trial("00000", last_result={"outcome": OUTCOME | measured}))
     later = [searcher.suggest(f"tune-{number}") for number in (1, 2)]
     assert [(item["trial_id"], item["gpus"]) for item in later] == [("00001", 0.5), ("00002", 0.5)]
     assert searcher.suggest("tune-3") is None
-    assert session.tables.trials.read()[0]["gpu_share"] == "1.0"
 
 
-def test_after_the_deadline_no_trial_is_handed_out(session: SweepSession) -> None:
-    searcher = SessionSearcher(session, restore_folders={})
-    session.deadline = time.monotonic() - 1
+def test_after_the_deadline_no_trial_is_handed_out(sweep: OpenSweep) -> None:
+    searcher, controller = TrialSearcher(sweep, None), sweep.controller
+    controller.deadline = time.monotonic() - 1
     assert searcher.suggest("tune-0") == Searcher.FINISHED
-    assert (session.study.asked, session.end) == (0, OUT_OF_TIME)
-    session.deadline = None
-    assert session.has_next(), "it stands ready, and still does not begin after the deadline"
-    session.deadline = time.monotonic() - 1
-    assert searcher.suggest("tune-0") == Searcher.FINISHED
-    session.deadline = time.monotonic() + 60
-    assert searcher.suggest("tune-0")["trial_id"] == "00001"
-    assert session.end is None
+    assert (controller.study.asked, controller.end) == (0, OUT_OF_TIME)
+    controller.deadline = None
+    assert controller.has_next()
+    controller.deadline = time.monotonic() - 1
+    assert searcher.suggest("tune-0") == Searcher.FINISHED, "a trial that stands ready does not start either"
+    controller.deadline = time.monotonic() + 60
+    assert searcher.suggest("tune-0")["trial_id"] == "00000"
 
 
-def test_a_result_is_a_report_and_an_outcome_is_the_end(session: SweepSession) -> None:
-    callback = SessionCallback(session)
-    session.next_trial()
-    trial = tune_trial("00000", last_result={"outcome": OUTCOME})
+def test_a_report_is_recorded_once_and_an_outcome_is_the_end(sweep: OpenSweep) -> None:
+    reports, callback = ReportRecorder(sweep), recorder(sweep)
+    trial = tune_trial(str(TrialSearcher(sweep, None).suggest("")["trial_id"]), last_result={"outcome": OUTCOME})
     callback.on_trial_start(0, [], trial)
-    callback.on_trial_result(1, [], trial, {"report": {"step": 1, "forget_loss": 1.0}})
-    callback.on_trial_result(2, [], trial, {"report": {"step": 2, "forget_loss": 2.0}, "outcome": OUTCOME})
+    assert sweep.log.state.trials["00000"].phase is Phase.RUNNING
+    for step in (1, 2, 1, 2):  # a restarted worker repeats them
+        result = {"config": trial.config, "report": {"step": step, "epoch": float(step), "forget_loss": 1.0}}
+        assert not reports("tune-0", result)
     callback.on_trial_complete(2, [], trial)
-    assert [row["step"] for row in session.tables.history.read()] == ["1", "2"]
-    assert [row["status"] for row in session.tables.trials.read()] == ["finished"]
+    assert [row["step"] for row in ResultTables(sweep.out).history.read()] == ["1", "2"]
+    assert [row["status"] for row in rows(sweep)] == ["finished"]
+
+
+def test_a_trial_that_a_user_stops_ends_with_its_next_report(sweep: OpenSweep) -> None:
+    trial_id = running(sweep)
+    sweep.controller.request_stop(trial_id)
+    result = {"config": {"trial_id": trial_id}, "report": {"step": 1, "epoch": 1.0, "forget_loss": 2.5}}
+    assert ReportRecorder(sweep)("tune-0", result)
+    recorder(sweep).on_trial_complete(1, [], tune_trial(trial_id, last_result=result))
+    (row,) = rows(sweep)
+    assert (row["status"], row["epochs_done"], row["forget_loss"], row["checkpoint"]) == ("stopped", "1.0", "2.5", "")
 
 
 @pytest.mark.parametrize(
@@ -88,84 +126,73 @@ def test_a_result_is_a_report_and_an_outcome_is_the_end(session: SweepSession) -
     ],
 )
 def test_a_trial_without_an_outcome_is_failed_with_a_reason_of_one_line(
-    session: SweepSession, event: str, trial: dict[str, Any]
+    sweep: OpenSweep, event: str, trial: dict[str, Any]
 ) -> None:
-    session.next_trial()
-    getattr(SessionCallback(session), event)(1, [], tune_trial("00000", **trial))
-    (row,) = session.tables.trials.read()
+    getattr(recorder(sweep), event)(1, [], tune_trial(running(sweep), **trial))
+    (row,) = rows(sweep)
     assert row["status"] == "failed"
     assert row["error"].strip()
     assert "\n" not in row["error"]
 
 
-def test_the_reason_is_that_of_the_last_failure_in_rays_own_file(
-    session: SweepSession, out: Path, tmp_path: Path
-) -> None:
+def test_the_reason_is_that_of_the_last_failure_in_rays_own_file(sweep: OpenSweep, tmp_path: Path) -> None:
     """Ray syncs error.txt to its storage later; the callback comes first."""
-    session.next_trial()
-    trial = tune_trial("00000", error=None)
+    trial = tune_trial(running(sweep), error=None)
     trial.error_file = str(tmp_path / "error.txt")
     first, last = "ValueError: of the first try", "1 worker(s) were killed due to the node running low on memory. pid=1"
     (tmp_path / "error.txt").write_text(f"Failure # 1 (occurred at x)\n{first}\nFailure # 2 (occurred at y)\n{last}\n")
-    SessionCallback(session).on_trial_error(1, [], trial)
-    (row,) = session.tables.trials.read()
+    recorder(sweep).on_trial_error(1, [], trial)
+    (row,) = rows(sweep)
     assert "memory" in row["error"]
     assert "logs/00000.txt" in row["error"]
-    assert (out / "logs" / "00000.txt").read_text() == f"{last}\n"
+    assert (sweep.out / "logs" / "00000.txt").read_text() == f"{last}\n"
 
 
-def test_no_error_in_our_bookkeeping_reaches_tune(
-    session: SweepSession, tracker: RecordingTracker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_error_of_a_follower_reaches_tune(out: Path, caplog: pytest.LogCaptureFixture) -> None:
     """An exception in a callback would end the whole sweep."""
-    tracker.fails = True
-    session.shares = GpuShares()
-    monkeypatch.setattr(session.shares, "ended", lambda *given: 1 / 0)
-    callback = SessionCallback(session)
-    session.next_trial()
-    trial = tune_trial("00000", last_result={"outcome": OUTCOME})
-    callback.on_trial_start(0, [], trial)
-    callback.on_trial_result(1, [], trial, {"report": {"step": 1}})
-    callback.on_trial_result(2, [], trial, {"report": {"no": "step"}})
+    tracker = RecordingTracker(out, fails=True)
+    sweep = bare_sweep(out, tracker=tracker, shares=GpuShares())
+    callback, reports = recorder(sweep), ReportRecorder(sweep)
+    trial = tune_trial(running(sweep), last_result={"outcome": OUTCOME})
+    reports("tune-0", {"config": trial.config, "report": {"step": 1, "epoch": 1.0}})
+    reports("tune-0", {"config": {"trial_id": "unknown"}, "report": {"step": 1}})
     callback.on_trial_complete(3, [], trial)
     callback.on_trial_error(3, [], tune_trial("unknown"))
     callback.on_step_end(3, [])
-    assert {row["trial_id"] for row in session.tables.trials.read()} == {"00000"}
+    assert {row["trial_id"] for row in rows(sweep)} == {"00000"}
     assert "tracking is broken" in caplog.text
 
 
-def test_mlflow_hears_of_a_trials_end_when_the_search_cannot_be_told(
-    session: SweepSession, tracker: RecordingTracker, monkeypatch: pytest.MonkeyPatch
+def test_mlflow_is_notified_of_a_trials_end_even_if_the_study_cannot_be(
+    sweep: OpenSweep, tracker: RecordingTracker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The study's log is on the same full disk; it is repaired when the sweep is resumed, MLflow is not."""
+    """The study's journal is on the same full disk; resume repairs it from the event log."""
 
     def refuse(trial_id: str, row: Mapping[str, object], candidates: object) -> None:
         raise OSError(28, "No space left on device")
 
-    callback = SessionCallback(session)
-    session.next_trial()
-    monkeypatch.setattr(session.study, "tell", refuse)
-    callback.on_trial_complete(1, [], tune_trial("00000", last_result={"outcome": OUTCOME}))
-    assert tracker.woken == [(0, {"00000"})]
+    trial = tune_trial(running(sweep), last_result={"outcome": OUTCOME})
+    monkeypatch.setattr(sweep.controller.study, "tell", refuse)
+    recorder(sweep).on_trial_complete(1, [], trial)
+    assert tracker.woken[-1] == (0, {"00000"})
 
 
-def test_ray_can_pickle_what_holds_the_session(session: SweepSession) -> None:
+def test_ray_can_pickle_what_holds_the_sweep(sweep: OpenSweep) -> None:
     import ray.cloudpickle
 
-    callback = SessionCallback(session)
-    assert isinstance(ray.cloudpickle.loads(ray.cloudpickle.dumps(callback)), SessionCallback)
-    assert type(pickle.loads(pickle.dumps(session))) is object
+    for item in (recorder(sweep), ReportRecorder(sweep), TrialSearcher(sweep, None)):
+        assert isinstance(ray.cloudpickle.loads(ray.cloudpickle.dumps(item)), type(item))
+    for part in (sweep, sweep.log, sweep.controller):
+        assert type(pickle.loads(pickle.dumps(part))) is object
 
 
 @pytest.mark.parametrize("event", ["on_trial_complete", "on_trial_error"])
-def test_of_a_trial_that_is_over_tune_keeps_no_statistics(session: SweepSession, event: str) -> None:
+def test_tune_keeps_no_statistics_of_an_ended_trial(sweep: OpenSweep, event: str) -> None:
     """Of Tune's own kind: 100 kB a trial, which a sweep of thousands would gather."""
-    SessionSearcher(session, restore_folders={}).suggest("tune-0")
     metadata = _TrainingRunMetadata()
     metadata.update_metric("retain_loss", 0.5)
-    trial = tune_trial("00000", last_result={"outcome": OUTCOME}, error=RuntimeError("the worker died"))
+    trial = tune_trial(running(sweep), last_result={"outcome": OUTCOME}, error=RuntimeError("the worker died"))
     trial.run_metadata = metadata
-    getattr(SessionCallback(session), event)(1, [], trial)
+    getattr(recorder(sweep), event)(1, [], trial)
     assert (metadata.metric_analysis, metadata.metric_n_steps) == ({}, {})
     metadata.update_metric("retain_loss", 0.25)  # it can continue
-    assert session.tables.trials.read()[0]["trial_id"] == "00000"

@@ -11,16 +11,21 @@ from typing import Any
 import pytest
 from ray.tune.schedulers import TrialScheduler
 from ray.tune.search import Searcher
-from sweeper.session import SweepSession
 
 from search_spaces.builtin import default_space
-from sweeper.execution.ray_bridge import SessionCallback, SessionSearcher, what_runs_when
+from sweeper.execution.open_sweep import OpenSweep
+from sweeper.execution.ray_bridge import TrialRecorder, TrialSearcher
+from sweeper.execution.ray_health import StarvationCheck
 from sweeper.execution.tune_scheduler import TuneScheduler
 from sweeper.search.halving import Mode, SuccessiveHalving
-from sweeper.search.schedulers import compared_objectives, comparison_axes, restore
+from sweeper.search.schedulers import compared_objectives, comparison_axes
 from sweeper.settings.objectives import axes, parse_objectives
+from sweeper.settings.resources import Resources
+from sweeper.store.events import Kind
+from sweeper.store.state import Phase
+from sweeper.store.tables import ResultTables
 from tests.sweeper.conftest import SETTINGS as ANY
-from tests.sweeper.conftest import bare_session, running
+from tests.sweeper.conftest import bare_sweep, report, running
 
 COLUMNS = ("forget_loss_capped", "retain_loss")
 AXES = ((7.0, 0.0), (0.0, 7.0))
@@ -31,7 +36,7 @@ def halving(mode: Mode) -> SuccessiveHalving:
     return SuccessiveHalving(AXES, epochs=9, grace=1, reduction=3, mode=mode)
 
 
-class Controller:
+class Tune:
     """As much of Tune's controller as a scheduler uses."""
 
     def __init__(self, gate: TuneScheduler) -> None:
@@ -61,37 +66,48 @@ class Controller:
         return answer
 
 
-def controller(mode: Mode = "pause", *, at_once: int = 1, **given: Any) -> Controller:
-    return Controller(TuneScheduler(halving(mode), COLUMNS, at_once=at_once, **given))
+def scheduled(out: Path, mode: Mode) -> OpenSweep:
+    """A sweep as it begins, or as it continues after a kill."""
+    return bare_sweep(out, SETTINGS, scheduler=halving(mode), compared=COLUMNS)
+
+
+def tune_of(out: Path, mode: Mode = "pause", *, max_concurrent: int = 1) -> Tune:
+    """Tune with the scheduler of a sweep of twelve trials that are all proposed."""
+    sweep = bare_sweep(out, replace(SETTINGS, trials=12), scheduler=halving(mode), compared=COLUMNS)
+    for _ in range(12):
+        running(sweep)
+    return Tune(TuneScheduler(sweep.controller, max_concurrent=max_concurrent))
 
 
 @pytest.mark.parametrize(("mode", "answer"), [("stop", TrialScheduler.STOP), ("pause", TrialScheduler.PAUSE)])
-def test_a_trial_that_falls_behind_is_stopped_or_paused(mode: Mode, answer: str) -> None:
-    heard: list[str] = []
-    tune = controller(mode, on_pause=heard.append)
+def test_a_trial_that_falls_behind_is_stopped_or_paused(tmp_path: Path, mode: Mode, answer: str) -> None:
+    tune = tune_of(tmp_path, mode)
     assert tune.gate.set_search_properties("loss", "min")
     assert tune.gate.metric is None, "a list would crash Tune's controller"
-    assert tune.report(tune.add("0"), 1.0, 5.0) == TrialScheduler.CONTINUE
-    worse = tune.add("1")
+    assert tune.report(tune.add("00000"), 1.0, 5.0) == TrialScheduler.CONTINUE
+    worse = tune.add("00001")
     assert tune.report(worse, 0.5, 1.0) == TrialScheduler.CONTINUE, "not a rung"
     assert tune.report(worse, 1.0, 2.0) == answer
-    assert heard == (["1"] if mode == "pause" else [])
+    phase = tune.gate._controller.log.state.trials["00001"].phase
+    assert phase is (Phase.PAUSED if mode == "pause" else Phase.RUNNING)
 
 
-def test_a_report_without_an_epoch_and_an_error_of_the_scheduler_stop_nothing() -> None:
-    tune = controller("stop")
-    trial = tune.add("0")
+def test_a_report_without_an_epoch_and_an_error_of_the_scheduler_stop_nothing(tmp_path: Path) -> None:
+    tune = tune_of(tmp_path, "stop")
+    trial = tune.add("00000")
     assert tune.gate.on_trial_result(tune, trial, {"done": False}) == TrialScheduler.CONTINUE
     tune.gate._scheduler = None  # type: ignore[assignment]
     assert tune.report(trial, 1.0, 1.0) == TrialScheduler.CONTINUE
 
 
-def test_a_paused_trial_goes_on_before_a_new_one_comes_and_only_when_a_worker_is_free() -> None:
-    tune = controller()
-    first = tune.add("0")
+def test_a_paused_trial_goes_on_before_a_new_one_comes_and_only_when_a_worker_is_free(
+    tmp_path: Path,
+) -> None:
+    tune = tune_of(tmp_path)
+    first = tune.add("00000")
     tune.report(first, 1.0, 6.0)
     first.status = "TERMINATED"
-    waiting = [tune.add(str(number)) for number in (1, 2, 3)]
+    waiting = [tune.add(f"0000{number}") for number in (1, 2, 3)]
     for trial, forget in zip(waiting, (5.0, 2.0, 1.0), strict=True):
         assert tune.gate.choose_trial_to_run(tune) is None
         tune.report(trial, 1.0, forget)
@@ -102,107 +118,124 @@ def test_a_paused_trial_goes_on_before_a_new_one_comes_and_only_when_a_worker_is
     assert tune.gate.choose_trial_to_run(tune) is None
     waiting[0].status = "TERMINATED"
     assert tune.gate.has_room()
-    new = tune.add("4", status="PENDING")
+    new = tune.add("00004", status="PENDING")
     assert tune.gate.choose_trial_to_run(tune) is new
 
 
-def test_when_the_sweep_is_over_nothing_is_promoted_and_waiting_trials_end() -> None:
-    tune = controller()
+def test_when_the_sweep_is_over_nothing_is_promoted_and_waiting_trials_end(tmp_path: Path) -> None:
+    tune = tune_of(tmp_path)
     for number, forget in enumerate((6.0, 5.0)):
-        tune.report(tune.add(str(number)), 1.0, forget)
+        tune.report(tune.add(f"0000{number}"), 1.0, forget)
     tune.trials[0].status = "TERMINATED"
     assert tune.gate.choose_trial_to_run(tune) is None
     assert tune.stopped == []
     tune.finished = True
     assert tune.gate.choose_trial_to_run(tune) is None
     assert tune.stopped == tune.trials[1:]
-    tune = controller(is_over=lambda: True)  # time or epochs are spent
+
+
+def test_after_the_deadline_no_paused_trial_is_promoted(tmp_path: Path) -> None:
+    tune = tune_of(tmp_path)
+    tune.gate._controller.deadline = 0.0
     for number, forget in enumerate((6.0, 5.0, 4.0, 3.0)):
-        tune.report(tune.add(str(number)), 1.0, forget)
+        tune.report(tune.add(f"0000{number}"), 1.0, forget)
         tune.trials[0].status = "TERMINATED"
     assert tune.gate.choose_trial_to_run(tune) is None
 
 
-# Together with the session ------------------------------------------------------------------------------------------
+def test_a_paused_trial_ends_when_a_user_stops_it(tmp_path: Path) -> None:
+    tune = tune_of(tmp_path)
+    tune.report(tune.add("00000"), 1.0, 6.0)
+    paused = tune.add("00001")
+    tune.report(paused, 1.0, 5.0)
+    tune.gate._controller.request_stop("00001")
+    tune.gate.choose_trial_to_run(tune)
+    assert tune.stopped == [paused]
 
 
-def scheduled(out: Path, mode: Mode) -> SweepSession:
-    """A session as it begins, or as it goes on after a kill."""
-    session = bare_session(out, SETTINGS, scheduler=halving(mode))
-    assert session.scheduler is not None
-    restore(session.scheduler, COLUMNS, session.tables.history.read())
-    session.study.restore({row["trial_id"]: row for row in session.tables.trials.read()})
-    return session
+# Together with the controller ---------------------------------------------------------------------------------------
 
 
-def train(session: SweepSession, forget: float, *, epochs: int = 1) -> str:
-    """The next trial, for some epochs, and what its scheduler says of the last."""
-    trial_id = running(session)
+def train(sweep: OpenSweep, forget: float, *, epochs: int = 1) -> str:
+    """The next trial, for some epochs, and what its scheduler decides after the last."""
+    trial_id = running(sweep)
+    scheduler = sweep.controller.scheduler
+    assert scheduler is not None
     for epoch in range(1, epochs + 1):
-        report = {"step": epoch, "epoch": float(epoch), "forget_loss_capped": forget, "retain_loss": 0.1}
-        assert session.scheduler is not None
-        answer = session.scheduler.judge(trial_id, epoch, (forget, 0.1))
-        session.reported(trial_id, report)
+        report(sweep, trial_id, epoch, forget_loss_capped=forget, retain_loss=0.1)
+        answer = scheduler.judge(trial_id, epoch, (forget, 0.1))
     return str(answer)
 
 
-@pytest.mark.parametrize("mode", ["stop", "pause"])
-def test_after_a_kill_a_waiting_trial_is_kept_back_until_its_rank_allows_it(tmp_path: Path, mode: Mode) -> None:
-    session = scheduled(tmp_path, mode)
-    assert [train(session, forget) for forget in (5.0, 4.0)] == ["continue", mode]
+def ended(sweep: OpenSweep) -> dict[str, dict[str, str]]:
+    return {row["trial_id"]: row for row in ResultTables(sweep.out).trials.read()}
 
-    session = scheduled(tmp_path, mode)
-    assert running(session) == "00000"
-    assert train(session, 3.0) == mode
-    following = session.next_trial()
-    promoted = following and following[0].trial_id
+
+def killed_and_resumed(out: Path, mode: Mode) -> OpenSweep:
+    sweep = scheduled(out, mode)
+    for trial in list(sweep.log.state.trials.values()):
+        if not trial.outcome:
+            sweep.log.record(Kind.TRIAL_REQUEUED, trial.id, {"step": trial.last_step})
+    return scheduled(out, mode)
+
+
+@pytest.mark.parametrize("mode", ["stop", "pause"])
+def test_after_a_kill_a_paused_trial_waits_until_it_is_promoted(tmp_path: Path, mode: Mode) -> None:
+    sweep = scheduled(tmp_path, mode)
+    assert [train(sweep, forget) for forget in (5.0, 4.0)] == ["continue", mode]
+    sweep = killed_and_resumed(tmp_path, mode)
+    assert running(sweep) == "00000"
+    assert train(sweep, 3.0) == mode
+    following = sweep.controller.next_trial()
+    promoted = following and following.id
     assert promoted == ("00001" if mode == "pause" else "00003"), "the one that waited, else a new one"
-    session.stop_waiting()
-    rows = {row["trial_id"]: row for row in session.tables.trials.read()}
+    sweep.controller.stop_waiting(all_trials=True)
+    rows = ended(sweep)
     assert list(rows) == ([] if mode == "pause" else ["00001"])
     if mode == "stop":
         assert (rows["00001"]["status"], rows["00001"]["epochs_done"]) == ("stopped", "1.0")
         assert float(rows["00001"]["forget_loss_capped"]) == 4.0
 
 
-def test_after_a_kill_the_last_trials_may_all_be_waiting_ones(tmp_path: Path) -> None:
-    """One goes on as the sweep begins again; when it is over, nobody is left to run."""
-    session = scheduled(tmp_path, "pause")
-    assert [train(session, forget) for forget in (5.0, 4.0, 3.0, 2.0)] == ["continue", *["pause"] * 3]
-    session.ended("00000", {"status": "finished", "forget_loss_capped": 5.0, "retain_loss": 0.1})
-
-    session = scheduled(tmp_path, "pause")
-    assert session.has_next()
-    assert running(session) == "00001"
-    session.ended("00001", {"status": "finished", "forget_loss_capped": 4.0, "retain_loss": 0.1})
-    assert not session.has_next()
-    session.stop_waiting()
-    assert sorted(row["trial_id"] for row in session.tables.trials.read()) == ["00000", "00001", "00002", "00003"]
+def test_after_a_kill_the_last_trials_may_all_be_paused(tmp_path: Path) -> None:
+    sweep = scheduled(tmp_path, "pause")
+    assert [train(sweep, forget) for forget in (5.0, 4.0, 3.0, 2.0)] == ["continue", *["pause"] * 3]
+    sweep.controller.end_trial("00000", {"status": "finished", "forget_loss_capped": 5.0, "retain_loss": 0.1})
+    sweep = killed_and_resumed(tmp_path, "pause")
+    assert sweep.controller.has_next()
+    assert running(sweep) == "00001"
+    sweep.controller.end_trial("00001", {"status": "finished", "forget_loss_capped": 4.0, "retain_loss": 0.1})
+    assert not sweep.controller.has_next()
+    sweep.controller.stop_waiting(all_trials=True)
+    assert sorted(ended(sweep)) == ["00000", "00001", "00002", "00003"]
 
 
 def test_a_promoted_trial_stays_promoted_after_a_kill(tmp_path: Path) -> None:
-    """Its epochs beyond the rung say that it went on."""
-    session = scheduled(tmp_path, "pause")
-    assert train(session, 5.0) == "continue"
-    assert train(session, 4.0, epochs=2) == "continue"
-    assert scheduled(tmp_path, "pause").scheduler.ended_at("00001") is None  # type: ignore[union-attr]
+    """Its epochs beyond the rung show that it continued."""
+    sweep = scheduled(tmp_path, "pause")
+    assert train(sweep, 5.0) == "continue"
+    assert train(sweep, 4.0, epochs=2) == "continue"
+    scheduler = scheduled(tmp_path, "pause").controller.scheduler
+    assert scheduler is not None
+    assert scheduler.ended_at("00001") is None
 
 
 def test_a_trial_the_scheduler_ended_is_stopped_and_not_failed(tmp_path: Path) -> None:
-    session = scheduled(tmp_path, "stop")
-    train(session, 5.0)
-    assert train(session, 1.0) == "stop"
+    sweep = scheduled(tmp_path, "stop")
+    train(sweep, 5.0)
+    assert train(sweep, 1.0) == "stop"
     trial = SimpleNamespace(config={"trial_id": "00001"}, last_result={"report": {"step": 1}}, get_error=lambda: None)
-    SessionCallback(session).on_trial_complete(1, [], trial)
-    (row,) = session.tables.trials.read()
-    assert (row["trial_id"], row["status"], row["error"], row["checkpoint"]) == ("00001", "stopped", "", "")
+    starvation = StarvationCheck(Resources(cpus=1.0, gpus=0.0), is_cluster=False)
+    TrialRecorder(sweep, starvation).on_trial_complete(1, [], trial)
+    row = ended(sweep)["00001"]
+    assert (row["status"], row["error"], row["checkpoint"]) == ("stopped", "", "")
 
 
-def test_the_search_ends_only_when_none_of_the_waiting_can_go_on(tmp_path: Path) -> None:
-    session = scheduled(tmp_path, "pause")
-    gate = TuneScheduler(halving("pause"), COLUMNS, at_once=2)
-    tune = Controller(gate)
-    searcher = SessionSearcher(session, restore_folders={}, gate=gate)
+def test_the_search_ends_only_when_no_paused_trial_can_continue(tmp_path: Path) -> None:
+    sweep = scheduled(tmp_path, "pause")
+    gate = TuneScheduler(sweep.controller, max_concurrent=2)
+    tune = Tune(gate)
+    searcher = TrialSearcher(sweep, gate)
     for _ in range(2):
         tune.add(searcher.suggest("")["trial_id"])
     assert searcher.suggest("") is None, "both workers are busy"
@@ -211,18 +244,9 @@ def test_the_search_ends_only_when_none_of_the_waiting_can_go_on(tmp_path: Path)
     for _ in range(2):
         tune.add(searcher.suggest("")["trial_id"])
     tune.trials[2].status = "TERMINATED"
-    assert searcher.suggest("") is None, "one that runs may let another go on"
+    assert searcher.suggest("") is None, "one that runs may promote another"
     tune.trials[3].status = "TERMINATED"
     assert searcher.suggest("") == Searcher.FINISHED
-
-
-def test_tunes_own_limits_hold_unless_trials_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TUNE_MAX_PENDING_TRIALS_PG", "auto")
-    given: dict[str, Any] = {"left": 3, "at_once": 2, "columns": COLUMNS, "restore_folders": {}}
-    found = what_runs_when(scheduled(tmp_path, "stop"), pausing=False, **given)
-    assert (found["num_samples"], found["max_concurrent_trials"]) == (3, 2)
-    found = what_runs_when(scheduled(tmp_path, "pause"), pausing=True, **given)
-    assert (found["num_samples"], found["max_concurrent_trials"]) == (-1, None)
 
 
 # What is compared ----------------------------------------------------------------------------------------------------

@@ -6,21 +6,21 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
-from sweeper.search.cached_trials import cached_trials
-from sweeper.session import SweepSession
 
 from search_spaces.builtin import default_space
-from sweeper.followers.checkpoints import CheckpointManager
+from sweeper.execution.open_sweep import OpenSweep
+from sweeper.search.reuse import ReusableTrials
 from sweeper.search.stopping import Stopping
 from sweeper.search.warm_start import PreviousSweep, WarmStart, warm_start
 from sweeper.settings.objectives import axes
 from sweeper.settings.sweep_settings import SweepSettings
+from sweeper.store.events import Kind
 from sweeper.store.folder import begin
+from sweeper.store.state import SweepState
 from sweeper.store.tables import ResultTables
-from tests.sweeper.conftest import SPACE, bare_session, open_study, run_trial
+from tests.sweeper.conftest import SPACE, bare_sweep, open_study, report, run_trial, running
 from trainables.methods import options_by_method
 from trainables.spec import TrialSpec
 
@@ -126,123 +126,121 @@ def test_only_finished_trials_inside_the_space_are_learned_from(tmp_path: Path) 
 # Trials reused ----------------------------------------------------------------------------------------------------
 
 
-def session_of(out: Path, folders: list[Path], *, every_epoch: bool = True) -> SweepSession:
+def reusing(out: Path, folders: list[Path], *, every_epoch: bool = True, **controller: Any) -> OpenSweep:
+    """A sweep that proposes the points of CONFIGS and reuses trials of the sweeps in ``folders``."""
     points = [SPACE.params_of({"auto_lr": "off", **config}) for config in CONFIGS]
     out.mkdir(exist_ok=True)
-    return bare_session(
+    given = {
+        "make_spec": lambda config: SETTINGS.make_spec(config, target_key=KEY),
+        "stopping": Stopping(epoch_budget=1),
+        "reusable": ReusableTrials(out, folders),
+    }
+    return bare_sweep(
         out,
+        SETTINGS if every_epoch else replace(SETTINGS, candidates="last"),
         study=open_study(out, trials=6, begin={"points": points}, random_guess=10.0),
-        tables=ResultTables(out, every_epoch=every_epoch),
-        make_spec=lambda config: SETTINGS.make_spec(config, target_key=KEY),
-        front=CheckpointManager(out, SETTINGS.goals) if every_epoch else None,
-        stopping=Stopping(epoch_budget=1),
-        known=cached_trials(folders),
+        **(given | controller),
     )
 
 
-def test_a_trial_that_an_earlier_sweep_ran_is_not_run_again(tmp_path: Path) -> None:
+def rows(sweep: OpenSweep) -> dict[str, dict[str, str]]:
+    return {row["trial_id"]: row for row in ResultTables(sweep.out).trials.read()}
+
+
+def test_a_trial_that_a_previous_sweep_ran_is_not_run_again(tmp_path: Path) -> None:
     old = write_sweep(tmp_path / "old", statuses={1: "failed", 3: "diverged"})
-    session = session_of(tmp_path / "new", [old])
-    first = session.next_trial()
+    sweep = reusing(tmp_path / "new", [old])
+    first, second = sweep.controller.next_trial(), sweep.controller.next_trial()
     assert first is not None
-    assert (first[0].trial_id, first[1].lr) == ("00001", 2e-5)  # the first is reused, the second had failed
-    second = session.next_trial()
     assert second is not None
-    assert second[0].trial_id == "00004"
-    rows = {row["trial_id"]: row for row in session.tables.trials.read()}
-    assert {name: (row["status"], row["reused_from"]) for name, row in rows.items()} == {
+    assert (first.id, first.spec.lr) == ("00001", 2e-5), "the first is reused, the second had failed"
+    assert second.id == "00004"
+    assert {name: (row["status"], row["reused_from"]) for name, row in rows(sweep).items()} == {
         "00000": ("finished", f"{old}/00000"),
         "00002": ("finished", f"{old}/00002"),
         "00003": ("diverged", f"{old}/00003"),
     }
 
 
-def test_a_reused_trial_has_all_its_rows_and_models_under_its_new_id(tmp_path: Path) -> None:
+def test_a_reused_trial_has_all_its_rows_and_checkpoints_under_its_new_id(tmp_path: Path) -> None:
     old = write_sweep(tmp_path / "old", statuses={0: "failed"})
-    session = session_of(tmp_path / "new", [old])
-    while session.next_trial() is not None and len(session.tables.trials.read()) < 3:
+    sweep = reusing(tmp_path / "new", [old])
+    while sweep.controller.next_trial() is not None and len(rows(sweep)) < 3:
         pass
-    before, after = ResultTables(old), session.tables
+    before, after = ResultTables(old), ResultTables(sweep.out)
     for log, other in ((before.trials, after.trials), (before.history, after.history), (before.auto_lr, after.auto_lr)):
         own = [row for row in log.read() if row["trial_id"] == "00003"]
         assert own
-        there = [row for row in other.read() if row["trial_id"] == "00003"]
-        assert [{**row, "reused_from": ""} if "reused_from" in row else row for row in there] == own
+        copied = [row for row in other.read() if row["trial_id"] == "00003"]
+        assert [{**row, "reused_from": ""} if "reused_from" in row else row for row in copied] == own
     path = Path("checkpoints/00003/model.safetensors")
-    assert (session.tables.out / path).samefile(old / path)
-    assert (session.tables.out / "items/00003.json").is_file()
-    # (9, 3) and, of its first epoch, (4.5, 3): dominated within the trial, so its model is not kept.
-    assert not (session.tables.out / "checkpoints/00003-epoch-1").exists()
+    assert (sweep.out / path).samefile(old / path)
+    assert (sweep.out / "items/00003.json").is_file()
+    # (9, 3) dominates (4.5, 3) of the trial's first epoch.
+    assert not (sweep.out / "checkpoints/00003-epoch-1").exists()
     assert (old / "checkpoints/00003-epoch-1").exists()
 
 
 def test_reused_trials_are_learned_from_and_cost_no_epochs(tmp_path: Path) -> None:
-    session = session_of(tmp_path / "new", [write_sweep(tmp_path / "old")], every_epoch=False)
-    assert session.has_next()
-    assert len(session.tables.trials.read()) == 4
-    assert session.stopping.epochs == 0.0
+    sweep = reusing(tmp_path / "new", [write_sweep(tmp_path / "old")], every_epoch=False)
+    assert sweep.controller.has_next()
+    assert len(rows(sweep)) == 4
+    assert sweep.controller.stopping.epochs == sweep.log.state.trained_epochs == 0.0
     # 9 * 7 hundredths, and what (5, 1) and (1, 0.5) add beyond retain losses of 3 and 1.
-    assert session.study.archive.trace[-1] == pytest.approx((9 * 7 + 5 * 2 + 1 * 0.5) / 100)
+    assert sweep.controller.study.archive.trace[-1] == pytest.approx((9 * 7 + 5 * 2 + 1 * 0.5) / 100)
+    again = reusing(tmp_path / "new", [], every_epoch=False)
+    assert again.controller.stopping.epochs == 0.0, "after a resume, too"
+    assert again.controller.study.archive.trace == sweep.controller.study.archive.trace
 
 
 def test_a_point_that_is_proposed_again_is_not_run_again(tmp_path: Path) -> None:
-    session = session_of(tmp_path / "new", [])
-    made = session.make_spec
-    session.make_spec = lambda config: made({"auto_lr": "off", "seed": 0, **CONFIGS[0]})
-    session.stopping = Stopping()
-    assert run_trial(session) == "00000"
-    assert session.next_trial() is None, "the others, six in all, are the same point"
-    rows = session.tables.trials.read()
-    assert [row["reused_from"] for row in rows] == ["", *[f"{tmp_path}/new/00000"] * (len(rows) - 1)]
-    assert len(rows) == 6
-    assert len({row["forget_loss"] for row in rows}) == 1
-    assert session.stopping.epochs == 2.0, "trained once"
-    again = session_of(tmp_path / "new", [])
-    assert again._done == {rows[0]["spec_hash"]}, "after a resume, too"
-    again.syncer = Mock()
-    assert again._own(rows[0]["spec_hash"]) is None, "its models may still be on their way from the bucket"
+    def same_point(config: Mapping[str, Any]) -> TrialSpec:
+        return SETTINGS.make_spec({"auto_lr": "off", "seed": 0, **CONFIGS[0]}, target_key=KEY)
 
-
-def test_a_scheduler_judges_a_resumed_sweep_without_reused_trials(tmp_path: Path) -> None:
-    session = session_of(tmp_path / "new", [write_sweep(tmp_path / "old", statuses={1: "failed"})])
-    session.next_trial()
-    session.reported("00001", {"step": 10, "epoch": 1.0, "forget_loss": 2.0})
-    assert {row["trial_id"] for row in session.tables.history.read()} > {"00001"}
-    assert {row["trial_id"] for row in session.tables.trained_here()} == {"00001"}
+    sweep = reusing(tmp_path / "new", [], make_spec=same_point, stopping=Stopping())
+    assert run_trial(sweep) == "00000"
+    assert sweep.controller.next_trial() is None, "the others, six in all, are the same point"
+    found = list(rows(sweep).values())
+    assert [row["reused_from"] for row in found] == ["", *[f"{sweep.out}/00000"] * (len(found) - 1)]
+    assert len(found) == 6
+    assert len({row["forget_loss"] for row in found}) == 1
+    assert sweep.controller.stopping.epochs == 2.0, "trained once"
+    spec_hash, state = found[0]["spec_hash"], sweep.log.state
+    assert ReusableTrials(sweep.out).find(spec_hash, state) is not None
+    assert ReusableTrials(sweep.out, own=False).find(spec_hash, state) is None
 
 
 def test_epochs_without_losses_were_not_evaluated(tmp_path: Path) -> None:
-    """A sweep whose last epochs alone are candidates has no candidates.csv to tell it by."""
+    """Without candidates.csv, only the losses of history.csv show which epochs were evaluated."""
     old = write_sweep(tmp_path / "old")
     (old / "candidates.csv").unlink()
     log = ResultTables(old).history
-    rows = log.read()
-    log.rewrite([row | {"forget_loss": "" if row["epoch"] == "1.0" else "2.0"} for row in rows])
-    (known, *_) = cached_trials([old]).values()
-    assert [report["evaluated"] for report in known.reports()] == [False, True]
+    log.rewrite([row | {"retain_loss": "" if row["epoch"] == "1.0" else "2.0"} for row in log.read()])
+    log.rewrite([row | ({"forget_loss_capped": ""} if row["epoch"] == "1.0" else {}) for row in log.read()])
+    spec = SETTINGS.make_spec({"auto_lr": "off", "seed": 0, **CONFIGS[0]}, target_key=KEY)
+    cached = ReusableTrials(tmp_path / "new", [old]).find(spec.spec_hash, SweepState())
+    assert cached is not None
+    assert [item["evaluated"] for item in cached.reports()] == [False, True]
 
 
 def test_another_target_is_another_trial(tmp_path: Path) -> None:
-    session = session_of(tmp_path / "new", [write_sweep(tmp_path / "old")])
-    session.make_spec = lambda config: SETTINGS.make_spec(config, target_key="another")
-    assert session.has_next()
-    assert session.tables.trials.read() == []
+    sweep = reusing(
+        tmp_path / "new",
+        [write_sweep(tmp_path / "old")],
+        make_spec=lambda config: SETTINGS.make_spec(config, target_key="another"),
+    )
+    assert sweep.controller.has_next()
+    assert rows(sweep) == {}
 
 
 def test_a_reuse_that_was_killed_halfway_is_repeated_whole(tmp_path: Path) -> None:
-    """The row is written last: a history without it is dropped, and models that are there already are kept."""
     old = write_sweep(tmp_path / "old")
-    session = session_of(tmp_path / "new", [old])
-    proposal = session.study.ask()
-    assert proposal is not None
-    session.known[session.make_spec(proposal.config).spec_hash].copy_files(tmp_path / "new", proposal.trial_id)
-    for report in cached_trials([old])[session.make_spec(proposal.config).spec_hash].reports():
-        session.tables.add_report(proposal.trial_id, report)
-    session.tables.write()
-
-    session.tables.mend({})
-    again = session_of(tmp_path / "new", [old])
-    again.study.restore({})
-    assert again.has_next()
-    assert [row["trial_id"] for row in again.tables.trials.read()] == ["00000", "00001", "00002", "00003"]
-    assert len(again.tables.history.read()) == 8
+    sweep = reusing(tmp_path / "new", [])
+    trial_id = running(sweep)
+    sweep.log.record(Kind.TRIAL_REUSED, trial_id, {"origin": f"{old}/00000"})
+    report(sweep, trial_id, 10)
+    sweep.log.record(Kind.TRIAL_REQUEUED, trial_id, {"step": -1})
+    again = reusing(tmp_path / "new", [old])
+    assert again.controller.has_next()
+    assert sorted(rows(again)) == ["00000", "00001", "00002", "00003"]
+    assert len(ResultTables(again.out).history.read()) == 8
